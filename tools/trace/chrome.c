@@ -1,6 +1,7 @@
 /* chrome.c - see clocks.h. */
 #include "tools/trace/clocks.h"
 
+#include "launcher/common/xcalloc.h"
 #include "tools/trace/facts.h"
 
 #include <json-c/json.h>
@@ -17,8 +18,6 @@ enum {
     TRACK_GRAPHS,
     TRACKS
 };
-
-enum { MOST_NAMES = 20 };
 
 /* One rank's run on its way to the file. */
 struct writing {
@@ -125,31 +124,6 @@ put_names(const struct writing *w)
     }
 }
 
-/* The tensors of a bucket, as the plan of that step has them. A control step may have other buckets. */
-static void
-put_tensors(const struct writing *w, const struct trace_step *step, unsigned bucket)
-{
-    const struct trace_plan *plan = NULL;
-    FOR_EACH(one, w->run->plans, w->run->plan_count) {
-        if (one->group == step->group && one->after_step < step->number)
-            plan = one;
-    }
-    if (plan == NULL || bucket >= plan->bucket_count || (step->control && step->overlapped))
-        return;
-    fputs(",\"tensors\":[", w->out);
-    for (size_t i = 0; i < plan->member_counts[bucket] && i < MOST_NAMES; ++i) {
-        size_t tensor = plan->members[bucket][i];
-        if (tensor >= w->run->tensor_counts[step->group])
-            continue;
-        char text[sizeof(struct trace_tensor)];
-        snprintf(text, sizeof(text), "%s (%s)", w->run->tensors[step->group][tensor].name,
-                 w->run->tensors[step->group][tensor].place);
-        fputs(i > 0 ? "," : "", w->out);
-        put_text(w->out, text);
-    }
-    fputs("]", w->out);
-}
-
 static int64_t
 clamp(int64_t ns, int64_t least_ns, int64_t most_ns)
 {
@@ -171,7 +145,6 @@ put_bucket(struct writing *w, const struct trace_step *step, const struct trace_
     put_text(w->out, bucket->path);
     fputs(",\"type\":", w->out);
     put_text(w->out, bucket->type);
-    put_tensors(w, step, bucket->number);
     fputs("}}", w->out);
 }
 
