@@ -249,8 +249,8 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
         verdict = note_refuse(finding, ROLES_REFUSED, "%s: the role of %s is not known; scout equal steps", how,
                               scout_tensor_place(unlike, place));
     } else if (verdict != ROLES_FOUND) {
-        verdict = note_refuse(finding, ROLES_REFUSED, "%s; with the other reading there are no parameters: %s", how,
-                              other.reason);
+        verdict = note_refuse(finding, ROLES_REFUSED,
+                              "%s: in one of two readings scout finds no parameters; scout equal steps", how);
     }
     if (verdict == ROLES_FOUND)
         take_states(finding, &other);
