@@ -96,7 +96,6 @@ missing_packages() {
     local package probe _
     while IFS='|' read -r package probe _; do
         [ -n "${package// /}" ] || continue
-        # shellcheck disable=SC2086 # the probe's words are meant to be split
         present $probe || printf '%s\n' "${package// /}"
     done <<<"$1"
 }
@@ -209,7 +208,6 @@ wheels_for() {
     while IFS='|' read -r key wheels; do
         key=${key// /}
         [ -n "$key" ] || continue
-        # shellcheck disable=SC2086 # one wheel a line
         [ -n "${cuda[$key]:-}" ] || printf '%s\n' $wheels
     done <<<"$1" | sort -u | tr '\n' ' '
 }

@@ -2,7 +2,6 @@
 # address.sh BUILD - ddprun that were started as one of several by variables (RANK, WORLD_SIZE, MASTER_ADDR; torchrun's) meet at
 # the address, without PMIx: ranks train as `ddprun -n N` does, bit by bit; who does not share the secret is not taken in, and does no
 # harm; who does not come is named; jobs side by side at one port do not mix; and nothing is left of any.
-# shellcheck source=tests/cluster/launched.sh
 source "$(dirname "$0")/launched.sh"
 launcher=(bash "$(cd "$(dirname "$0")" && pwd)/by_variables.sh")
 export HOME=$work/home
@@ -37,7 +36,6 @@ store=$!
 at_exit 'kill "$store" 2>/dev/null'
 check "a store has the port" within 10 grep -q ready "$work/store"
 rm -f "$work"/rank-*
-# shellcheck disable=SC2016 # the processes' shells expand it
 BY_PORT=$port job 4 sh -c 'LOCAL_RANK=$RANK TORCHELASTIC_RUN_ID=none exec "$@"' sh \
     "$ddprun" -v --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/rank-%d"
 succeeded "torchrun's variables"
@@ -69,7 +67,6 @@ check "... a line says that it is alone" grep -q '^ddprun: JOB_COMPLETION_INDEX=
 # ---- who is not taken in ----
 
 wait_line='waited 12 s for 1 of 3: rank 1 to begin'
-# shellcheck disable=SC2016
 job 3 sh -c '[ "$RANK" = 1 ] || exec "$@"' sh "$ddprun" --timeout 12 "$fake"
 check "a rank that never comes: exit code 1" [ "$code" -eq 1 ]
 check "... is named while it is waited for" grep -q '^ddprun: waiting for 1 of 3: rank 1$' "$work/stderr"
@@ -80,20 +77,17 @@ run env RANK=1 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT="$port" "$ddprun" 
 failed_with "rank 0 never comes" 1 "waited 2 s for a ddprun that listens at localhost, ports $port to $((port + 15)) "
 printf 'this is another secret\n' >"$work/other"
 chmod 600 "$work/other"
-# shellcheck disable=SC2016
 job 2 bash -c 'own=(); [ "$RANK" = 0 ] || own=(--secret-file "$0"); exec "$1" --timeout 14 "${own[@]}" "$2"' "$work/other" "$ddprun" "$fake"
 check "another secret: no job" [ "$code" -ne 0 ]
 check "... said by the one" grep -qE '^ddprun: the ddprun that listens at localhost, port [0-9]*, does not take in rank 1 \(host .*its secret is not that of .*/other' "$work/stderr"
 check "... and by the other" grep -q '^ddprun: waited 14 s for 1 of 2: rank 1 to begin' "$work/stderr"
-# shellcheck disable=SC2016 # a process that an attempt before has left
+# A process that an attempt before has left.
 job 2 sh -c 'TORCHELASTIC_RESTART_COUNT=$((1 - RANK)) exec "$@"' sh "$ddprun" --timeout 3 "$fake"
 check "a process of an earlier attempt is not taken in" grep -q '^ddprun: waited 3 s for 1 of 2: rank 1 to begin' "$work/stderr"
-# shellcheck disable=SC2016
 job 3 sh -c '[ "$RANK" != 2 ] || RANK=1; exec "$@"' sh "$ddprun" --timeout 12 "$fake"
 check "a rank that comes twice: each says it" [ "$(grep -c '^ddprun: two processes are rank 1 of this job' "$work/stderr")" -eq 3 ]
 check "... and nothing else" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 3 ]
 nothing_left "a rank that comes twice"
-# shellcheck disable=SC2016
 job 2 sh -c '[ "$RANK" = 0 ] || WORLD_SIZE=3; exec "$@"' sh "$ddprun" --timeout 14 "$fake"
 check "another number of processes: no job" grep -q 'does not take in rank 1 .*or it does not count 3 processes' "$work/stderr"
 chmod 644 "$secret"
@@ -148,7 +142,7 @@ END
 strangers=$!
 at_exit 'kill "$strangers" 2>/dev/null'
 check "strangers try" within 10 grep -q ready "$work/strangers"
-# shellcheck disable=SC2016 # rank 1 comes when the strangers have
+# Rank 1 comes when the strangers have.
 BY_PORT=$port job 2 bash -c '[ "$RANK" = 0 ] || until grep -q held "$0"; do sleep 0.1; done; exec "$@"' "$work/strangers" \
     "$ddprun" --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/strange-%d"
 succeeded "60 strangers at the port: the job ends well"
@@ -194,26 +188,23 @@ END
 recorder=$!
 at_exit 'kill "$recorder" 2>/dev/null'
 check "a recorder is there" within 10 grep -q ready "$work/recorder"
-# shellcheck disable=SC2016
 BY_PORT=$((port + 200)) job 2 sh -c '[ "$RANK" = 0 ] || MASTER_PORT=$((MASTER_PORT - 100)); exec "$@"' sh "$ddprun" --job replay --device softgpu --unannotated true
 succeeded "a job is recorded"
 wait "$recorder"
 check "... with a rank's whole answer" [ "$(stat -c %s "$work/said")" -gt 80 ]
-# shellcheck disable=SC2016 # rank 1 comes when what was recorded has been refused
+# Rank 1 comes when what was recorded has been refused.
 BY_PORT=$((port + 200)) job 2 bash -c '[ "$RANK" = 1 ] || exec "${@:3}"; "${@:1:1}" "$0" 0 "$MASTER_PORT" "$2" play >"$2.answer"; exec "${@:3}"' \
     "$work/replay.py" "$(command -v python3)" "$work/said" "$ddprun" --job replay --device softgpu --unannotated true
 succeeded "what was recorded is played again: the job ends well"
 check "... and it was refused" grep -qx 'answer 0' "$work/said.answer"
 
 # Two jobs at one address, each with one process, or one with a typing error: nothing but the address says that they are one.
-# shellcheck disable=SC2016
 job 2 sh -c 'exec "$@" --seed $((5 + RANK))' sh "$ddprun" "$digits" --data "$data" --steps 60
 check "different commands at an address: exit code 2" [ "$code" -eq 2 ]
 check "... one line says it" [ "$(grep -c '^ddprun: ranks 0 (host .*) and 1 (host .*) were started with different commands at the same address' "$work/stderr")" -eq 1 ]
 check "... with the one command" grep -q '^  rank 0: .*/digits --data .* --steps 60 --seed 5$' "$work/stderr"
 check "... and the other" grep -q '^  rank 1: .*/digits --data .* --steps 60 --seed 6$' "$work/stderr"
 nothing_left "different commands"
-# shellcheck disable=SC2016
 job 2 sh -c 'exec "$@" --local_rank=$RANK' sh "$ddprun" --job one --device softgpu --unannotated true
 succeeded "different commands of a job that has a name"
 check "... one warning" [ "$(grep -c '^ddprun: ranks 0 .* and 1 .* were started with different commands$' "$work/stderr")" -eq 1 ]
@@ -227,7 +218,6 @@ ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang
 ends "signal" 139 'rank 2 .*SIGSEGV' stage 2 stage 3 @2 kill 11 @all hang
 job 2 "$ddprun" --no-such-option "$fake"
 check "wrong options: refused at once by each" [ "$(grep -c '^ddprun: .*no-such-option' "$work/stderr")" -eq 2 ]
-# shellcheck disable=SC2016
 job 2 sh -c 'exec "$1" --bucket-mb $((1 + RANK)) "$2"' sh "$ddprun" "$fake"
 failed_with "different options" 2 "ranks 0 .* and 1 .* were asked for different things: --bucket-mb 1 and --bucket-mb 2"
 nothing_left "at the end"

@@ -18,7 +18,6 @@
 # Nothing is left, whatever happens: the script is process 1 of a process namespace, so that all that it started ends with it;
 # namespaces have no names and $hosts_work is in memory, so both vanish with the last process. Runs side by side do not see each
 # other: each has its own network. Where this is not allowed the test is skipped by name.
-# shellcheck source=tests/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 hosts_allowed() {
@@ -58,7 +57,6 @@ hosts_make_work() {
 
 # hosts_hold NAME: becomes the process that keeps a host alive.
 hosts_hold() {
-    # shellcheck disable=SC2016 # expanded on the host
     exec unshare --net --uts --mount --ipc bash -ec '
         hostname "$1"
         mount --bind "$2/hosts" /etc/hosts
@@ -109,7 +107,6 @@ hosts_write_scripts() {
         declare -f hosts_exec
         echo 'hosts_exec "$@"'
     } >"$hosts_runner"
-    # shellcheck disable=SC2016 # expanded by the agent
     printf '#!/bin/bash\nhost=$1; shift; exec "%s" "$host" sh -c "$*"\n' "$hosts_runner" >"$hosts_agent"
     chmod +x "$hosts_runner" "$hosts_agent"
 }
@@ -125,7 +122,6 @@ hosts_net() {
 hosts_exec() {
     local name=$1
     shift
-    # shellcheck disable=SC2016 # expanded on the host
     exec nsenter --target "$(cat "$hosts_work/$name/pid")" --net --uts --mount --ipc \
         env -u XDG_RUNTIME_DIR -u HOSTNAME "TMPDIR=$hosts_work/tmp" bash -c 'cd "$0" 2>/dev/null || cd /; exec "$@"' "$PWD" "$@"
 }

@@ -2,7 +2,6 @@
 # meeting.sh BUILD - what one host's ddprun (--nnodes) says until all ranks have met: a rank that leaves is named at once, and takes its
 # place when it is started again; who waits in vain hears why, whichever of its ranks listens; so does each where a host was started twice;
 # another version is named. A ddprun that is killed is not taken for a user's signal. Nothing is left.
-# shellcheck source=tests/cluster/launched.sh
 source "$(dirname "$0")/launched.sh"
 export HOME=$work/home
 mkdir -m 700 "$HOME"

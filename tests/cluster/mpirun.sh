@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # mpirun.sh BUILD - a real mpirun on this host: ranks train as one process does, whatever ends a job is explained once and by name, by
 # one line of ddprun, and nothing is left of it: processes, folders.
-# shellcheck source=tests/cluster/launched.sh
 source "$(dirname "$0")/launched.sh"
-# shellcheck source=tests/cluster/open_mpi_5.sh
 source "$(dirname "$0")/open_mpi_5.sh"
 command -v mpirun >/dev/null || skip "there is no mpirun here (Debian: openmpi-bin)"
 launcher=(mpirun "${root[@]}" --oversubscribe)
@@ -25,7 +23,6 @@ for rank in 0 1; do
 done
 
 # What the supervisor has open is its own; what the trainer starts would keep it open for longer than either lives.
-# shellcheck disable=SC2016 # the ranks' shells expand it
 job 2 "$ddprun" --device softgpu sh -c 'readlink /proc/$$/fd/*; true'
 succeeded "descriptors of a rank: read"
 check "descriptors of a rank: no socket" [ "$(grep -c 'socket:' "$work/stdout")" -eq 0 ]
@@ -45,7 +42,6 @@ job 2 env SOFTGPU_DEVICES=1 "$ddprun" "$digits" "${options[@]}"
 failed_with "two ranks, one device" 2 '2 ranks want a GPU each, but there is 1'
 job 2 env SOFTGPU_DEVICES=1 "$ddprun" --share-gpu "$digits" "${options[@]}"
 succeeded "two ranks share a device"
-# shellcheck disable=SC2016 # the ranks' shells expand it
 job 2 "$ddprun" --device softgpu --subst sh -c '"$0" "$@" && "$0" "$@" && env >"$TMPDIR/env-{rank}"' "$digits" "${options[@]}"
 succeeded "a script that trains twice"
 check "the trainer is no process of mpirun's" bash -c "! grep -E '^(PMIX|PMI|OMPI|PRTE)_' '$TMPDIR'/env-*"
@@ -88,18 +84,14 @@ job 2 "$ddprun" --no-such-option "$fake"
 failed_with "wrong option" 2 'unknown .*--no-such-option'
 job 2 "$ddprun" --max-restarts 1 "$fake"
 failed_with "--max-restarts is mpirun's" 2 'max-restarts cannot'
-# shellcheck disable=SC2016 # the ranks' shells expand it
 job 2 sh -c 'exec "$0" --bucket-mb $((1 + OMPI_COMM_WORLD_RANK)) "$1"' "$ddprun" "$fake"
 failed_with "options differ" 2 'ranks 0 .* and 1 .*--bucket-mb'
-# shellcheck disable=SC2016
 job 1 "$ddprun" -n 2 --device softgpu sh -c 'echo "I am $RANK of $WORLD_SIZE"'
 succeeded "a job of one: our own server"
 check "a job of one: two ranks" grep -q 'I am 1 of 2' "$work/stdout"
-# shellcheck disable=SC2016
 job 1 "$ddprun" -n 2 --max-restarts 1 --device softgpu sh -c 'exit $((5 + ${DDPRUN_RESTART:-0}))'
 check "a job of one is begun anew" [ "$code" -eq 6 ]
 check "a job of one is begun anew: and told so" grep -q '^ddprun: restart 1 of 1' "$work/stderr"
-# shellcheck disable=SC2016
 job 2 "$ddprun" --device softgpu sh -c '"$0" --steps 12 & wait' "$build/tests/trainers/ladder"
 succeeded "scripts that wait for their trainers"
 check "scripts that wait for their trainers: they train" grep -q '^ddprun: 2 ranks, 12 steps' "$work/stderr"

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # prrte.sh BUILD - the essentials of mpirun.sh under PRRTE, whose PMIx is a release newer than ours: as prterun, and as mpirun of Open MPI 5.
 # Four ranks train as one process does; whatever ends a job is explained once and by name, and nothing is left of it.
-# shellcheck source=tests/cluster/launched.sh
 source "$(dirname "$0")/launched.sh"
-# shellcheck source=tests/cluster/open_mpi_5.sh
 source "$(dirname "$0")/open_mpi_5.sh"
 open_mpi_5_take
 
@@ -27,7 +25,6 @@ ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0
 hit "supervisor 0 is killed" any 'rank 1 .* has lost the ddprun of rank 0' 0 KILL
 hit "a supervisor is asked to end" 143 'SIGTERM: ending 3 ranks' 1 TERM
 hit "prterun is killed" killed '' launcher KILL
-# shellcheck disable=SC2016 # the ranks' shells expand it
 job 2 "$ddprun" --device softgpu --subst sh -c 'env >"$TMPDIR/env-{rank}"; readlink /proc/$$/fd/*; true'
 succeeded "what a rank has of the launcher: read"
 check "what a rank has of the launcher: no variable, no socket" \
@@ -38,7 +35,6 @@ failed_with "-n is prterun's" 2 'set the number of ranks there'
 # Two jobs at once where the host's name is long: PRRTE puts it before the numbers that distinguish jobs.
 if unshare --uts true 2>/dev/null; then
     mkdir "$work/both"
-    # shellcheck disable=SC2016 # bash and the ranks' shells expand it
     run unshare --uts bash -c 'hostname "$0"; "${@//JOB/a}" & first=$!; "${@//JOB/b}" && wait "$first"' \
         a-host-of-the-seventh-row-in-the-second-hall.cluster.example.org \
         "${launcher[@]}" -n 2 "$ddprun" --device softgpu \

@@ -6,15 +6,12 @@
 # A frame of a rank that is left out may be the last that it sends: then the other waits for it.
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${2:-}" = hosts ]; then
-    # shellcheck source=tests/cluster/cluster.sh
     source "$here/cluster.sh"
-    # shellcheck disable=SC2016 # the processes' shells expand it
     launcher=(bash "$here/by_variables.sh" -n 2 bash -c 'exec "$0" "h$((RANK + 1))" "$@"' "$hosts_runner")
     export BY_ADDRESS=h1 NCCL_SOCKET_IFNAME=eth0
     host=10.77.0.1 interface=eth0 on_host=(hosts_exec h1) port=29500 beside=29600
     note_quiet
 else
-    # shellcheck source=tests/cluster/launched.sh
     source "$here/launched.sh"
     launcher=(bash "$here/by_variables.sh" -n 2)
     host=127.0.0.1 interface=lo on_host=(exec) port=$(free_port) beside=$(free_port)
@@ -47,7 +44,6 @@ between() {
     relay=$!
     check "$which, $deed: a relay listens" within 10 grep -q ready "$work/relay"
     # The meeting's listener takes the next port, as the first is in use.
-    # shellcheck disable=SC2016
     BY_PORT=$port run "${launcher[@]}" env REDIRECT_FROM="$port" REDIRECT_HOST="$host" REDIRECT_TO="$at" REDIRECT_FILE="$work/meant" \
         bash -c '[ "$RANK" = 0 ] || export LD_PRELOAD=$1; [ "$0" != meeting ] || export REDIRECT_MEETING=1; exec "${@:2}"' "$which" "$work/redirect.so" \
         "$ddprun" --interface "$interface" -q --timeout 30 --heartbeat-timeout 5 --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/rank-%d"

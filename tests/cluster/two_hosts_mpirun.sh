@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # two_hosts_mpirun.sh BUILD - under mpirun, four ranks on two hosts train what one process trains, over TCP.
 # A rank that is killed, or a host that loses its network, ends the job everywhere.
-# shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 command -v mpirun >/dev/null || skip "no mpirun (Debian: openmpi-bin)"
 note_quiet

@@ -3,7 +3,6 @@
 # steps and processes of ddprun are paused. The loss of each step is held against a job without faults, and all ranks compare hashes
 # in each step: a job ends with the same bits, or with a true line on each host and losses that are right as far as they go; and
 # nothing is left. Only with DDPRUN_SOAK=1: 200 jobs.
-# shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 [ "${DDPRUN_SOAK:-0}" = 1 ] || skip "DDPRUN_SOAK=1 runs it"
 jobs=${2:-200} RANDOM=${3:-1}
@@ -54,7 +53,6 @@ for ((job = 0; job <= jobs; ++job)); do # the first has no fault
     clock) echo $((RANDOM % 2 ? 86400 : -86400)) >"$CLOCK_STEP" ;;
     pause)
         paused=$(helpers | shuf -n 2 --random-source=<(yes "$RANDOM"))
-        # shellcheck disable=SC2086
         [ -z "$paused" ] || { kill -STOP $paused && sleep 2 && kill -CONT $paused; } 2>/dev/null
         ;;
     esac

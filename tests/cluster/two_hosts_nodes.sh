@@ -2,7 +2,6 @@
 # two_hosts_nodes.sh BUILD - one ddprun on each of two hosts (--nnodes), and what goes wrong: a link with 1 % loss and 50 ms delay, starts
 # apart; a host that cannot begin; a rank or a ddprun that is killed, and a host that is cut off, while the ranks meet and while they
 # train: each time one true line on each host that is left, and nothing stays. DDPRUN_SOAK=1: 20 starts, and 30 rounds of ten faults.
-# shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 export HOME=$work/home NCCL_SOCKET_IFNAME=eth0
 mkdir -m 700 "$HOME"

@@ -3,7 +3,6 @@
 # step and validates, train four ranks there to the bits of `ddprun -n 4` on one host, and print the same figures: what the host reads
 # of another machine's steps is that machine's. The plan's file is on the first host alone; with `--plan auto` that host makes it, under
 # each launcher. A plan that is not made, or whose making is ended, ends all hosts, with one line.
-# shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 export HOME=$work/home XDG_CACHE_HOME=$work/cache BY_ADDRESS=h1 DDPRUN_READS=owner
 mkdir -m 700 "$HOME"
@@ -12,7 +11,6 @@ note_quiet
 habits=$build/tests/tools/plan/habits
 
 # Ranks 0 and 1 on h1, 2 and 3 on h2, where no plan is.
-# shellcheck disable=SC2016 # the processes' shells expand it
 launch=(bash "$(dirname "$0")/by_variables.sh" -n 4 bash -c
     'host=h1 DDPRUN_PLAN=$0; [ "$RANK" -lt 2 ] || host=h2 DDPRUN_PLAN=/nonexistent; export DDPRUN_PLAN; exec "$1" "$host" "${@:2}"' "$work/plan.json"
     "$hosts_runner")
@@ -96,11 +94,9 @@ check "SIGTERM: both end, $one $two" [ "$one" -eq 143 -a "$two" -ne 0 ]
 clean "SIGTERM"
 
 if command -v mpirun >/dev/null; then
-    # shellcheck disable=SC2016
     OMPI_MCA_plm_rsh_agent=$hosts_agent made mpirun "$hosts_runner" h1 mpirun --allow-run-as-root --host h1:2,h2:2 -n 4 --bind-to none "$ddprun"
 fi
 if command -v srun >/dev/null && command -v slurmd >/dev/null; then
-    # shellcheck source=tests/cluster/slurm.sh
     source "$(dirname "$0")/slurm.sh"
     slurm_up
     run "$hosts_runner" h1 srun -N2 -n4 --ntasks-per-node=2 true # the daemons have started all that they keep

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # two_hosts_prrte.sh BUILD - two_hosts_mpirun.sh under PRRTE, whose PMIx is a release newer than ours: mpirun of Open MPI 5, and
 # prterun.
-# shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
-# shellcheck source=tests/cluster/open_mpi_5.sh
 source "$(dirname "$0")/open_mpi_5.sh"
 open_mpi_5_take
 note_quiet

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # two_hosts_slurm.sh BUILD - under Slurm's srun, four ranks on two hosts train what one process trains, over TCP, with PMIx and without. A trainer that leaves by _exit(0) when it is done is a success; a rank that is killed ends the job everywhere.
-# shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
-# shellcheck source=tests/cluster/slurm.sh
 source "$(dirname "$0")/slurm.sh"
 slurm_need
 slurm_up
@@ -45,7 +43,6 @@ clean "a batch script"
 export HOME=$work/home
 mkdir -m 700 "$HOME"
 for options in --mpi=none --mpi=pmi2 "--mpi=none --distribution=cyclic"; do
-    # shellcheck disable=SC2086 # two words
     digits_equal "$options" "$hosts_runner" h1 srun $options -N2 -n4 --ntasks-per-node=2 "$ddprun" --interface eth0
 done
 run "$hosts_runner" h1 srun --mpi=none -N2 -n4 --ntasks-per-node=2 "$ddprun" -n 4 "$ladder"

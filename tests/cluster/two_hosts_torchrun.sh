@@ -2,7 +2,6 @@
 # two_hosts_torchrun.sh BUILD - the real torchrun on two hosts starts ddprun for each of four ranks, by its static and its c10d
 # rendezvous: they train as `ddprun -n 4`, bit by bit; after a failure torchrun starts all of them again, and they meet again. Runs with
 # DDPRUN_SOAK=1, where torch is installed (Debian: python3-torch).
-# shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 [ "${DDPRUN_SOAK:-0}" != 0 ] || skip "only with DDPRUN_SOAK=1"
 for python in python3 /usr/bin/python3; do
@@ -40,7 +39,6 @@ for kind in static c10d; do
     options=(--master_addr h1 --master_port "$port")
     [ "$kind" = static ] || options=(--rdzv_backend c10d --rdzv_endpoint "h1:$port" --rdzv_id "job$port")
     digits_equal "torchrun, $kind" "$work/torchrun" "${options[@]}" --no_python "$ddprun" --interface eth0
-    # shellcheck disable=SC2016 # the ranks' shells expand it
     run "$work/torchrun" "${options[@]}" --max_restarts 1 --no_python "$ddprun" --device softgpu --unannotated \
         sh -c 'echo "attempt $TORCHELASTIC_RESTART_COUNT of $RANK"; sleep 1; [ "$RANK.$TORCHELASTIC_RESTART_COUNT" != 2.0 ]'
     succeeded "torchrun, $kind: one restart"

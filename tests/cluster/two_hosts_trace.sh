@@ -2,7 +2,6 @@
 # two_hosts_trace.sh BUILD - the trace of ranks on two hosts stands on one clock, as exactly as `ddprun trace` states: with a slow link,
 # with one that is slow in one direction only, and where the clocks of the hosts differ by 100 seconds. Both hosts have this machine's
 # clock, which they see through time namespaces: so the true difference is known.
-# shellcheck source=tests/cluster/cluster.sh
 source "$(dirname "$0")/cluster.sh"
 for command in mpirun python3; do
     command -v "$command" >/dev/null || skip "no command $command (Debian: openmpi-bin, python3)"

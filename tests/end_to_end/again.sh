@@ -2,7 +2,6 @@
 # again.sh BUILD - a script that trains several times in each rank: every training is what it would be by itself, the closing lines are
 # of the last one, ranks that do not train equally often get an error, and a program that did not exit cleanly is not
 # followed by another one.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export TMPDIR=$work/tmp ladder work
 mkdir "$TMPDIR"
@@ -30,7 +29,6 @@ as_by_themselves() {
     rm -f "$work"/[abc]-*
 }
 
-# shellcheck disable=SC2016 # the ranks' shells expand it
 three='"$ladder" $first_options --save "$work/a-%d" && "$ladder" $second_options --save "$work/b-%d" && exec "$ladder" $first_options --save "$work/c-%d"'
 run "$ddprun" -n 2 --device softgpu --check-every 1 --summary-json "$work/summary.json" sh -c "$three"
 as_by_themselves "three trainings"
@@ -48,29 +46,24 @@ else
 fi
 
 # Many ranks that leave and come again at the same time meet each other and no other process.
-# shellcheck disable=SC2016
 run "$ddprun" -n 12 --device softgpu sh -c 'for i in 1 2 3; do "$ladder" --steps 4 --layers 2 --width 8 || exit; done'
 succeeded "three trainings of twelve ranks"
 
-# shellcheck disable=SC2016
 for rank in 0 1; do
     run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" $first_options && if [ "$RANK" = '$rank' ]; then "$ladder" $first_options; fi'
     failed_with "only rank $rank trains again" 1 "rank $((1 - rank)) ended after 1 program that trained, but others have begun one more"
 done
 
 # A death in the second training is that rank's, after the steps of that training.
-# shellcheck disable=SC2016
 run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" $first_options && exec "$ladder" --steps 9 --fault crash --fault-step 4 --fault-rank 1'
 failed_with "a crash in the second" 139 "rank 1 was ended by SIGSEGV .* after step 3;"
 
 # After _exit, as after exec, the program has not exited cleanly.
-# shellcheck disable=SC2016
 run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'
 failed_with "after _exit" 1 "rank [01] after step 4: process [0-9]+ follows process [0-9]+ in this rank, which did not exit cleanly"
 
 # Nor does what follows hide why the first one stopped, in any number of ranks.
 for ranks in 1 2; do
-    # shellcheck disable=SC2016
     run "$ddprun" -n "$ranks" --device softgpu sh -c '_DDPRUN_ENGINE=/nonexistent "$ladder" $first_options; exec "$ladder" $first_options'
     failed_with "after a failure, -n $ranks" 1 "rank [01] .*cannot load its engine"
 done
@@ -78,13 +71,11 @@ done
 # A program beside the training, by one rank only, is kept out by hand.
 export beside= # what is preloaded without ddprun
 [ "$sanitized" -eq 0 ] || beside=${runtime[2]#LD_PRELOAD=}
-# shellcheck disable=SC2016
 run "$ddprun" -n 2 --device softgpu sh -c 'LD_PRELOAD=$beside "$ladder" $first_options && "$ladder" $second_options --save "$work/d-%d" && if [ "$RANK" = 0 ]; then LD_PRELOAD=$beside "$ladder" $first_options; fi'
 succeeded "programs beside the training"
 check "programs beside the training change nothing" cmp "$work/second" "$work/d-1"
 
 # One rank alone may train as it likes.
-# shellcheck disable=SC2016
 run "$ddprun" -n 1 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'
 succeeded "a world of one, after _exit"
 finish

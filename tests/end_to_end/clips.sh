@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # clips.sh BUILD [MODE...] - steps of which some clip, read or log between DDP_STEP and the update overlap, however gradients become zero;
 # where other work differs between steps, they are right. Ordinarily a third of the modes (in_turn). The program knows each weight after each step (tests/trainers/clips.cu).
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 modes=("${@:2}")
 [ "${#modes[@]}" -gt 0 ] || modes=(scale late norm kernel state copy start gemm device side passes groups graph logs twice missing part again before skip branch both)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # corners.sh BUILD - where two things meet that are followed each for itself: the program trains right, or gets an error
 # that names what is wrong.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 corners=$build/tests/trainers/corners

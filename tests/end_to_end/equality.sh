@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # equality.sh BUILD - N ranks train what one process trains: bitwise the same on all ranks after every step, equal to the serial run up
 # to summation order, and with one rank bitwise equal to the bare program.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 # equal NAME RANKS SERIAL OPTIONS... -- PROGRAM...: trains and compares. The program saves to "$work/rank-%d".

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # escapes.sh BUILD - gradients that kernels reach through pointers in memory are averaged right, at DDP_STEP, and the others as early as
 # ever; ddprun says once how many wait, and why.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 escapes=$build/tests/trainers/escapes

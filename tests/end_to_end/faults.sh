@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # faults.sh BUILD - no rank trains on alone in silence: every failure ends the job, once, with a message that says what
 # and where.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 timeout=60
@@ -35,7 +34,6 @@ failed_with "other options on other ranks: both plans are shown, before anything
     "ranks 0 and 1 have different plans of buckets, and nothing was sent by them: as its piece number [0-9]+, rank 0 would send gradient [0-9] of 8 \(.t->layers\[l\].gradient., 2304 float32, ladder.cu:[0-9]+\), bytes 0 to [0-9]+, in bucket [0-9]+; rank 1 gradient [0-9] of 8 \(.t->layers\[l\].gradient., .*in bucket [0-9]+"
 
 # The first byte behind the only record of the status page is one of the version of the options.
-# shellcheck disable=SC2016
 run "$ddprun" -n 1 --device "$device" sh -c 'printf "\077" | env -u LD_PRELOAD dd of="$_DDPRUN_JOB_DIR/status" bs=1 seek=40960 conv=notrunc 2>/dev/null; exec "$0" --steps 1' "$ladder"
 failed_with "options of another version" 1 "launcher and engine are of different versions \(63 and [0-9]+\)"
 
@@ -145,7 +143,6 @@ succeeded "a second annotated program: the first continues"
 check "a second annotated program: it stops" grep -qx 'the program ended with 256' "$work/stdout"
 check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
 # The first has only the lock so far: the second's words are not left in the record, which the first is about to fill.
-# shellcheck disable=SC2016
 run "$ddprun" -n 2 --device "$device" sh -c '(exec 9>>"$_DDPRUN_JOB_DIR/rank-$_DDPRUN_STATUS_INDEX.lock"; flock -n 9 || exit; "$0" --steps 2; echo "it ended with $?"); exec "$0" --steps 12' "$ladder"
 succeeded "a second annotated program while the first starts: the first continues"
 check "a second annotated program while the first starts: it stops" [ "$(grep -c 'it ended with 1$' "$work/stdout")" -eq 2 ]

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # forgotten.sh BUILD - what a program trains without an annotation, because it was forgotten or moved, is named: in programs with own
 # kernels and cuBLAS, several optimizers, memory of their own, pools and arenas. Right programs that look alike hear nothing.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 asks=any # lib.sh: such lines are looked at here
 forgotten=$build/tests/trainers/forgotten
@@ -53,7 +52,6 @@ trains moved-weights-freed
 says "moved-weights-freed" 1 'after step 12: parameter 2 of 4 .* was freed and not annotated again'
 
 while read -r mode kernel argument gradient options; do
-    # shellcheck disable=SC2086 # several options, or none
     trains "$mode" $options
     says "$mode $options" 0 "$(updated "$kernel" "$argument" "$gradient")"
 done <<EOF

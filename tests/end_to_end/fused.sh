@@ -2,7 +2,6 @@
 # fused.sh BUILD - DDP_STEP_PARAMETERS: trainers that update their parameters inside backward train what one process trains, with
 # overlap, beside a group with gradients, and with state; one whose input gradients use updated weights does not, and ddprun check says
 # why; misuse ends the job.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 fused=$build/tests/trainers/fused

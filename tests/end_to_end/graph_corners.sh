@@ -2,7 +2,6 @@
 # graph_corners.sh BUILD - what was once known does not make a captured step wrong: streams, graphs and gradients that are other
 # than they were end the job with a line, or the averages wait for all that they need; and ranks whose parameters have parted are
 # found out between launches of graphs with many steps.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 corners=$build/tests/trainers/graph_corners

@@ -3,7 +3,6 @@
 # of a step, captured again, updated, cloned, by turns with others and with steps outside; collectives in a graph do not wait for all of
 # backward; and ranks that do not do the same, or graphs that cannot be followed, end the job with a line that says why. One rank is left
 # alone. Ordinarily a third of the runs (in_turn).
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 graphs=$build/tests/trainers/graphs

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # groups.sh BUILD - a trainer with two optimizers trains what one process trains, with overlap before the boundaries of both, whatever the
 # rhythm of their steps; and a rank that steps them in another order than the others ends the job.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 gan=$build/tests/matrix/gan_shared

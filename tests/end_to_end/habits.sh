@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # habits.sh BUILD - trainers with odd habits train right, or get an error that names what is wrong: threads, contexts,
 # memory that comes and goes, processes beside the rank.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 habits=$build/tests/trainers/habits

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # hangs.sh BUILD - a rank that does not continue is named, with what it does, and ends the job; one that is only slow
 # does not. What a report says of it is true: the function it sits in, the kernel, the signal, the steps.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 hangs=$build/tests/trainers/hangs
 limit=120
@@ -61,12 +60,10 @@ says "a crash: its report" '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation 
     "^  $place after step 7, ended by SIGSEGV:" 'its last call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, after [78] steps?[,:] '
 
 for overlap in '' --no-overlap; do
-    # shellcheck disable=SC2086 # an option, or none
     train closes $overlap
     ended "a rank that closes its descriptors, $overlap" 1
     says "a rank that closes its descriptors: it is named itself, $overlap" \
         '^ddprun: rank 1 after step [78](: the program has closed ddprun.s descriptors in this rank, so the rank receives nothing from the others at DDP_MEAN| has closed its connection to ddprun, and process [0-9]+ continues)'
-    # shellcheck disable=SC2086
     train memory $overlap
     # It may find what little it needs, and end well.
     if [ "$code" != 0 ]; then

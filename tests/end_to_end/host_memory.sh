@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # host_memory.sh BUILD - memory that the host reaches: its averages are right, include what the host wrote before DDP_STEP, and are
 # there when DDP_STEP returns, whatever else the program uses; other gradients overlap beside it.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 trainer=$build/tests/trainers/host_memory

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # languages.sh BUILD CUDA_INCLUDE_DIR - the programs of docs/languages.md, taken from the page, compile and train: alone, with one rank
 # and with several all print what the arithmetic of the page gives. A language whose compiler is missing is skipped by name.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 page=$root/docs/languages.md

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # launch.sh BUILD - what a user of ddprun sees of a job's start, course and end: programs that only ask who they are, and the
 # benchmark of starting, in its shortest form.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 # A program that asks for its rank, prints a help and ends leaves nothing unaveraged: no GPU was used.
@@ -22,7 +21,6 @@ for door in execv execve execl execle fexecve execveat execveat_fd posix_spawn v
     [[ $door != *p && $door != *vpe ]] || target=short
     run env PATH="$work:/:$PATH:$work/path" "$ddprun" -n 2 --device softgpu "$doors" "$door" "$target"
     failed_with "a short program without the library, by $door" 1 "$alone"
-    # shellcheck disable=SC2016
     run "$ddprun" -n 2 --device softgpu sh -c '"$doors" "$0" /bin/true && "$doors" "$0" "$work/changes_rights" && "$doors" kept "$doors" &&
         ! "$doors" "$0" "$work/closed" && ! "$doors" "$0" "$work/none"' "$door"
     succeeded "other programs, by $door"

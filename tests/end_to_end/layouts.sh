@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # layouts.sh BUILD - where fewer buckets make steps shorter than the plan's, steps have fewer buckets: on all ranks from one step on, once
 # two trials have found it; results are the same bits.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 trace=$work/trace
 # Plans count with 10 ns for each byte, whatever was measured, and an all-reduce takes 3 ms: they have too many buckets.

@@ -2,7 +2,6 @@
 # libraries.sh BUILD - gradients that calls of cuBLAS and cuBLASLt write are averaged as one process would have them, and early: out of
 # epilogues, rank-1 updates, and a batch that goes round the biases in one buffer. Through arrays of pointers they are right too. A
 # call that writes a gradient too late is named with its argument.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 libraries=$build/tests/trainers/libraries

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # measured.sh BUILD - buckets come from measured times: a plan of several buckets takes effect, promises what the trace then
 # shows beside it, and every mean stays right; nothing is kept for another run; --bucket-mb turns off what it says.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export SOFTGPU_LINK=latency_us=200,gbytes_per_s=0.2
 paced=$build/tests/trainers/paced

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # mutants.sh BUILD [MUTANT...] - the tests would notice: for each defect that tests/mutants.txt names there is a scene, a run that the real
 # engine passes and the broken one fails. Ordinarily a third of them (in_turn); with DDPRUN_SOAK=1 all.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 work_copy=$work/copy # what a user has, but for the engine: the launcher finds its libraries beside itself
@@ -80,7 +79,6 @@ own_shares() { # each rank trains on its own share, which is on its device: noth
 }
 one_rank_looks() { ends 0 "parameters bitwise identical" late-read --fault-step 3 --fault-rank 0; }
 other_buckets() { # one rank has buckets of another size
-    # shellcheck disable=SC2016 # the ranks' shell expands it
     run "$launcher" -n 2 --device softgpu --timeout "$seconds" sh -c \
         '[ "$RANK" -eq 0 ] || export DDPRUN_TEST_BUCKET_BYTES=9000; exec "$@"' sh "$ladder" --steps 12
     [ "$code" -eq 1 ] && grep -q "different plans of buckets" "$work/stderr"

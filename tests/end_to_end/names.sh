@@ -2,7 +2,6 @@
 # names.sh BUILD - a trainer may have functions of its own under the names of those that ddprun's libraries use (json-c, libevent,
 # PMIx, xxHash, libunwind, liblzma): in the program itself or in a library that it links, ddprun never calls them. What is tried: a
 # run without and with a trace, a report with stacks, and a message with one.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 

@@ -2,7 +2,6 @@
 # noise_scale.sh BUILD - the gradient noise scale of a quadratic whose gradients have a known covariance is within 15 % of its value, on
 # 2, 4 and 8 ranks, packed and in place, in items and in batches; it is one number in all outputs, and is not said where it is none: ranks
 # on the same data, unlike shares, weights, sums, too wide a spread. It adds at most 1 % to the bytes that ranks send.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 trainer=$build/tests/trainers/noise_scale
 sentence='the critical batch size (gradient noise scale) is about'

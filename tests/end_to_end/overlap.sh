@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # overlap.sh BUILD - buckets leave while backward runs: shown by events on the device, on a link that takes its time.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
 

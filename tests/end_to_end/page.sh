@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # page.sh BUILD - the page of a run: `ddprun report` and --page. page.py holds it to what it must be and to --summary-json; browser.py looks
 # at it in headless Chromium, where that is installed, and leaves its pictures in BUILD/pages.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
 here=$(dirname "$0")

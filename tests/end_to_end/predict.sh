@@ -3,7 +3,6 @@
 # losses (small buckets, a slow rank) the first suggestion is the right one, and saves what it says. In time
 # that layers and the link are made to take; medians count; what does not hold is measured again, and is not judged where the machine is
 # too busy to keep these times.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 paced=$build/tests/trainers/paced
 steps=60

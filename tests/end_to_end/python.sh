@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # python.sh BUILD - what Python asks for beside gradients: parameters averaged after an update inside backward, also in a group and after
 # every fifth update only, and reductions of every type and operation, give N ranks what one process has.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || skip "no python3"
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # ranges.sh BUILD - what a listener of NVTX gets: steps, buckets, checks and waits for ranks, each range closed in its thread; and without
 # a listener the job is the same.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 shape=(--layers 6 --width 64 --batch 64 --steps 20)
 listener=$build/tests/interpose/librange_listener.so

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # reduce.sh BUILD - DDP_REDUCE: every rank gets what one program computes from the numbers of all, in the order of the program's
 # streams and beside a training whose buckets leave early; ranks whose calls differ, and calls that cannot be right, end the job.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 reduces=$build/tests/trainers/reduces

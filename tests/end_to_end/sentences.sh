@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # sentences.sh BUILD - twelve kinds of runs, ordinarily a third of them (in_turn): each sentence of page, closing lines, summary and `predict DIR` beside the figure that it
 # is of, and no word with two values (sentences.py). And that this is seen: a figure of each that is changed.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 here, which reads pages"
 sentences=$(dirname "$0")/sentences.py

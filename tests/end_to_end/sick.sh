@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # sick.sh BUILD - the first rank, tensor and step with an infinite element or NaN is named, once, in a line and in the summary, and
 # the job goes on, also where steps are in CUDA graphs; where the program leaves the update out, and where all is sound, nothing is said. Ordinarily a part of the runs (in_turn).
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 sick=$build/tests/trainers/sick
 names=(float32 float64 float16 bfloat16)

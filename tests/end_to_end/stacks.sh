@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # stacks.sh BUILD - stacks in a report name functions, inlined ones too, with file and line; a rank that a fault ends has one, and ends as
 # it would without: signal, exit code, core file. A handler of the program's own wins, and a forked child is no rank.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 hangs=$build/tests/trainers/hangs
 source=$(dirname "$0")/../trainers/hangs.cu

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # state.sh BUILD - DDP_STATE: all ranks take what rank 0 has read, in integers, too; ranks that differ in it later are noticed, and
 # programs that are right are left alone; ddprun check compares it.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 state=$build/tests/trainers/state

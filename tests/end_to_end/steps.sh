@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # steps.sh BUILD - steps that are not all alike train right, on any number of ranks: what differs on all ranks or on one; and what a
 # program says about it is believed, or ends the job.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 steps=$build/tests/trainers/steps

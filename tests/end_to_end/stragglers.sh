@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # stragglers.sh BUILD - a rank that keeps the others waiting in each step is named in the closing lines and in the summary, with
 # how long, and the network is not blamed for it; ranks that are late in turns, and ranks that are alike, accuse none.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 paced=$build/tests/trainers/paced
 

@@ -3,7 +3,6 @@
 # device, /dev/null, a terminal, a folder, a link of another user, a missing folder, a name with a newline. The job ends as it would
 # without the option, one line names what was lost, SIGTERM ends it, and a killed rank is noticed. With DDPRUN_SOAK=1 each option of each
 # command with each of them.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 watch_leftovers
 cd "$work" || exit 1

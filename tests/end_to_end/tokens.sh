@@ -2,7 +2,6 @@
 # tokens.sh BUILD - batches whose words look like addresses cost no overlap and end nothing: tokens, mostly-zero bfloat16 numbers and
 # dark images, copied in each step before or within backward, with memory where a large GPU has it. A pointer into a gradient among
 # them is found wherever it stands. DDPRUN_SOAK=1 runs all seeds and all offsets, and one run of 10,000 steps.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=120
 tokens=$build/tests/trainers/tokens

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # trace.sh BUILD - what --trace writes, and the timeline that `ddprun trace` makes of it (timeline.py holds the one to the other): with
 # overlap, groups and graphs; and of files that are cut, missing or not a trace at all.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 export SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
 held_to=$(dirname "$0")/timeline.py

@@ -3,7 +3,6 @@
 # overlap it is switched off, at one step on all ranks, and on again where the step changes, and stays on elsewhere; buckets are the same
 # with and without overlap, and results the same bits either way; and runs that repeat call by call, are compared, captured or do not
 # overlap have no trial. Trials of other buckets: layouts.sh. Ordinarily a part of these (in_turn).
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 paced=$build/tests/trainers/paced
 trace=$work/trace
@@ -165,7 +164,6 @@ quick+=(--layer-us 1500 --steps 72)
 for option in '--bucket-mb 0.02' --verify --no-overlap -q; do
     in_turn 3 || continue
     rm -rf "$trace"
-    # shellcheck disable=SC2086
     run "$ddprun" -n 2 $option --trace "$trace" "$paced" "${quick[@]}"
     succeeded "$option: ends well"
     # shellcheck disable=SC2046 # of a doubtful trial there may be another one

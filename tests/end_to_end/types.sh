@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # types.sh BUILD - gradients of every type come back as their exact mean, whichever default stream the program was compiled
 # for, and keep their identity when their memory moves.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 for flavour in legacy per_thread; do

@@ -2,7 +2,6 @@
 # unaveraged.sh BUILD - what trains without an average does not do so for long: a program that is not annotated is refused, or warned
 # about; one without DDP_STEP is ended after its second update; every end of either is said, and is not 0. Programs that look alike and
 # are right hear nothing: long accumulation, evaluation, a wrapper, a trainer in a library that is loaded, two trainings.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=60
 stepless=$build/tests/trainers/stepless
@@ -80,7 +79,6 @@ one_line "no DDP_STEP, and an end after two updates" 1 "parameter [1-9] of [0-9]
 check "a job that is ended: what was printed is there" grep -Eqx '(\[1\] )?pass 2' "$work/stdout"
 run "$ddprun" -n 2 --output "files=$work/files" "$stepless" train 2
 check "a job that is ended: and in files" grep -qx 'pass 2' "$work/files/rank-0.out" "$work/files/rank-1.out"
-# shellcheck disable=SC2016 # the ranks expand it
 run "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" train 2 >"$1-$RANK"' "$stepless" "$work/redirected"
 check "a job that is ended: a script's own redirection is left as it is" [ ! -s "$work/redirected-0" ]
 run "$ddprun" -n 2 "$stepless" train 2 leave

@@ -2,7 +2,6 @@
 # walk.sh BUILD [--show] - a call of cuBLAS that writes a gradient asks for its gradient before any watcher is notified, and its way through
 # engine and bucketing to the bucket that it completes is short. Calls of functions are counted as they are made (walk.c), watchers
 # included. A room is a file; a stay is a stretch of calls in one room, a return a stay where the walk has been. --show prints the walk.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 stays_at_most=60 rooms_at_most=22 returns_at_most=36
 engine=$build/tests/mutants/libddprun-engine.so
@@ -12,7 +11,6 @@ cp "$ddprun" "$work/copy/bin/"
 ln -s "$build/lib/libddprun.so" "$build/lib/softgpu" "$engine" "$work/copy/lib/"
 
 # Rank 0 has all watchers.
-# shellcheck disable=SC2016 # the ranks' shell expands it
 run "$work/copy/bin/ddprun" -n 2 --device softgpu --bucket-mb 0.01 sh -c \
     '[ "$RANK" -ne 0 ] || export DDPRUN_TEST_WALK=$0; exec "$@"' "$work/walk" "$digits" --data "$data" --steps 20
 succeeded "a job under the engine that counts"

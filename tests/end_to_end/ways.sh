@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # ways.sh BUILD - gradients are averaged, and early, whichever operation of the driver writes them; memory that goes is waited for,
 # stays, or ends the job.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 ways=$build/tests/trainers/ways

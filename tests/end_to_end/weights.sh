@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # weights.sh BUILD - DDP_WEIGHT: ranks with shares of unequal size train what one process trains, on whatever way gradients are sent;
 # with equal shares every bit is as without it; and weights that cannot be right end the job.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 weights=$build/tests/trainers/weights
@@ -54,7 +53,6 @@ failed_with "a part of the items, with one rank" 1 "$here: [0-9]+ of [0-9]+ item
 ends shards 'DDP_SHARD .weights.cu:[0-9]+.: before step 10 rank 0 shares out 96 items and rank 2 shares out 48' --check-every 1
 trains 3 shards-evaluated
 trains 3 shards-ahead
-# shellcheck disable=SC2016 # the ranks' shells expand it
 run "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" --data "$1" --steps 60 --seed 5 --batch $((96 - 48 * RANK))' "$digits" "$data"
 failed_with "batches of 96 and 48: at the first step" 1 'DDP_SHARD .*: before step 1 rank 0 shares out 96 items and rank 1 shares out 48'
 

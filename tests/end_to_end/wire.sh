@@ -2,7 +2,6 @@
 # wire.sh BUILD - however buckets are reduced, gradients become what they have to: in place, packed by kernels or by
 # copies, in 16 bits, as means or sums; the same bits on all ranks, and the same
 # bits in place as packed. What is broken on purpose on that way is noticed.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/lib.sh"
 limit=90
 values=$build/tests/trainers/values

@@ -2,7 +2,6 @@
 # kth.sh BUILD [KIND IN K] - each allocation, open, write, rename, fork, socket and thread that ddprun's own objects ask for fails once
 # (kth.c), in ddprun and in rank 0 of a short job: the job continues, or ends with a line that says why; nothing is left, and no
 # file is half-written. With DDPRUN_SOAK=1 all calls of each kind, or 2,000 of them; else a few. KIND IN K: this one, and its output.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 library=$build/tests/faults/libkth.so
 export TMPDIR=$work/tmp DDPRUN_TEST_MARK=kth-$$

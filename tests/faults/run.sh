@@ -32,20 +32,16 @@ if [ ! -d "${1:-}" ]; then # where programs were built: the first
 fi
 case $place in
 node)
-    # shellcheck source=tests/end_to_end/lib.sh
     source "$(dirname "$0")/../end_to_end/lib.sh"
     ;;
 mpirun)
-    # shellcheck source=tests/end_to_end/lib.sh
     source "$(dirname "$0")/../end_to_end/lib.sh"
     ;;
 hosts)
-    # shellcheck source=tests/cluster/hosts.sh
     source "$(dirname "$0")/../cluster/hosts.sh"
     hosts_enter "$0" "${arguments[@]}"
     hosts_up
     export TMPDIR=$hosts_work
-    # shellcheck source=tests/end_to_end/lib.sh
     source "$(dirname "$0")/../end_to_end/lib.sh"
     ;;
 *)
@@ -65,7 +61,6 @@ if [ "$place" != node ]; then
 fi
 if [ "$place" = hosts ]; then
     agent="--mca plm_rsh_agent $hosts_agent"
-    # shellcheck source=tests/cluster/open_mpi_5.sh
     source "$(dirname "$0")/../cluster/open_mpi_5.sh"
     if open_mpi_5_is mpirun; then
         agent="--prtemca plm_ssh_agent $hosts_agent"

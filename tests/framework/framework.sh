@@ -3,7 +3,6 @@
 # and count trains as docs/frameworks.md says. make and CMake build it with the toolkit's folder alone. A loop over its parameters annotates
 # it. N ranks end with the parameters of one process that gets the whole batch. `ddprun check` says "equal", and reports a forgotten rank
 # switch. `ddprun scout` finds the annotated tensors.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 toolkit=$build/lib/softgpu/toolkit

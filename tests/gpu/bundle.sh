@@ -50,7 +50,6 @@ folder=$1
 build=$(cd "$build" && pwd)
 
 if [ "$rehearse" -eq 0 ]; then
-    # shellcheck source=tests/gpu/libraries.sh
     source "$root/tests/gpu/libraries.sh"
     gpu_nvcc_find || exit 2
     bash "$root/tests/gpu/programs.sh" "$build" || fail 2 'the programs for GPUs cannot be compiled; see above'

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # bundle_test.sh BUILD - the bundle for GPU machines, on the stand-in: first.sh writes a report that JSON readers read, each check has
 # its rows, what differs is seen, and what is missing is named in one line. rehearse.sh does it in bare roots.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 export TMPDIR=$work

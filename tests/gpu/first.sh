@@ -4,11 +4,8 @@
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/tests/gpu
-# shellcheck source=tests/gpu/libraries.sh
 source "$here/libraries.sh"
-# shellcheck source=tests/gpu/report.sh
 source "$here/report.sh"
-# shellcheck source=tests/patience.sh
 source "$root/tests/patience.sh"
 
 all_checks=(doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth overlap tokens sums lt_verify host_memory
@@ -67,7 +64,6 @@ for name in "$@"; do
 done
 
 # ---- what is here ----
-# shellcheck source=tests/gpu/libraries.sh
 [ "$rehearse" -eq 1 ] || [ "$(gpu_count)" -gt 0 ] || fail 2 'no NVIDIA GPU (asked nvidia-smi -L, looked for /dev/nvidia*)'
 gpu_libraries_find "${gpu_library_names[@]}" || exit 2
 build=$root/build

@@ -4,7 +4,6 @@
 # sources stays.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# shellcheck source=tests/gpu/libraries.sh
 source "$root/tests/gpu/libraries.sh"
 build=$(cd "${1:-$root/build}" && pwd)
 architectures=(-gencode 'arch=compute_80,code=sm_80' -gencode 'arch=compute_90,code=[sm_90,compute_90]')

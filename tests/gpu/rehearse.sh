@@ -7,7 +7,6 @@
 # process and network namespace of its own. CHECKs are those of first.sh (default: all). DDPRUN_BARE_ROOT names a bare root that is there already; it is copied.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=tests/lib.sh
 source tests/lib.sh
 build=$(realpath "${1:?usage: rehearse.sh BUILD SUITE}")
 suite=${2:?usage: rehearse.sh BUILD SUITE}
@@ -25,7 +24,6 @@ if [ -z "${REHEARSE_INSIDE:-}" ]; then
     trap 'exit 143' TERM
 
     # ---- the bundle for GPUs ----
-    # shellcheck source=tests/gpu/libraries.sh
     source tests/gpu/libraries.sh
     if gpu_nvcc_find 2>/dev/null; then
         bash tests/gpu/bundle.sh --build "$build" "$work/gpu-bundle" >"$work/out" 2>&1 || complain "$(tail -n 3 "$work/out")"

@@ -4,7 +4,6 @@
 # compiler and no network.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# shellcheck source=tests/gpu/libraries.sh
 source "$root/tests/gpu/libraries.sh"
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 

@@ -4,7 +4,6 @@
 # time is half of memory's bandwidth. Needs nvcc and nvdisasm: on the PATH, or in DDPRUN_NVDISASM.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# shellcheck source=tests/lib.sh
 source "$root/tests/lib.sh"
 nvcc=$(command -v nvcc || true)
 nvdisasm=${DDPRUN_NVDISASM:-$(command -v nvdisasm || true)}

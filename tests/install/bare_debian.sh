@@ -8,7 +8,6 @@
 # no process is left, and its folder holds nothing of the machine's when it is removed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=tests/lib.sh
 source tests/lib.sh
 build=$(realpath "${1:?usage: bare_debian.sh BUILD}")
 suite=bookworm

@@ -5,7 +5,6 @@
 #   compilers.sh BUILD COMPILER [CUDA [NCCL]]    one cell: clang-15 12.4 2.18
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=tests/lib.sh
 source tests/lib.sh
 build=$(realpath "${1:?usage: compilers.sh BUILD [COMPILER [CUDA [NCCL]]]}")
 [ -e "$build/compile_commands.json" ] || skip "$build was not configured"

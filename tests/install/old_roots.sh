@@ -8,7 +8,6 @@
 # soak. All happens in a mount and process namespace of its own: whatever ends the script, no mount and no process is left.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=tests/lib.sh
 source tests/lib.sh
 build=$(realpath "${1:?usage: old_roots.sh BUILD}")
 old=$build/tests/install/old

@@ -4,7 +4,6 @@
 # no library of the stand-in lies where a loader would find it. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=tests/lib.sh
 source tests/lib.sh
 repository=$PWD
 build=$(realpath "${1:-build}")
@@ -110,7 +109,6 @@ complete_words() {
 [ "$(complete_words ddprun trace folder --out)" = '--output ' ] || complain "completion of trace folder --out: $(complete_words ddprun trace folder --out)"
 [ "$(complete_words ddprun help pr)" = 'predict ' ] || complain "completion of help pr: $(complete_words ddprun help pr)"
 for words in '-n 2' '-np 2' '--nproc-per-node 2'; do
-    # shellcheck disable=SC2086 # two words
     [ "$(complete_words ddprun $words --quiet ./train --l)" = 'program:4 ' ] ||
         complain "completion behind the program, after $words: $(complete_words ddprun $words --quiet ./train --l)"
 done
@@ -122,7 +120,6 @@ while read -r wanted words; do
             grep -xF -- "$wanted" >/dev/null || complain "completion in fish of $words: $wanted is missing"
     fi
     if command -v zsh >/dev/null; then
-        # shellcheck disable=SC2016 # zsh expands it
         PATH=$prefix/bin:$PATH timeout "$(patient 20)" zsh -fc 'file=$1; shift; words=("$@"); CURRENT=$#
             compadd() { shift; print -l -- "$@" }; _files() {}; _command_names() {}; run() { source $file }; run' zsh \
             "$prefix/share/zsh/site-functions/_ddprun" $words 2>&1 | grep -xF -- "$wanted" >/dev/null || complain "completion in zsh of $words: $wanted is missing"

@@ -5,7 +5,6 @@
 # the build. old_roots.sh runs them on older systems.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=tests/lib.sh
 source tests/lib.sh
 build=$(realpath "${1:?usage: portable.sh BUILD}")
 [ -e "$build/portable/bin/ddprun" ] || skip "no static libraries here; the target portable says which"

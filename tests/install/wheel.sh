@@ -4,7 +4,6 @@
 # libraries of the launcher the doctor lists them, each with its package. Removing the wheel leaves nothing. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=tests/lib.sh
 source tests/lib.sh
 repository=$PWD
 build=$(realpath "${1:-build}")

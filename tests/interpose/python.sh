@@ -4,7 +4,6 @@
 # exception that says so.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=tests/lib.sh
 source "$here/../lib.sh"
 shim=$1 engine=$2
 command -v python3 >/dev/null || skip "no python3"

@@ -4,7 +4,6 @@
 # DDP_MEAN takes a float or a double that can be written.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=tests/lib.sh
 source "$here/../lib.sh"
 includes=(-I"$here/../../interpose/include" -isystem "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-type-of.XXXXXX")

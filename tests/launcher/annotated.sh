@@ -2,7 +2,6 @@
 # annotated.sh BUILD - which programs are refused before they start, for they hold kernels and no annotation: recognised
 # by the files of the program and of the libraries that it needs, wherever in them it stands. What may start or load a
 # trainer never is. Programs of one line, none of which runs.
-# shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 export LD_LIBRARY_PATH=$top/gpu STUB_GPUS=2
 mkdir "$top/p" && cd "$top/p" || exit 1
@@ -40,7 +39,6 @@ link main.c kernels.c alike.c -o alike && refused "names that are longer or shor
 link main.c kernels.c annotated.c -o annotated && starts "an annotation in the program" annotated
 link main.c kernels.c imported.c -o imported && starts "the same as a symbol" imported
 link main.c kernels.c writable.c -o writable && starts "the same in memory that is written" writable
-# shellcheck disable=SC2086
 {
     link main.c kernels.c $needs -lannotated -o in_library && starts "an annotation in a library" in_library
     link main.c $needs -lkernels -o kernels_in_library && refused "kernels in a library" kernels_in_library

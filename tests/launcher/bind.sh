@@ -10,7 +10,6 @@ if [ ${#processors[@]} -lt 2 ]; then
     exit 77
 fi
 first=${processors[0]} second=${processors[1]}
-# shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 # Two nodes with a processor each; the GPU 0000:10:00.0, which NVML counts first, hangs on the second.
@@ -60,7 +59,6 @@ bound() {
 two_cores="core:2 pu:1(indexes=$first,$second)"
 all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
 
-# shellcheck disable=SC2086
 {
     ranks "$ddprun" $soft
     report "the stand-in: left alone" "$(bound "$all $all" 'binding of ranks: none \(the stand-in')"
@@ -91,7 +89,6 @@ if command -v mpirun >/dev/null; then
         found=$(sed 's/^.*\[1\][^ ]* //' "$top/out" | sort -n | paste -sd ' ')
         said=$(cat "$top/err")
     }
-    # shellcheck disable=SC2086
     {
         each $mpirun env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core -v
         report "under mpirun, which does not bind" "$(bound "$first $second" 'binding of ranks: core')"
@@ -105,7 +102,6 @@ else
 fi
 
 gpu="env STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu HWLOC_XMLFILE=$top/machine.xml"
-# shellcheck disable=SC2086
 {
     ranks $gpu "$ddprun"
     report "near the GPUs without being asked" "$(bound "$second $first" 'binding of ranks: numa \(near the GPUs')"

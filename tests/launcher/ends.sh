@@ -3,7 +3,6 @@
 #
 # The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
 # no GPU.
-# shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 # ---- exit codes ----
@@ -38,15 +37,12 @@ report "SIGKILL of a rank ends all, also children and who ignores SIGTERM" "$(ex
 new_pids
 run -n 2 "$fake" stage 3 step 1 child "$pids" daemon "$pids" stage 4
 report "a good end leaves no process behind" "$(expect 0)$(grep left "$err")$(all_gone "$pids" || echo "processes are left")"
-# shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c 'sh -c "$0 @1 exit 5 @0 hang"; exit $?' "$fake"
 report "shells in between" "$(expect 5)"
 new_pids
-# shellcheck disable=SC2086
 run $soft -n 2 sh -c "'$fake' pid '$pids' @1 kill 9 @0 hang; exit 9"
 report "shells in between, their children end too" "$(expect 9)$(all_gone "$pids" || echo "processes are left")"
 left='^ddprun: rank [01] ended with exit code 0 and left process [0-9]+ \((sh|nohup|launcher_fake_s|sleep)\) running.*`exec`.*`wait`'
-# shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c '"$0" stage 3 step 5 sleep 300 step 9 stage 4 & wait' "$fake"
 report "a script that waits for its trainer" "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')"
 new_pids
@@ -55,14 +51,12 @@ report "a trainer that becomes a daemon" "$(expect 1 "$err" "$left")$(all_gone "
 # A script that ends in the middle of its trainer's training, with one rank and with two.
 for ranks in 1 2; do
     new_pids
-    # shellcheck disable=SC2016
     run --device softgpu -n "$ranks" sh -c '"$0" stage 3 step 5 pid "$1" hang &
         until [ -e "$1/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids"
     report "a script that ends while its trainer trains, $ranks rank(s)" \
         "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "trainers are left")$(files_in "$pids" "$ranks" || echo "not all trained")"
 done
 # A script that ends before its trainer has used CUDA; each line leaves it in another way.
-# shellcheck disable=SC2016
 for way in '"$@" &' 'nohup "$@" >"$dir/log$RANK" 2>&1 &' '("$@"; exit $?) &'; do
     new_pids
     run --device softgpu -n 2 sh -c "dir=\$1; shift; $way" sh "$pids" "$fake" pid "$pids" sleep 700000 stage 3 hang
@@ -71,11 +65,9 @@ for way in '"$@" &' 'nohup "$@" >"$dir/log$RANK" 2>&1 &' '("$@"; exit $?) &'; do
 done
 # A process with a group of its own has nothing to do with its rank any more, but it ends with the job.
 new_pids
-# shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c 'setsid -f "$0" pid "$1" hang; until [ -e "$1/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids"
 report "what has left its rank ends with the job" "$(expect 0)$(files_in "$pids" 2 || echo "not both")$(all_gone "$pids" || echo "processes are left")"
 new_pids
-# shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
 report "what is left behind and trains nowhere is ended, and named" "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "processes are left")"
 new_pids
@@ -86,14 +78,11 @@ new_pids
 run -n 2 "$fake" @1 daemon "$pids" exit 0 @0 stage 3 hang
 report "also those in a session of their own" \
     "$(expect 1 "$err" '^ddprun: rank 1 ended without taking part')$(all_gone "$pids" || echo "processes are left")"
-# shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c '[ "$RANK" = 1 ] || exec sleep 1; sleep 0.3 &'
 report "what is left behind and ends soon is waited for" "$(expect 0)$(grep left "$err")"
-# shellcheck disable=SC2016
 run --device softgpu -n 2 sh -c '[ "$RANK" = 0 ] || exit 4; sleep 700 & echo $! >"$0/0"' "$pids"
 report "and does not hold up a failure" "$(expect 4 "$err" '^ddprun: rank 1 ended with exit code 4')$(all_gone "$pids" || echo "processes are left")"
 new_pids
-# shellcheck disable=SC2016
 start --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
 within 20 files_in "$pids" 2
 kill -TERM "$job"
@@ -156,7 +145,6 @@ kill -TERM "$job"
 end_job
 report "no restart after a signal while the job ended" "$(expect 3 "$err" '^ddprun: no restart: a signal')$(no_folders_left)"
 # What the attempt before had: its sockets, what libraries put into the environment.
-# shellcheck disable=SC2016 # the rank's shell
 run --device softgpu -n 1 --max-restarts 2 sh -c 'echo "HWLOC ${HWLOC_COMPONENTS-unset}, $(readlink /proc/$PPID/fd/* | grep -c socket) sockets"; exit 7'
 why=$(expect 7 "$err" '^ddprun: restart 2 of 2' "$out" '^HWLOC unset, [1-9]')
 [ "$(sort "$out" | uniq -c | grep -c ' 3 ')" = 1 ] || why+="not alike: $(cat "$out") "
@@ -183,7 +171,6 @@ end_job
 report "SIGUSR1 and SIGUSR2 are the ranks'" "$(expect 0 "$out" '^saved')$why$(no_folders_left)"
 has_child() { [ -n "$(cat "/proc/$job/task/$job/children" 2>/dev/null)" ]; }
 for tool in scout check "predict -n 2 --link 100Gbit,5us"; do
-    # shellcheck disable=SC2086
     start --device softgpu $tool sleep 1
     within 20 has_child
     kill -USR1 "$job"
@@ -201,7 +188,6 @@ why=$(all_gone "$pids" || echo "ranks that ignore SIGINT are left ")
 end_job
 report "a second Ctrl-C kills" "$(expect 130)$why"
 new_pids
-# shellcheck disable=SC2016
 start -n 2 --device softgpu sh -c 'sleep 700 & echo $! >"$1/loader$RANK"; exec "$0" stage 3 pid "$1" hang' "$fake" "$pids"
 within 20 files_in "$pids" 4
 kill -KILL "$job"
@@ -271,7 +257,6 @@ run -n 2 "$fake" stage 3 step 5 check 1 5 0x11 @1 check 1 5 0x12 @all stage 4
 report "hashes that differ" "$(expect 1 "$err" '^ddprun: parameters differ between ranks 0 and 1 after step 5')"
 # Nor does it take effect where it did in another process of the rank, such as a probe.
 new_pids
-# shellcheck disable=SC2016
 start --device softgpu -n 2 sh -c 'LD_PRELOAD= "$0" load libcuda.so.1 pid "$2" hang &
     until [ -e "$2/rank$RANK" ]; do sleep 0.01; done; "$1" stage 1; wait' "$plain" "$fake" "$pids"
 end_job
@@ -286,7 +271,6 @@ report "no rank trained" "$(expect 0 "$err" '^ddprun: no rank used a GPU under d
 
 # ---- the closing lines ----
 train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 70000 3 elements 17500 18000 check 4 100 0xabc"
-# shellcheck disable=SC2086
 {
     run -n 2 "$fake" $train stage 4
     report "closing lines" "$(expect 0 \
@@ -332,7 +316,6 @@ in_folder() {
 }
 in_folder "$top/folder" "$ddprun" -n 2 "$fake" stage 3 step 7 @1 events 20 kill 11 @0 hang
 report "a short report is printed" "$(expect 139 "$err" 'sent bucket 19 early' "$err" '^  rank 0 ')$(ls "$top/folder")"
-# shellcheck disable=SC2086
 in_folder "$top/folder" "$ddprun" $many
 file=$(cd "$top/folder" && ls)
 lines=$(wc -l <"$top/folder/$file")
@@ -344,22 +327,18 @@ why=$(expect 139 "$err" '^  rank 3 .* after step 7, ended by SIGSEGV:$' "$err" '
 [ "$lines" -gt 25 ] || why+="only $lines lines in the file "
 [[ $(head -n 1 "$err") =~ ^ddprun:\ rank\ 3\ was\ ended ]] || why+="the verdict is not the first line "
 report "a long report has 25 lines, and a file" "$why"
-# shellcheck disable=SC2086
 in_folder "$top/folder" "$ddprun" --failure-report "$top/why.txt" $many
 report "--failure-report names the file" "$(expect 139 "$err" "^ddprun: the whole report, [0-9]+ lines: $top/why.txt$" "$top/why.txt" '^  rank 15 ')"
-# shellcheck disable=SC2086
 run $many
 report "--failure-report -: all of it on stderr" "$(expect 139 "$err" 'sent bucket 12 early' "$err" '^  rank 15 ')$(grep 'whole report' "$err")"
 bad "--failure-report in no folder" 2 "cannot write to $top/none/why.txt, in --failure-report" --failure-report "$top/none/why.txt" "$fake"
 if unshare -m true 2>/dev/null; then # root may write into any folder but one of a file system that is mounted so
-    # shellcheck disable=SC2086
     in_folder / unshare -m bash -c 'mount -t tmpfs -o ro none "$1" && cd "$1" && shift && exec "$@"' _ "$top/closed" "$ddprun" $many
     report "a folder that cannot be written: the file is in TMPDIR" "$(expect 139 "$err" \
         "^ddprun: the whole report, [0-9]+ lines: $TMPDIR/ddprun-report\.[0-9]+\.txt$")$(grep -q '^  rank 15' "$TMPDIR"/ddprun-report.*.txt || echo "it is not there")"
     rm -f "$TMPDIR"/ddprun-report.*.txt
     export XDG_RUNTIME_DIR=$top/runtime # for the job's folder
     mkdir -m 700 "$XDG_RUNTIME_DIR"
-    # shellcheck disable=SC2086
     in_folder / unshare -m bash -c 'mount -t tmpfs -o ro none "$1" && cd "$1" && export TMPDIR=$1 && shift && exec "$@"' _ "$top/closed" "$ddprun" $many
     unset XDG_RUNTIME_DIR
     report "nowhere to write: the report is printed whole" "$(expect 139 "$err" '^ddprun: cannot write the report.s file: ' "$err" '^  rank 15 ')"

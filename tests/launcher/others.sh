@@ -1,7 +1,6 @@
 #!/bin/bash
 # others.sh BUILD - what another user of the machine prepares: folders that it may change, files and links in folders that all may write
 # to. ddprun neither works in them nor writes into them, and its message names them. As root, who can play two users.
-# shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 work=$top
 [ "$(id -u)" -eq 0 ] || skip "only root can play two users"
@@ -79,7 +78,6 @@ within 20 files_in "$top/home/pids" 2
 within 20 test -e "$sticky/under-way"
 folder=$(echo "$sticky"/ddprun-$victim-*)
 for command in ls rmdir 'rm -r' 'chmod 777' "chown $other" 'touch -d 2001-01-01'; do
-    # shellcheck disable=SC2086 # several words
     denied "$command its folder" $command "$folder"
 done
 denied "move its folder" mv "$folder" "$sticky/elsewhere"
@@ -87,12 +85,10 @@ denied "a file into its folder" cp /etc/hostname "$folder/new"
 denied "a link into its folder" ln -s /etc "$folder/new"
 for file in "$folder"/*; do
     for command in 'head -c 1' 'truncate -s 0' 'rm -f'; do
-        # shellcheck disable=SC2086
         denied "$command ${file##*/}" $command "$file"
     done
 done
 for command in 'truncate -s 0' 'rm -f' 'chmod 666'; do
-    # shellcheck disable=SC2086
     denied "$command its metrics" $command "$sticky/under-way"
 done
 ranks=$(cat "$top/home/pids"/*)

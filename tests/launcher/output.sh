@@ -3,7 +3,6 @@
 #
 # The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
 # no GPU.
-# shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 # ---- where output goes, and the summary ----
@@ -26,7 +25,6 @@ why=$(expect 0 "$err" '^err')
 report "--output rank0" "$why"
 # The rank that fails is heard all the same: of two that end in one way, the one that the message names.
 for end in "exit 7" "kill 6"; do
-    # shellcheck disable=SC2086
     run -n 3 --output rank0 "$fake" say out @2 complain $'first\nit is \e[1mfull\n' $end @0 complain $'other\n' hang @1 complain $'other\n' hang
     code=7 reason="ended with exit code 7"
     [ "$end" = "exit 7" ] || code=134 reason="was ended by SIGABRT"
@@ -57,7 +55,6 @@ run --dry-run --summary-json "$top/end.json" "$top/nowhere"
 why=$(cmp <(echo 0) <(tr -d ' ,' <"$top/end.json" | sed -n 's/^"exit_code"://p' | head -1))
 for refused in "127:cannot start:$top/nowhere" "2:cannot read:--nccl $top/nowhere $fake" "2:3 ranks want:-n 3 $fake"; do
     IFS=: read -r code text arguments <<<"$refused"
-    # shellcheck disable=SC2086
     SOFTGPU_DEVICES=2 run --summary-json "$top/end.json" $arguments
     why+=$(expect "$code" "$top/end.json" "^ *\"exit_code\": *$code,$" "$top/end.json" "\"reason\": *\".*$text" "$top/end.json" '"ranks": *0,')
 done
@@ -141,7 +138,6 @@ end_job
 report "stderr is not read: a failure ends the ranks, and one signal ends ddprun" "$(expect 3)$why"
 # A full disk. What is printed is longer than what stdio keeps, and shorter.
 for words in --help --help-all --version "-n 1 --dry-run $fake" doctor; do
-    # shellcheck disable=SC2086
     run_in_front sh -c 'exec timeout -k 1 "$limit" "$@" >/dev/full' sh "$ddprun" $words
     why=$(expect 1 "$err" '^ddprun: cannot write to stdout: No space left on device; make room')
     [ "$(wc -l <"$err")" = 1 ] || why+="$(wc -l <"$err") lines on stderr "

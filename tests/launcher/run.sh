@@ -3,7 +3,6 @@
 #
 # The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
 # no GPU.
-# shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 # ---- bad input: its exit code, one line on stderr, nothing on stdout ----
@@ -18,7 +17,6 @@ cp "$fake" "$top/arm" && printf '\267' | dd of="$top/arm" bs=1 seek=18 conv=notr
 cp "$fake" "$top/object" && printf '\001' | dd of="$top/object" bs=1 seek=16 conv=notrunc 2>/dev/null
 # ddprun cannot ask the stand-in how many devices it makes at most.
 most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH_SOURCE[0]}")/../../softgpu/cuda/driver.h")
-# shellcheck disable=SC2086
 {
     bad "no program" 2 "no program" $soft -n 2
     bad "--env" 2 "--env is gone: .* write env NAME=VALUE before ddprun" --env A=7 "$fake"
@@ -110,13 +108,11 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
 # What a script in a rank may ask of ddprun, and what not. A sanitizer's runtime would have to come before ddprun's library.
 if [ -z "$asan" ]; then
     for words in "" "check"; do
-        # shellcheck disable=SC2086
         run $soft -n 1 bash -c "'$ddprun' $words '$fake'"
         why=$(expect 2 "$err" '^ddprun: ddprun was started inside a rank of another ddprun \(_DDPRUN_JOB_DIR=')
         [ "$(wc -l <"$err")" = 2 ] || why+="$(wc -l <"$err") lines on stderr, not this one and the rank's exit code "
         report "ddprun $words inside a rank" "$why$(no_folders_left)"
     done
-    # shellcheck disable=SC2086
     run $soft -n 1 bash -c "'$ddprun' --version && '$ddprun' --help"
     report "--version and --help inside a rank" "$(expect 0 "$out" '^ddprun [0-9]' "$out" '^Usage: ddprun')"
 fi
@@ -254,7 +250,6 @@ MASTER_ADDR=h1 WORLD_SIZE=1 run -n 2 -v "$fake" env MASTER_ADDR
 report "torch's variables that make no job of several" "$(expect 0 "$out" '^MASTER_ADDR=h1')"
 OMPI_MCA_btl=self run "$fake" env OMPI_MCA_btl
 report "settings for an MPI in the trainer do" "$(expect 0 "$out" '^OMPI_MCA_btl=self')"
-# shellcheck disable=SC2016,SC2086 # the rank's shell
 run $soft -n 1 sh -c 'grep -cE "libpmix|libevent" /proc/$PPID/maps
     for fd in /proc/$PPID/fd/*; do readlink "$fd"; done | sed -n "s/^socket:.\([0-9]*\).$/ \1 /p" >"$0"; cat /proc/net/tcp /proc/net/tcp6 | grep -cf "$0"; cat "$0"' "$top/sockets"
 report "on one host ddprun opens no PMIx and no port" "$(expect 0)$([ "$(head -n 2 "$out" | tr '\n' ' ')" = '0 0 ' ] && [ "$(wc -l <"$out")" -gt 2 ] || cat "$out")"
@@ -263,11 +258,9 @@ PMIX_NAMESPACE=x PMIX_RANK=0 bad "a cluster's job without PMIx's library" 127 "c
 cp "$helpers/liblauncher_stub_library.so" "$top/lib/libddprun-pmix.so"
 PMIX_NAMESPACE=x PMIX_RANK=0 bad "another library in its place" 127 "cannot open PMIx, .*undefined symbol: ddprun_pmix_member; for such jobs install" "$fake"
 grep -E 'Sig(Blk|Ign)' /proc/self/status >"$top/wanted"
-# shellcheck disable=SC2086
 run $soft -n 2 grep -E 'Sig(Blk|Ign)' /proc/self/status
 report "a rank's signals are those of a bare program" \
     "$(expect 0)$(diff <(sed 's/.*\] //' "$out" | sort) <(sort "$top/wanted" "$top/wanted") | head -3)"
-# shellcheck disable=SC2086
 run $soft -n 2 hostname
 report "a program that has nothing to do with GPUs" "$(expect 0 "$out" "^$(hostname)\$" "$out" "^\[1\] $(hostname)\$" \
     "$err" '^ddprun: no rank used CUDA under ddprun: nothing was averaged, 2 copies ran side by side')$([ "$(wc -l <"$err")" = 1 ] || cat "$err")"
@@ -302,7 +295,6 @@ WHO=me run -n 2 --subst "$fake" env WHO env RANK say 'at {local_rank} of {world_
 report "variables and --subst" "$(expect 0 "$out" '\[1\] WHO=me$' "$out" '\[1\] RANK=1' "$out" 'at 1 of 2 \{other\}')"
 bad "a mistyped option" 2 "did you mean --bucket-mb" --bukcet-mb 3 "$fake"
 
-# shellcheck disable=SC2016,SC2086
 run $soft -n 2 --dry-run --subst --trace "$top/dry-trace" --output "files=$top/dry-files" sh -c 'echo $RANK "$0" "$1"' "it's" 'a  b{rank}'
 why=$(expect 0 "$out" '^# rank 1, not bound to cores')
 [ ! -e "$top/dry-trace" ] && [ ! -e "$top/dry-files" ] || why+="--dry-run made a folder "
@@ -320,15 +312,12 @@ bad "--metrics in no folder" 2 "cannot write to" --metrics "$top/nowhere/metrics
 
 # ---- limits ----
 # A soft limit is raised for the job, and is the rank's again; a hard one is refused before a rank is started.
-# shellcheck disable=SC2016 # the shells' own
 run_in_front timeout -k 1 "$limit" sh -c 'ulimit -Sn 40; exec "$@"' sh "$ddprun" --device softgpu -n 8 sh -c 'ulimit -Sn'
 report "a soft limit of open files" "$(expect 0)$([ "$(sed 's/^\[.\] //' "$out" | sort -u)" = 40 ] || cat "$out")"
-# shellcheck disable=SC2016 # the shells' own
 for kib in 64 128; do
     run_in_front timeout -k 1 "$limit" sh -c 'ulimit -s "$0"; exec "$@"' $kib "$ddprun" -n 2 "$fake" exit 0
     report "$kib KiB of stack" "$(expect 2 "$err" "^ddprun: the stack limit is $kib KiB, and ddprun needs 256 KiB; raise the limit")"
 done
-# shellcheck disable=SC2016
 run_in_front timeout -k 1 "$limit" sh -c 'ulimit -s "$0"; exec "$@"' 256 "$ddprun" -n 2 "$fake" exit 0
 report "256 KiB of stack" "$(expect 0)"
 for files in 6 8 12 14 20 27 45; do

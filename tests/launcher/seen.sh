@@ -2,7 +2,6 @@
 # seen.sh BUILD - what a user sees of a job: the progress line on a terminal and off it, -v, the summary as a file.
 #
 # The real ddprun with tests/launcher/fake_trainer, which writes the ranks' records itself. Exits 1 if a case is not ok.
-# shellcheck source=tests/launcher/lib.sh
 source "$(dirname "$0")/lib.sh"
 out=$top/out err=$top/err
 # run_command COMMAND...: sets rc; what it prints is in $out and $err.
@@ -123,7 +122,6 @@ if command -v python3 >/dev/null; then
     report "overlap that was switched off" "$(expect 0 "$err" \
         '^ddprun: exposed communication: 3 ms per step .*; overlap is off from step 18 on, because steps are shorter without it$')$(
         summary "$top/end.json" 'slowed_ms == 0.0 and overlap_off_step == 17')"
-    # shellcheck disable=SC2016
     run_command "$ddprun" --device softgpu -n 2 --max-restarts 2 --summary-json "$top/end.json" sh -c \
         'case $DDPRUN_RESTART in "") set -- step 5 exit 7 ;; 1) set -- step 6 fail "no: 1" ;; *) set -- step 9 stage 4 ;; esac; exec "$0" stage 3 "$@"' "$fake"
     report "all attempts of --max-restarts" "$(expect 0 "$err" '^ddprun: wall time [0-9.]+ s; restarts: 2; on the stand-in for a GPU$')$(summary "$top/end.json" \

@@ -11,7 +11,6 @@ files=(interpose/shim/*.c interpose/shim/libraries/*.c)
 bad=0
 for file in "${files[@]}"; do
     # Comments and strings out, lines kept; then any use of the name: a call, or its address taken.
-    # shellcheck disable=SC2016 # an awk program
     found=$(awk '
         {
             line = $0

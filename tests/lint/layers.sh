@@ -58,7 +58,6 @@ facts() {
     done
 }
 
-# shellcheck disable=SC2016 # an awk program
 judge='
 # The folder of a file below the part, or the file itself if it lies in the folder of the part.
 function folder_of(file, path, i) {

@@ -25,7 +25,6 @@ planted() {
     local pattern=$1 output code=0
     printf '#include "interpose/engine/measure/measure.h"\nvoid planted(const struct group *group);\nvoid planted(const struct group *group)\n{\n(void)group;\n%s\n}\n' \
         "$2" >"$work/planted.c"
-    # shellcheck disable=SC2086 # several words
     output=$(clang -fsyntax-only -Wthread-safety -Wno-thread-safety-attributes $flags "$work/planted.c" 2>&1) || code=$?
     if [ -z "$pattern" ] && [ "$code" -ne 0 ]; then
         printf 'clang reports correct code: %s\n%s\n' "$2" "$output"

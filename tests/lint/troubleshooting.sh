@@ -10,7 +10,6 @@ trap 'rm -f "$sources" "$quotes"' EXIT
 # Sources with adjacent string literals joined, as the compiler does.
 mapfile -d '' -t files < <(find launcher tools interpose comm base softgpu \( -name '*.[ch]' -o -name '*.def' -o -name '*.in' -o -name '*.py' \) -print0 | sort -z)
 cat "${files[@]}" | tr '\n' ' ' | sed -E 's/" +"//g; s/\\"/"/g' >"$sources"
-# shellcheck disable=SC2016 # backticks that are meant
 # Entries begin with "- **`...`**"; what others than ddprun say is marked "(the loader's own words)" and the like.
 tr '\n' ' ' <"$page" | sed -E 's/ +/ /g; s/ - \*\*/\n- **/g; s/ ## /\n## /g' | grep -E '^- \*\*`' | grep -vE "\((the loader's own|CUDA's) words\)" |
     sed -E 's/^([^:]*`\*\*)[^`]*:.*/\1/' | grep -oE '\*\*`[^`]*`' | sed -E 's/^\*\*`|`$//g' >"$quotes"

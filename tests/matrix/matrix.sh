@@ -9,7 +9,6 @@
 # Ordinarily every pair of values of two factors meets in some cell; with DDPRUN_SOAK=1 every combination does, in eight orders. A
 # CELL is TRAINER/SHAPE/RANKS/ORDER, as failures name them. An order is 0 (as the device likes) or a seed of SOFTGPU_CHAOS, with
 # slow links. Odd seeds verify every gradient and have buckets by measurement, not by size.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 programs=$build/tests/matrix
 limit=240

@@ -9,7 +9,6 @@
 #
 # Ordinarily seeds 1 to 10; with DDPRUN_SOAK=1, 1 to 500. Equal as in matrix.sh. Programs whose steps differ all the time may never
 # overlap; most do.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=240
 shapes=(shared static driver)

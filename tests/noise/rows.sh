@@ -6,7 +6,6 @@
 # Ordinarily a third of the rows with + in front (chosen), and of six rates the second and fifth; with DDPRUN_SOAK=1 all, right programs with three seeds, or
 # ten. PATTERN: only rows whose text matches, and all of those. What makes the stand-in unruly is in DDPRUN_TEST_UNRULY, a list of
 # variables, in which %d is the seed. (Not :1 in `ddprun check`: one rank that repeats its bits in a second run has no noise.)
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=60 asks=any shown=
 soak=${DDPRUN_SOAK:-0}

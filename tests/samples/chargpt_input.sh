@@ -4,7 +4,6 @@
 set -euo pipefail
 sample=chargpt
 program=$1
-# shellcheck source=tests/samples/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/samples/data/shakespeare.txt
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # chargpt_ranks.sh BUILD - a GPT whose gradients are parts of one flat buffer, cleared by one memset: ranks train what one process
 # trains. With one rank bitwise the bare program; with several bitwise the same on all ranks, and after 10 steps within 1e-5 of serial.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 text=${data%/*}/shakespeare.txt
 chargpt=$build/samples/chargpt

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # kmeans_ranks.sh BUILD - a program that trains nothing and sums over its data: ranks find what one process finds. With one rank bitwise
 # the bare program; with several the same counts, and centroids within 1e-6; and nothing is said of a missing DDP_STEP.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 kmeans=$build/samples/kmeans
 

@@ -2,7 +2,6 @@
 # python.sh BUILD - a trainer in Python, with CUDA by ctypes, trains as a program in C does: alone bitwise what samples/digits trains,
 # under ddprun with one rank bitwise the same, with several bitwise the same on all ranks and equal to serial up to summation order;
 # ddprun check calls it equal. A rank that ends by an exception ends the job, and what it has printed is seen.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "no python3"
 root=$(cd "$(dirname "$0")/../.." && pwd)

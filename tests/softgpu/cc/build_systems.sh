@@ -1,7 +1,6 @@
 #!/bin/bash
 # build_systems.sh SOFTGPU_CC - softgpu-cc in nvcc's place in builds as projects have them: CMake's CUDA language, Makefiles, configure
 # scripts, Ninja, response files, relocatable device code, plug-ins. Each case_ states a property. No nvcc is on the PATH.
-# shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cc=$1
 toolkit=$(dirname "$cc")/../lib/softgpu/toolkit

@@ -2,7 +2,6 @@
 # command_lines.sh SOFTGPU_CC [FLAG...] - command lines that nvcc takes: each compiles and links with softgpu-cc, and what it makes
 # runs. driver.sh has the rest: what each option does, outputs, exit codes. Where nvcc is found, its own parser (--dryrun) must take
 # each line too; with COMMAND_LINES_NVCC=1 nvcc does what the line says, which takes minutes.
-# shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cc=$1
 export TMPDIR=$work/tmp

@@ -2,7 +2,6 @@
 # driver.sh SOFTGPU_CC [FLAG...] - softgpu-cc as a command: options, outputs, exit codes, where errors point, and that nothing is left
 # behind. Each case_ states a property. Needs softgpu-cc and the stand-in's runtime built; FLAGs are added to every command line
 # (in sanitizer builds, whose runtime must be in every program).
-# shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cc=$1
 flags=${*:2}

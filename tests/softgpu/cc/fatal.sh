@@ -2,7 +2,6 @@
 # fatal.sh PROGRAM - each case of kernels/fatal.cu ends its launch within seconds, with one line that names the kernel and says why; the
 # program continues and sees CUDA's error, for good. A kernel that spins is named. Where there is no kernel, assert() is the host's.
 program=$(realpath "$1")
-# shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 # ends STATUS CASE TEXT...: the program ends its case so, and says each of the texts, of a kernel once at most.

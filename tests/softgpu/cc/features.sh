@@ -8,7 +8,6 @@
 cc=$1
 features=$(realpath "$(dirname "${BASH_SOURCE[0]}")/features")
 export NVCC_APPEND_FLAGS=${*:2}
-# shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 flags_of() { sed -n 's,^// flags: ,,p' "$1"; }

@@ -4,7 +4,6 @@
 cc=$1
 list=$(realpath "$2")
 export NVCC_APPEND_FLAGS=${*:3}
-# shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 trimmed() { sed 's/^ *//; s/ *$//'; }

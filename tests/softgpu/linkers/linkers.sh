@@ -6,7 +6,6 @@ cc=$(realpath "$1") ddprun=$(realpath "$2") sources=$3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 softgpu=$(cd "$(dirname "$cc")/../lib/softgpu" && pwd)
 limit=300
-# shellcheck source=tests/softgpu/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 unset NVCC_CCBIN NVCC_PREPEND_FLAGS LIBRARY_PATH LD_LIBRARY_PATH LD_PRELOAD CUDACXX CUDAARCHS CUDAFLAGS CXXFLAGS LDFLAGS CUDA_PATH MAKEFLAGS "${!DDPRUN_@}"
 export NVCC_APPEND_FLAGS="-I$sources/interpose/include" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -113,7 +112,6 @@ if command -v mpicxx >/dev/null && mpicxx -DWITH_MPI -c main.cpp -o with_mpi.o 2
     alone ./with_mpi
     # Each rank is a singleton with a daemon of its own. The daemons of Open MPI 4 make and remove one folder on the host, and a
     # daemon that ends takes it from one that starts: each rank gets a folder of its own.
-    # shellcheck disable=SC2016 # expanded in the rank
     on_two_ranks 1 --device softgpu sh -c 'OMPI_MCA_orte_tmpdir_base=$(mktemp -d "$PWD/session.XXXX") exec ./with_mpi'
     doctor_is_content ./with_mpi
 else

@@ -5,7 +5,6 @@
 #
 # Needs the right to make namespaces; skipped by name where it is missing. Removes what it made, also when interrupted.
 set -euo pipefail
-# shellcheck source=tests/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../lib.sh"
 prefix=sgn$$
 

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # causes.sh BUILD [NAME...] - `ddprun check` names the cause: of mistakes in rows.cu and updates.cu the verdict, the cause and what the sentences say,
 # which begin with step, tensor, line, size and ranks; and the right neighbours of the mistakes are equal. A fifth of the rows run (chosen), with DDPRUN_SOAK=1 all.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 wanted=("${@:2}")
 # A sanitizer finds nothing more in the others.

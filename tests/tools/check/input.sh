@@ -2,9 +2,7 @@
 # input.sh BUILD - what `ddprun check` does with what is wrong: each bad option, program or file gets one line on stderr and the exit code
 # that the help names, no file of the user's is replaced or half-written, and nothing is left in TMPDIR. And what its options promise:
 # a reference in two commands, a sample, files that are kept, a verdict as JSON.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 user=$work/user # where the user is
 export TMPDIR=$work/tmp
@@ -104,14 +102,11 @@ for code_of_program in 1 3 7; do
 done
 script fails 'kill -SEGV $$'
 refused "a program that SIGSEGV ends" 139 "failed by itself.*SIGSEGV" check --device softgpu ./fails
-# shellcheck disable=SC2016 # the program's shell expands it
 script fails '[ "$WORLD_SIZE" = 1 ] || { echo "too many of us" >&2; exit 5; }' "exec '$conv' --quiet"
 refused "a program that fails on two ranks alone" 5 "failed by itself, with exit code 5, in the run of 2 ranks" check --device softgpu ./fails
 check "its last words are shown" grep -qx "too many of us" "$work/stderr"
-# shellcheck disable=SC2016
 script fails '[ "$WORLD_SIZE" = 1 ] || kill -SEGV $$' "exec '$conv' --quiet"
 refused "a program that SIGSEGV ends on two ranks alone" 139 "failed by itself.*in the run of 2 ranks.*SIGSEGV" check --device softgpu ./fails
-# shellcheck disable=SC2016
 script fails '[ "$WORLD_SIZE" = 1 ] || set -- --steps 2' "exec '$conv' --quiet \"\$@\""
 judged "fewer steps on two ranks alone" 1 stopped - 2 "--device softgpu" ./fails
 rm fails
@@ -222,7 +217,6 @@ assert roles.count("parameter") == 5 and roles.count("gradient") == 4, roles' "$
 # ---- no room ----
 # small KIBIBYTES COMMAND...: with TMPDIR in a file system of that size, which only this command sees.
 small() {
-    # shellcheck disable=SC2016
     run unshare -m sh -c 'mount -t tmpfs -o size="$1"k none "$2" && shift && TMPDIR=$1 && export TMPDIR && shift && exec "$@"' \
         sh "$1" "$TMPDIR" "${@:2}"
 }
@@ -241,7 +235,6 @@ else
     check "room for fewer than 8 steps: it is reported" \
         grep -Eq '^only [0-9]+ steps were compared: more steps would take .* or fill more than half of the free space' "$work/stdout"
     mkdir "$user/small"
-    # shellcheck disable=SC2016
     run unshare -m sh -c 'mount -t tmpfs -o size=128k none small && "$@"; code=$?; ls small >&2; exit $code' sh \
         "$ddprun" -q check -n 1 --reference small/it "${right[@]}"
     failed_with "no room for --reference" 2 "cannot write the reference .*No space left|the reference needs"

@@ -5,9 +5,7 @@
 # may stay until the next ddprun.
 #
 # 7 rounds, with DDPRUN_SOAK=1 500. A ROUND is a number that the moment is drawn from.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 mark=$work
 rounds=("${@:2}")

@@ -6,9 +6,7 @@
 #
 # Of all 28 at most two may have another exit code, cause or tensor than here; they are named. Rows that end in `soak`, and conv's
 # lower rates, run with DDPRUN_SOAK=1 only, and a fifth of the other rows otherwise (chosen).
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 wanted=("${@:2}")
 # A sanitizer finds nothing more in the others.

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # mutants.sh BUILD - an engine, or a library of files and clocks, that is broken on purpose (tests/mutant.h) has other verdicts than the
 # real one: each scene passes with the real one and fails with the defect.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 copy=$work/copy # what a user has, but for the engine: the launcher finds its libraries beside itself
 mkdir -p "$copy/bin" "$copy/lib"

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # place.sh BUILD - the first sentence of `ddprun check` is the operation in which N ranks and one process first part: kernel or copy, its
 # line, the operand, and the values. In right programs a look at a step names no operation.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 place=$build/tests/tools/check/place
 rows_program=$rows

@@ -3,7 +3,6 @@
 # also where the last round stays open, and on a number of ranks that is no power of two. Ranks that update in each batch, and plans
 # without a gradient or with a gradient of another size, are different, and the verdict names the first tensor. A plan that is damaged, or
 # does not fit the program, ends with one line and exit code 2. Nothing is written beside --json, and nothing is left.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"
 watch_leftovers

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # relu.sh BUILD - a ReLU whose input is zero up to rounding, late, is a discrete decision near zero, which further runs of one rank show,
 # and the program is equal; what ranks do to the same elements, then or three steps later, is a difference.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 decision='^ignored: in step 32 gradient 1 of 1, '
 

@@ -9,9 +9,7 @@
 #  - Trainers that are right, and of which two runs cannot be compared: what they compute depends on the batch that a process sees, or
 #    their batch cannot be divided.
 #  - Programs that fail on one rank, because they require two: the exit code is the program's.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 trainers=tests/trainers
 matrix=tests/matrix

@@ -5,9 +5,7 @@
 #
 # A row says what the mistake is, and not what the tool prints. A row that is known to fail is in `known` with what it does; when it
 # does not fail any more, the script fails until its line there is gone.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 wanted=("${@:2}")
 

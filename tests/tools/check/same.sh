@@ -3,9 +3,7 @@
 # of the stand-in, where sums repeat their bits, and with four, where blocks add up in another order each time, as on a GPU. Right
 # programs whose gradients are nearly equal, zero, tied or few are not named, and equal. Ordinarily a fifth of the rows
 # run (in_turn), and right ones with four workers alone; DDPRUN_SOAK=1 runs all with both.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 program=$build/tests/tools/check/same
 wanted=("${@:2}")

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # seeds.sh BUILD [ROW...] - shuffles that are seeded by a clock or by random bytes are found, whatever the call, and the place that
 # reads them is named; programs that read them for something else, or agree on a seed, are equal. A ROW is its number.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 wanted=("${@:2}")
 

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # statistics.sh BUILD - running statistics that are annotated as parameters are named so, by `ddprun check` and by a job, also beside
 # gradients of theirs that hold zeros; an annotation before its initialisation and a DDP_STEP behind the optimizer keep their words.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/lib.sh"
 program=$build/tests/tools/check/statistics
 

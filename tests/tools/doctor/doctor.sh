@@ -9,7 +9,6 @@ if ! command -v "$cc" >/dev/null; then
     echo "skipped: no C compiler"
     exit 77
 fi
-# shellcheck source=tests/launcher/lib.sh
 source "$sources/../../launcher/lib.sh"
 mkdir "$top/p"
 cp "$helpers/liblauncher_stub_nvml.so" "$top/gpu/libcuda.so.1"

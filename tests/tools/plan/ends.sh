@@ -2,7 +2,6 @@
 # ends.sh BUILD [PATTERN] - the program ends/, untouched, by a plan: however it ends, its saved weights are those of its oracle, the last
 # whole round's, and its exit code is the program's own, unless rank 0 has trained on alone. Each row is one way of training and one end;
 # ordinarily on 3 ranks, with DDPRUN_SOAK=1 on 2 and 3, tame and unruly. PATTERN: only rows "WAY END" that match it.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/ends

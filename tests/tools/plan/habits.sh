@@ -4,7 +4,6 @@
 # or by state, or the sentence that refused it, and the relative errors of weights and of printed figures. Wrong is what trains to
 # others, or does not end. Ordinarily a few habits are run, on 2 ranks; with DDPRUN_SOAK=1 all, on 2 and 3. PATTERN: only names that
 # match it.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/habits
@@ -73,7 +72,6 @@ outcome() {
 }
 # train HABIT RANKS PREFIX OPTIONS...
 train() {
-    # shellcheck disable=SC2086 # several words
     XDG_CACHE_HOME=$work/cache-$1 timeout -k 2 200 "$ddprun" -n "$2" --device softgpu --share-gpu --timeout 120 --plan auto --yes --slow $options \
         "${@:4}" "$program" "$1" --steps $steps --save "$3.weights" >"$3.out" 2>"$3.err" </dev/null
     echo $? >"$3.code"
@@ -87,7 +85,6 @@ one() {
         "$program" "$1" --steps $steps --oracle-gradients "$n" --save "$prefix.gradients.weights" >"$prefix.gradients.out"
         train "$1" "$n" "$prefix"
         advised=$(grep -o -m1 -E -- '--per-rank a[0-9]+' "$prefix.err" | head -n 1)
-        # shellcheck disable=SC2086 # two words
         [ -z "$advised" ] || train "$1" "$n" "$prefix" $advised
         echo "| $1 | $n | $(outcome "$1" "$prefix")${advised:+, $advised} |" >"$prefix.row"
     done

@@ -3,7 +3,6 @@
 # saved parameters are those of the oracle of the way that is taken (but by "far", whose oracle counts updates where the program counts
 # batches), or the program is refused, by this reason. Ordinarily a fifth of them (chosen); with DDPRUN_SOAK=1 all. PATTERN: only names
 # that match it.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
 # program | way, or refused | the rule; of a refusal: its words

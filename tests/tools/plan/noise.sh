@@ -3,7 +3,6 @@
 # hold it to the noise of one process, it trains to the weights of its oracle, and a mistake is refused. Where the device adds up in one
 # order, proofs compare bits. Ordinarily two seeds, and one of three habits that clip or scale in like ways
 # (in_turn); with DDPRUN_SOAK=1 all, by ten seeds, which say the same words. PATTERN: only habits that match it.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
 watch_leftovers

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # annotations.sh BUILD - of both samples, whichever annotation is taken away, halved, or added where nothing is to be annotated is named
 # by `ddprun scout`, and nothing else (annotations.c); judged against one recording of each.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 text=$(dirname "$data")/shakespeare.txt
 

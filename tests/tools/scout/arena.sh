@@ -4,7 +4,6 @@
 # no room, the program is refused before launches are made again, with the sizes. While a stream is captured no launch is made again.
 #
 # Ordinarily 32 MiB; with DDPRUN_SOAK=1 also 2 GiB and 201 launches a step, which is bounded: copies take twice as much as the allocation.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 arena=$build/tests/tools/scout/arena
 install_broken

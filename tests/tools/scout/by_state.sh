@@ -2,7 +2,6 @@
 # by_state.sh BUILD - turns by state: `ddprun scout --by state --prove` proves the plans of programs of which no gradient can be averaged
 # in one place, and refuses what it must, by name; `--plan auto` takes that way where gradients cannot be proved.
 # Plans that say something else than the program does: mistaken.sh.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 export TMPDIR=$work/tmp XDG_CACHE_HOME=$work/cache
 mkdir "$TMPDIR"

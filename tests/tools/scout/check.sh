@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # check.sh BUILD - where all is equal, `ddprun check` holds the annotations against what a scouted run finds, and names what nothing
 # compared depends on: a moving average of what only one rank has.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 steps=(--steps 4)

@@ -2,7 +2,6 @@
 # draws.sh BUILD - programs that differ from run to run: what draws its weights anew (draws.cu) draws the same in all runs of `ddprun scout`,
 # also in another scout of the day, and with eight other draws the answer is the same; so is that on a program whose sums depend on
 # the order of atomics, with four workers. With DDPRUN_SOAK=1 twenty runs of that.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 programs=$build/tests/tools/scout
 scouts=("$ddprun" -q --device softgpu scout -v)

@@ -6,7 +6,6 @@
 # takes words that it cannot change for left alone, is seen.
 #
 # Ordinarily seeds 1 to 40 of random nets; with DDPRUN_SOAK=1, 1 to 500.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 first=${2:-1}
 last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 500 : 40))}
@@ -80,10 +79,8 @@ check "eight of ten are right" test $((right * 10)) -ge $(((last - first + 1) * 
 
 for mutant in "SCOUT_ANY_WORDS sparse 20 4" "SCOUT_NOT_TRIED_ALONE tiny 60 5"; do
     read -r name program <<<"$mutant"
-    # shellcheck disable=SC2086 # several words
     DDPRUN_MUTANT=none verdict "$broken/bin/ddprun" $program
     check "the recorder that can be broken, $program" grep -q '^right$' "$work/verdict-${program// /-}"
-    # shellcheck disable=SC2086
     DDPRUN_MUTANT=$name verdict "$broken/bin/ddprun" $program
     check "$name is seen" grep -qv '^right$' "$work/verdict-${program// /-}"
 done

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # input.sh BUILD - what `ddprun scout` does with what is wrong: one line on stderr, the exit code that its help names, nothing left in
 # TMPDIR, and no process.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 wrong=$build/tests/tools/scout/wrong
 watch_leftovers
@@ -35,7 +34,6 @@ done
 
 # Every macro may be called while the program is scouted.
 for words in "fused kernels" "fused mixed --sync 1"; do
-    # shellcheck disable=SC2086 # several words
     run "$ddprun" -q scout -v "$build/tests/trainers/"$words
     succeeded "$words: found"
     check "$words: annotations are confirmed" grep -q '^annotations: each parameter and each gradient has one' "$work/stdout"

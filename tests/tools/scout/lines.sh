@@ -5,7 +5,6 @@
 # chargpt's data are left "by hand".
 #
 # Ordinarily a third of the programs that are not marked (in_turn); DDPRUN_SOAK=1 runs all.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 sources=$(cd "$(dirname "$0")/../../.." && pwd)
 text=$(dirname "$data")/shakespeare.txt

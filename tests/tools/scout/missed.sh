@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # missed.sh BUILD - memory of which scout asks "trained, or carried from batch to batch?": what is trained is refused whatever --per-rank
 # says, by how it is written or by a proof, also with --unproved and in a plan that was written; what is carried trains.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 missed=$build/tests/tools/scout/missed
 plans=$XDG_CACHE_HOME/ddprun/plans

@@ -2,7 +2,6 @@
 # mistaken.sh BUILD - plans by state that say something else than the program does, with a hash that is right: a proof refuses each, with
 # the sentence that is named here. What a step overwrites before it reads it may be called state: then the training has the same bits.
 # Ordinarily a third of the rows (in_turn), with DDPRUN_SOAK=1 all, and more programs and ways.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 habits=$build/tests/tools/plan/habits

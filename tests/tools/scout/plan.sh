@@ -3,7 +3,6 @@
 # program with N times the batch. What no longer fits its plan ends the job, and says why: another build, model, batch, program; a
 # forward pass without an update; a gradient that is changed while it waits; ranks that see other batches. Damaged plans, and plans
 # that are not proved, are refused. Only rank 0 writes files. With DDPRUN_SOAK=1 on more ranks.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 install_broken

@@ -3,7 +3,6 @@
 # another data file, another model and another build are scouted anew. Kept plans that are damaged, or of another
 # version, are made anew; a folder or a file that others could have written is an error. It asks at a terminal, and is refused where
 # there is none. What cannot take turns is refused by name. On whatever way, the bits are those of `--plan FILE`.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 plans=$XDG_CACHE_HOME/ddprun/plans

@@ -2,7 +2,6 @@
 # plan_guards.sh BUILD [PATTERN] - `ddprun --plan` with programs of habits (rounds.cu): their parameters are, bit for bit, those of one
 # process that plays all turns; or a guard ends the job, by name, and without the guard it is not seen. None is silently wrong.
 # Ordinarily a part of them, on two ranks; with DDPRUN_SOAK=1 all, on two and three. PATTERN: only habits that contain it.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-}
 watch_leftovers

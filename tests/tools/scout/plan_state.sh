@@ -4,7 +4,6 @@
 # annotated program with N times the batch. A player that leaves a change out, does not put back what stays, or does not scale a round
 # of fewer steps is seen; so is a program whose ranks all had the same batch. Plans are made by gradients, and rewritten. With
 # DDPRUN_SOAK=1 on more ranks.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 install_broken

@@ -5,7 +5,6 @@
 # A row of a program that adds up by atomics says after " / " what is found where SOFTGPU_UNRULY changes the order of its sums; all
 # others are the same there. Ordinarily a few rows are run, two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. PLAN_TABLE=write with
 # DDPRUN_SOAK=1 writes what is found into the table.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 table=$here/plan_table.md
@@ -48,7 +47,6 @@ checked() {
     words=${words//DATA/$data}
     words=${words//TEXT/$TEXT}
     words=${words//--steps 24/--steps 40}
-    # shellcheck disable=SC2086 # several words
     {
         planned "$plan.json" -- "$build/"$words
         said "$plan.json" "$out" "$2" "$build/"$words || code=$?

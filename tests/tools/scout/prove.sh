@@ -2,7 +2,6 @@
 # prove.sh BUILD - what `ddprun scout --prove` says of plans: right ones pass on two ranks under the engine, without a change of the
 # program; a plan without one tensor, without one element, that averages one operation too late, or as another type, fails, and names
 # the tensor; what cannot be played is said to be so. The program's files stay as they are, and nothing is left behind.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 install_broken
@@ -94,11 +93,9 @@ says "the same batch in each step, by turns" 1 d "failed: .*each batch is the wh
 # Data that lies on the device from the start: by pointers, indices, a number, a copy.
 for where in "public_memory resident" "public_memory shuffled" "periods index" "periods copied"; do
     in_turn 3 || continue
-    # shellcheck disable=SC2086 # two words
     run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/"$where
     says "$where: no halves" 0 c "not possible here: (no copy from the host brings data|a copy of 64 bytes from the host differs)"
     says "$where: turns" 0 d passed
-    # shellcheck disable=SC2086 # two words
     run env DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/"$where
     says "$where, and a plan without a tensor" 1 d "failed: after round 1 parameter "
 done
@@ -107,7 +104,6 @@ done
 for program in "matrix/gan_shared" "tools/scout/public_nets reuse" "tools/scout/public_nets per-step"; do
     for mutant in none SCOUT_PLAY_TENSOR_MISSING SCOUT_PLAY_ROW_MISSING SCOUT_PLAY_TOO_LATE SCOUT_PLAY_TYPE_WRONG; do
         [ "$mutant" = none ] || in_turn 3 || continue
-        # shellcheck disable=SC2086 # two words
         run env DDPRUN_MUTANT="$mutant" "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/"$program
         if [ "$mutant" = none ]; then
             says "$program: each group is proved" 0 c passed

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # races.sh BUILD - under ThreadSanitizer: scouting, its proofs and a training by plan on two ranks have no data race, and another order
 # of the device's work gives the same bits. One chaos is enough here: plan.sh and the sanitizer see the rest.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 grep -q 'DDPRUN_SANITIZE:STRING=.*thread' "$build/CMakeCache.txt" || skip "this build has no ThreadSanitizer"
 runtime=(env "LD_LIBRARY_PATH=$build/lib/softgpu" "LD_PRELOAD=$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS="${TSAN_OPTIONS:-} exitcode=66")

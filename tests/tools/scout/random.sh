@@ -5,7 +5,6 @@
 #
 # Habits by which hardly any step is like another one, or by which threads decide the order of operations, are left out. Ordinarily
 # seeds 1 to 10; with DDPRUN_SOAK=1, 1 to 200.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 first=${2:-1}
 last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 200 : 10))}

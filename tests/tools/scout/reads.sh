@@ -2,7 +2,6 @@
 # reads.sh BUILD - owner reads: what the host reads by a plan, and prints, or acts on, is what one process reads that averages as many
 # batches, wherever the copy stands. Without the exchange it is not. A rank that ends, or is killed, while others wait for what it
 # has computed ends the job with one line, and leaves nothing. What cannot be exchanged is refused by name.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 install_broken

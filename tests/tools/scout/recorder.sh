@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # recorder.sh BUILD - the recorder of `ddprun scout` says of kernels what they are known to do, and disturbs nothing: what programs
 # have computed at their end has the bits of a bare run, and a kernel that prints has printed once in each launch.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 scout=$build/tests/tools/scout
 text=$(dirname "$data")/shakespeare.txt

@@ -3,7 +3,6 @@
 # be found: they play no part in the recording. A row that is not yet as expected holds what is found today, and fails when that changes.
 # Ordinarily a third of the rows marked + is run (TESTS_PART), two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. With
 # SCOUT_TABLE=write the column "found" is written anew.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 table=$here/table.txt
@@ -23,7 +22,6 @@ verdict() {
         settings+=("${words%% *}")
         words=${words#* }
     done
-    # shellcheck disable=SC2086 # several words
     TMPDIR=$work env "${settings[@]}" timeout -k 2 300 "$ddprun" -q --device softgpu scout -v --timeout 240 "$build/"$words \
         >"$out" 2>"$out.err" </dev/null || code=$?
     if [ "$code" -ne 0 ]; then

@@ -3,7 +3,6 @@
 # plays all turns: in each program of table.txt in which scout finds gradients, but those of turns.txt, which holds what is said of
 # them. Counters and generators of the device, and memory that each rank has for itself, are kept apart: a player that does not is seen.
 # Ordinarily every fifth row marked + is run (TESTS_PART), two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 pattern=${2:-}
@@ -17,7 +16,6 @@ played() {
     words=${words//DATA/$data}
     words=${words//TEXT/$TEXT}
     words=${words//--steps 24/--steps 40}
-    # shellcheck disable=SC2086 # several words
     TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout --prove --timeout 240 "$build/"$words >"$out" 2>"$out.err" </dev/null
     { grep '^proof (d): ' "$out" || head -n 1 "$out.err"; } | sed -E 's/^proof \(d\): //; s/ \([0-9]+ bytes, [^()]*\)//g; s/a[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g'
 }

@@ -3,7 +3,6 @@
 # (types.cu): each parameter and gradient has its type and all of its elements, or the program is refused with the reason; a
 # table of indices leads nowhere; what cuBLAS gives the host is a reader. Each rule is broken once, and seen. With
 # DDPRUN_SOAK=1 1 to 32 rows, ten seeds each.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 install_broken

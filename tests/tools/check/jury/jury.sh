@@ -6,9 +6,7 @@
 #
 # With JURY_TRUTH=1 the rows themselves are tried, without `check`: what one process and several keep is the same, but for rounding,
 # of right programs only. At 1e-3 where the row's rate is less: below, nothing is kept but rounding.
-# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../../../end_to_end/lib.sh"
-# shellcheck source=tests/tools/check/lib.sh
 source "$(dirname "$0")/../lib.sh"
 wanted=("${@:2}")
 asks=any
