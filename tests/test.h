@@ -7,12 +7,33 @@
  *     TABLE_TEST(rows_are_right, rows) { ck_assert(rows[_i].good); }
  *
  * A program in which no test runs, a group without a test and a loop without a turn fail. CK_FORK, CK_VERBOSITY and
- * Check's other variables apply.
+ * Check's other variables apply. The headers of the C library that tests use throughout come with this one.
  */
 #ifndef DDPRUN_TESTS_TEST_H
 #define DDPRUN_TESTS_TEST_H
 
 #include <check.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { TEST_NO_TIMEOUT = -1 };
 

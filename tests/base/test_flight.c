@@ -7,9 +7,6 @@
 
 #include "tests/test.h"
 
-#include <inttypes.h>
-#include <pthread.h>
-
 enum { WRITERS = 2, WRITES = 300000, MANY = 2 * FLIGHT_EVENTS };
 
 static struct flight_ring *

@@ -6,8 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 enum { CASES = 15, SEEDS = 20, SAMPLES = 10, SIZES = 200 };
 
 static size_t

@@ -8,8 +8,6 @@
 #include "tests/test.h"
 
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
 
 enum { ELEMENTS = 2000, STEPS = 50, LOOKS = 20 };
 

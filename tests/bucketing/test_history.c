@@ -6,8 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 enum { CASES = 200, GRADIENTS = 7, TOUCHES = 40 };
 
 struct event {

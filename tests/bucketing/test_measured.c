@@ -7,8 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 enum { CASES = 10, SEEDS = 15, GRADIENTS = 120 };
 
 struct scene {

@@ -9,8 +9,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 enum { SMALL = 10, LARGE = 400, HUGE = 10000, CASES = 20, SEEDS = 20, PARTS = 4 };
 
 static void

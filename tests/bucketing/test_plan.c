@@ -7,8 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 enum { CASES = 500, GRADIENTS = 24 };
 
 struct plan_case {

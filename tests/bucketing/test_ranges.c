@@ -5,9 +5,6 @@
 
 #include "tests/test.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 enum { CASES = 300, SPACE = 400, STEPS = 120 };
 
 /* The model: which range each byte of a small address space belongs to; -1: none. */

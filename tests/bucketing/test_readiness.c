@@ -8,8 +8,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 enum { CASES = 400, GRADIENTS = 9, TOUCHES = 60, INTERVALS = 4, UNIT_BYTES = 32768 };
 
 struct event {

@@ -6,9 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 enum { CASES = 300, PERIOD_AT_MOST = SEQUENCE_KEPT / 2, GROUPS = 3, LENGTH = 3 * SEQUENCE_KEPT };
 
 static int

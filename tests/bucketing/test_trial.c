@@ -7,8 +7,6 @@
 
 #include "tests/test.h"
 
-#include <check.h>
-
 enum { RANKS = 3, MS = 1000000 };
 
 static const struct trial_shape pairs = {2, TRIAL_ROUNDS}, all = {TRIAL_WAYS_AT_MOST, TRIAL_ROUNDS};

@@ -10,10 +10,6 @@
 
 #include "tests/test.h"
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 enum { CASES = 400, BYTES_AT_MOST = 3000, TOKENS = 65536, VOCABULARY = 50257 };
 
 static uint64_t

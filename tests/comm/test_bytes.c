@@ -12,8 +12,6 @@
 #include "comm/wire.h"
 #include "tests/test.h"
 
-#include <dlfcn.h>
-
 enum { MEMBERS = 7, APART = 96 * 1024, ARENA_BYTES = MEMBERS * APART };
 
 static struct wire_setting setting;

@@ -7,8 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-
 static unsigned opened_count;
 
 static void

@@ -7,9 +7,6 @@
 
 #include "tests/test.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 enum { ELEMENTS = 32, SEEDS = 20, MANY = 10000 };
 
 static uint64_t generator;

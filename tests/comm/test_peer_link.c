@@ -9,13 +9,6 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 enum { LIMIT_MS = 60000, MESSAGES = 100, LARGEST = 30000, OPENED_AT_MOST = 100000 };
 
 static const unsigned char key[SEAL_HASH_BYTES] = {9};

@@ -16,8 +16,6 @@
 
 #include "tests/test.h"
 
-#include <math.h>
-
 enum { ROUNDS = 200, MEMBERS_AT_MOST = 24, ARENA_BYTES = 1 << 18, WORLD_SIZE = 3 };
 
 static struct wire_setting setting;

@@ -7,8 +7,6 @@
 
 #include "tests/test.h"
 
-#include <pthread.h>
-
 enum { RANGES = 300, ARGUMENTS = 9, ROUNDS = 200, LAUNCHES = 500, KERNELS = 700 };
 
 static uint64_t seed = 1;

@@ -32,11 +32,6 @@
 
 #include "tests/test.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/wait.h>
-
 void *next_asker_next(const char *name);
 void *next_asker_default(const char *name);
 void *next_asker_next_version(const char *name, const char *version);

@@ -12,8 +12,6 @@
 #include "base/protocol.h"
 #include "tests/test.h"
 
-#include <dlfcn.h>
-
 #define HOST     ((void *)0x5000)
 #define MORE     ((void *)0x70)
 #define STREAM   ((CUstream)0x77)

@@ -9,7 +9,6 @@
 
 #include <json-c/json.h>
 #include <locale.h>
-#include <math.h>
 
 void
 stop_job_by(enum comm_cause cause, const char *format, ...)

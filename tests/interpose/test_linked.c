@@ -12,8 +12,6 @@
 
 #include "tests/test.h"
 
-#include <dlfcn.h>
-
 static struct fake_record *record;
 
 TEST(calls_by_exported_name_are_seen)

@@ -13,9 +13,6 @@
 
 #include "tests/test.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
-
 static get_proc_fn real_get_proc;
 static void *driver;
 static void *(*real_look_up)(void *, const char *);

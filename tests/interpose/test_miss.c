@@ -11,11 +11,9 @@
 
 #include "tests/test.h"
 
-#include <dlfcn.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 enum { RANGES = 60, ARGUMENTS = 11, ROUNDS = 300, LAUNCHES = 40 };
 

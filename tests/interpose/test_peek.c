@@ -9,11 +9,9 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 enum { PAGE = 4096, BYTES = 200000 };
 

@@ -12,11 +12,6 @@
 
 #include "tests/test.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/wait.h>
-
 enum { PATIENCE_MS = 60000 };
 
 #define EXPORT __attribute__((visibility("default")))

@@ -10,8 +10,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 enum { MOST_WORDS = 16 };
 
 /* Of options whose values differ in what they exclude, several. */

@@ -9,11 +9,6 @@
 #include "tests/test.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 enum { MACHINE = EM_X86_64, OTHER_MACHINE = EM_AARCH64 };

@@ -12,14 +12,7 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 enum { RANKS = 5, MANY = 256, LOCAL = 7, NOBODY = 65534 };
 

@@ -10,8 +10,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-
 #define SECOND UINT64_C(1000000000)
 
 enum { RANKS = 3 };

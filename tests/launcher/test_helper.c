@@ -5,12 +5,6 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-
 static int ends[2];
 
 static int

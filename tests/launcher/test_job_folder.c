@@ -7,15 +7,9 @@
 #include "base/status_page.h"
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static char place[] = "/tmp/test-job-folder-XXXXXX";
 

@@ -12,8 +12,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-
 #define MS UINT64_C(1000000)
 
 enum { RANKS = 3 };

@@ -8,8 +8,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 #define TORCH "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h1 MASTER_PORT=29500"
 #define RUN   TORCH " LOCAL_RANK=1 TORCHELASTIC_RUN_ID=none"
 #define PMIX  "PMIX_NAMESPACE=job PMIX_RANK=1"

@@ -7,13 +7,6 @@
 #include "base/message.h"
 #include "tests/test.h"
 
-#include <math.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 static const struct metrics_job job = {.name = "h:7", .program = "tr\"ain", .restarts = 3};
 
 #define OF_JOB "job=\"h:7\",program=\"tr\\\"ain\""

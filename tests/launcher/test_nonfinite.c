@@ -6,8 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-
 enum { RANKS = 4 };
 #define S UINT64_C(1000000000)
 

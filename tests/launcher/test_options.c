@@ -11,8 +11,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 enum { MOST_WORDS = 64 };
 
 static struct options options;

@@ -11,10 +11,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 enum { CHANGES = 20000 };
 
 static struct handshake

@@ -9,13 +9,6 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-
 #define MS UINT64_C(1000000)
 
 static char folder[] = "/tmp/preload_watch_XXXXXX";

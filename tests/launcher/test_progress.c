@@ -6,9 +6,6 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #define SECOND 1000000000ull
 
 TEST(says_what_is_known)

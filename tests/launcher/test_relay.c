@@ -11,14 +11,6 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-
 enum { CASES = 60, SOURCES = 3, MOST_BYTES = 300000 };
 
 struct writer {

@@ -8,8 +8,6 @@
 #include "tests/test.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 

@@ -13,8 +13,6 @@
 #include "tests/test.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <stdlib.h>
 
 enum { CLIENT = 2, TRIES = 100, FILLING = 3 };
 

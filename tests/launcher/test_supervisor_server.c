@@ -9,7 +9,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 
 enum { SILENCE_S = 3 };

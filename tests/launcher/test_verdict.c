@@ -7,10 +7,6 @@
 #include "launcher/report/closing.h"
 #include "tests/test.h"
 
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-
 #define TRAINING .stage = RANK_STAGE_TRAINING, .step = 7
 #define DONE     .stage = RANK_STAGE_ENDED, .step = 7, .ended = true, .order = 1
 

@@ -8,9 +8,6 @@
 
 #include "tests/test.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 enum { SEQUENCES = 3, LENGTH = 7, VOCABULARY = 11 };
 
 static struct gpt gpt;

@@ -6,11 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 enum { CASES = 50, MOST_TENSORS = 6, MOST_VALUES = 100 };
 
 static char folder[] = "/tmp/test_parameter_file.XXXXXX";

@@ -12,8 +12,6 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
-
 enum { MOST_WORDS = 16, COMMANDS = 6 };
 
 /* Large enough for every command's own struct; values are not looked at. */

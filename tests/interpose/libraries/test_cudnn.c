@@ -10,8 +10,6 @@
 
 #include "tests/test.h"
 
-#include <dlfcn.h>
-
 static struct record *record;
 
 struct row {

@@ -13,8 +13,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-
 enum { CASES = 30, GROUPS = 2 };
 
 static struct record *record;

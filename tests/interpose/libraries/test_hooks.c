@@ -12,9 +12,6 @@
 
 #include "tests/test.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
-
 static struct record *record;
 
 struct row {

@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <cublas.h>
-#include <stdio.h>
 
 enum { CASES = 30 };
 

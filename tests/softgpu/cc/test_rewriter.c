@@ -6,9 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* The rewritten source, or NULL if it was refused; the caller frees it. */
 static char *
 rewritten_with(const char *source, const struct rewrite_options *options)

@@ -1,10 +1,6 @@
 /* device.c - see device.h. */
 #include "device.h"
 
-#include <check.h>
-#include <stdio.h>
-#include <unistd.h>
-
 void
 device_start(void)
 {

@@ -9,8 +9,6 @@
 
 #include <cuda.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 /* Makes the primary context of device 0 current. */
 void device_start(void);

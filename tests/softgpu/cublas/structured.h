@@ -7,11 +7,7 @@
 
 #include "device.h"
 
-#include <check.h>
 #include <cublas_v2.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
 
 enum { CASES = 60, SIDE = 40, BATCH = 3, TAKEN_AT_MOST = 64 };
 

@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <cublas_v2.h>
-#include <math.h>
 
 enum { CASES = 20, SIDE = 150, BATCH = 4 };
 

@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <cublas_v2.h>
-#include <dlfcn.h>
 #include <execinfo.h>
 #include <nccl.h>
 

@@ -6,7 +6,6 @@
 #include "device.h"
 
 #include <cublas_v2.h>
-#include <math.h>
 
 enum { M = 16, N = 24, K = 300, BYTES = 1 << 16 };
 

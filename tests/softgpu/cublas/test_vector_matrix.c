@@ -7,7 +7,6 @@
 #include "tests/test.h"
 
 #include <cublas_v2.h>
-#include <math.h>
 
 enum { CASES = 200, LENGTH = 90, ROOM = 5000 };
 

@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <cublasLt.h>
-#include <math.h>
 
 enum { CASES = 3, SIDE = 100, TYPES = 5 };
 

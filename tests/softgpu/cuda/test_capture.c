@@ -6,8 +6,6 @@
 
 #include "tests/test.h"
 
-#include <pthread.h>
-
 static void
 expect_status(CUstream stream, CUstreamCaptureStatus expected)
 {

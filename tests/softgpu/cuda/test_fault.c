@@ -10,12 +10,7 @@
 
 #include "tests/test.h"
 
-#include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 
 enum { BYTES = 4000 };
 

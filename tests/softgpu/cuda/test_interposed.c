@@ -10,7 +10,6 @@
 #include "tests/test.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <execinfo.h>
 
 static int dlsym_calls, lookups, launches, per_thread_launches, copies;

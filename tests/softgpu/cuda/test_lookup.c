@@ -11,9 +11,6 @@
 #include "tests/test.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
-#include <stdio.h>
-#include <unistd.h>
 
 static void *driver_library;
 

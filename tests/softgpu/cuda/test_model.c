@@ -14,11 +14,6 @@
 
 #include "tests/test.h"
 
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <unistd.h>
-
 enum {
     PROGRAMS = 300,
     SOAK_PROGRAMS = 10000,

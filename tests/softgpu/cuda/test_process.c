@@ -10,10 +10,7 @@
 #include "tests/test.h"
 
 #include <cuda_runtime_api.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 void **__cudaRegisterFatBinary(void *binary);
 void __cudaRegisterFatBinaryEnd(void **handle);

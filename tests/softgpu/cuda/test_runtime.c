@@ -10,7 +10,6 @@
 #include "tests/test.h"
 
 #include <cuda_runtime_api.h>
-#include <pthread.h>
 
 /* Declared by NVIDIA's headers for C++ only. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, void *stream);

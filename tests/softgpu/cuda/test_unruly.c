@@ -6,7 +6,6 @@
 
 #include "tests/test.h"
 
-#include <pthread.h>
 #include <sys/resource.h>
 
 static bool unruly;

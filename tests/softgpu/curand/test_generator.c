@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <curand.h>
-#include <math.h>
 
 enum { COUNT = 200000 };
 

@@ -6,8 +6,6 @@
 
 #include "tests/test.h"
 
-#include <stdlib.h>
-
 /* Random123, kat_vectors: philox4x32, 10 rounds. */
 LOOP_TEST(test_philox_known_answers, 0, 3)
 {

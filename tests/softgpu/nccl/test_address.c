@@ -8,10 +8,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 /* ---- addresses ---- */
 
 static bool

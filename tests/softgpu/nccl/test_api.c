@@ -5,8 +5,6 @@
 
 #include "tests/test.h"
 
-#include <time.h>
-
 enum { COUNT = 200003 };
 
 static int

@@ -8,7 +8,6 @@
 #include "tests/test.h"
 
 #include <sys/syscall.h>
-#include <unistd.h>
 
 const char softgpu_library_name[] = "test";
 

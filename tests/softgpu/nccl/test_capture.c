@@ -7,8 +7,6 @@
 
 #include "tests/test.h"
 
-#include <unistd.h>
-
 enum { COUNT = 70001 };
 
 static void

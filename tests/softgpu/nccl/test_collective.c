@@ -9,10 +9,6 @@
 
 #include "tests/test.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 enum { SIZES = 6 };
 
 /* None, one, odd, one chunk of floats and a bit, several chunks with a rest. */

@@ -7,8 +7,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-
 enum { ROUNDS = 2000, LONGEST = 100, FLOATS = 1 << 20 };
 
 #ifdef WIDE

@@ -9,10 +9,6 @@
 
 #include "tests/test.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 /* An all-reduce of `count` zeros that all ranks take part in. */
 static void
 reduce_zeros(struct exchange *exchange, size_t count)

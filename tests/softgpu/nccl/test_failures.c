@@ -8,8 +8,6 @@
 #include "tests/test.h"
 
 #include <dirent.h>
-#include <signal.h>
-#include <stdio.h>
 
 enum { COUNT = 1 << 21 };
 

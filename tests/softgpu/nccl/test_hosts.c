@@ -11,10 +11,6 @@
 #include "tests/test.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* ---- joining, in threads of this process: rank r says that it is on host r ---- */
 

@@ -10,9 +10,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
 enum { COUNT = 1 << 20 };
 
 /* `shared->flags[1]` is the number of the ranks that have seen the link work. */

@@ -7,9 +7,6 @@
 
 #include "tests/test.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 const char softgpu_library_name[] = "test";
 
 enum { RANKS = 5, COUNT = 2500, CASES = 40 };

@@ -7,10 +7,6 @@
 
 #include "tests/test.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-
 enum { COUNT = 1000 };
 
 static void

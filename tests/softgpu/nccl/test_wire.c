@@ -7,12 +7,6 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 const char softgpu_library_name[] = "test";
 
 /* ---- frames ---- */

@@ -14,8 +14,6 @@
 #include "tests/test.h"
 
 #include <elf.h>
-#include <signal.h>
-#include <sys/mman.h>
 
 enum { CASES = 2000, TEXT_CASES = 500 };
 

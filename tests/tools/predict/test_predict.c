@@ -10,8 +10,6 @@
 
 #include <json-c/json.h>
 
-#include <math.h>
-
 enum { RANKS = 3, STEPS = 100, TENSORS = 4, MEGABYTE = 1000000 };
 
 /* A trainer of four tensors of 1 MB, each in a bucket of its own; all times in us. */

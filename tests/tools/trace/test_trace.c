@@ -6,8 +6,6 @@
 
 #include "tests/test.h"
 
-#include <math.h>
-
 #define MS INT64_C(1000000)
 #define S  INT64_C(1000000000)
 
