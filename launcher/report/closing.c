@@ -216,13 +216,13 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     else if (rank->shard_total > 0)
         printable_append(line, LINE_BYTES, "; effective batch of all ranks: %" PRIu64 " items (DDP_SHARD)",
                          rank->shard_total);
-    if (closing->unbound && pace.waits)
-        printable_append(line, LINE_BYTES, "; ranks wait for each other and are not bound to cores: try --bind core");
     if (closing->restarts > 0)
         printable_append(line, LINE_BYTES, "; restarts: %u", closing->restarts);
     if (strstr(rank->gpu, "stand-in") != NULL)
         printable_append(line, LINE_BYTES, "; on the stand-in for a GPU");
     say("%s", line);
+    if (closing->unbound && pace.waits)
+        say("ranks wait for each other; --bind core gives each rank its own cores, and may shorten a step");
 }
 
 /* Of the rank with most of them: their place in the program is the same on all. */

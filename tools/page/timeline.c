@@ -145,10 +145,11 @@ section_timeline(json_object *report, const struct facts *facts)
         error_ns = rank->clock->error_ns > error_ns ? rank->clock->error_ns : error_ns;
     /* without a common clock ranks cannot stand in one picture */
     size_t most = error_ns == INT64_MAX ? 1 : MOST_LANES, lanes = facts->rank_count < most ? facts->rank_count : most;
-    report_sentence(
-        section, "notes",
-        "Step %llu took %s to %s, by rank. Ranks begin it at different times, so the picture may show more.",
-        (unsigned long long)step->number, figure_time(step->least_us, shortest), figure_time(step->most_us, longest));
+    report_sentence(section, "notes",
+                    "Step %llu took %s on the quickest rank and %s on the slowest. Ranks begin it at different times, "
+                    "so the picture may show more.",
+                    (unsigned long long)step->number, figure_time(step->least_us, shortest),
+                    figure_time(step->most_us, longest));
     if (lanes < facts->rank_count)
         report_sentence(section, "notes", "The picture shows %zu of %zu ranks.", lanes, facts->rank_count);
     struct table table =

@@ -39,12 +39,11 @@ add_waiting(const struct model *model, struct found *found)
 {
     if (model->straggler >= 0)
         add_loss(found, model->straggler_us, false, model->waiting,
-                 "look at rank %d (%s): its host's load, its GPU's clock and temperature, its data loader, its share "
-                 "of the batch",
+                 "look at rank %d (%s): its host's load, data loader, share of the batch, and a real GPU's clock",
                  model->straggler, model->straggler_host);
     else
         add_loss(found, model->waiting_us, true, model->waiting, "%s",
-                 model->unbound ? "--bind core, which gives each rank its own cores"
+                 model->unbound ? "--bind core gives each rank its own cores"
                                 : "give all ranks batches of one size, and cores without other processes");
 }
 

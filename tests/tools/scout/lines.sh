@@ -55,7 +55,7 @@ if is_wanted one_line; then
     check "one line: no line after return" test "$(grep -Ec 'return .*; *(ddp_|DDP_)' "$work/one_line.diff")" -eq 0
     run "$ddprun" -n 2 "$work/one_line"
     check "one line: bytes are not counted as items" test "$code$(grep -c 'steps/s' "$work/stderr")$(grep -Ec 'effective batch|[0-9] items' "$work/stderr")" = 010
-    check "one line: records that scout does not know are said once" test "$(grep -c 'does not know the records of a batch: 2 ranks must divide them' "$work/stderr")" -eq 1
+    check "one line: records that scout does not know are said once" test "$(grep -c 'does not know the bytes of a record: if 2 does not divide' "$work/stderr")" -eq 1
     check "one line: the step is in front of the first of two updates" grep -Eq '^\+ *DDP_STEP\(0\);$' "$work/one_line.diff"
     mkdir "$work/four.d"
     four='float *m, *n, *o; CHECK(cudaMalloc(\&m, 64)); CHECK(cudaMalloc(\&t.g, 256)); CHECK(cudaMalloc(\&n, 64)); CHECK(cudaMalloc(\&o, 64));'

@@ -12,19 +12,21 @@
 
 #define DDP_LINES_END(...) (fprintf(stderr, "ddprun_lines.h: " __VA_ARGS__), exit(1))
 
-/* With the bytes of an item: ddprun counts another list of the batch; it has no figure of items, because the list comes
- * once for many steps; or it has none, because the item is an element, and no record: two ranks alone may run, and rank
- * 0 warns. */
+/*
+ * Flags beside the bytes of an item, as in `DDP_ELEMENTS | 4`. DDP_ALSO: another list of the same batch, whose items
+ * are counted already. DDP_UNCOUNTED: the list comes once for many steps, so ddprun prints no items/s. DDP_ELEMENTS:
+ * the bytes are those of an element, because scout does not know a record's: at most two ranks run, and rank 0 warns.
+ */
 #define DDP_ALSO      ((size_t)1 << 62)
 #define DDP_UNCOUNTED ((size_t)1 << 61)
 #define DDP_ELEMENTS  (DDP_UNCOUNTED | (size_t)1 << 60)
 __attribute__((weak)) unsigned ddp_warnings;
 
 /*
- * Overwrites a batch, on the host or the device: this rank's items are copied over those of the other ranks. Sums and
- * means over the batch are then those of the rank's share, and take no less time. Faster: load, copy and compute the
- * share's items alone. `item`: its bytes; where they are an element's, a share may end inside a record. Ends a program
- * whose batch has no equal shares.
+ * Overwrites a batch of `bytes` at `data`, on the host or the device, in the order of `stream` (0: the default one):
+ * this rank's items replace those of the other ranks. `item`: the bytes of one item, with flags. The mean over the
+ * batch is then that of the rank's share, and a step is no faster. To make it faster, load and compute the share's
+ * items alone. Ends a program whose batch has no equal shares.
  */
 static inline void
 ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
@@ -43,8 +45,8 @@ ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
                       ranks);
     if ((item & DDP_ELEMENTS) == DDP_ELEMENTS && ranks > 1 && DDP_RANK() == 0 && ddp_warnings++ == 0)
         fprintf(stderr,
-                "ddprun_lines.h: ddprun scout does not know the records of a batch: %zu ranks must divide them, "
-                "as `ddprun check` shows\n",
+                "ddprun_lines.h: scout does not know the bytes of a record: if %zu does not divide the records of a "
+                "batch, `ddprun check` shows a difference\n",
                 ranks);
     share = bytes / ranks;
     for (at = 0; at < bytes; at += share)
@@ -55,9 +57,9 @@ ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
         cudaStreamSynchronize(stream);
 }
 
-/* The same of a batch of `times` time steps, one after the other, each with all records; 1: of a list beside others,
- * which one copy brings. Ends a program whose batch has another size than the one that was scouted: it may have other
- * time steps, and lists at other places. */
+/* As ddp_share(), for a batch of `times` time steps one after the other, each with all records; `times` is 1 for a list
+ * that one copy brings together with other lists. `scouted`: the bytes that scout saw. Ends a program whose batch has
+ * another size: its time steps and lists may lie at other places. */
 static inline void
 ddp_share_times(const void *data, size_t bytes, size_t scouted, size_t times, size_t item, cudaStream_t stream)
 {
@@ -70,7 +72,7 @@ ddp_share_times(const void *data, size_t bytes, size_t scouted, size_t times, si
         ddp_share((const char *)data + at, bytes / times, at > 0 ? item | DDP_ALSO : item, stream);
 }
 
-/* Batches that a launch chooses among records which stay on the device. */
+/* Batches that stay on the device: a launch gets the address of the first record. */
 enum { DDP_SLICES_AT_MOST = 64 };
 struct ddp_slice {
     char *records, *saved;
@@ -79,7 +81,7 @@ struct ddp_slice {
 };
 __attribute__((weak)) struct ddp_slice ddp_slices[DDP_SLICES_AT_MOST];
 
-/* After the last gradient of a step: its batches are as they were before ddp_share_slice(). */
+/* Restores the batches that ddp_share_slice() has overwritten. Call it after the last gradient of a step. */
 static inline void
 ddp_unshare(void)
 {
@@ -94,9 +96,9 @@ ddp_unshare(void)
 }
 
 /*
- * ddp_share() of a batch until ddp_unshare(): `scouted` bytes, or what is left of `limit` bytes of records, if that is
- * less; `limit` 0: not known. `number`: of this line. Ends a program whose batches are smaller than those that were
- * scouted.
+ * As ddp_share(), until ddp_unshare(), for the batch that begins `at` bytes after `records`. It has `scouted` bytes, or
+ * fewer at the end of all `limit` bytes of records (0: not known). `number`: of this line in the program. Ends a
+ * program whose batches are smaller than scout saw.
  */
 static inline void
 ddp_share_slice(unsigned number, const void *records, size_t at, size_t limit, size_t scouted, size_t item)
@@ -123,7 +125,7 @@ ddp_share_slice(unsigned number, const void *records, size_t at, size_t limit, s
 }
 
 /*
- * Memory that has no name where it could be annotated, in the order of its allocation: `#define cudaMalloc ddp_malloc`
+ * Memory without a variable in reach of an annotation, in the order of its allocation: `#define cudaMalloc ddp_malloc`
  * stands before the function that allocates it.
  */
 enum { DDP_MADE_AT_MOST = 1024 };
@@ -162,7 +164,7 @@ ddp_malloc_managed(void *memory, size_t bytes, unsigned flags DDP_FLAGS)
     return ddp_note(memory, bytes, cudaMallocManaged((void **)memory, bytes, flags));
 }
 
-/* Ends a program that has made other allocations than the one that was scouted. */
+/* Ends a program that has made more or fewer allocations than scout saw. */
 static inline void
 ddp_check_made(unsigned count)
 {
