@@ -21,7 +21,7 @@ struct rank_status;
 struct report_subject {
     int rank;
     const struct rank_view *view;
-    struct rank_status *status; /* its record, with the flight recorder behind it */
+    struct rank_status *status; /* its record, followed by the flight recorder */
     bool continues;             /* the job does (struct stacks_subject) */
     bool stacks;                /* its threads' stacks too, if it lives: takes up to five seconds */
     const char *crash;          /* what report_crash() said of it; NULL: it has not crashed */

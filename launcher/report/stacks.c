@@ -290,7 +290,7 @@ add_function(Dwfl *dwfl, uint64_t address, uint64_t back, struct writer *writer)
     add_line(writer, "%s (%s+0x%" PRIx64 ")%s", function, file_name_of(path), address - bias, place);
 }
 
-/* The helper. Return addresses are behind the call, which may be a function's last: the byte before them is in it. */
+/* The helper. Return addresses are after the call, which may be a function's last: the byte before them is in it. */
 static int
 name_frames(const void *snapshot)
 {

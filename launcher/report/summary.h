@@ -51,7 +51,7 @@ void summary_write_refused(const char *path, const struct error *error);
 
 /*
  * The launcher's line in a trace: how the job ended, its settings, and the program's name. Ranks write their files by
- * themselves; what only the launcher knows stands behind rank 0's last line, for `ddprun report`. docs/trace.md has the
+ * themselves; what only the launcher knows stands after rank 0's last line, for `ddprun report`. docs/trace.md has the
  * format. After the ranks' end. Writes nothing if this job, which began at `begun_unix_ns`, has made no trace in its
  * folder: no file, another one, or one of an earlier job. A helper's work (helper.h); data: struct trace_summary.
  */

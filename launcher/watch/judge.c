@@ -88,7 +88,7 @@ is_settled(struct judge *judge, const struct rank_view *views, uint64_t now_ns)
     return now_ns - judge->doubt_since_ns >= patience_ns;
 }
 
-/* Where a rank's own --timeout has ended the job, the rank that did not come is named first, and that one behind it. */
+/* Where a rank's own --timeout has ended the job, the rank that did not come is named first, and that one after it. */
 static void
 name_missing(const struct judge *judge, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {

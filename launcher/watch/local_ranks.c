@@ -338,7 +338,7 @@ find_ended(void)
 
 /*
  * Takes away what has fallen to us and ended: in a job of days, helpers of the ranks would use up the numbers. The
- * system tells of one ended child only, and may always tell of one that is kept; behind it, all children are asked.
+ * system tells of one ended child only, and may always tell of one that is kept; after it, all children are asked.
  */
 static void
 reap_orphans(const struct local_ranks *local)

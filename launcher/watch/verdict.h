@@ -23,7 +23,7 @@ bool verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool 
 
 /* Looks for a failure. False and untouched `error`: no failure; otherwise true, and `error` holds the message
  * (first line; details may follow on more lines) and the job's exit code. Of several failures the one of a rank that
- * says why counts, then the earliest; ranks that failed because of another one come last, behind those that cannot
+ * says why counts, then the earliest; ranks that failed because of another one come last, after those that cannot
  * tell. `error->rank` is that rank. */
 bool verdict_find(const struct rank_view *ranks, int count, struct error *error);
 

@@ -2,7 +2,7 @@
  * fake_trainer.c - a program that does what its arguments say, to play all the trainers that the launcher may meet.
  *
  * It plays the engine's part as well: it writes the status page itself. Started by run.sh under ddprun; must not need
- * anything but libc, because a sanitizer's runtime may not come behind a preloaded library.
+ * anything but libc, because a sanitizer's runtime may not come after a preloaded library.
  *
  *     fake_trainer stage 3 step 10 @1 exit 3 @all hang
  *
@@ -38,7 +38,7 @@ pause_ms(uint64_t ms)
     nanosleep(&time, NULL);
 }
 
-/* What a word does, with so many words behind it, words[0] and so on. */
+/* What a word does, with so many words after it, words[0] and so on. */
 struct verb {
     const char *name;
     int words;

@@ -1,7 +1,7 @@
 /*
  * stub_nvml.c - plays libnvidia-ml.so.1, and by another name libcuda.so.1, for run.sh and doctor.sh: a machine with
  * $STUB_GPUS GPUs, a driver that serves CUDA $STUB_CUDA (13000), GPUs in compute mode $STUB_MODE, which are called
- * $STUB_NAME, with a number behind it if $STUB_DIFFERENT is set; with $STUB_CRASH a library whose first call ends the
+ * $STUB_NAME, with a number after it if $STUB_DIFFERENT is set; with $STUB_CRASH a library whose first call ends the
  * process.
  */
 #include <signal.h>

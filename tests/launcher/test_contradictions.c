@@ -2,7 +2,7 @@
  * test_contradictions.c - each option with each other: either they go together, or the pair is in the table below, with
  * what is said. An option without a sample here fails the test: its pairs are not settled.
  *
- * Pairs with an option of `ddprun check` are tried behind "check"; without it each of these options is refused,
+ * Pairs with an option of `ddprun check` are tried after "check"; without it each of these options is refused,
  * whatever is beside it. What goes together only in training is refused by check itself (tests/tools/check/input.sh).
  */
 #include "launcher/options/option_table.h"
@@ -117,7 +117,7 @@ is_of_check(const struct sample *sample)
     return row != NULL && row->group == GROUP_MIXED && (row->flags & OF_JOBS_TOO) == 0;
 }
 
-/* Where "check" stands: nowhere, before the options, between them or behind them. */
+/* Where "check" stands: nowhere, before the options, between them or after them. */
 enum place { WITHOUT_CHECK, CHECK_FIRST, CHECK_BETWEEN, CHECK_LAST };
 
 static enum options_result

@@ -75,7 +75,7 @@ TEST(every_option_of_check_reaches_its_field)
     ck_assert_str_eq(options.program[0], "./train");
     ck_assert_str_eq(options.program[4], "5");
 
-    /* The program is the first word behind check, and a program of that name has a folder in front. */
+    /* The program is the first word after check, and a program of that name has a folder in front. */
     ck_assert_int_eq(parse("check -- -train"), OPTIONS_RUN);
     ck_assert_str_eq(options.program[0], "-train");
     ck_assert_int_eq(parse("-n 2 ./check --steps"), OPTIONS_RUN);

@@ -1,6 +1,6 @@
 /*
  * test_preload_watch.c - a process of a rank that has the driver mapped and not our library is found within the first
- * looks, and named once it has stayed for five seconds; also behind one that asked for the driver through our library;
+ * looks, and named once it has stayed for five seconds; also after one that asked for the driver through our library;
  * never once a process has become the rank.
  *
  * Real processes with files of those names mapped, and a synthetic clock.

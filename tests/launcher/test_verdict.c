@@ -129,7 +129,7 @@ static const struct scene {
            {DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
            {DONE, .check_count = 3, .checked_step = 6, .parameter_hash = 8}),
     RUNNING(
-        "details stay behind the first line", 1, "rank 0 before its first step: why (first of 2 failed ranks)\n  stack",
+        "details stay after the first line", 1, "rank 0 before its first step: why (first of 2 failed ranks)\n  stack",
         {.stage = RANK_STAGE_FAILED, .failure = "why\n  stack"}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}),
     RUNNING("a rank that never took part", 1, "rank 1 ended without taking part", {TRAINING},
             {.stage = RANK_STAGE_GATE, .ended = true, .order = 1}),

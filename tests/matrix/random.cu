@@ -294,7 +294,7 @@ annotate(int l)
     dense_annotate_gradients(&layers[l].dense);
 }
 
-/* Gradients of one layer move: freed, and allocated behind something else. Zeros. */
+/* Gradients of one layer move: freed, and allocated after something else. Zeros. */
 static void
 gradients_move(struct layer *layer, size_t gap)
 {
@@ -339,7 +339,7 @@ streams_renew(void)
         CHECK(cublasSetStream(layers[l].blas, streams[layers[l].stream]));
 }
 
-/* Gradients that stay where they are, one behind the other, in the order of annotation. */
+/* Gradients that stay where they are, one after the other, in the order of annotation. */
 static void
 block_create(void)
 {
