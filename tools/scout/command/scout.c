@@ -224,7 +224,7 @@ has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
                     op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo));
 }
 
-/* A launch behind the place where gradients are averaged, by which nothing has changed in any recorded step; the end of
+/* A launch after the place where gradients are averaged, by which nothing has changed in any recorded step; the end of
  * the step: there is none. It may write a figure in another one, of which most drop it by gradients. */
 static uint32_t
 find_idle(const struct scout_log *log, const struct scout_finding *finding)

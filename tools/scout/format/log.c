@@ -1,5 +1,5 @@
 /*
- * log.c - see log.h. A record is its struct as it lies in memory, and behind it what the struct points to,
+ * log.c - see log.h. A record is its struct as it lies in memory, and after it what the struct points to,
  * in the order in which the functions below come to it. They write and read it: struct codec knows the direction.
  */
 #include "tools/scout/format/log.h"

@@ -12,7 +12,7 @@ static uint32_t made;
 
 static uint64_t changes = 1; /* of `live`, so far */
 
-/* The first place whose allocation ends behind `address`. */
+/* The first place whose allocation ends after `address`. */
 static size_t
 place_of_address(uint64_t address)
 {

@@ -27,7 +27,7 @@ enum {
     MOST_LEFT = 2,
     MOST_RESUMED = 4,
     MOST_REFUSED = 64,
-    MOST_FURTHER = 50000, /* operations behind the first period that was none of a step */
+    MOST_FURTHER = 50000, /* operations after the first period that was none of a step */
     PATIENCE_MS = 60000   /* with the launcher */
 };
 

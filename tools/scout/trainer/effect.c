@@ -243,7 +243,7 @@ effect_change(struct effect *effect, struct part *part)
     return true;
 }
 
-/* Words [first, end); a small gap behind the last range is closed. */
+/* Words [first, end); a small gap after the last range is closed. */
 static void
 append_near(struct scout_ranges *list, const struct allocation *allocation, size_t first, size_t end)
 {

@@ -36,7 +36,7 @@ find_held(uint64_t turn)
     return found;
 }
 
-/* One piece of memory: the list, and behind it the words. */
+/* One piece of memory: the list, and after it the words. */
 static struct set
 copy_of(const struct integers_part *parts, size_t count)
 {

@@ -147,7 +147,7 @@ struct allocation *allocations_known(uint64_t address);
 uint64_t allocations_changes(void);
 /* Notes that a pointer to this byte was seen. */
 void allocations_note_offset(struct allocation *allocation, uint64_t offset);
-/* The next offset behind `offset`, or the allocation's size. */
+/* The next offset after `offset`, or the allocation's size. */
 uint64_t allocations_next_offset(const struct allocation *allocation, uint64_t offset);
 /* The live one of this number; NULL: there is none. */
 struct allocation *allocations_numbered(uint32_t number);
@@ -502,7 +502,7 @@ bool effect_may_be_least(const struct effect *effect, const struct part *part);
 /* Changes the first part of each batch of the step, or, `stay`, of those that were there before. False: there is none.
  */
 bool effect_change_shares(struct effect *effect, bool stay);
-/* Whether that has changed the first part of the results alone, as it does where records lie one behind the other. */
+/* Whether that has changed the first part of the results alone, as it does where records lie one after the other. */
 void effect_judge_shares(struct effect *effect);
 /* Whether a number may choose which words of a part matter: what no kernel writes, and can be changed. Whole numbers
  * get other contents. */

@@ -1,6 +1,6 @@
 /*
  * variables.c - `__device__` and `__constant__` variables, which kernels reach without an argument. A kernel gets those
- * of its module as arguments behind its own.
+ * of its module as arguments after its own.
  *
  * The driver finds a variable by its name, and lists no names. Programs have them as text: nvcc hands each name to
  * cudaRegisterVar, and a module in memory has a table of them. So each text in the object that makes the launch which

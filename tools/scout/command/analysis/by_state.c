@@ -676,7 +676,7 @@ add_range(struct finder *finder, const struct place *place)
                                                       .hi = place->hi});
 }
 
-/* Behind the last write of what each rank changes a step is complete. What follows it, as a prediction by the new
+/* After the last write of what each rank changes a step is complete. What follows it, as a prediction by the new
  * weights, is of the same step. */
 static void
 find_border(struct finder *finder)
@@ -737,7 +737,7 @@ find_all(struct finder *finder)
     return ok;
 }
 
-/* Where a step begins that brings data in several places, as for a prediction behind its update: where the program's
+/* Where a step begins that brings data in several places, as for a prediction after its update: where the program's
  * first one does. What follows the last update is of its step, then, and not the beginning of another one. */
 static uint32_t
 find_first(const struct scout_log *log, const struct scout_finding *finding)

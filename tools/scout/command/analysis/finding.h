@@ -44,7 +44,7 @@ struct scout_group {
     uint32_t before;   /* operation of the log before which they must be averaged */
     uint32_t gradients;
     uint32_t parameters;
-    bool fused; /* of parameters without gradients: their change is averaged behind `complete` */
+    bool fused; /* of parameters without gradients: their change is averaged after `complete` */
 };
 
 enum { SCRATCH_AT_MOST = 4 };

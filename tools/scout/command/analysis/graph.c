@@ -143,7 +143,7 @@ enter_memory(struct graph *graph, uint32_t alloc)
     return number;
 }
 
-/* The first span that ends behind `lo`. */
+/* The first span that ends after `lo`. */
 static uint32_t
 span_at(const struct graph_memory *memory, uint64_t lo)
 {
@@ -339,7 +339,7 @@ put_versions(struct builder *builder, uint32_t number)
 
 /* ---- operations ---- */
 
-/* The first range that ends behind `lo`. */
+/* The first range that ends after `lo`. */
 static uint32_t
 range_at(const struct scout_ranges *ranges, uint64_t lo)
 {

@@ -2,7 +2,7 @@
  * period.c - see finding.h.
  *
  * Memory that launches write counts by what it is; other memory by its size: batches that lie in memory of their own,
- * or one behind the other, are all alike. A place that is new in each period (a history of losses) is like another one
+ * or one after the other, are all alike. A place that is new in each period (a history of losses) is like another one
  * that was new as many operations ago; where sizes do not count, so is memory that each period allocates.
  */
 

@@ -11,7 +11,7 @@ struct writes {
     bool gradient; /* a part of one, at least */
     bool own;      /* memory that each rank has for itself */
     bool common;   /* other memory that a later period reads */
-    bool update;   /* behind the place: from gradients, or what is computed from gradients */
+    bool update;   /* after the place: from gradients, or what is computed from gradients */
 };
 
 struct sorter {
@@ -131,7 +131,7 @@ note_writes(struct sorter *sorter)
     }
 }
 
-/* Whether a version, behind the place where gradients are averaged, is of the update: computed from gradients, or in
+/* Whether a version, after the place where gradients are averaged, is of the update: computed from gradients, or in
  * memory that the update writes. */
 static bool
 is_updated(const struct sorter *sorter, const struct graph_version *version)
@@ -252,7 +252,7 @@ settle_reads(struct sorter *sorter)
 
 /* ---- what cannot be played by turns ---- */
 
-/* A period with more than one step has gradients that are computed behind the place of the first. */
+/* A period with more than one step has gradients that are computed after the place of the first. */
 static bool
 judge_gradients(const struct sorter *sorter)
 {
@@ -278,8 +278,8 @@ has_own_numbers(const struct sorter *sorter, uint32_t at)
 }
 
 /* What changes averaged gradients must be alike for all batches of a round. A mask that is drawn for each is not; what
- * the host computes, once it has read something behind the place, may be a clipping. What the update changes must not
- * change in each batch, too, as by a decay in front of it, or noise that is taken off again behind the place. */
+ * the host computes, once it has read something after the place, may be a clipping. What the update changes must not
+ * change in each batch, too, as by a decay in front of it, or noise that is taken off again after the place. */
 static bool
 judge_changes(const struct sorter *sorter)
 {
@@ -436,7 +436,7 @@ is_scaled(const struct sorter *sorter, const struct graph_version *version)
     return from_gradients && !from_others;
 }
 
-/* What ranks compute behind the average, or all of them, is the same on all but for noise, and what the host reads of
+/* What ranks compute after the average, or all of them, is the same on all but for noise, and what the host reads of
  * it is what rank 0 has. Noise of one rank's turn ends where gradients are averaged. */
 static void
 find_noise(const struct sorter *sorter)

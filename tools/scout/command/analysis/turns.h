@@ -83,7 +83,7 @@ struct turns {
     bool is_scaled;       /* a gradient is scaled in front of the place where it is averaged, as far as can be told */
     bool host_may_update; /* by state: bytes that are computed from state go to the host, and as many come back */
     uint32_t first;       /* operation of the log with which a step begins */
-    uint32_t border; /* by state, of a step: behind the last operation that writes what each rank changes in its own */
+    uint32_t border; /* by state, of a step: after the last operation that writes what each rank changes in its own */
 };
 
 /* Of a finding that was found, with one group. turns_free() releases it. */

@@ -59,7 +59,7 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
             shown);
 }
 
-/* Of several groups, which no turns prove: what must be alike on all ranks, behind a step in which their data differ.
+/* Of several groups, which no turns prove: what must be alike on all ranks, after a step in which their data differ.
  */
 static void
 judge_alike(const struct play *play, const struct played *whole, struct proof *proof)

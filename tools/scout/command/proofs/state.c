@@ -11,8 +11,8 @@
 
 enum {
     BORDERS = 5, /* behind the first, that are looked at: two before contents are exchanged, and three then; */
-    OUTSIDE = BORDERS + 1, /* and one behind a pass outside of the steps */
-    EXCHANGED = 3          /* the first behind a step in which contents, or halves of data, were exchanged */
+    OUTSIDE = BORDERS + 1, /* and one after a pass outside of the steps */
+    EXCHANGED = 3          /* the first after a step in which contents, or halves of data, were exchanged */
 };
 
 /* The first tensor of a class, and the border, that differ in another run. */
@@ -133,7 +133,7 @@ touched_by_halves(const struct trial *it, const struct played halves[2], uint32_
 }
 
 /* Whether another run differs at the last border; with noise, which goes on from there as it->alone does, at any border
- * behind the exchange. */
+ * after the exchange. */
 static bool
 differs(const struct trial *it, const struct played *other, uint32_t tensor)
 {
@@ -176,7 +176,7 @@ judge_own(const struct play_tensor *tensor, const struct touched *touched, const
                        text);
 }
 
-/* Whether what a tensor held before shows in it, behind a step, as it was put there: each step changes it a little. */
+/* Whether what a tensor held before shows in it, after a step, as it was put there: each step changes it a little. */
 static bool
 keeps_itself(const struct trial *it, const struct played *state, uint32_t tensor)
 {

@@ -134,7 +134,7 @@ print_group(struct comparison *it, uint32_t number, const struct scout_annotatio
     fputc('\n', it->out);
 }
 
-/* The first step behind an operation; NULL: there is none. */
+/* The first step after an operation; NULL: there is none. */
 static const struct scout_annotation *
 step_behind(const struct scout_log *log, uint32_t op)
 {
@@ -226,7 +226,7 @@ commutes(const struct comparison *it, const struct scout_effect *effect, const s
     return has_written(it, effect, tensor);
 }
 
-/* A change of a gradient counts behind its last write, where it is complete. */
+/* A change of a gradient counts after its last write, where it is complete. */
 static bool
 counts(const struct comparison *it, uint32_t op, const struct scout_tensor *tensor)
 {
@@ -265,7 +265,7 @@ may_change(const struct comparison *it, uint32_t begin, uint32_t op, const struc
     return gets && scout_writes_nothing(its->effect) && gets_result(it, begin, op);
 }
 
-/* Whether a step stands in front of the group's use, and behind the last operation before its gradients' last write
+/* Whether a step stands in front of the group's use, and after the last operation before its gradients' last write
  * that changes its parameters: that write finds averaged ones. */
 static bool
 has_step_in_front(const struct comparison *it, uint32_t number)
@@ -284,7 +284,7 @@ has_step_in_front(const struct comparison *it, uint32_t number)
     return last > 0 && step != NULL && step->at <= group->before;
 }
 
-/* A step behind the first use is late if gradients or parameters change in between: a norm that is printed is
+/* A step after the first use is late if gradients or parameters change in between: a norm that is printed is
  * each rank's own. */
 static void
 compare_late_group(struct comparison *it, uint32_t number)

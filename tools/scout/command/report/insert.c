@@ -1,7 +1,7 @@
 /*
  * insert.c - see lines.h.
  *
- * A tensor is annotated behind its allocation, a parameter and state behind the operation that sets it last before the
+ * A tensor is annotated after its allocation, a parameter and state after the operation that sets it last before the
  * first step, too, in the innermost function that says its name and comes by for nothing else. The boundary stands in
  * the innermost function that leads to both the last write of a gradient and the first read.
  */
@@ -249,7 +249,7 @@ add_maker(struct search *search, struct spot *spot)
     }
 }
 
-/* In front of the first step, behind all that sets a tensor: the innermost place that two calls show. */
+/* In front of the first step, after all that sets a tensor: the innermost place that two calls show. */
 static bool
 find_front(struct search *search, const struct scout_tensor *tensor, struct spot *spot)
 {

@@ -792,7 +792,7 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
             declares(source->text,
                      (struct span){statement.begin + strcspn(source->text + statement.begin, "(") + 1, statement.end},
                      lifted->memory, strlen(lifted->memory)))
-            return false; /* "if (float *w = make(n))": behind the statement the name is not known */
+            return false; /* "if (float *w = make(n))": after the statement the name is not known */
     }
     return lifted->memory[0] != '\0' || lifted->bytes[0] != '\0';
 }

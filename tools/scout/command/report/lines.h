@@ -215,7 +215,7 @@ void annotated_print(FILE *out, const struct scout_log *log, const struct scout_
 /*
  * Of a program whose steps are equal on all ranks, what these leave open: of a parameter that is annotated in part, the
  * rest; `by_gradients`: also parameters without an annotation, where gradients of more elements are annotated, and a
- * step behind an operation that trains with gradients.
+ * step after an operation that trains with gradients.
  */
 void annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                           struct sites *sites, bool by_gradients);
@@ -240,7 +240,7 @@ struct stack {
     uint32_t count;
 };
 
-/* Where lines go, and between what: behind a statement that is the whole body of a loop they need braces. */
+/* Where lines go, and between what: after a statement that is the whole body of a loop they need braces. */
 struct spot {
     const struct source *source;
     uint32_t node;
@@ -260,7 +260,7 @@ bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t d
 bool spot_has_line(const struct spot *spot);
 /* Whether a statement there is reached. */
 bool spot_is_usable(const struct spot *spot);
-/* Behind the last statement of the line that begins behind a statement, in the same block. */
+/* After the last statement of the line that begins after a statement, in the same block. */
 size_t spot_end_of_line(const struct source *source, uint32_t node);
 /* Adds text at a spot, with the header that it needs. */
 void spot_add_text(struct search *search, const struct spot *spot, const char *text);

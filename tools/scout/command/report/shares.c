@@ -657,7 +657,7 @@ name_batch(struct search *search, const struct batch *batch, const struct stack 
     return true;
 }
 
-/* On the device, behind the copy; `adds`: and puts the line there. */
+/* On the device, after the copy; `adds`: and puts the line there. */
 static bool
 place_share(struct search *search, const struct batches *list, const struct batch *batch, bool by_number, bool adds)
 {

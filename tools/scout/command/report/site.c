@@ -51,7 +51,7 @@ static void
 look_up_frame(struct sites *sites, const struct scout_frame *frame, struct site_place *place)
 {
     Dwfl *dwfl = open_object(sites, frame->object);
-    Dwarf_Addr address = frame->offset - 1; /* of the call, not behind it */
+    Dwarf_Addr address = frame->offset - 1; /* of the call, not after it */
     Dwfl_Module *module = dwfl != NULL ? dwfl_addrmodule(dwfl, address) : NULL;
     if (module == NULL)
         return;
