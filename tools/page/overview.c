@@ -6,7 +6,6 @@
 
 #include <json-c/json.h>
 
-#include <ctype.h>
 #include <math.h>
 #include <time.h>
 
@@ -95,8 +94,7 @@ put_losses(json_object *section, const struct model *model, const char *why)
         report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
     for (size_t i = 0; i < count; ++i) {
         if (losses[i].unmeasured)
-            report_sentence(section, "notes", "%c%s. What may help: %s.", toupper((unsigned char)losses[i].what[0]),
-                            losses[i].what + 1, losses[i].advice);
+            report_sentence(section, "notes", "What may help: %s.", losses[i].advice);
         else
             report_sentence(section, "notes", "About %s of a step can be saved: %s.",
                             figure_time(losses[i].gain_us, text), losses[i].advice);

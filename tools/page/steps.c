@@ -66,8 +66,9 @@ void
 section_steps(json_object *report, const struct facts *facts)
 {
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
-    json_object *section = report_section(report, "step-times", "Step times by rank",
-                                          "Mean: the median of the ranks. Least and greatest: of all ranks.");
+    json_object *section =
+        report_section(report, "step-times", "Step times by rank",
+                       "A step has the median time of its ranks; least and greatest are of all ranks.");
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
                         "With --plan a step is a round of %.0f of the program's %.0f batches, one on each rank.", each,

@@ -43,7 +43,7 @@ add_waiting(const struct model *model, struct found *found)
                  model->straggler, model->straggler_host);
     else
         add_loss(found, model->waiting_us, true, model->waiting, "%s",
-                 model->unbound ? "--bind core gives each rank its own cores"
+                 model->unbound ? "--bind core (each rank gets its own cores)"
                                 : "give all ranks batches of one size, and cores without other processes");
 }
 
