@@ -102,34 +102,6 @@ find(const struct scout_log *log, const char *kernel)
     return NULL;
 }
 
-/* Bytes of the allocations that an operation gets, each once. */
-static uint64_t
-arguments_bytes(const struct scout_log *log, const struct scout_op *op)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < op->argument_count; ++i) {
-        bool again = false;
-        for (uint32_t k = 0; k < i; ++k)
-            again = again || op->arguments[k].alloc == op->arguments[i].alloc;
-        bytes += again ? 0 : log->allocs[op->arguments[i].alloc].bytes;
-    }
-    return bytes;
-}
-
-/* Copies take three times the largest launch's arguments, and 5 % of the program's memory. */
-static bool
-takes_little(const struct scout_log *log)
-{
-    uint64_t largest = 0, all = 0;
-    for (uint32_t i = 0; i < log->op_count; ++i) {
-        uint64_t bytes = log->ops[i].effect != NULL ? arguments_bytes(log, &log->ops[i]) : 0;
-        largest = bytes > largest ? bytes : largest;
-    }
-    for (uint32_t i = 0; i < log->alloc_count; ++i)
-        all += log->allocs[i].bytes;
-    return log->end.copied_bytes > 0 && log->end.copied_bytes <= 3 * largest + all / 20;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -156,9 +128,6 @@ main(int argc, char **argv)
     }
     printf("%s - at most 16 repetitions of a launch (%u)\n", most > 0 && most <= 16 ? "ok" : "not ok", most);
     bad += most == 0 || most > 16;
-    bool is_little = takes_little(&log);
-    printf("%s - copies take %llu bytes\n", is_little ? "ok" : "not ok", (unsigned long long)log.end.copied_bytes);
-    bad += !is_little;
     scout_log_free(&log);
     return bad > 0;
 }

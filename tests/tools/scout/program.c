@@ -317,7 +317,7 @@ program_record(const char *text, unsigned steps, struct scout_log *log)
             if (!marked || (*line == '>') == (step == steps))
                 put_line(line + marked, strcspn(line + marked, "\n"), step > 0);
         }
-    put(SCOUT_END, &(struct scout_end){0});
+    put(SCOUT_END, "");
     ck_assert(scout_writer_close(&writer));
     struct stat status;
     ck_assert_int_eq(fstat(file, &status), 0);

@@ -52,13 +52,9 @@ static void *__attribute__((no_sanitize("pointer-overflow"))) take(const struct 
 static bool
 writer_make_room(struct scout_writer *writer, size_t bytes)
 {
-    if (writer->room - writer->bytes >= bytes)
-        return true;
-    size_t room = writer->room * 2;
-    while (room - writer->bytes < bytes)
-        room *= 2;
-    void *moved = mremap(writer->buffer, writer->room, room, MREMAP_MAYMOVE);
-    if (moved == MAP_FAILED)
+    size_t needed = writer->bytes + bytes, room = writer->room > needed ? writer->room : 2 * needed;
+    uint8_t *moved = room > writer->room ? realloc(writer->buffer, room) : writer->buffer;
+    if (moved == NULL)
         return false;
     writer->buffer = moved;
     writer->room = room;
@@ -310,7 +306,7 @@ static const struct kind {
     [SCOUT_FILE] = {code_file, ITEM(file)},
     [SCOUT_CLOCK] = {code_clock, ITEM(clock)},
     [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation)},
-    [SCOUT_END] = {NULL, sizeof(struct scout_end), 0, 0},
+    [SCOUT_END] = {NULL, 0, 0, 0},
 };
 
 static void
@@ -337,18 +333,6 @@ scout_writer_open(struct scout_writer *writer, const char *path, int fd)
     *writer = (struct scout_writer){.fd = fd};
     if (fd < 0)
         writer->fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (writer->fd < 0) {
-        writer->error = errno;
-        return false;
-    }
-    writer->room = 1 << 16;
-    writer->buffer = mmap(NULL, writer->room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (writer->buffer == MAP_FAILED) {
-        writer->error = errno;
-        writer->buffer = NULL;
-        (void)scout_writer_close(writer);
-        return false;
-    }
     return write_all(writer, magic, sizeof(magic));
 }
 
@@ -381,10 +365,10 @@ scout_writer_close(struct scout_writer *writer)
 {
     if (writer->fd >= 0 && close(writer->fd) != 0 && writer->error == 0)
         writer->error = errno;
-    if (writer->buffer != NULL)
-        (void)munmap(writer->buffer, writer->room);
+    free(writer->buffer);
     writer->fd = -1;
     writer->buffer = NULL;
+    writer->room = 0;
     return writer->error == 0;
 }
 
@@ -428,7 +412,6 @@ take_record(struct scout_log *log, const struct kind *kind, enum scout_record nu
         ((struct scout_annotation *)record)->at = log->op_count;
         break;
     case SCOUT_END:
-        log->end = *(struct scout_end *)record;
         log->has_end = true;
         break;
     default:
@@ -496,15 +479,13 @@ scout_log_open(const char *path, struct scout_log *log, const char **why)
         *why = fd < 0 ? "it cannot be opened" : "it is no file";
         return false;
     }
-    size_t count = (size_t)file.st_size;
-    void *bytes = count > 0 ? mmap(NULL, count, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    if (bytes == MAP_FAILED) {
-        *why = "it cannot be read";
+    size_t count = (size_t)file.st_size, pages = count > 0 ? count : 1; /* nothing cannot be mapped */
+    void *bytes = mmap(NULL, pages, PROT_READ, MAP_PRIVATE, fd, 0);
+    *why = "it cannot be read";
+    if (bytes == MAP_FAILED)
         return false;
-    }
-    bool read = scout_log_read(count > 0 ? bytes : "", count, log, why);
-    if (count > 0)
-        (void)munmap(bytes, count);
+    bool read = scout_log_read(bytes, count, log, why);
+    (void)munmap(bytes, pages);
     return read;
 }
 

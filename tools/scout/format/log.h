@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SCOUT_LOG_VERSION 6
+#define SCOUT_LOG_VERSION 7
 
 #define SCOUT_NONE UINT32_MAX /* no name, no call site, no allocation: a host address */
 
@@ -47,7 +47,7 @@ enum scout_record {
     SCOUT_FILE,       /* struct scout_file */
     SCOUT_CLOCK,      /* struct scout_clock */
     SCOUT_ANNOTATION, /* struct scout_annotation */
-    SCOUT_END,        /* struct scout_end: the last record */
+    SCOUT_END,        /* nothing: the last record */
 };
 
 struct scout_object {
@@ -217,14 +217,9 @@ struct scout_annotation {
     uint64_t at; /* set by the reader: operations before it */
 };
 
-struct scout_end {
-    uint64_t copied_bytes; /* most memory that copies took at a time */
-};
-
 /* ---- writing ---- */
 
-/* Allocates by mmap only, so that the trainer's heap stays as it would be. Failures are kept: each function returns
- * whether all went well so far, with errno of the first failure in `error`. */
+/* Failures are kept: each function returns whether all went well so far, with errno of the first failure in `error`. */
 struct scout_writer {
     int fd; /* -1: closed */
     int error;
@@ -243,7 +238,6 @@ bool scout_writer_close(struct scout_writer *writer);
 /* ---- reading ---- */
 
 struct scout_log {
-    struct scout_end end;
     bool has_end;
     bool whole;    /* no damaged record was met */
     uint64_t used; /* bytes of the file up to the end of the last whole record */

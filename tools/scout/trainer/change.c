@@ -61,18 +61,24 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats,
     return CHANGE_INTEGER;
 }
 
+/* The upper half of a 64-bit number, of about 1e-19 to 1e14. */
+static bool
+is_upper(uint32_t word)
+{
+    unsigned exponent = word >> 20 & 0x7FF;
+    return exponent > 0x3C0 && exponent < 0x430;
+}
+
 bool
 change_is_number(const char *word, size_t bytes)
 {
-    enum { DOUBLE_LEAST = 0x3C0, DOUBLE_MOST = 0x430, DOUBLE_SHIFT = 20, DOUBLE_MASK = 0x7FF };
     uint32_t low, high = 0;
     if (bytes < sizeof(low))
         return false;
     memcpy(&low, word, sizeof(low));
     memcpy(&high, word + (bytes < 2 * sizeof(high) ? 0 : sizeof(high)), sizeof(high));
-    uint32_t exponent = high >> DOUBLE_SHIFT & DOUBLE_MASK;
-    bool is_double = bytes == 2 * sizeof(high) && exponent > DOUBLE_LEAST && exponent < DOUBLE_MOST;
-    return is_double || (change_looks_like_float(low) && change_looks_like_float(high));
+    return (bytes == 2 * sizeof(high) && is_upper(high)) ||
+           (change_looks_like_float(low) && change_looks_like_float(high));
 }
 
 bool
@@ -137,9 +143,8 @@ looks_like_doubles(const uint32_t *words, size_t first, size_t end)
     for (size_t i = first + first % 2; i + 1 < end; i += 2) {
         if (words[i] == 0 && words[i + 1] == 0)
             continue;
-        unsigned exponent = words[i + 1] >> 20 & 0x7FF;
         ++seen;
-        like += exponent > 0x3C0 && exponent < 0x430;
+        like += is_upper(words[i + 1]);
         noise += !change_looks_like_float(words[i]);
     }
     return seen > 1 && like * 10 >= seen * 9 && noise * 4 >= seen;

@@ -425,8 +425,7 @@ course_close_log(void)
         return;
     host_put_calls();
     names_put_objects();
-    const struct scout_end end = {scout_state.copied_bytes};
-    (void)scout_writer_put(&scout_state.log, SCOUT_END, &end);
+    (void)scout_writer_put(&scout_state.log, SCOUT_END, "");
     if (!scout_writer_close(&scout_state.log))
         scout_stop("cannot write what ddprun scout records: %s; make room there, or set TMPDIR",
                    strerror(scout_state.log.error));

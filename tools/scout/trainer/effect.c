@@ -307,26 +307,8 @@ is_all_tested(const struct effect *effect, size_t image)
                     (!part->is_tested || part->killed.count > 0 || part->modified.count > 0));
 }
 
-/* The first word from `from` on, up to the end of the part, before which all words were changed and left alone; it goes
- * by blocks. */
-static size_t
-skip_left_alone(const struct image *image, const struct part *part, size_t from)
-{
-    uint32_t changed[BLOCK];
-    while (from < part->end) {
-        size_t count = part->end - from < BLOCK ? part->end - from : BLOCK, bytes = count * sizeof(uint32_t);
-        if (memcmp(image->before + from, image->after + from, bytes) != 0)
-            break;
-        change_part(part, image, from, count, changed);
-        if (memcmp(image->now + from, changed, bytes) != 0)
-            break;
-        from += count;
-    }
-    return from;
-}
-
 /* NOT_TRIED: the word could not be changed, and says nothing. */
-enum fate { LEFT_ALONE, KILLED, MODIFIED, NOT_TRIED, MIXED };
+enum fate { LEFT_ALONE, KILLED, MODIFIED, NOT_TRIED };
 
 static enum fate
 fate_of_word(const struct image *image, size_t i, uint32_t changed)
@@ -336,22 +318,6 @@ fate_of_word(const struct image *image, size_t i, uint32_t changed)
     if (!images_same(image, image->now[i], image->after[i]))
         return MODIFIED;
     return changed != image->before[i] ? KILLED : NOT_TRIED;
-}
-
-/* Of `count` words that became changed[]. MIXED: each for itself. */
-static enum fate
-fate_of_block(const struct image *image, size_t at, size_t count, const uint32_t *changed)
-{
-    size_t bytes = count * sizeof(uint32_t);
-    uint32_t unchanged = 0;
-    if (memcmp(image->now + at, image->after + at, bytes) != 0) {
-        bool alone =
-            memcmp(image->before + at, image->after + at, bytes) == 0 && memcmp(image->now + at, changed, bytes) == 0;
-        return alone ? LEFT_ALONE : MIXED;
-    }
-    for (size_t i = 0; i < count; ++i)
-        unchanged += changed[i] == image->before[at + i];
-    return unchanged == 0 ? KILLED : unchanged == count ? NOT_TRIED : MIXED;
 }
 
 static void
@@ -413,9 +379,8 @@ judge_own(struct part *part, const struct image *image)
     for (size_t at = part->first; at < part->end; at += BLOCK) {
         size_t count = part->end - at < BLOCK ? part->end - at : BLOCK;
         change_part(part, image, at, count, changed);
-        enum fate all = fate_of_block(image, at, count, changed);
-        for (size_t i = 0; i < count; i += all == MIXED ? 1 : count) {
-            enum fate fate = all == MIXED ? fate_of_word(image, at + i, changed[i]) : all;
+        for (size_t i = 0; i < count; ++i) {
+            enum fate fate = fate_of_word(image, at + i, changed[i]);
             if (fate == NOT_TRIED && stretch.not_tried == SIZE_MAX)
                 stretch.not_tried = at + i;
             else if (fate != NOT_TRIED && (fate != stretch.fate || stretch.not_tried != SIZE_MAX))
@@ -470,37 +435,43 @@ effect_judge(struct effect *effect, struct part *part)
 
 /* ---- several parts at once ---- */
 
+/* Whether words [from, to) have another result; of those that were changed as `part`, which may be NULL, others than
+ * those that were left alone. */
+static bool
+has_other(const struct image *image, const struct part *part, size_t from, size_t to)
+{
+    uint32_t changed[BLOCK];
+    size_t count;
+    for (size_t at = from; (at = images_next_different(image, at, to)) < to; at += count) {
+        count = to - at < BLOCK ? to - at : BLOCK;
+        if (part != NULL)
+            change_part(part, image, at, count, changed);
+        for (size_t i = at; i < at + count; ++i)
+            if (!images_same(image, image->now[i], image->after[i]) &&
+                (part == NULL || !images_left_alone(image, i, changed[i - at])))
+                return true;
+    }
+    return false;
+}
+
 bool
 effect_any(const struct effect *effect, const struct part *const *parts, size_t count)
 {
-    const struct part *part = NULL; /* of the last word */
-    for (size_t k = 0; k < effect->images.count; ++k) {
-        const struct image *image = &effect->images.items[k];
-        for (size_t i = images_next_different(image, 0, image->words); i < image->words;
-             i = images_next_different(image, i + 1, image->words)) {
-            if (part == NULL || part->image != k || i < part->first || i >= part->end) {
-                const struct part *const *found =
-                    FIND(it, parts, count, (*it)->image == k && i >= (*it)->first && i < (*it)->end);
-                part = found != NULL ? *found : NULL;
-                i = part != NULL ? skip_left_alone(image, part, i) : i;
-            }
-            if (part != NULL && i == part->end) {
-                --i; /* all of it was skipped */
+    bool any = false;
+    FOR_EACH_UNTIL(image, effect->images.items, effect->images.count, any) {
+        size_t from = 0;
+        for (size_t p = 0; p < count && !any; ++p) { /* those of an image are sorted */
+            const struct part *part = parts[p];
+            if (part->image != NUMBER_OF(image))
                 continue;
-            }
-            uint32_t changed = image->before[i];
-            if (part != NULL)
-                change_part(part, image, i, 1, &changed);
-            if (!images_left_alone(image, i, changed) && !images_same(image, image->now[i], image->after[i]))
-                return true;
+            /* A part that is overwritten is no less of interest. */
+            any = has_other(image, NULL, from, part->first) || has_other(image, part, part->first, part->end) ||
+                  images_next_written(image, part->first, part->end) < part->end;
+            from = part->end;
         }
-        /* A part that is overwritten is no less of interest. */
-        if (ANY_NUMBER(p, 0, count,
-                       parts[p]->image == k &&
-                           images_next_written(image, parts[p]->first, parts[p]->end) < parts[p]->end))
-            return true;
+        any = any || has_other(image, NULL, from, image->words);
     }
-    return false;
+    return any;
 }
 
 /* ---- shares of a batch ---- */

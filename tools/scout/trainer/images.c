@@ -137,9 +137,6 @@ images_add(struct images *images, struct allocation *allocation)
     image.before[image.words - 1] = image.after[image.words - 1] = image.now[image.words - 1] = 0;
     if (!image.is_large)
         images_look(&image, 0, allocation->bytes);
-    images->bytes += images_bytes(allocation);
-    if (images->bytes > scout_state.copied_bytes)
-        scout_state.copied_bytes = images->bytes;
     return true;
 }
 
@@ -202,23 +199,27 @@ is_passed_over(const struct image *image)
     return !image->is_written && image->is_settled;
 }
 
+static bool
+is_wanted(const struct image *image, bool all)
+{
+    return !image->is_read && (all || !is_passed_over(image));
+}
+
 void
 images_read(struct images *images, bool all, bool again)
 {
     FOR_EACH_MUTABLE(image, images->items, images->count) {
         image->is_read = image->is_read && !again;
-        if (image->is_read || (!all && is_passed_over(image)))
-            continue;
-        fetch_image(image, image->now);
-        image->is_fresh = true;
+        if (is_wanted(image, all))
+            fetch_image(image, image->now);
     }
     memory_wait();
     FOR_EACH_MUTABLE(image, images->items, images->count) {
-        for (size_t block = 0; block < image->blocks && image->is_fresh; ++block)
+        if (!is_wanted(image, all))
+            continue;
+        for (size_t block = 0; block < image->blocks; ++block)
             image->differs[block] = image->looked[block] && !block_is_equal(image, block, image->now, image->after);
-        image->is_read = image->is_read || image->is_fresh;
-        image->is_known = image->is_known || image->is_fresh;
-        image->is_fresh = false;
+        image->is_read = image->is_known = true;
     }
 }
 

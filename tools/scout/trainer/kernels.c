@@ -16,29 +16,27 @@ static struct known_kernel {
 static struct known_kernel *recents[RECENT]; /* by their handles */
 static size_t kernel_count;
 
-/* Handles are of functions or of kernels: one of both calls knows them. */
-static CUresult
-parameter_info(CUfunction function, bool is_kernel, size_t index, size_t *offset_p, size_t *bytes_p)
+/* Handles are of functions or of kernels: the function, and its name, which is NULL if neither call knows it. */
+static CUfunction
+function_of(CUfunction handle, const char **name)
 {
     const struct driver *driver = &scout_state.driver;
-    if (is_kernel && driver->cuKernelGetParamInfo_p != NULL)
-        return driver->cuKernelGetParamInfo_p((CUkernel)function, index, offset_p, bytes_p);
-    if (!is_kernel && driver->cuFuncGetParamInfo_p != NULL)
-        return driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p);
-    return CUDA_ERROR_NOT_SUPPORTED;
+    CUfunction function = handle;
+    *name = NULL;
+    if (driver->cuFuncGetName_p == NULL || driver->cuFuncGetName_p(name, handle) == CUDA_SUCCESS)
+        return handle;
+    if (driver->cuKernelGetFunction_p(&function, (CUkernel)handle) != CUDA_SUCCESS ||
+        driver->cuFuncGetName_p(name, function) != CUDA_SUCCESS)
+        *name = NULL;
+    return function;
 }
 
-static const char *
-name_of(CUfunction function, bool is_kernel)
+static CUresult
+parameter_info(CUfunction function, size_t index, size_t *offset_p, size_t *bytes_p)
 {
     const struct driver *driver = &scout_state.driver;
-    const char *name = NULL;
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    if (is_kernel && driver->cuKernelGetName_p != NULL)
-        result = driver->cuKernelGetName_p(&name, (CUkernel)function);
-    else if (!is_kernel && driver->cuFuncGetName_p != NULL)
-        result = driver->cuFuncGetName_p(&name, function);
-    return result == CUDA_SUCCESS ? name : NULL;
+    return driver->cuFuncGetParamInfo_p != NULL ? driver->cuFuncGetParamInfo_p(function, index, offset_p, bytes_p)
+                                                : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* What the kernel's name says of its parameters, if it says as many as there are, and of the same size. */
@@ -62,17 +60,15 @@ kernels_hash(const char *name)
 }
 
 static void
-ask_about_function(CUfunction function, struct kernel *kernel)
+ask_about_function(CUfunction handle, struct kernel *kernel)
 {
     size_t offset, bytes;
     unsigned count = 0;
-    const char *name = name_of(function, false);
-    bool is_kernel = name == NULL;
-    if (is_kernel)
-        name = name_of(function, true);
+    const char *name;
+    CUfunction function = function_of(handle, &name);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
     while (name != NULL && count < PARAMETERS_AT_MOST &&
-           (result = parameter_info(function, is_kernel, count, &offset, &bytes)) == CUDA_SUCCESS)
+           (result = parameter_info(function, count, &offset, &bytes)) == CUDA_SUCCESS)
         ++count;
     /* Past the last parameter the driver answers INVALID_VALUE; anything else means that it cannot tell. */
     kernel->known = name != NULL && result == CUDA_ERROR_INVALID_VALUE;
@@ -86,7 +82,7 @@ ask_about_function(CUfunction function, struct kernel *kernel)
     kernel->hash = kernels_hash(kernel->text);
     kernel->parameter_count = count;
     for (unsigned i = 0; i < count; ++i)
-        (void)parameter_info(function, is_kernel, i, &kernel->parameters[i].offset, &kernel->parameters[i].bytes);
+        (void)parameter_info(function, i, &kernel->parameters[i].offset, &kernel->parameters[i].bytes);
     read_name(kernel);
     kernel->variables = variables_of(function, &kernel->variable_count);
 }

@@ -142,17 +142,6 @@ names_are_same(const struct scout_frame *a, const struct scout_frame *b, uint32_
     return ALL_NUMBERS(i, 0, count, a[i].object == b[i].object && a[i].offset == b[i].offset);
 }
 
-bool
-names_is_programs(void *const *stack, int depth)
-{
-    for (int i = 0; i < depth; ++i) {
-        const struct object *object = object_of((const char *)stack[i] - 1);
-        if (object != NULL && object->owner != FRAME_PASSES_ON)
-            return object->owner == FRAME_PROGRAM;
-    }
-    return false;
-}
-
 void
 names_put_objects(void)
 {
@@ -166,24 +155,36 @@ names_site(void)
     return names_site_of(stack, backtrace(stack, FRAMES_SEEN));
 }
 
-/* The innermost that calls for itself; NULL: there is none. */
+/* The innermost that calls for itself, or a library on its behalf; NULL: there is none. */
 static const struct object *
-find_caller(void)
+find_caller(void *const *stack, int depth, bool through_gates)
 {
-    void *stack[FRAMES_SEEN];
-    int depth = backtrace(stack, FRAMES_SEEN);
     for (int i = 0; i < depth; ++i) {
         const struct object *object = object_of((const char *)stack[i] - 1);
-        if (object != NULL && (object->owner == FRAME_PROGRAM || object->owner == FRAME_FOREIGN))
+        if (object != NULL && object->owner != FRAME_PASSES_ON && (object->owner != FRAME_GATE || !through_gates))
             return object;
     }
     return NULL;
 }
 
+static const struct object *
+find_own_caller(void)
+{
+    void *stack[FRAMES_SEEN];
+    return find_caller(stack, backtrace(stack, FRAMES_SEEN), true);
+}
+
+bool
+names_is_programs(void *const *stack, int depth)
+{
+    const struct object *object = find_caller(stack, depth, false);
+    return object != NULL && object->owner == FRAME_PROGRAM;
+}
+
 bool
 names_caller(uintptr_t *base_p)
 {
-    const struct object *object = find_caller();
+    const struct object *object = find_own_caller();
     *base_p = object != NULL ? object->base : 0;
     return object != NULL && object->owner == FRAME_PROGRAM;
 }
@@ -191,7 +192,7 @@ names_caller(uintptr_t *base_p)
 uint32_t
 names_memory_of_caller(uint32_t own)
 {
-    const struct object *object = find_caller();
+    const struct object *object = find_own_caller();
     bool is_library = object != NULL && object->owner == FRAME_FOREIGN;
     return !is_library ? own : object->has_generators ? SCOUT_GENERATORS : SCOUT_SCRATCH;
 }

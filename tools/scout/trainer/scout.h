@@ -39,7 +39,6 @@ struct scout_state {
     struct scout_writer log;
     struct driver driver;
     uint64_t operation_count;
-    uint64_t copied_bytes; /* most memory that copies took at a time */
 };
 extern struct scout_state scout_state;
 
@@ -343,7 +342,6 @@ struct image {
     bool is_settled;  /* changing its parts has shown that no run writes it */
     bool is_read;     /* since the last run */
     bool is_known;    /* `now` is what the device holds */
-    bool is_fresh;    /* read, and not compared yet */
     bool is_table;    /* it holds pointers: never changed */
     bool fills_zeros; /* zeros and tiny numbers are changed as numbers with a fraction are */
     float tolerance;  /* 0: repetitions gave the same bits */
@@ -353,7 +351,6 @@ struct image {
 struct images {
     struct image *items;
     size_t count;
-    uint64_t bytes; /* of copies */
 };
 bool images_add(struct images *images, struct allocation *allocation) MUST_USE;
 /* Reads bytes [lo, hi) of one that was added, if they are not there yet: before the first run. */

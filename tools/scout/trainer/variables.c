@@ -116,14 +116,9 @@ variables_of(CUfunction function, unsigned *count_p)
 {
     const struct driver *driver = &scout_state.driver;
     CUmodule handle = NULL;
-    CUfunction of_kernel = NULL;
     *count_p = 0;
-    if (driver->cuFuncGetModule_p == NULL || driver->cuModuleGetGlobal_p == NULL)
-        return NULL;
-    if (driver->cuFuncGetModule_p(&handle, function) != CUDA_SUCCESS &&
-        (driver->cuKernelGetFunction_p == NULL ||
-         driver->cuKernelGetFunction_p(&of_kernel, (CUkernel)function) != CUDA_SUCCESS ||
-         driver->cuFuncGetModule_p(&handle, of_kernel) != CUDA_SUCCESS))
+    if (driver->cuFuncGetModule_p == NULL || driver->cuModuleGetGlobal_p == NULL ||
+        driver->cuFuncGetModule_p(&handle, function) != CUDA_SUCCESS)
         return NULL;
     const struct module *module = module_of(handle);
     *count_p = module->count;
