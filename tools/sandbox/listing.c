@@ -9,6 +9,7 @@
 #include "tools/sandbox/raw.h"
 
 #include <dirent.h>
+#include <stdio.h>
 
 struct listing {
     char *entries; /* struct dirent64, one after the other */
@@ -29,12 +30,8 @@ is_dots(const char *name)
 static bool
 child_path(char child[PATH_MAX], const char *path, const char *name)
 {
-    if (strlen(path) + 1 + strlen(name) >= PATH_MAX)
-        return false;
-    char *end = path[1] == '\0' ? child : stpcpy(child, path); /* the root ends in a slash itself */
-    *end = '/';
-    (void)stpcpy(end + 1, name);
-    return true;
+    const char *folder = path[1] == '\0' ? "" : path; /* the root ends in a slash itself */
+    return snprintf(child, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
 }
 
 /* Whether the real entry is the one that is seen. */

@@ -67,23 +67,13 @@ parent_of(char parent[FILES_PATH_MAX], const char *path)
 static int
 make_folders(char *path)
 {
-    char *end = strrchr(path, '/');
     char *slash = path + strlen(files_config()->dir);
-    *end = '\0';
-    int made = raw_mkdir(path, 0700);
-    *end = '/';
-    if (made == 0 || errno == EEXIST)
-        return 0;
-    if (errno != ENOENT)
-        return -1;
     while ((slash = strchr(slash + 1, '/')) != NULL) {
         *slash = '\0';
-        made = raw_mkdir(path, 0700);
+        int made = raw_mkdir(path, 0700);
         *slash = '/';
         if (made != 0 && errno != EEXIST)
             return -1;
-        if (slash == end)
-            return 0;
     }
     return 0;
 }

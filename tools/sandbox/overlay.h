@@ -229,9 +229,8 @@ enum layer { LAYER_NONE, LAYER_REAL, LAYER_COPY };
 struct walk {
     const struct files_config *config; /* NULL: outside of the overlay */
     char *copy;                        /* the same text as `path`, after the path of FILES_WRITTEN */
-    char *path;                        /* "" is the root */
+    char *path;                        /* [PATH_MAX]; "" is the root */
     size_t length;                     /* of path */
-    size_t size;                       /* of the memory of path */
     size_t hidden_from; /* length of the path from which on nothing real is seen; SIZE_MAX: all of it is */
     bool steered;
     char *rest; /* what is still to be walked, in a buffer of PATH_MAX */

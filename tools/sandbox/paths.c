@@ -47,7 +47,7 @@ begin_walk(struct walk *walk, int dirfd)
     while (path[0] == '/' && path[1] == '\0')
         ++path;
     size_t length = strlen(path);
-    if (length >= walk->size)
+    if (length >= PATH_MAX)
         return false;
     memcpy(walk->path, path, length + 1);
     walk->length = length;
@@ -96,13 +96,8 @@ place_resolve(int dirfd, const char *path, enum place_follow follow, struct plac
     memcpy(buffer, path, length + 1);
     memcpy(place->copy, config->written, config->written_length + 1);
     place->path = place->copy + config->written_length;
-    struct walk walk = {.config = config,
-                        .copy = place->copy,
-                        .path = place->copy + config->written_length,
-                        .size = sizeof(place->copy) - config->written_length,
-                        .hidden_from = SIZE_MAX};
-    if (walk.size > PATH_MAX)
-        walk.size = PATH_MAX;
+    struct walk walk = {
+        .config = config, .copy = place->copy, .path = place->copy + config->written_length, .hidden_from = SIZE_MAX};
     if (*path != '/' && !begin_walk(&walk, dirfd)) {
         errno = saved;
         return 0;

@@ -32,7 +32,7 @@ cut_path(struct walk *walk, size_t length)
 static bool
 walk_append(struct walk *walk, const char *name, size_t length)
 {
-    if (walk->length + 1 + length >= walk->size)
+    if (walk->length + 1 + length >= PATH_MAX)
         return false;
     walk->path[walk->length] = '/';
     memcpy(walk->path + walk->length + 1, name, length);
@@ -179,7 +179,7 @@ place_canonical(const char *path, char canonical[PATH_MAX])
 {
     char buffer[PATH_MAX];
     size_t length = strlen(path);
-    struct walk walk = {.path = canonical, .size = PATH_MAX, .hidden_from = SIZE_MAX};
+    struct walk walk = {.path = canonical, .hidden_from = SIZE_MAX};
     enum place_last last;
     bool ends_in_slash;
     if (length >= sizeof(buffer))

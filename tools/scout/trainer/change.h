@@ -134,4 +134,10 @@ bool change_shows_type(const uint32_t *words, size_t first, size_t end);
 /* enum scout_type of what the segment seems to hold. */
 uint32_t change_type(const uint32_t *words, size_t first, size_t end, enum change change);
 
+/* Looks at a word, of `end`, that has changed; what it was is in kinds[], zero to begin with. `is_wide`: as at a word
+ * of float64. */
+void whole_look(uint8_t *kinds, const uint32_t *before, const uint32_t *after, size_t at, size_t end, bool is_wide);
+/* The first of [from, to) that was always a whole number, and not always zero; `to`: there is none. */
+size_t whole_next(const uint8_t *kinds, size_t from, size_t to);
+
 #endif

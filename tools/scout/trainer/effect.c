@@ -589,24 +589,25 @@ ranges_to_put(const struct scout_ranges *list, const struct allocation *allocati
 }
 
 static void
-put_dependences(struct effect *effect, struct part *part, uint32_t number, struct scout_effect *record)
+put_dependence(struct scout_effect *record, const struct allocation *to, struct scout_ranges read,
+               const struct scout_ranges *changed)
 {
-    for (size_t k = 0; part->is_tested && k < effect->images.count; ++k) {
-        if (part->changed[k].count > 0)
-            record->dependences[record->dependence_count++] = (struct scout_dependence){
-                .from = number,
-                .to = effect->images.items[k].allocation->number,
-                .changed = ranges_to_put(&part->changed[k], effect->images.items[k].allocation)};
-    }
+    if (changed->count > 0)
+        *SCOUT_GROWN(record->dependences, record->dependence_count) =
+            (struct scout_dependence){record->segment_count, to->number, read, ranges_to_put(changed, to)};
+}
+
+/* Of the segment that comes next. */
+static void
+put_dependences(struct effect *effect, struct part *part, struct scout_effect *record)
+{
+    const struct image *images = effect->images.items;
+    for (size_t k = 0; part->is_tested && k < effect->images.count; ++k)
+        put_dependence(record, images[k].allocation, (struct scout_ranges){0}, &part->changed[k]);
     FOR_EACH_MUTABLE(to, effect->parts, part->share.hi > part->share.lo ? effect->part_count : 0) {
-        const struct allocation *of = effect->images.items[to->image].allocation;
-        const struct scout_ranges read = {&part->share, 1}, changed = {&to->reached, 1};
-        if (to->reached.hi > 0)
-            record->dependences[record->dependence_count++] =
-                (struct scout_dependence){.from = number,
-                                          .to = of->number,
-                                          .read = ranges_to_put(&read, effect->images.items[part->image].allocation),
-                                          .changed = ranges_to_put(&changed, of)};
+        const struct scout_ranges read = {&part->share, 1}, changed = {&to->reached, to->reached.hi > 0};
+        put_dependence(record, images[to->image].allocation, ranges_to_put(&read, images[part->image].allocation),
+                       &changed);
     }
 }
 
@@ -629,39 +630,34 @@ note_whole(struct effect *effect, struct part *part)
 void
 effect_put(struct effect *effect)
 {
-    const struct images *images = &effect->images;
-    struct scout_ranges *written = scout_zeroed(images->count, sizeof(*written));
     struct scout_effect record = {.verdict = effect->verdict,
                                   .why = effect->why,
                                   .tests = effect->tests,
                                   .hidden_read = effect->hidden_read,
                                   .hidden_write = effect->hidden_write,
-                                  .segments = scout_zeroed(effect->part_count, sizeof(*record.segments)),
-                                  .written = scout_zeroed(images->count, sizeof(*record.written)),
-                                  .dependences = scout_zeroed(effect->part_count * (images->count + effect->part_count),
-                                                              sizeof(*record.dependences)),
-                                  .elementwise = scout_zeroed(effect->found_count, sizeof(*record.elementwise))};
-    for (size_t k = 0; k < images->count; ++k) {
-        const struct image *image = &images->items[k];
+                                  .elementwise = effect->elementwise,
+                                  .elementwise_count = effect->elementwise_count};
+    FOR_EACH(image, effect->images.items, effect->images.count) {
+        struct scout_ranges written = {0};
         size_t end;
         for (size_t i = 0; (i = images_next_written(image, i, image->words)) < image->words; i = end) {
             for (end = i; end < image->words && image->before[end] != image->after[end];)
                 ++end;
-            append_near(&written[k], image->allocation, i, end);
+            append_near(&written, image->allocation, i, end);
         }
-        if (written[k].count > 0)
-            record.written[record.written_count++] =
-                (struct scout_written){image->allocation->number, ranges_to_put(&written[k], image->allocation)};
+        if (written.count > 0)
+            *SCOUT_GROWN(record.written, record.written_count) =
+                (struct scout_written){image->allocation->number, ranges_to_put(&written, image->allocation)};
     }
     FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
-        const struct image *image = &images->items[part->image];
+        const struct image *image = &effect->images.items[part->image];
         uint64_t end = part->end * sizeof(uint32_t);
         note_whole(effect, part);
         /* No run was made for it: the launch counts as reading it, unless a test of several found nothing there. */
         if (!part->is_argument && !part->matters && !part->is_tested)
             continue;
-        put_dependences(effect, part, record.segment_count, &record);
-        record.segments[record.segment_count++] =
+        put_dependences(effect, part, &record);
+        *SCOUT_GROWN(record.segments, record.segment_count) =
             (struct scout_segment){.alloc = image->allocation->number,
                                    .lo = part->first * sizeof(uint32_t),
                                    .hi = end < image->allocation->bytes ? end : image->allocation->bytes,
@@ -672,25 +668,12 @@ effect_put(struct effect *effect)
                                    .killed = ranges_to_put(&part->killed, image->allocation),
                                    .modified = ranges_to_put(&part->modified, image->allocation)};
     }
-    FOR_EACH(found, effect->found, effect->found_count) {
-        const struct part *from = &effect->parts[found->from];
-        record.elementwise[record.elementwise_count++] =
-            (struct scout_elementwise){.from = images->items[from->image].allocation->number,
-                                       .to = images->items[found->to].allocation->number,
-                                       .from_base = from->first * sizeof(uint32_t),
-                                       .to_base = found->to_base * sizeof(uint32_t),
-                                       .from_bytes = found->from_bytes,
-                                       .to_bytes = found->to_bytes,
-                                       .samples = found->samples};
-    }
     (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT, &record);
-    for (size_t k = 0; k < images->count; ++k)
-        ranges_clear(&written[k]);
-    free(written);
+    FOR_EACH(written, record.written, record.written_count)
+        free(written->ranges.items);
     free(record.segments);
     free(record.written);
     free(record.dependences);
-    free(record.elementwise);
 }
 
 void
@@ -704,7 +687,7 @@ effect_free(struct effect *effect)
         free(part->changed);
         free(part->integers);
     }
-    free(effect->found);
+    free(effect->elementwise);
     images_free(&effect->images);
     *effect = (struct effect){.hidden_write = SCOUT_NONE, .why = SCOUT_NONE};
 }

@@ -249,17 +249,26 @@ count_hits(const struct few *from, enum ratio ratio, const struct changed_words 
     return hits;
 }
 
-static void
-note_elementwise(struct effect *effect, const struct few *from, size_t base, enum ratio ratio, size_t hits)
+static bool
+is_of(const struct effect *effect, const struct scout_elementwise *found, const struct part *part)
 {
-    struct elementwise_found found = {.from = (size_t)(from->part - effect->parts),
-                                      .to = effect->base_images[base],
-                                      .to_base = effect->bases[base],
+    return found->from == effect->images.items[part->image].allocation->number &&
+           found->from_base == part->first * sizeof(uint32_t);
+}
+
+static void
+note_elementwise(struct effect *effect, struct part *part, size_t base, enum ratio ratio, size_t hits)
+{
+    const struct image *images = effect->images.items;
+    struct scout_elementwise found = {.from = images[part->image].allocation->number,
+                                      .to = images[effect->base_images[base]].allocation->number,
+                                      .from_base = part->first * sizeof(uint32_t),
+                                      .to_base = effect->bases[base] * sizeof(uint32_t),
                                       .samples = (uint32_t)hits};
-    bytes_of_ratio(ratio, effect_type(effect, from->part), &found.from_bytes, &found.to_bytes);
-    if (!ANY(it, effect->found, effect->found_count,
-             it->from == found.from && it->to == found.to && it->to_base == found.to_base))
-        *SCOUT_GROWN(effect->found, effect->found_count) = found;
+    bytes_of_ratio(ratio, effect_type(effect, part), &found.from_bytes, &found.to_bytes);
+    if (!ANY(it, effect->elementwise, effect->elementwise_count,
+             is_of(effect, it, part) && it->to == found.to && it->to_base == found.to_base))
+        *SCOUT_GROWN(effect->elementwise, effect->elementwise_count) = found;
 }
 
 /* Bytes of the ranges within words [first, end). */
@@ -287,25 +296,16 @@ depends(const struct effect *effect, const struct part *part, size_t base)
     return part->is_tested && bytes > ELEMENT_BYTES;
 }
 
-/* The few words of a part have shown nothing in a base that depends on it. */
-static void
-note_open(struct effect *effect, struct part *part, size_t base)
-{
-    const struct few open = {.part = part, .base = part->first};
-    part->is_open = true;
-    note_elementwise(effect, &open, base, RATIO_ONE, 0);
-}
-
 static void
 forget_open(struct effect *effect, struct part *part)
 {
-    size_t kept = 0;
+    uint32_t kept = 0;
     part->is_open = false;
-    FOR_EACH(found, effect->found, effect->found_count) {
-        if (found->samples > 0 || &effect->parts[found->from] != part)
-            effect->found[kept++] = *found;
+    FOR_EACH(found, effect->elementwise, effect->elementwise_count) {
+        if (found->samples > 0 || !is_of(effect, found, part))
+            effect->elementwise[kept++] = *found;
     }
-    effect->found_count = kept;
+    effect->elementwise_count = kept;
 }
 
 /* Each part gets the first ratio by which some of its words show, if all that changed is explained so. */
@@ -330,10 +330,11 @@ judge_base(struct effect *effect, size_t base, const struct changed_words *chang
              ANY_NUMBER(i, 0, few_count, (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], *word))))
         return false;
     for (size_t i = 0; i < few_count; ++i) {
-        if (hits[i] > 0)
-            note_elementwise(effect, &few[i], base, ratios[i], hits[i]);
-        else if (depends(effect, few[i].part, base))
-            note_open(effect, few[i].part, base);
+        struct part *part = few[i].part;
+        bool is_open = hits[i] == 0 && depends(effect, part, base); /* its few words have shown nothing there */
+        part->is_open = part->is_open || is_open;
+        if (hits[i] > 0 || is_open)
+            note_elementwise(effect, part, base, ratios[i], hits[i]);
     }
     return true;
 }
@@ -369,19 +370,19 @@ void
 elementwise_fill(struct effect *effect)
 {
     enum { RUNS_AT_MOST = 1024 }; /* of words that could not be changed, in a part */
-    FOR_EACH(found, effect->found, effect->found_count) {
-        struct part *part = &effect->parts[found->from];
-        const struct image *image = &effect->images.items[part->image];
-        struct scout_ranges *list = &part->changed[found->to];
-        size_t at = part->first, end, runs = 0, words = effect->images.items[found->to].words;
-        bool outside = found->to != part->image || found->to_base < part->first || found->to_base >= part->end;
+    FOR_EACH(found, effect->elementwise, effect->elementwise_count) {
+        struct part *part = FIND(it, effect->parts, effect->part_count, is_of(effect, found, it));
+        const struct image *image = &effect->images.items[part->image], *to = images_find(&effect->images, found->to);
+        struct scout_ranges *list = &part->changed[to - effect->images.items];
+        size_t at = part->first, end, runs = 0, base = found->to_base / sizeof(uint32_t);
+        bool outside = to != image || base < part->first || base >= part->end;
         if (found->samples == 0 || change_is_of_pairs(part->change) || found->from_bytes != found->to_bytes ||
             !outside || list->count == 0)
             continue;
         for (; runs < RUNS_AT_MOST && find_not_tried(image, part, &at, &end); at = end, ++runs) {
-            size_t first = at - part->first + found->to_base, last = end - part->first + found->to_base;
+            size_t first = at - part->first + base, last = end - part->first + base;
             struct scout_range open = {first * sizeof(uint32_t), last * sizeof(uint32_t)};
-            struct scout_ranges all = ranges_merged(list, &(struct scout_ranges){&open, last <= words});
+            struct scout_ranges all = ranges_merged(list, &(struct scout_ranges){&open, last <= to->words});
             ranges_clear(list);
             *list = all;
         }

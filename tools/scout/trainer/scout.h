@@ -116,7 +116,7 @@ struct allocation {
     uint64_t met_at;   /* operations up to the first one that got it; 0: there was none */
     uint64_t *offsets; /* sorted: at which pointers into it were seen */
     uint32_t offset_count;
-    uint8_t *kinds; /* of its words, for whole.c; NULL: no launch has written it */
+    uint8_t *kinds; /* of its words, for whole_look(); NULL: no launch has written it */
 };
 
 /* Whether what the device's operations do to this memory is looked for. */
@@ -431,14 +431,6 @@ bool integers_note(uint64_t turn, const struct integers_part *parts, size_t coun
  * there is none. Valid until the next integers_note(). */
 const struct integers_part *integers_other(uint64_t turn, uint64_t key);
 
-/* ---- whole.c: words that hold whole numbers among floats ---- */
-
-/* Looks at a word, of `end`, that has changed; what it was is in kinds[], zero to begin with. `is_wide`: as at a word
- * of float64. */
-void whole_look(uint8_t *kinds, const uint32_t *before, const uint32_t *after, size_t at, size_t end, bool is_wide);
-/* The first of [from, to) that was always a whole number, and not always zero; `to`: there is none. */
-size_t whole_next(const uint8_t *kinds, size_t from, size_t to);
-
 /* ---- effect.c: the parts of a launch's memory, and what changing them did ---- */
 
 enum { PARTS_AT_MOST = 512, BASES_AT_MOST = 512 };
@@ -467,21 +459,14 @@ struct part {
     struct scout_ranges *changed; /* [images]: outside the part */
 };
 
-struct elementwise_found {
-    size_t from; /* part */
-    size_t to;   /* image */
-    size_t to_base;
-    uint32_t from_bytes, to_bytes, samples; /* samples 0: open */
-};
-
 struct effect {
     struct images images;
     struct part parts[PARTS_AT_MOST];
     size_t part_count;
     size_t bases[BASES_AT_MOST], base_images[BASES_AT_MOST]; /* words at which arguments begin; sorted by image */
     size_t base_count;
-    struct elementwise_found *found;
-    size_t found_count;
+    struct scout_elementwise *elementwise; /* by each part and argument at most once */
+    uint32_t elementwise_count;
     bool has_integers; /* that are changed in the run */
     uint32_t verdict, why, tests, hidden_read, hidden_write;
 };
