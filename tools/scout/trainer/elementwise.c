@@ -1,24 +1,22 @@
 /*
- * elementwise.c - few words of a launch's inputs are changed, all inputs at once: does each of them change the same
- * element of a result, and nothing else there?
+ * elementwise.c - few words of one of a launch's inputs are changed: does each of them change the same element of a
+ * result, and nothing else there?
  *
  * Half of the words lie where the launch has changed something: where a gradient is zero, an update leaves its
- * parameter alone, and shows nothing. What depends on an input, and shows nothing in these runs either, stays open: the
+ * parameter alone, and shows nothing. What depends on the input, and shows nothing in this run either, stays open: the
  * log has it with no samples.
  */
 #include "tools/scout/trainer/scout.h"
 
 enum { FEW = 12, LEAST_HITS = 2, TRIES = 600, CHANGED_AT_MOST = 4096 };
 
-static struct few {
+static struct {
     struct part *part;
-    size_t base;       /* word of the image */
-    size_t words[FEW]; /* relative to the base */
+    size_t words[FEW]; /* relative to the part's first */
     uint32_t changed[FEW];
     size_t count;
-} few[PARTS_AT_MOST];
-static size_t few_count;
-static bool few_are_alike; /* all of float32: elements of different size need not be told apart */
+    bool is_float32; /* else pairs of words, and single ones, need to be told apart */
+} few;
 
 /* How far elements reach that the launch works on, as far as what it wrote shows. */
 static size_t
@@ -38,18 +36,17 @@ extent(const struct effect *effect)
 static bool
 is_taken(size_t word)
 {
-    return ANY(one, few, few_count,
-               ANY(other, one->words, one->count,
-                   *other == word ||
-                       (!few_are_alike && (*other / 2 == word || *other == word / 2 || *other / 2 == word / 2))));
+    return ANY(other, few.words, few.count,
+               *other == word ||
+                   (!few.is_float32 && (*other / 2 == word || *other == word / 2 || *other / 2 == word / 2)));
 }
 
-/* A number below `below`, another one for each try and for each input: rows of inputs have lengths that are powers of
- * two, and these must not show. */
+/* A number below `below`, another one for each try: rows of inputs have lengths that are powers of two, and these must
+ * not show. */
 static size_t
 scatter(size_t try, size_t below)
 {
-    uint64_t mixed = (try * PARTS_AT_MOST + few_count + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t mixed = (try * PARTS_AT_MOST + 1) * UINT64_C(0x9E3779B97F4A7C15);
     mixed = (mixed ^ mixed >> 32) * UINT64_C(0xD6E8FEB86659FD93);
     return (size_t)((mixed ^ mixed >> 32) % (below > 0 ? below : 1));
 }
@@ -82,7 +79,7 @@ list_worked(const struct effect *effect, const struct part *part, const struct p
 }
 
 /* A word, counted from its argument, that the launch has changed in one of its arguments; from the t-th place on, which
- * are spread over all of them, others for each input. SIZE_MAX: there is none. */
+ * are spread over all of them. SIZE_MAX: there is none. */
 static size_t
 worked_word(const struct effect *effect, const struct part *const *list, size_t count, size_t t)
 {
@@ -105,28 +102,27 @@ word_worked(const struct effect *effect, const struct part *const *list, size_t 
 {
     enum { SIZES = 3 };
     size_t word = worked_word(effect, list, count, t);
-    if (word == SIZE_MAX || few_are_alike || t % SIZES == 0)
+    if (word == SIZE_MAX || few.is_float32 || t % SIZES == 0)
         return word;
     return t % SIZES == 1 ? word / 2 : 2 * word;
 }
 
-static void
-choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
+bool
+elementwise_change(struct effect *effect, struct part *part)
 {
     const struct part *worked[PARTS_AT_MOST];
     struct image *image = &effect->images.items[part->image];
-    struct few *chosen = &few[few_count];
-    *chosen = (struct few){.part = part, .base = part->first};
-    size_t room = part->end - part->first;
-    size_t near = reach > 0 && reach < room ? reach : room;
+    size_t room = part->end - part->first, reach = extent(effect), near = reach > 0 && reach < room ? reach : room;
+    few.part = part;
+    few.count = 0;
+    few.is_float32 = effect_type(effect, part) == SCOUT_FLOAT32;
     if (!change_is_of_floats(part->change))
-        return;
-    ++few_count;
-    size_t worked_count = list_worked(effect, part, worked), share = near / (4 * of), count = 0;
+        return false;
+    size_t worked_count = list_worked(effect, part, worked), share = near / 4, count = 0;
     size_t wanted = share < LEAST_HITS ? LEAST_HITS : share < FEW ? share : FEW; /* others show what is not so */
     size_t far_end = room; /* of what is tried: next to what is near, too */
     bool has_far = room / 2 >= near;
-    for (size_t t = 0; t < TRIES && chosen->count < FEW && (has_far || count < wanted); ++t) {
+    for (size_t t = 0; t < TRIES && few.count < FEW && (has_far || count < wanted); ++t) {
         size_t turn = has_far ? t / 2 : t; /* what is far shows that it is used, too */
         bool far = has_far && t % 2 == 1;
         size_t word = !far && turn % 2 == 0 ? word_worked(effect, worked, worked_count, turn / 2) : SIZE_MAX;
@@ -140,25 +136,12 @@ choose_few(struct effect *effect, struct part *part, size_t of, size_t reach)
             !change_one(&value, part->change, image->fills_zeros))
             continue;
         count += !far;
-        chosen->changed[chosen->count] = value;
-        chosen->words[chosen->count++] = word;
+        few.changed[few.count] = value;
+        few.words[few.count++] = word;
         image->now[part->first + word] = value;
         images_change(image, part->first + word, part->first + word + 1);
     }
-    part->few = chosen->count;
-    if (chosen->count == 0)
-        --few_count;
-}
-
-bool
-elementwise_change(struct effect *effect, struct part *const *parts, size_t count)
-{
-    size_t reach = extent(effect);
-    few_count = 0;
-    few_are_alike = ALL_NUMBERS(i, 0, count, effect_type(effect, parts[i]) == SCOUT_FLOAT32);
-    for (size_t i = 0; i < count; ++i)
-        choose_few(effect, parts[i], count, reach);
-    return few_count > 0;
+    return few.count > 0;
 }
 
 /* From which words to which: the same ones; each to the pair that it is the number of; each pair to one. */
@@ -196,10 +179,9 @@ struct changed_words {
 static bool
 was_left_alone(const struct image *image, size_t image_index, size_t word)
 {
-    FOR_EACH(it, few, few_count)
-        for (size_t k = 0; k < it->count && it->part->image == image_index; ++k)
-            if (it->base + it->words[k] == word)
-                return images_left_alone(image, word, it->changed[k]);
+    for (size_t k = 0; k < few.count && few.part->image == image_index; ++k)
+        if (few.part->first + few.words[k] == word)
+            return images_left_alone(image, word, few.changed[k]);
     return false;
 }
 
@@ -230,35 +212,30 @@ collect_changed(const struct effect *effect, size_t base, struct changed_words *
     }
 }
 
+/* Whether all that has changed are elements that were changed in the input. */
 static bool
-explains(const struct few *from, enum ratio ratio, size_t word)
+explains(enum ratio ratio, const struct changed_words *changed)
 {
-    return ANY_NUMBER(k, 0, from->count, fits(ratio, from->words[k], word));
+    return ALL(word, changed->words, changed->count, ANY_NUMBER(k, 0, few.count, fits(ratio, few.words[k], *word)));
 }
 
-/* How many of the elements that were changed in `from` show in `changed`. */
+/* How many of the elements that were changed show in `changed`. */
 static size_t
-count_hits(const struct few *from, enum ratio ratio, const struct changed_words *changed)
+count_hits(enum ratio ratio, const struct changed_words *changed)
 {
     bool has_pairs = ratio == RATIO_NARROWER || ratio == RATIO_PAIRS; /* two of its words are one element */
     size_t hits = 0;
-    for (size_t k = 0; k < from->count; ++k) {
-        bool is_counted = has_pairs && ANY_NUMBER(i, 0, k, from->words[i] / 2 == from->words[k] / 2);
-        hits += !is_counted && ANY_NUMBER(c, 0, changed->count, fits(ratio, from->words[k], changed->words[c]));
+    for (size_t k = 0; k < few.count; ++k) {
+        bool is_counted = has_pairs && ANY_NUMBER(i, 0, k, few.words[i] / 2 == few.words[k] / 2);
+        hits += !is_counted && ANY_NUMBER(c, 0, changed->count, fits(ratio, few.words[k], changed->words[c]));
     }
     return hits;
 }
 
-static bool
-is_of(const struct effect *effect, const struct scout_elementwise *found, const struct part *part)
-{
-    return found->from == effect->images.items[part->image].allocation->number &&
-           found->from_base == part->first * sizeof(uint32_t);
-}
-
 static void
-note_elementwise(struct effect *effect, struct part *part, size_t base, enum ratio ratio, size_t hits)
+note_elementwise(struct effect *effect, size_t base, enum ratio ratio, size_t hits)
 {
+    struct part *part = few.part;
     const struct image *images = effect->images.items;
     struct scout_elementwise found = {.from = images[part->image].allocation->number,
                                       .to = images[effect->base_images[base]].allocation->number,
@@ -266,9 +243,7 @@ note_elementwise(struct effect *effect, struct part *part, size_t base, enum rat
                                       .to_base = effect->bases[base] * sizeof(uint32_t),
                                       .samples = (uint32_t)hits};
     bytes_of_ratio(ratio, effect_type(effect, part), &found.from_bytes, &found.to_bytes);
-    if (!ANY(it, effect->elementwise, effect->elementwise_count,
-             is_of(effect, it, part) && it->to == found.to && it->to_base == found.to_base))
-        *SCOUT_GROWN(effect->elementwise, effect->elementwise_count) = found;
+    *SCOUT_GROWN(effect->elementwise, effect->elementwise_count) = found;
 }
 
 /* Bytes of the ranges within words [first, end). */
@@ -296,62 +271,33 @@ depends(const struct effect *effect, const struct part *part, size_t base)
     return part->is_tested && bytes > ELEMENT_BYTES;
 }
 
+/* The part gets the first ratio by which some of its words show, and that explains all that has changed. */
 static void
-forget_open(struct effect *effect, struct part *part)
-{
-    uint32_t kept = 0;
-    part->is_open = false;
-    FOR_EACH(found, effect->elementwise, effect->elementwise_count) {
-        if (found->samples > 0 || !is_of(effect, found, part))
-            effect->elementwise[kept++] = *found;
-    }
-    effect->elementwise_count = kept;
-}
-
-/* Each part gets the first ratio by which some of its words show, if all that changed is explained so. */
-static bool
 judge_base(struct effect *effect, size_t base, const struct changed_words *changed)
 {
-    enum ratio ratios[PARTS_AT_MOST] = {0};
-    size_t hits[PARTS_AT_MOST] = {0};
-    for (size_t i = 0; i < few_count; ++i) {
-        for (enum ratio ratio = 0; ratio < RATIOS && hits[i] == 0; ++ratio) {
-            size_t found = count_hits(&few[i], ratio, changed);
-            if (found >= LEAST_HITS || (found > 0 && few[i].count == 1)) {
-                hits[i] = found;
-                ratios[i] = ratio;
-                /* Prefer a ratio that alone explains all, when there is one part only. */
-                if (few_count == 1 && !ALL_NUMBERS(c, 0, changed->count, explains(&few[i], ratio, changed->words[c])))
-                    hits[i] = 0;
-            }
+    enum ratio ratio = RATIO_ONE;
+    size_t hits = 0;
+    for (enum ratio it = 0; it < RATIOS && hits == 0; ++it) {
+        size_t found = count_hits(it, changed);
+        if ((found >= LEAST_HITS || (found > 0 && few.count == 1)) && explains(it, changed)) {
+            hits = found;
+            ratio = it;
         }
     }
-    if (!ALL(word, changed->words, changed->count,
-             ANY_NUMBER(i, 0, few_count, (hits[i] > 0 || changed->count == 1) && explains(&few[i], ratios[i], *word))))
-        return false;
-    for (size_t i = 0; i < few_count; ++i) {
-        struct part *part = few[i].part;
-        bool is_open = hits[i] == 0 && depends(effect, part, base); /* its few words have shown nothing there */
-        part->is_open = part->is_open || is_open;
-        if (hits[i] > 0 || is_open)
-            note_elementwise(effect, part, base, ratios[i], hits[i]);
-    }
-    return true;
+    bool is_explained = hits > 0 || (changed->count < 2 && explains(RATIO_ONE, changed));
+    if (hits > 0 || (is_explained && depends(effect, few.part, base)))
+        note_elementwise(effect, base, ratio, hits);
 }
 
-bool
+void
 elementwise_judge(struct effect *effect)
 {
     static struct changed_words changed; /* large */
-    bool clean = true;
-    for (size_t i = 0; i < few_count; ++i)
-        forget_open(effect, few[i].part);
     for (size_t base = 0; base < effect->base_count; ++base) {
         collect_changed(effect, base, &changed);
-        if (changed.many || !judge_base(effect, base, &changed))
-            clean = false;
+        if (!changed.many)
+            judge_base(effect, base, &changed);
     }
-    return clean;
 }
 
 /* Words [*at, *end) of a part could not be changed, the first ones from *at on; false: there are none. */
@@ -364,6 +310,13 @@ find_not_tried(const struct image *image, const struct part *part, size_t *at, s
     for (*end = *at; *end < part->end && change_float(words[*end], image->fills_zeros) == words[*end];)
         ++*end;
     return *at < part->end;
+}
+
+static bool
+is_of(const struct effect *effect, const struct scout_elementwise *found, const struct part *part)
+{
+    return found->from == effect->images.items[part->image].allocation->number &&
+           found->from_base == part->first * sizeof(uint32_t);
 }
 
 void

@@ -27,8 +27,7 @@ enum run {
     RUN_HIDDEN,   /* with all memory changed that is no argument */
     RUN_PART,     /* with one part changed */
     RUN_GROUP,    /* with all parts of an allocation changed that are no arguments */
-    RUN_FEW,      /* with few words changed, of all parts that matter */
-    RUN_FEW_OF,   /* the same of one part */
+    RUN_FEW,      /* with few words of a part changed */
     RUN_SHARES,   /* with the first part of each batch changed */
     RUN_EDGE,     /* with the first or the last words of a part changed, of which a number may choose some */
     RUN_END,
@@ -42,7 +41,7 @@ static enum run
 static uint32_t learned;     /* repetitions for that */
 static size_t at;            /* the part, or the image of a group */
 static const char *excluded; /* why there is no repetition; NULL: there is one */
-static bool too_large, looks_hidden, few_are_clean;
+static bool too_large, looks_hidden;
 static uint64_t kernel_and_grid; /* struct scout_left_out.launch */
 static bool chooses;             /* numbers of the launch are other ones than a period before */
 
@@ -220,7 +219,6 @@ repeat_begin(struct noted *begun, CUstream stream)
     next = RUN_FIRST;
     at = learned = 0;
     unsure = RUN_FIRST;
-    few_are_clean = true;
     kernel_and_grid = XXH3_64bits_withSeed(noted->op.grid, sizeof(noted->op.grid), kernels_hash(noted->text));
     excluded = reason_to_exclude();
     groups_done = gaps_matter = false;
@@ -243,13 +241,13 @@ repeat_begin(struct noted *begun, CUstream stream)
 
 /* ---- from run to run ---- */
 
-/* The parts of the image `at` that are no arguments, or all arguments that matter; how many. */
+/* The parts of the image `at` that are no arguments; how many. */
 static size_t
-list_parts(bool group, struct part *list[PARTS_AT_MOST])
+list_gaps(struct part *list[PARTS_AT_MOST])
 {
     size_t count = 0;
     FOR_EACH_MUTABLE(part, effect.parts, effect.part_count)
-        if (group ? part->image == at && !part->is_argument : part->is_argument && part->matters)
+        if (part->image == at && !part->is_argument)
             list[count++] = part;
     return count;
 }
@@ -271,13 +269,12 @@ prepare_repeat(enum run run)
         effect.parts[at].was_tried = true;
         return effect_change(&effect, &effect.parts[at]);
     case RUN_GROUP:
-        FOR_EACH(part, parts, list_parts(true, parts))
+        FOR_EACH(part, parts, list_gaps(parts))
             any = effect_change(&effect, *part) || any;
         return any;
     case RUN_FEW:
-        return elementwise_change(&effect, parts, list_parts(false, parts));
-    case RUN_FEW_OF:
-        return elementwise_change(&effect, parts, 1);
+        parts[0]->had_few = true;
+        return elementwise_change(&effect, parts[0]);
     case RUN_SHARES:
         return effect_change_shares(&effect, false) || effect_change_shares(&effect, true);
     case RUN_EDGE: {
@@ -295,7 +292,7 @@ static void
 judge_group(void)
 {
     struct part *group[PARTS_AT_MOST] = {NULL};
-    size_t count = list_parts(true, group);
+    size_t count = list_gaps(group);
     bool any = effect_any(&effect, (const struct part *const *)group, count);
     gaps_matter = gaps_matter || any;
     if (any && count == 1)
@@ -372,10 +369,7 @@ judge_repeat(enum run run)
         judge_group();
         break;
     case RUN_FEW:
-        few_are_clean = elementwise_judge(&effect);
-        break;
-    case RUN_FEW_OF:
-        (void)elementwise_judge(&effect);
+        elementwise_judge(&effect);
         break;
     case RUN_SHARES:
         effect_judge_shares(&effect);
@@ -402,14 +396,13 @@ find_untested(void)
     return at < effect.part_count;
 }
 
-/* The next one that matters, and whose words are not known to be elementwise or not from the run of all. */
+/* The next one that matters, and of which few words were not changed yet. */
 static bool
 find_few(void)
 {
-    enum { ENOUGH = 4 };
-    while (at < effect.part_count &&
-           (!effect.parts[at].is_argument || !effect.parts[at].is_tested || !effect.parts[at].matters ||
-            (few_are_clean && effect.parts[at].few >= ENOUGH && !effect.parts[at].is_open)))
+    at = 0;
+    while (at < effect.part_count && (!effect.parts[at].is_argument || !effect.parts[at].is_tested ||
+                                      !effect.parts[at].matters || effect.parts[at].had_few))
         ++at;
     return at < effect.part_count;
 }
@@ -454,7 +447,7 @@ find_edge(void)
 
 /*
  * What comes after `run`; sets `at`. Order: the same again, hidden memory, arguments, what lies between them (which may
- * make more parts of arguments), few words of all, few words of each, shares of batches, what a number chooses.
+ * make more parts of arguments), few words of each, shares of batches, what a number chooses.
  */
 static enum run
 following(enum run run)
@@ -480,20 +473,18 @@ following(enum run run)
         if (find_untested())
             return RUN_PART;
         if (groups_done)
-            return RUN_FEW;
+            return find_few() ? RUN_FEW : RUN_SHARES;
         at = (size_t)-1;
         /* fallthrough */
     case RUN_GROUP:
         groups_done = true;
         if (++at < effect.images.count)
             return RUN_GROUP;
-        return find_untested() ? RUN_PART : RUN_FEW;
-    case RUN_FEW:
-        at = (size_t)-1;
+        if (find_untested())
+            return RUN_PART;
         /* fallthrough */
-    case RUN_FEW_OF:
-        ++at;
-        return find_few() ? RUN_FEW_OF : RUN_SHARES;
+    case RUN_FEW:
+        return find_few() ? RUN_FEW : RUN_SHARES;
     case RUN_SHARES:
         at = (size_t)-1;
         /* fallthrough */

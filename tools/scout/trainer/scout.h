@@ -445,8 +445,7 @@ struct part {
     bool was_tried;              /* also if it cannot be changed */
     bool is_lower;               /* its numbers become smaller: larger ones have shown nothing */
     bool matters;                /* something outside depends on it, or it is modified */
-    size_t few;                  /* words that were changed in the last run of few */
-    bool is_open;                /* which of them showed nothing where something depends on it */
+    bool had_few;                /* few of its words were changed by themselves */
     struct scout_range share;    /* the first part of a batch, which was changed by itself */
     size_t used_first, used_end; /* words that results depend on, where a number chooses them; 0: not looked for */
     struct scout_range reached;  /* what came of such shares, in a part of the results; empty: not only there */
@@ -500,10 +499,10 @@ void effect_free(struct effect *effect);
 
 /* ---- elementwise.c: few words of its inputs, changed ---- */
 
-/* Of some parts at once; sets `few` of each. False: there is nothing to change. */
-bool elementwise_change(struct effect *effect, struct part *const *parts, size_t count);
-/* Notes what is elementwise. Returns whether all that changed is explained. */
-bool elementwise_judge(struct effect *effect);
+/* Of one part, once. False: there is nothing to change. */
+bool elementwise_change(struct effect *effect, struct part *part);
+/* Notes what is elementwise, and what may be so. */
+void elementwise_judge(struct effect *effect);
 /* At the end: words that could not be changed act as the others of their argument do. */
 void elementwise_fill(struct effect *effect);
 
