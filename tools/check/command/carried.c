@@ -63,16 +63,14 @@ carried_judge(const struct check_evidence *evidence, struct check_verdict *verdi
     if (row == NULL)
         return;
     wishes->far = evidence->far.count == 0;
-    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CARRIED, NULL);
-    sentence_say(verdict->text,
-                 "gradients and parameters are equal, but in step %u rank %d copies %llu bytes of the host's memory to "
-                 "the device at %s whose bits differ from rank 0's, %s",
-                 row->step, rank, (unsigned long long)row->copy.own.bytes,
-                 name_site(evidence, row->copy.own.site, place),
-                 evidence->far.count > 0 ? "and these bytes depend on the parameters: each rank trains its own copy"
-                                         : "and it is not known whether these bytes depend on the parameters");
-    sentence_say(verdict->advice,
-                 "if the host updates this memory, as a weight or an optimizer's state: annotate it with DDP_PARAMETER "
-                 "and its gradient with DDP_GRADIENT, or with DDP_STATE; if each rank has its own values there on "
-                 "purpose, such as the loss of its share, the program is right");
+    sentence_conclude(
+        verdict, CHECK_NOT_COMPARABLE, CAUSE_CARRIED, NULL,
+        "if the host updates this memory, as a weight or an optimizer's state: annotate it with DDP_PARAMETER "
+        "and its gradient with DDP_GRADIENT, or with DDP_STATE; if each rank has its own values there on "
+        "purpose, such as the loss of its share, the program is right",
+        "gradients and parameters are equal, but in step %u rank %d copies %llu bytes of the host's memory to "
+        "the device at %s whose bits differ from rank 0's, %s",
+        row->step, rank, (unsigned long long)row->copy.own.bytes, name_site(evidence, row->copy.own.site, place),
+        evidence->far.count > 0 ? "and these bytes depend on the parameters: each rank trains its own copy"
+                                : "and it is not known whether these bytes depend on the parameters");
 }

@@ -115,7 +115,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
         ok = session_explain(check, order, &outcome, stop, any_step, error);
         check->fails_forced = order->run.forced && outcome.program_failed && outcome.signal == 0 && any_step;
     }
-    session_free_outcome(&outcome);
+    free(outcome.results);
     return ok;
 }
 
@@ -132,7 +132,7 @@ rehearse_program(struct check *check, struct error *error)
         return false;
     bool ok =
         (outcome.exit_code == 0 && outcome.signal == 0) || session_explain(check, &order, &outcome, NULL, false, error);
-    session_free_outcome(&outcome);
+    free(outcome.results);
     return ok;
 }
 
@@ -170,13 +170,13 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
         return false;
     const struct check_evidence *evidence = &check->evidence;
     if (wishes->far && evidence->far.count == 0)
-        *ok = session_run(check, SESSION_FAR, wishes, error);
+        *ok = session_run(check, SESSION_FAR, 0, error);
     else if (wishes->factor > 0 && evidence->scaled.count == 0)
-        *ok = session_run(check, SESSION_SCALED, wishes, error);
+        *ok = session_run(check, SESSION_SCALED, wishes->factor, error);
     else if (wishes->probe && evidence->probe.count == 0)
-        *ok = session_run(check, SESSION_PROBE, wishes, error);
+        *ok = session_run(check, SESSION_PROBE, 0, error);
     else if (wishes->nudged)
-        *ok = session_run(check, SESSION_NUDGED, wishes, error);
+        *ok = session_run(check, SESSION_NUDGED, 0, error);
     else if (wishes->plain && check->evidence.plain == NULL)
         *ok = run_ranks_again(check, true, &check->evidence.plain, error);
     else
@@ -382,8 +382,8 @@ look_at_step(struct check *check, struct place_question *question, struct place 
         free((char *)files[r]);
     }
     free(files);
-    session_free_outcome(&outcomes[0]);
-    session_free_outcome(&outcomes[1]);
+    free(outcomes[0].results);
+    free(outcomes[1].results);
     return true;
 }
 
@@ -533,7 +533,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
     if (check->cluster_rank > 0) { /* rank 0 judges, and its exit code is to be the job's */
         struct check_outcome outcome;
         ok = session_start(check, &order, &outcome, error);
-        session_free_outcome(&outcome);
+        free(outcome.results);
     } else {
         ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error) &&
              judge_dates(check, &verdict, error) && judge_late(check, &verdict, error);

@@ -15,42 +15,43 @@ is_unmoved(const struct check_evidence *evidence, const struct check_verdict *ve
 }
 
 bool
-equal_say(struct judgement *judgement)
+equal_say_doubt(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     struct check_verdict *verdict = judgement->verdict;
     char name[400];
     /* The first that is equal only by a tolerance that hides mistakes. */
     const struct check_item *unclear = FIND(item, verdict->items, verdict->item_count, item->unclear);
-    if (pattern_has_one_batch(evidence)) {
+    if (pattern_has_one_batch(evidence))
         sentence_say_one_batch(evidence, verdict);
-    } else if (unclear != NULL && unclear->hidden > 0) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
-        sentence_say(verdict->text, "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
-                     sentence_name_item(verdict, unclear, name), unclear->hidden,
-                     evidence->tolerance > evidence->bearable ? "only --tolerance"
-                                                              : "rounding or repeating the program",
-                     evidence->bearable);
-        sentence_say(verdict->advice,
-                     check_evidence_is_forced(evidence)
-                         ? "check fewer steps (--steps), or after a warm-up"
-                         : "check fewer steps (--steps 1), a smaller learning rate, or after a warm-up");
-    } else if (unclear != NULL) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
-        sentence_say(verdict->text,
-                     "a step changes %s, by little more than rounding, and the changes do not have the same bits",
-                     sentence_name_item(verdict, unclear, name));
-        sentence_say(verdict->advice, "check with a larger learning rate, or after the warm-up");
-    } else if (is_unmoved(evidence, verdict)) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_UNMOVED, NULL);
-        sentence_say(verdict->text, "no parameter has moved in %u step%s on one rank, so that no update was compared",
-                     evidence->steps, evidence->steps == 1 ? "" : "s");
-        sentence_say(verdict->advice, "check with a larger learning rate, or more steps (--steps); annotate the memory "
-                                      "that the optimizer writes");
-    } else {
-        sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
-    }
-    reductions_judge_besides(evidence, verdict);
+    else if (unclear != NULL && unclear->hidden > 0)
+        sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear,
+                          check_evidence_is_forced(evidence)
+                              ? "check fewer steps (--steps), or after a warm-up"
+                              : "check fewer steps (--steps 1), a smaller learning rate, or after a warm-up",
+                          "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
+                          sentence_name_item(verdict, unclear, name), unclear->hidden,
+                          evidence->tolerance > evidence->bearable ? "only --tolerance"
+                                                                   : "rounding or repeating the program",
+                          evidence->bearable);
+    else if (unclear != NULL)
+        sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear,
+                          "check with a larger learning rate, or after the warm-up",
+                          "a step changes %s, by little more than rounding, and the changes do not have the same bits",
+                          sentence_name_item(verdict, unclear, name));
+    return verdict->result != CHECK_EQUAL;
+}
+
+bool
+equal_say(struct judgement *judgement)
+{
+    const struct check_evidence *evidence = judgement->evidence;
+    if (!equal_say_doubt(judgement) && is_unmoved(evidence, judgement->verdict))
+        sentence_conclude(judgement->verdict, CHECK_NOT_COMPARABLE, CAUSE_UNMOVED, NULL,
+                          "check with a larger learning rate, or more steps (--steps); annotate the memory that the "
+                          "optimizer writes",
+                          "no parameter has moved in %u step%s on one rank, so that no update was compared",
+                          evidence->steps, evidence->steps == 1 ? "" : "s");
     return true;
 }
 
@@ -68,15 +69,12 @@ equal_say_endless(struct judgement *judgement)
         return false;
     char name[400];
     uint32_t step = endless->step - 1;
-    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL);
-    sentence_say(verdict->text,
-                 "after step %u %s, is infinite or NaN on one rank, too: NaN on all ranks proves nothing", step,
-                 sentence_name_tensor(&endless->tensor, name));
+    sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL, "one rank must train without NaN first",
+                      "after step %u %s, is infinite or NaN on one rank, too: NaN on all ranks proves nothing", step,
+                      sentence_name_tensor(&endless->tensor, name));
     if (step > 1)
         sentence_say(verdict->advice, "check the steps before it (--steps %u); one rank must train without NaN first",
                      step - 1);
-    else
-        sentence_say(verdict->advice, "one rank must train without NaN first");
     return true;
 }
 
@@ -96,20 +94,18 @@ equal_say_ranks(struct judgement *judgement)
     bool is_start = agreement->moment <= items_moment(CHECK_PARAMETER, 1);
     bool is_gradient = other.tensor.role == CHECK_GRADIENT;
     uint32_t step = agreement->row->step - (is_gradient || other.tensor.role == CHECK_BUFFER ? 0 : 1);
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_RANKS, item == &other ? NULL : item);
-    sentence_say(verdict->text,
-                 "%s step %u %s, does not have the same bits on ranks 0 and %d, though neither differs from one rank's "
-                 "by more than %.1e and rounding",
-                 is_gradient ? "in" : "after", step, sentence_name_item(verdict, item, name), agreement->rank,
-                 evidence->tolerance);
-    sentence_say(
-        verdict->advice,
+    sentence_conclude(
+        verdict, CHECK_DIFFERENT, CAUSE_RANKS, item == &other ? NULL : item,
         is_start ? "DDP_PARAMETER and DDP_STATE copy rank 0's values to all ranks at once: call them after "
                    "initialisation and loading, and do not change the values before the first DDP_STEP"
         : is_gradient
             ? "a kernel or a copy writes it after it was averaged: look for a DDP_STEP that is called too early"
             : "the update uses a value that differs between ranks: a learning rate, a decision on the host, random "
-              "numbers, a gradient or optimizer state that is not annotated");
+              "numbers, a gradient or optimizer state that is not annotated",
+        "%s step %u %s, does not have the same bits on ranks 0 and %d, though neither differs from one rank's by more "
+        "than %.1e and rounding",
+        is_gradient ? "in" : "after", step, sentence_name_item(verdict, item, name), agreement->rank,
+        evidence->tolerance);
     return true;
 }
 

@@ -544,32 +544,6 @@ follow_decision(struct trail trail, struct origin *origin)
     return false;
 }
 
-/* The lines that use, after a copy, the variable that it fills. */
-static bool
-follow_use(struct trail trail, struct origin *origin)
-{
-    char text[LIFT_BYTES], place[ORIGIN_PLACE_BYTES], last[ORIGIN_PLACE_BYTES];
-    struct said said = {.text = text};
-    size_t lines = 0, length = 0, end;
-    if (!find_argument(&trail, 0, text) || !stand_at(&trail, &said))
-        return false;
-    size_t begin = strspn(text, "&( ");
-    struct variable variable = find_variable(said.source, said.at, text + begin, source_token(text, begin) - begin);
-    const char *source = said.source->text;
-    name_line(said.source, said.at, last);
-    for (size_t at = source_skip(source, said.at); at < variable.in.end && !variable.is_parameter && lines < 2;
-         at = source_skip(source, end)) {
-        end = source_token(source, at);
-        name_line(said.source, at, place);
-        if (!is_span(source, at, end, variable.name, variable.length) || strcmp(place, last) == 0)
-            continue;
-        length += (size_t)snprintf(origin->from + length, sizeof(origin->from) - length, "%s%s",
-                                   lines++ > 0 ? " and " : "", place);
-        snprintf(last, sizeof(last), "%s", place);
-    }
-    return lines > 0;
-}
-
 /* "cudaMemcpy", where the driver has another name for what it does. */
 static bool
 find_call(struct trail trail, struct origin *origin)
@@ -615,7 +589,6 @@ origin_find(const char *frames, uint32_t number, struct origin *origin)
         trail.list = sites_frames(sites, 0, &trail.count);
         found = number == ORIGIN_OF_COPY       ? follow_copy(trail, origin)
                 : number == ORIGIN_OF_DECISION ? follow_decision(trail, origin)
-                : number == ORIGIN_OF_USE      ? follow_use(trail, origin)
                 : number == ORIGIN_OF_CALL     ? find_call(trail, origin)
                 : number >= ORIGIN_OF_TEXT     ? find_text(trail, number - ORIGIN_OF_TEXT, origin->from)
                                                : follow(trail, number, origin);

@@ -111,7 +111,7 @@ bool verdict_conclude(struct judgement *judgement, const char *advice, const cha
     __attribute__((format(printf, 3, 4)));
 #define verdict_decide(judgement, ...) verdict_conclude(judgement, NULL, __VA_ARGS__)
 /* What to do. Always true. */
-bool verdict_advise(struct judgement *judgement, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define verdict_advise(judgement, ...) (sentence_say((judgement)->verdict->advice, __VA_ARGS__), true)
 
 /* ---- gradients.c: gradients differ, and no update has made that so ---- */
 judgement_fn gradients_say_uneven, gradients_say_factor, gradients_say_data_set, gradients_say_differ;
@@ -134,6 +134,8 @@ void equal_settle_factor(const struct check_evidence *evidence, struct check_ver
  * has become infinite or NaN on one rank, too, before anything differs: what comes then proves nothing. The ranks' bits
  * differ, before anything differs from one rank. */
 judgement_fn equal_say, equal_say_endless, equal_say_ranks;
+/* False: nothing of that is so. In rounds, too. */
+judgement_fn equal_say_doubt;
 
 /* ---- reductions.c: a program whose steps are rounds of DDP_REDUCE calls, and nothing has ended it ---- */
 judgement_fn reductions_say_rounds;

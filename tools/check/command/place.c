@@ -13,6 +13,12 @@
 
 #include <math.h>
 
+static bool
+is_of(const struct look_argument *it, uint32_t role)
+{
+    return it->tensor >> 24 == 1 + role;
+}
+
 /* ---- what the tensor depends on ---- */
 
 /* The argument has changed something behind the other one's pointer. */
@@ -111,7 +117,7 @@ say_forgotten(const struct finding *finding, const struct step *step, const stru
               "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(step, of),
               (unsigned long long)lost->count, lost->count == 1 ? "" : "s", place_name_step(by, name));
     FOR_EACH(it, step->list, step->its->arguments)
-        place->tensor = it->tensor >> 24 == 1 + CHECK_PARAMETER && it->end > 0 ? it->tensor : place->tensor;
+        place->tensor = is_of(it, CHECK_PARAMETER) && it->end > 0 ? it->tensor : place->tensor;
     return true;
 }
 
@@ -131,6 +137,11 @@ add_sums(const struct finding *finding, size_t at, struct place *place)
     }
 }
 
+static const char *const annotate_memory =
+    "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE), or fill it from the rows of the whole "
+    "batch. Else annotate it: DDP_PARAMETER and DDP_GRADIENT if it is trained, DDP_STATE if it must be equal on all "
+    "ranks, DDP_BUFFER for running statistics";
+
 /* What the operation gets was written by operations of steps before: the first of them after which it was not one
  * process's is the place. */
 static bool
@@ -149,10 +160,7 @@ say_carried(const struct finding *finding, const struct where *read, struct plac
                 reaches(&by->list[where.argument], of) ? relation_of(finding, &where) : RELATION_SAME;
             if (relation != RELATION_NONE && (i < read->at || (relation != RELATION_ROWS && relation != RELATION_SUM)))
                 continue;
-            place_say(place, PLACE_INPUT, by,
-                      "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE), or fill it from "
-                      "the rows of the whole batch. Else annotate it: DDP_PARAMETER and DDP_GRADIENT if it is trained, "
-                      "DDP_STATE if it must be equal on all ranks, DDP_BUFFER for running statistics",
+            place_say(place, PLACE_INPUT, by, annotate_memory,
                       "%s points to memory that is not annotated, and there it writes %s",
                       ARGUMENT_OF(by, &by->list[where.argument]),
                       relation == RELATION_ROWS
@@ -183,7 +191,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
     for (uint32_t k = 0; k < 2 * step->its->arguments; ++k) {
         const struct where where = {.at = at, .argument = k % step->its->arguments};
         const struct look_argument *of = &step->list[where.argument];
-        bool is_buffer = of->tensor >> 24 == 1 + CHECK_BUFFER;
+        bool is_buffer = is_of(of, CHECK_BUFFER);
         int by = find_writer(one, at, of, finding->question->since, &argument);
         /* An operation of the step has filled some of it: the rest is of steps before. */
         bool in_part = by >= 0 && changed >= 0 && of->end == 0 &&
@@ -201,8 +209,7 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
                       "if this buffer is trained, annotate it with DDP_PARAMETER and DDP_GRADIENT; if it holds "
                       "statistics of the batch, reduce them with DDP_REDUCE",
                       "%s points to a buffer (DDP_BUFFER) that differs from one process's", ARGUMENT_OF(step, of));
-            place_add_values(finding, &where, place);
-            return true;
+            return place_add_values(finding, &where, place);
         }
         if (is_buffer || (k < step->its->arguments && relation != RELATION_SUM))
             continue;
@@ -215,19 +222,15 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
             finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
         const struct step *last = &one->steps[writer >= 0 ? writer : 0];
         for (uint32_t a = 0; is_before && a < last->its->arguments; ++a) /* what it writes, too, it need not read */
-            place->tensor = last->list[a].tensor >> 24 == 1 + CHECK_GRADIENT && last->list[a].end == 0
-                                ? last->list[a].tensor
-                                : place->tensor;
+            place->tensor =
+                is_of(&last->list[a], CHECK_GRADIENT) && last->list[a].end == 0 ? last->list[a].tensor : place->tensor;
         if (is_before && place->tensor == 0 && say_forgotten(finding, step, of, last, argument, place))
             return true;
         if (!is_before && !finding->question->is_update && say_carried(finding, &where, place))
             return true;
         place_say(
             place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
-            !is_before
-                ? "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE). Else annotate it: "
-                  "DDP_PARAMETER and DDP_GRADIENT if it is trained, DDP_STATE if it must be equal on all ranks, "
-                  "DDP_BUFFER for running statistics"
+            !is_before ? annotate_memory
             : last->its->from_host
                 ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by "
                   "averaged gradients must not read rows of the rank's own share"
@@ -270,13 +273,12 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
         uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
         if (blocks == step->its->blocks)
             continue;
-        place_say(
+        return place_say(
             place, PLACE_SCALAR, step,
             "the update must reach the whole parameter on each rank: compute its grid from the parameter's elements, "
             "not from the share",
             "its grid has %llu blocks on rank %d and %llu in one process", (unsigned long long)blocks, r,
             (unsigned long long)step->its->blocks);
-        return true;
     }
     if (is_alike)
         place_say(
@@ -370,8 +372,8 @@ say_whole(const struct finding *finding, size_t at, struct place *place)
             "rows, add `first` of DDP_SHARD",
             "%s points to integers that %.200s computes, and that differ from one process's",
             ARGUMENT_OF(step, &step->list[a]), place_name_step(&finding->one.steps[writer], name));
-        place_add_values(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true}, place);
-        return true;
+        return place_add_values(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true},
+                                place);
     }
     return false;
 }
@@ -384,11 +386,11 @@ gets_changed(const struct finding *finding, size_t at, uint32_t role)
     bool gets = false;
     size_t argument = 0;
     for (uint32_t a = 0; a < step->its->arguments; ++a) {
-        int writer = step->list[a].tensor >> 24 == 1 + role
+        int writer = is_of(&step->list[a], role)
                          ? find_writer(&finding->one, at, &step->list[a], finding->question->since, &argument)
                          : -1;
         const struct where by = {.at = writer >= 0 ? (size_t)writer : 0, .argument = argument, .after = true};
-        gets = gets || (writer >= 0 && finding->one.steps[writer].list[argument].tensor >> 24 == 1 + role &&
+        gets = gets || (writer >= 0 && is_of(&finding->one.steps[writer].list[argument], role) &&
                         relation_of(finding, &by) != RELATION_SAME);
     }
     return gets;
@@ -410,8 +412,7 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "before DDP_STEP it writes other values than one process to the memory that %s points to, which must "
                   "be equal on all ranks",
                   ARGUMENT_OF(step, it));
-        place_add_values(finding, &where, place);
-        return true;
+        return place_add_values(finding, &where, place);
     }
     if (question->is_averaged &&
         gets_changed(finding, at, question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER)) {
@@ -420,24 +421,21 @@ say_early(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "backward, compute each layer's input gradient before the layer's weights change",
                   "it reads parameters that the rank's own update has changed, and that DDP_STEP_PARAMETERS has not "
                   "averaged yet; its result is not proportional to that change");
-        place_add_values(finding, &where, place);
-        return true;
+        return place_add_values(finding, &where, place);
     }
     if (!question->is_averaged || !is_it)
         return false;
     bool is_part = relation_of(finding, &where) == RELATION_PART;
-    if (is_part)
-        place_say(place, PLACE_SCALAR, step,
-                  "divide the loss, or the rate, by the rank's share (the count of DDP_SHARD), not by the batch",
-                  "the ranks' changes add up to one process's change, but DDP_STEP_PARAMETERS takes their mean: a "
-                  "factor of the change, such as alpha, is divided by the whole batch");
-    else
-        place_say(place, PLACE_CHANGED, step,
-                  "DDP_STEP_PARAMETERS needs an update that is linear in the gradient, such as SGD; for Adam or "
-                  "clipping give the gradients buffers, and call DDP_STEP before the update",
-                  "the change of the parameter is not proportional to the gradient");
-    place_add_values(finding, &where, place);
-    return true;
+    place_say(place, is_part ? PLACE_SCALAR : PLACE_CHANGED, step,
+              is_part ? "divide the loss, or the rate, by the rank's share (the count of DDP_SHARD), not by the batch"
+                      : "DDP_STEP_PARAMETERS needs an update that is linear in the gradient, such as SGD; for Adam or "
+                        "clipping give the gradients buffers, and call DDP_STEP before the update",
+              "%s",
+              is_part
+                  ? "the ranks' changes add up to one process's change, but DDP_STEP_PARAMETERS takes their mean: a "
+                    "factor of the change, such as alpha, is divided by the whole batch"
+                  : "the change of the parameter is not proportional to the gradient");
+    return place_add_values(finding, &where, place);
 }
 
 /* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has written, and
@@ -478,15 +476,14 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     const struct look_argument *it = &step->list[changed];
     bool is_update = finding->question->is_update, is_late = !is_update && gets_changed(finding, at, CHECK_GRADIENT);
     const struct where where = {.at = at, .argument = changed, .after = true};
-    const struct look_argument *of = FIND(of, step->list, step->its->arguments, of->tensor >> 24 == 1 + CHECK_GRADIENT);
+    const struct look_argument *of = FIND(of, step->list, step->its->arguments, is_of(of, CHECK_GRADIENT));
     if (strcmp(step->its->name, LOOK_REDUCES) == 0) {
         place_say(place, PLACE_SCALAR, step,
                   "choose the operation of DDP_REDUCE by the values: DDP_OP_SUM for sums, DDP_OP_MEAN for means over "
                   "equal shares",
                   "the ranks pass parts of one process's `%.100s` to it, but its result is not that value",
                   step->its->place + strcspn(step->its->place, "\n") + 1);
-        place_add_values(finding, &where, place);
-        return true;
+        return place_add_values(finding, &where, place);
     }
     if (say_early(finding, at, changed, place))
         return true;
@@ -532,8 +529,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             "all ranks compute the first items of the batch in the memory that %s points to", ARGUMENT_OF(step, it));
         place_add_values(finding, &where, place);
         place_add_share(finding, at, place);
-        place_add(place, "%s", unmoved);
-        return true;
+        return place_add(place, "%s", unmoved);
     }
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
          place_say_scalar(finding, at, 1, place)) ||
@@ -551,7 +547,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "the update must read averaged gradients, and no results of the rank's own rows: finish backward "
                   "before DDP_STEP",
                   "between DDP_STEP and the update it changes %s in another way than in one process",
-                  it->tensor >> 24 == 1 + CHECK_GRADIENT ? "averaged gradients" : "memory that the update depends on");
+                  is_of(it, CHECK_GRADIENT) ? "averaged gradients" : "memory that the update depends on");
         return true;
     }
     bool is_same_term = is_late && relation_adds(finding, &where) == RELATION_SAME;
@@ -576,8 +572,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   of != NULL ? ", by " : "", of != NULL ? ARGUMENT_OF(step, of) : "");
     else {
         char why[200] = ": a row depends on other rows of the share, or on its position in the share";
-        bool is_unmoved = find_unmoved(finding, at, why); /* such as labels */
-        if (!is_unmoved && !makes_rows)
+        if (!find_unmoved(finding, at, why) && !makes_rows) /* such as labels */
             snprintf(why, sizeof(why),
                      ": each depends on the share alone, such as a variance or a maximum, or on a row's place in it");
         place_say(
@@ -585,13 +580,9 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             finding->question->is_reduced
                 ? "if these are initial values, compute them from the whole data, or copy rank 0's to all ranks with "
                   "DDP_STATE; if they are computed from the share, reduce them (DDP_REDUCE)"
-            : is_unmoved
-                ? "look in this kernel for labels or other inputs that are not moved by `first`; for statistics of the "
-                  "share (reduce them over the batch with DDP_REDUCE); for positions and random numbers that depend on "
-                  "a row's number in the share (add `first` to it)"
                 : "look in this kernel for statistics of the share (reduce them over the batch with DDP_REDUCE); for "
                   "positions and random numbers that depend on a row's number in the share (add `first` to it); for "
-                  "labels of other items than the share's",
+                  "labels or other inputs of other items than the share's",
             !makes_rows
                 ? "the ranks' values in the memory that %s points to have neither the sum nor the mean that one "
                   "process has%s"
@@ -733,7 +724,7 @@ find_reader(const struct finding *finding, struct where update)
     for (size_t at = update.at; at-- > 0 && place_has(finding->question, &steps[at]);) {
         for (uint32_t a = steps[at].its->arguments; a-- > 0;) {
             const struct where where = {.at = at, .argument = a};
-            bool is_gradient = steps[at].list[a].tensor >> 24 == 1 + CHECK_GRADIENT;
+            bool is_gradient = is_of(&steps[at].list[a], CHECK_GRADIENT);
             if (is_gradient && steps[at].list[a].end > 0)
                 return found;
             if (is_gradient && finding->matters[at] != 0 && relation_missing_on(finding, at) < 0 &&
@@ -753,12 +744,11 @@ say_unaveraged(const struct finding *finding, struct place *place)
     size_t argument;
     for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
-        bool updates =
-            place_has(finding->question, step) &&
-            ANY(it, step->list, step->its->arguments, it->tensor >> 24 == 1 + CHECK_PARAMETER && it->end > 0);
+        bool updates = place_has(finding->question, step) &&
+                       ANY(it, step->list, step->its->arguments, is_of(it, CHECK_PARAMETER) && it->end > 0);
         for (where.argument = 0; where.argument < step->its->arguments && updates; ++where.argument) {
             const struct look_argument *of = &step->list[where.argument];
-            bool is_gradient = of->tensor >> 24 == 1 + CHECK_GRADIENT && of->end == 0;
+            bool is_gradient = is_of(of, CHECK_GRADIENT) && of->end == 0;
             if (!is_gradient || relation_missing_on(finding, where.at) >= 0 ||
                 !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where, &writer))
                 continue;
@@ -802,7 +792,7 @@ say_read_early(const struct finding *finding, struct place *place)
                      step->its->interval + 1 == question->interval && relation_missing_on(finding, where.at) < 0;
         for (where.argument = 0; where.argument < step->its->arguments && reads; ++where.argument) {
             const struct look_argument *of = &step->list[where.argument];
-            if (of->tensor >> 24 != 1 + CHECK_GRADIENT || relation_of(finding, &where) != RELATION_SUM ||
+            if (!is_of(of, CHECK_GRADIENT) || relation_of(finding, &where) != RELATION_SUM ||
                 !differs_between_ranks(finding, &where) ||
                 ANY(other, one->steps, (size_t)(to - one->steps),
                     other->its->interval == question->interval && strcmp(other->its->name, step->its->name) == 0 &&
@@ -819,58 +809,43 @@ say_read_early(const struct finding *finding, struct place *place)
     return false;
 }
 
-/* DDP_GRADIENT names a part of a gradient, and the update changes more of the parameter. */
+/* The update changes more of the parameter than DDP_GRADIENT names of its gradient; or more than DDP_PARAMETER names,
+ * by whose pointer it changes the memory that differs, which lies behind the parameter's end and has no pointer of its
+ * own.
+ */
 static bool
 say_part(const struct finding *finding, struct place *place)
 {
     const struct place_question *question = finding->question;
-    for (size_t at = 0; at < finding->one.count && question->forgotten != NULL; ++at) {
+    bool is_behind =
+        question->tensor == 0 &&
+        !ANY(step, finding->one.steps, finding->one.count,
+             ANY_NUMBER(a, 0, step->its->arguments, step->list[a].tensor == 0 && place_is_target(question, step, a)));
+    for (size_t at = 0; at < finding->one.count && (is_behind || question->forgotten != NULL); ++at) {
         const struct step *step = &finding->one.steps[at];
         const struct look_argument *changed = NULL, *of = NULL;
         for (uint32_t a = 0; a < step->its->arguments; ++a) {
-            changed = place_is_target(question, step, a) ? &step->list[a] : changed;
-            of = step->list[a].tensor >> 24 == 1 + CHECK_GRADIENT ? &step->list[a] : of;
+            bool is_it = place_is_target(question, step, a) && (!is_behind || is_of(&step->list[a], CHECK_PARAMETER));
+            changed = is_it ? &step->list[a] : changed;
+            of = is_of(&step->list[a], CHECK_GRADIENT) ? &step->list[a] : of;
         }
-        if (changed == NULL || of == NULL || changed->type != of->type || changed->end - changed->first <= of->bytes)
+        if (changed == NULL ||
+            (!is_behind && (of == NULL || changed->type != of->type || changed->end - changed->first <= of->bytes)))
             continue;
-        place_say(place, PLACE_BEFORE, step,
-                  "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type",
-                  "it changes %llu elements of the parameter; of the gradient that %s points to, DDP_GRADIENT "
-                  "annotates only %llu",
-                  (unsigned long long)(changed->end - changed->first) / element_size(of->type), ARGUMENT_OF(step, of),
-                  (unsigned long long)of->bytes / element_size(of->type));
-        place->tensor = of->tensor;
-        return true;
-    }
-    return false;
-}
-
-/* The memory that differs lies behind the end of a parameter, by whose pointer the update changes it: no pointer of its
- * own is given to the update. */
-static bool
-say_behind(const struct finding *finding, struct place *place)
-{
-    bool may_be = finding->question->tensor == 0 &&
-                  !ANY(step, finding->one.steps, finding->one.count,
-                       ANY_NUMBER(a, 0, step->its->arguments,
-                                  step->list[a].tensor == 0 && place_is_target(finding->question, step, a)));
-    for (size_t at = 0; at < finding->one.count && may_be; ++at) {
-        const struct step *step = &finding->one.steps[at];
-        const struct look_argument *it =
-                                       FIND(it, step->list, step->its->arguments,
-                                            it->tensor >> 24 == 1 + CHECK_PARAMETER &&
-                                                place_is_target(finding->question, step, (uint32_t)(it - step->list))),
-                                   *of = FIND(of, step->list, step->its->arguments,
-                                              of->tensor >> 24 == 1 + CHECK_GRADIENT);
-        if (it == NULL)
-            continue;
-        place_say(place, PLACE_BEFORE, step, NULL,
-                  "by %s it updates more than the %llu elements that DDP_PARAMETER names", ARGUMENT_OF(step, it),
-                  (unsigned long long)it->bytes / element_size(it->type));
+        uint64_t named = of != NULL ? of->bytes / element_size(of->type) : 0;
+        if (is_behind)
+            place_say(place, PLACE_BEFORE, step, NULL,
+                      "by %s it updates more than the %llu elements that DDP_PARAMETER names",
+                      ARGUMENT_OF(step, changed), (unsigned long long)changed->bytes / element_size(changed->type));
+        else
+            place_say(place, PLACE_BEFORE, step,
+                      "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type",
+                      "it changes %llu elements of the parameter",
+                      (unsigned long long)(changed->end - changed->first) / element_size(of->type));
         if (of != NULL)
-            place_add(place, "; of the gradient that %s points to, DDP_GRADIENT names %llu", ARGUMENT_OF(step, of),
-                      (unsigned long long)of->bytes / element_size(of->type));
-        place->tensor = of != NULL ? of->tensor : it->tensor;
+            place_add(place, "; of the gradient that %s points to, DDP_GRADIENT %s %llu", ARGUMENT_OF(step, of),
+                      is_behind ? "names" : "annotates only", (unsigned long long)named);
+        place->tensor = of != NULL ? of->tensor : changed->tensor;
         return true;
     }
     return false;
@@ -893,7 +868,7 @@ begins_alike(const struct finding *finding, const struct where *where)
 {
     const struct look_argument *mine = relation_argument(finding, -1, where),
                                *first = relation_argument(finding, 0, where);
-    return mine->is_before && mine->tensor >> 24 != 1 + CHECK_GRADIENT && first->after == mine->after;
+    return mine->is_before && !is_of(mine, CHECK_GRADIENT) && first->after == mine->after;
 }
 
 /* An operation that some ranks do not make changes the tensor; of a gradient, in the mean not as one rank's does. */
@@ -971,11 +946,11 @@ find_divisor(const struct finding *finding, struct place *place)
             if (it->is_memory || !is_it || !is_alike(finding, &of))
                 continue;
             place->is_probable = turn != BY_ITEMS;
-            place_say(place, PLACE_SCALAR, step, "",
-                      "%s%s is %s%.0f on each rank, as in one process: %.0f %s the whole batch, not the rank's share",
-                      it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor,
-                      divisor, divisor == items ? "items are" : "is of");
-            return true;
+            return place_say(
+                place, PLACE_SCALAR, step, "",
+                "%s%s is %s%.0f on each rank, as in one process: %.0f %s the whole batch, not the rank's share",
+                it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor, divisor,
+                divisor == items ? "items are" : "is of");
         }
     }
     return false;
@@ -1010,12 +985,11 @@ place_find(const struct place_question *question, struct place *place)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
     bool any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
-    bool found = any && (say_unaveraged(&finding, place) || say_read_early(&finding, place) ||
-                                 say_part(&finding, place) || say_behind(&finding, place)
-                             ? true
-                         : question->is_divided ? find_divisor(&finding, place)
-                         : in_parts             ? place_find_in_parts(&finding, place)
-                                                : find_place(&finding, place));
+    bool found =
+        any && (say_unaveraged(&finding, place) || say_read_early(&finding, place) || say_part(&finding, place) ? true
+                : question->is_divided ? find_divisor(&finding, place)
+                : in_parts             ? place_find_in_parts(&finding, place)
+                                       : find_place(&finding, place));
     before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
     if (before.tensor != 0 && before.interval > 0) {
         before.since = --before.interval;

@@ -60,10 +60,10 @@ say_items(const struct finding *finding, size_t at, struct place *place)
         if (part.copies == part.all_copies || part.copies == 0 ||
             part.bytes * part.all_copies * (uint64_t)finding->question->ranks != part.all * part.copies)
             continue;
-        place_say(place, PLACE_MISSING, step, place_same_decision,
-                  "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
-                  (unsigned long long)part.copies, part.copies == 1 ? "" : "s", (unsigned long long)part.all_copies);
-        return true;
+        return place_say(place, PLACE_MISSING, step, place_same_decision,
+                         "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
+                         (unsigned long long)part.copies, part.copies == 1 ? "" : "s",
+                         (unsigned long long)part.all_copies);
     }
     if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;

@@ -49,11 +49,11 @@ find_first_alone(const struct finding *finding, struct place *place)
             if (step->list[where.argument].is_memory || !is_first_alone(finding, &where))
                 continue;
             place_list_values(finding, &where, values);
-            place_say(place, PLACE_SCALAR, step,
-                      "on each rank the first call of a step must do what one process's first call does, for example "
-                      "clear the gradient: compare with the share's `first` item, not with item 0",
-                      "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]), values);
-            return true;
+            return place_say(
+                place, PLACE_SCALAR, step,
+                "on each rank the first call of a step must do what one process's first call does, for example "
+                "clear the gradient: compare with the share's `first` item, not with item 0",
+                "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]), values);
         }
     }
     return false;
@@ -95,8 +95,7 @@ place_find_in_parts(const struct finding *finding, struct place *place)
                 "over all its calls of the step, the memory that %s points to holds neither rows of one process's "
                 "memory nor parts of a sum over rows",
                 ARGUMENT_OF(step, it));
-            place_add_values(finding, &where, place);
-            return true;
+            return place_add_values(finding, &where, place);
         }
     }
     return false;

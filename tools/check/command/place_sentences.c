@@ -40,7 +40,7 @@ place_name_step(const struct step *step, char text[320])
     return text;
 }
 
-void
+bool
 place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice, const char *format,
           ...)
 {
@@ -53,9 +53,10 @@ place_say(struct place *place, enum place_kind kind, const struct step *step, co
     place->advice = advice;
     snprintf(place->text, sizeof(place->text), "%s is %sthe first operation that differs: %s",
              place_name_step(step, name), place->is_probable ? "probably " : "", how);
+    return true;
 }
 
-void
+bool
 place_add(struct place *place, const char *format, ...)
 {
     size_t length = strlen(place->text);
@@ -63,6 +64,7 @@ place_add(struct place *place, const char *format, ...)
     va_start(args, format);
     vsnprintf(place->text + length, sizeof(place->text) - length, format, args);
     va_end(args);
+    return true;
 }
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; values[0] is the last, and NaN is left out. */
@@ -91,7 +93,7 @@ place_list_values(const struct finding *finding, const struct where *where, char
     free(values);
 }
 
-void
+bool
 place_add_values(const struct finding *finding, const struct where *where, struct place *place)
 {
     char text[200];
@@ -104,6 +106,7 @@ place_add_values(const struct finding *finding, const struct where *where, struc
     else if (element != SIZE_MAX)
         place_add(place, " (element %zu%s: %s)", element, of_share ? " of the share" : "", text);
     free(values);
+    return true;
 }
 
 bool
@@ -186,14 +189,11 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
         if (relation == RELATION_SAME || relation == RELATION_UNKNOWN ||
             strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
             continue;
-        struct origin use;
-        bool has_use = !is_library && origin_find(step->its->place, ORIGIN_OF_USE, &use);
         place_add(place,
                   first[0] != '\0' ? ", and at %s"
                   : is_library     ? ", after the host has read a value of the rank's share alone at %s"
-                                   : ", after the host has read values of the rank's share alone at %s into %s%s%s%s",
-                  from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}), has_use ? " (used at " : "",
-                  has_use ? use.from : "", has_use ? ")" : "");
+                                   : ", after the host has read values of the rank's share alone at %s into %s",
+                  from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
         if (first[0] != '\0')
             return;
         snprintf(first, sizeof(first), "%s", from);

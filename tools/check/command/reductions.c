@@ -70,16 +70,15 @@ is_extreme(const struct check_item *item)
 }
 
 /* REPEATED in two runs of one rank. MULTIPLE: the smallest or largest of the shares is the Nth part of all, too. */
-enum kind { ANY, REPEATED, MULTIPLE, UNCLEAR };
+enum kind { ANY, REPEATED, MULTIPLE };
 
 /* The first result of the kind; NULL: none. */
 static const struct check_item *
 find_result(const struct check_verdict *verdict, enum kind kind)
 {
     return FIND(item, verdict->items, verdict->item_count,
-                item->tensor.role == CHECK_REDUCE &&
-                    (kind == ANY || (kind == REPEATED && !item->ignored) || (kind == UNCLEAR && item->unclear) ||
-                     (kind == MULTIPLE && item->factor > 0 && !is_extreme(item))));
+                item->tensor.role == CHECK_REDUCE && (kind == ANY || (kind == REPEATED && !item->ignored) ||
+                                                      (kind == MULTIPLE && item->factor > 0 && !is_extreme(item))));
 }
 
 static void
@@ -87,84 +86,73 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
 {
     size_t differing = 0;
     uint64_t total = pattern_uneven_items(evidence, 1);
-    for (size_t i = 0; i < verdict->item_count; ++i)
-        differing += verdict->items[i].differs;
+    FOR_EACH(item, verdict->items, verdict->item_count)
+        differing += item->differs;
     char place[600];
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_REDUCTION, first);
-    sentence_say(verdict->text, "%s; %s", sentence_place(evidence, verdict, first, place),
-                 first->unbounded ? "it is infinite or NaN there, and finite on one rank"
-                                  : "everything before it is equal");
+    sentence_conclude(
+        verdict, CHECK_DIFFERENT, CAUSE_REDUCTION, first,
+        "its inputs are not those of one rank: look for shares that overlap or leave items out, for a shuffle that is "
+        "seeded by rank, for a sum or a count that has no DDP_REDUCE, or is used before it",
+        "%s; %s", sentence_place(evidence, verdict, first, place),
+        first->unbounded ? "it is infinite or NaN there, and finite on one rank" : "everything before it is equal");
     if (is_extreme(first) && differing == 1) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
+        verdict->result = CHECK_NOT_COMPARABLE;
         sentence_say(verdict->advice, "no other result differs: if this result depends on the number of ranks on "
                                       "purpose, like the smallest value of a share, the program is right");
     } else if (first->tensor.group == CHECK_OP_MEAN && first->tensor.role == CHECK_REDUCE && total > 0) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDIVISIBLE, first);
+        verdict->result = CHECK_NOT_COMPARABLE;
+        verdict->cause = CAUSE_INDIVISIBLE;
         sentence_say(verdict->advice,
                      "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean "
                      "of all items: check with another -n, or add up sums and counts",
                      (unsigned long long)total, evidence->ranks);
-    } else {
-        sentence_say(
-            verdict->advice,
-            "its inputs are not those of one rank: look for shares that overlap or leave items out, for a "
-            "shuffle that is seeded by rank, for a sum or a count that has no DDP_REDUCE, or is used before it");
     }
 }
 
 static void
-judge_equal(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes)
+judge_equal(struct judgement *judgement)
 {
+    const struct check_evidence *evidence = judgement->evidence;
+    struct check_verdict *verdict = judgement->verdict;
     char name[400];
-    const struct check_item *multiple = find_result(verdict, MULTIPLE), *unclear = find_result(verdict, UNCLEAR);
-    if (pattern_has_one_batch(evidence)) {
-        sentence_say_one_batch(evidence, verdict);
-    } else if (unclear != NULL) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear);
-        sentence_say(verdict->text,
-                     "%s differs by %.2g, which only rounding, repeating the program or --tolerance explains; a "
-                     "tolerance above %.1e hides mistakes",
-                     sentence_name_item(verdict, unclear, name), unclear->difference, evidence->bearable);
-        sentence_say(verdict->advice, "check fewer steps (--steps)");
-    } else if (multiple != NULL) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_SCALE, multiple);
+    const struct check_item *multiple = find_result(verdict, MULTIPLE);
+    if (equal_say_doubt(judgement))
+        return;
+    if (multiple != NULL) {
         verdict->factor = multiple->factor;
-        sentence_say(verdict->text, "%s is %.4g times one rank's in every round",
-                     sentence_name_item(verdict, multiple, name), multiple->factor);
-        sentence_say(verdict->advice, "the program is right if it divides by the number of ranks later; for a mean of "
-                                      "the ranks' means use DDP_OP_MEAN");
-    } else if (items_scaled_differ(evidence, CHECK_REDUCE)) {
-        sentence_decide(verdict, CHECK_EQUAL, CAUSE_NONE, NULL);
-    } else {
-        wishes->factor = evidence->scaled.count == 0 ? 2 : 0;
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDEPENDENT, NULL);
-        sentence_say(verdict->text, "the results of DDP_REDUCE are equal, and no result depends on an earlier one: a "
-                                    "sum or a count without DDP_REDUCE would not be noticed");
-        sentence_say(verdict->advice, "compare the program's output with one rank's, or pass all sums to DDP_REDUCE");
+        sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_SCALE, multiple,
+                          "the program is right if it divides by the number of ranks later; for a mean of the ranks' "
+                          "means use DDP_OP_MEAN",
+                          "%s is %.4g times one rank's in every round", sentence_name_item(verdict, multiple, name),
+                          multiple->factor);
+    } else if (!items_scaled_differ(evidence, CHECK_REDUCE)) {
+        judgement->wishes->factor = evidence->scaled.count == 0 ? 2 : 0;
+        sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDEPENDENT, NULL,
+                          "compare the program's output with one rank's, or pass all sums to DDP_REDUCE",
+                          "the results of DDP_REDUCE are equal, and no result depends on an earlier one: a sum or a "
+                          "count without DDP_REDUCE would not be noticed");
     }
 }
 
 bool
 reductions_say_rounds(struct judgement *judgement)
 {
-    const struct check_evidence *evidence = judgement->evidence;
     struct check_verdict *verdict = judgement->verdict;
     const struct check_item *first = find_first(verdict);
-    if (find_result(verdict, ANY) == NULL) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL);
-        sentence_say(verdict->text, "the ranks and one rank have no call of DDP_REDUCE in common");
-        sentence_say(verdict->advice,
-                     "call DDP_REDUCE with one rank, too, with the same number of elements: it costs no time there");
-    } else if (find_result(verdict, REPEATED) == NULL) {
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL);
-        sentence_say(verdict->text, "two runs of the program on one rank differ: DDP_REDUCE has other results");
-        sentence_say(verdict->advice,
-                     "give the program a fixed seed (not the clock, not std::random_device), for the check at least");
-    } else if (first != NULL) {
-        judge_first(evidence, verdict, first);
-    } else {
-        judge_equal(evidence, verdict, judgement->wishes);
-    }
+    if (find_result(verdict, ANY) == NULL)
+        sentence_conclude(
+            verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL,
+            "call DDP_REDUCE with one rank, too, with the same number of elements: it costs no time there",
+            "the ranks and one rank have no call of DDP_REDUCE in common");
+    else if (find_result(verdict, REPEATED) == NULL)
+        sentence_conclude(
+            verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL,
+            "give the program a fixed seed (not the clock, not std::random_device), for the check at least",
+            "two runs of the program on one rank differ: DDP_REDUCE has other results");
+    else if (first != NULL)
+        judge_first(judgement->evidence, verdict, first);
+    else
+        judge_equal(judgement);
     return true;
 }
 
@@ -177,10 +165,9 @@ reductions_judge_besides(const struct check_evidence *evidence, struct check_ver
     if (verdict->result != CHECK_EQUAL || first == NULL || first->tensor.role != CHECK_REDUCE)
         return;
     char place[600];
-    sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first);
-    sentence_say(verdict->text, "%s; gradients and parameters are equal",
-                 sentence_place(evidence, verdict, first, place));
-    sentence_say(verdict->advice,
-                 "if this result depends on the number of ranks on purpose, like the largest value of a share, the "
-                 "program is right; a sum or a mean over all items must not depend on it");
+    sentence_conclude(
+        verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first,
+        "if this result depends on the number of ranks on purpose, like the largest value of a share, the "
+        "program is right; a sum or a mean over all items must not depend on it",
+        "%s; gradients and parameters are equal", sentence_place(evidence, verdict, first, place));
 }

@@ -122,12 +122,13 @@ void place_add_decision(const struct step *step, struct place *place);
  * share: where the values that it hands out may come from. */
 void place_add_read(const struct finding *finding, size_t at, struct place *place);
 
-/* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..." */
-void place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,
+/* The place is the operation. Always true, as the next two: "`bce` (train.cu:71) is the first operation that differs:
+ * ..." */
+bool place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Appends to what it says. */
-void place_add(struct place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool place_add(struct place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The operation changes the tensor that differs, by this argument; or it is the DDP_REDUCE that finds it. */
 bool place_is_target(const struct place_question *question, const struct step *step, uint32_t at);
@@ -149,7 +150,7 @@ extern const char *const place_same_update, *const place_same_decision, *const p
 void place_list_values(const struct finding *finding, const struct where *where, char text[200]);
 
 /* Appends what an element of the memory is on the ranks and in one process, where that is known. */
-void place_add_values(const struct finding *finding, const struct where *where, struct place *place);
+bool place_add_values(const struct finding *finding, const struct where *where, struct place *place);
 
 /* Appends the first argument that adds up over the ranks' shares. */
 void place_add_share(const struct finding *finding, size_t at, struct place *place);

@@ -15,12 +15,18 @@ sentence_say(char text[1024], const char *format, ...)
 }
 
 void
-sentence_decide(struct check_verdict *verdict, enum check_result result, enum check_cause cause,
-                const struct check_item *first)
+sentence_conclude(struct check_verdict *verdict, enum check_result result, enum check_cause cause,
+                  const struct check_item *first, const char *advice, const char *format, ...)
 {
+    va_list args;
     verdict->result = result;
     verdict->cause = cause;
     verdict->first = first;
+    va_start(args, format);
+    vsnprintf(verdict->text, sizeof(verdict->text), format, args);
+    va_end(args);
+    if (advice != NULL)
+        sentence_say(verdict->advice, "%s", advice);
 }
 
 bool
@@ -31,22 +37,10 @@ verdict_conclude(struct judgement *judgement, const char *advice, const char *fo
     va_start(args, format);
     vsnprintf(rest, sizeof(rest), format, args);
     va_end(args);
-    sentence_decide(judgement->verdict, judgement->row->result, judgement->row->cause, judgement->first);
     if (judgement->first != NULL)
         (void)sentence_place(judgement->evidence, judgement->verdict, judgement->first, place);
-    sentence_say(judgement->verdict->text, "%s%s", place, rest);
-    if (advice != NULL)
-        sentence_say(judgement->verdict->advice, "%s", advice);
-    return true;
-}
-
-bool
-verdict_advise(struct judgement *judgement, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(judgement->verdict->advice, sizeof(judgement->verdict->advice), format, args);
-    va_end(args);
+    sentence_conclude(judgement->verdict, judgement->row->result, judgement->row->cause, judgement->first, advice,
+                      "%s%s", place, rest);
     return true;
 }
 
@@ -122,14 +116,12 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
 void
 sentence_say_one_batch(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL);
-    sentence_say(verdict->text,
-                 "the ranks computed the same batch: %s of all %d ranks are equal%s, so more ranks do not help",
-                 check_evidence_in_rounds(evidence) ? "the values that they pass to DDP_REDUCE"
-                                                    : "before averaging, the gradients",
-                 evidence->ranks, evidence->is_same_data ? "" : ", bit for bit");
-    sentence_say(verdict->advice,
-                 "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()");
+    sentence_conclude(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL,
+                      "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()",
+                      "the ranks computed the same batch: %s of all %d ranks are equal%s, so more ranks do not help",
+                      check_evidence_in_rounds(evidence) ? "the values that they pass to DDP_REDUCE"
+                                                         : "before averaging, the gradients",
+                      evidence->ranks, evidence->is_same_data ? "" : ", bit for bit");
 }
 
 static const char *const sources[] = {"", "the clock", "random bytes", "the clock or random bytes"};
@@ -152,13 +144,12 @@ sentence_say_seeded(const struct check_evidence *evidence, struct check_verdict 
         (void)sentence_place(evidence, verdict, verdict->first, old);
     else
         snprintf(old, sizeof(old), "%.420s", verdict->text);
-    sentence_decide(verdict, CHECK_DIFFERENT, CAUSE_SEEDED, verdict->first);
-    sentence_say(verdict->text,
-                 "%s if each rank has %s, and is equal if all ranks have the same: the seed comes from %s, read by %s",
-                 old, others[evidence->readings], sources[evidence->readings], evidence->reading_places);
-    sentence_say(verdict->advice,
-                 "use one seed on all ranks, a constant or an option: clocks and random bytes differ between ranks, "
-                 "and ranks with different seeds take other items, or items in another order");
+    sentence_conclude(
+        verdict, CHECK_DIFFERENT, CAUSE_SEEDED, verdict->first,
+        "use one seed on all ranks, a constant or an option: clocks and random bytes differ between ranks, "
+        "and ranks with different seeds take other items, or items in another order",
+        "%s if each rank has %s, and is equal if all ranks have the same: the seed comes from %s, read by %s", old,
+        others[evidence->readings], sources[evidence->readings], evidence->reading_places);
 }
 
 /* The place proves a cause; an operation over the rows of a share may be meant so. */
@@ -174,7 +165,7 @@ set_cause(struct check_verdict *verdict, const struct place *place)
     else if (place->kind == PLACE_DATA || (place->kind == PLACE_HOST && is_gradient))
         verdict->cause = CAUSE_DATA;
     else if (place->kind == PLACE_SHARE && is_first && verdict->factor == 0)
-        sentence_decide(verdict, CHECK_NOT_COMPARABLE, CAUSE_BATCH_DEPENDENT, verdict->first);
+        verdict->result = CHECK_NOT_COMPARABLE, verdict->cause = CAUSE_BATCH_DEPENDENT;
     else if ((place->kind != PLACE_INPUT && verdict->cause == CAUSE_UNANNOTATED) ||
              (place->kind == PLACE_BEFORE && items_step(verdict->first) == 0)) /* an update before the first DDP_STEP */
         verdict->cause = CAUSE_UPDATE;

@@ -99,7 +99,6 @@ bool session_prepare(struct check *check, struct error *error) MUST_USE;
 struct check_order session_order(const struct check *check, const char *name, const char *title, enum check_mode mode);
 bool session_start(struct check *check, const struct check_order *order, struct check_outcome *outcome,
                    struct error *error) MUST_USE;
-void session_free_outcome(struct check_outcome *outcome);
 
 /* Why there is no verdict, from a run that did not reach its end; shows what its ranks wrote last. `stop`: what an
  * engine has refused, or NULL; `any_step`: some step was made. Always false. */
@@ -127,8 +126,8 @@ enum session_run {
         SESSION_KEPT, /* which differences rounding makes where a decision hangs on it: each time by another pattern */
     SESSION_RUNS,
 };
-bool session_run(struct check *check, enum session_run which, const struct check_wishes *wishes,
-                 struct error *error) MUST_USE;
+/* `factor`: of SESSION_SCALED; else 0. */
+bool session_run(struct check *check, enum session_run which, double factor, struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
 /* The first two. */

@@ -8,8 +8,6 @@
 #include "tools/check/command/check.h"
 #include "tools/check/format/reference.h"
 
-static const struct check_wishes none = {.plain = false};
-
 /* ---- a run, and why it may end the check ---- */
 
 struct check_order
@@ -67,13 +65,6 @@ session_start(struct check *check, const struct check_order *order, struct check
     return check_run_make(&check->place, order, outcome, error);
 }
 
-void
-session_free_outcome(struct check_outcome *outcome)
-{
-    free(outcome->results);
-    outcome->results = NULL;
-}
-
 bool
 session_run_alone(struct check *check, const struct check_order *order, struct check_rows *rows, struct error *error)
 {
@@ -106,7 +97,7 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
     } else if (order->run.chooses_steps) {
         check->steps = check->evidence.steps = end->step;
     }
-    session_free_outcome(&outcome);
+    free(outcome.results);
     return ok;
 }
 
@@ -135,13 +126,13 @@ session_rows(struct check *check, enum session_run which)
 }
 
 bool
-session_run(struct check *check, enum session_run which, const struct check_wishes *wishes, struct error *error)
+session_run(struct check *check, enum session_run which, double factor, struct error *error)
 {
     struct check_evidence *evidence = &check->evidence;
     const char *subject = evidence->by_plan ? "one process" : "one rank";
     bool scales = which == SESSION_SCALED && !check_evidence_in_rounds(evidence), is_far = which == SESSION_FAR,
          is_nudged = which == SESSION_NUDGED, is_perturbed = which == SESSION_PERTURBED;
-    char *title = scales ? xasprintf("%s, with %.4g times the gradients", subject, wishes->factor)
+    char *title = scales ? xasprintf("%s, with %.4g times the gradients", subject, factor)
                          : xasprintf("%s, %s", subject, runs[which].what);
     char *name = xasprintf("%s-%u", runs[which].name, evidence->nudged_runs += is_nudged);
     struct check_order order = session_order(check, name, title, CHECK_COMPARES);
@@ -149,7 +140,7 @@ session_run(struct check *check, enum session_run which, const struct check_wish
     order.run.forced = order.run.forced && !is_perturbed && !is_far;
     order.run.is_far = is_far;
     order.run.nudge = is_nudged ? evidence->nudged_runs : 0;
-    order.run.factor = which == SESSION_SCALED ? wishes->factor : 0;
+    order.run.factor = factor;
     order.run.probes = which == SESSION_PROBE;
     bool ok = session_run_alone(check, &order, session_rows(check, which), error);
     free(name);
@@ -160,7 +151,7 @@ session_run(struct check *check, enum session_run which, const struct check_wish
 bool
 session_run_floor(struct check *check, struct error *error)
 {
-    return session_run(check, SESSION_AGAIN, &none, error) && session_run(check, SESSION_PERTURBED, &none, error);
+    return session_run(check, SESSION_AGAIN, 0, error) && session_run(check, SESSION_PERTURBED, 0, error);
 }
 
 /* ---- the reference ---- */
@@ -231,10 +222,9 @@ session_make_reference(struct check *check, struct error *error)
     if (check->evidence.by_plan) /* the others are made where bits differ */
         return ok;
     ok = ok && session_run_floor(check, error) &&
-         (!kept ||
-          (check_evidence_in_rounds(&check->evidence)
-               ? session_run(check, SESSION_SCALED, &(struct check_wishes){.factor = 2}, error)
-               : session_run(check, SESSION_PROBE, &none, error) && session_run(check, SESSION_FAR, &none, error)));
+         (!kept || (check_evidence_in_rounds(&check->evidence)
+                        ? session_run(check, SESSION_SCALED, 2, error)
+                        : session_run(check, SESSION_PROBE, 0, error) && session_run(check, SESSION_FAR, 0, error)));
     if (kept) {
         ok = ok && keep_reference(check, final, error);
         if (!ok)

@@ -308,6 +308,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     wishes->plain = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
                     evidence->overlapped_steps > 0 && evidence->plain == NULL;
     judge(&judgement);
+    reductions_judge_besides(evidence, verdict);
     size_t length = strlen(verdict->text);
     if (evidence->stopped[0] != '\0' && (judgement.shown & SHOWN_STOP) == 0)
         snprintf(verdict->text + length, sizeof(verdict->text) - length, "; later ddprun ended the run: %.400s",

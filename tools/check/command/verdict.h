@@ -124,8 +124,10 @@ const char *check_cause_name(enum check_cause cause);
 
 void sentence_say(char text[1024], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-void sentence_decide(struct check_verdict *verdict, enum check_result result, enum check_cause cause,
-                     const struct check_item *first);
+/* The verdict, about an item or NULL, in a sentence; `advice` NULL: what to do stays as it is. */
+void sentence_conclude(struct check_verdict *verdict, enum check_result result, enum check_cause cause,
+                       const struct check_item *first, const char *advice, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
 
 /* As the program annotates it: "gradient 3, `g` (train.cu:12), 400 elements". */
 const char *sentence_name_tensor(const struct check_tensor *tensor, char text[400]);
