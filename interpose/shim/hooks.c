@@ -3,7 +3,7 @@
  *
  * Each hook begins in hooks_<machine>.S with the question whether it is only a jump. Else it comes here, to NAME_told:
  * tell the engine what the call is about to touch, make the call, tell the engine that it is enqueued. The driver's
- * answer is returned unchanged. tests/bench/hooks.c limits what a hook adds.
+ * answer is returned unchanged. tests/bench/hooks.py limits what a hook adds.
  */
 #include "interpose/shim/layout.h"
 #include "interpose/shim/older.h"

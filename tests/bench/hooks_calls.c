@@ -1,18 +1,27 @@
 /*
- * hooks_calls.c - makes COUNT calls of one kind, for callgrind to count: hooks_calls KIND COUNT. Run by bench/hooks.
+ * hooks_calls.c - makes COUNT calls of one kind, for callgrind to count: hooks_calls KIND COUNT. Run by hooks.py.
  *
  * With the driver and the engine of tests/interpose, whose own instructions are the same in each kind; the ranges and
  * kernels are published by the engine's own writer. The loop is the same for all kinds, so differences between kinds
  * are what the hook adds.
+ *
+ * `hooks_calls job ENGINE COMMAND...` runs a command as the only rank of a job. `hooks_calls annotate COUNTxTIMES`
+ * prints the CPU time of that many annotations, made TIMES times.
  */
 #include "tests/interpose/fake_engine.h"
 
+#include "bucketing/ranges.h"
 #include "interpose/engine/memory/filter_writer.h"
+#include "tests/interpose/rank_job.h"
 
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { POINTERS = 4, RANGES = 5000, CHOICES = 1024, KERNELS = 100 };
 #define LOWEST UINT64_C(0x7f0000000000)
@@ -108,9 +117,50 @@ run_rank(const char *kind, long count)
     return record->begins == 0 ? 0 : 1; /* else they were no misses */
 }
 
+static int
+run_in_job(char **words)
+{
+    char folder[] = "/tmp/ddprun-bench-XXXXXX";
+    int status = 1;
+    if (!rank_job_begin(folder, words[0]))
+        return 1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        execvp(words[1], words + 1);
+        _exit(127);
+    }
+    waitpid(pid, &status, 0);
+    rank_job_end(folder);
+    return status == 0 ? 0 : 1;
+}
+
+/* Of two arenas in turn. */
+static int
+annotate(const char *counts)
+{
+    unsigned long count = 0, times = 0;
+    if (sscanf(counts, "%lux%lu", &count, &times) != 2)
+        return 2;
+    clock_t begin = clock();
+    for (unsigned long t = 0; t < times; ++t) {
+        struct ranges ranges = {0};
+        for (unsigned long i = 0; i < count; ++i) {
+            if (ranges_add(&ranges, (i % 2 + 1) << 40 | i << 4, 8, i, NULL) != RANGES_OK)
+                return 1;
+        }
+        ranges_free(&ranges);
+    }
+    printf("%.6f s\n", (double)(clock() - begin) / CLOCKS_PER_SEC);
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
+    if (argc > 3 && strcmp(argv[1], "job") == 0)
+        return run_in_job(argv + 2);
+    if (argc == 3 && strcmp(argv[1], "annotate") == 0)
+        return annotate(argv[2]);
     if (argc != 3) {
         fprintf(stderr, "Usage: hooks_calls KIND COUNT\n");
         return 2;

@@ -1,5 +1,5 @@
 /*
- * launch_device.cu - how long the first use of a device takes: prints milliseconds. For bench/launch, which starts it
+ * launch_device.cu - how long the first use of a device takes: prints milliseconds. For launch.py, which starts it
  * by itself: what a device's start costs is no matter of ddprun's, but a user waits for both.
  */
 #include <cstdio>

@@ -1,5 +1,5 @@
 /*
- * launch_pmix.c - what bench/launch starts under mpirun: joins PMIx as an engine of ddprun does (rank 0 publishes a
+ * launch_pmix.c - what launch.py starts under mpirun: joins PMIx as an engine of ddprun does (rank 0 publishes a
  * blob, all take part in one collecting fence and read it), and leaves in order.
  */
 #include <pmix.h>

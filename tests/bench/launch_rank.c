@@ -1,5 +1,5 @@
 /*
- * launch_rank.c - the trainer of bench/launch: becomes a rank by its first annotation, and leaves. It uses no GPU.
+ * launch_rank.c - the trainer of launch.py: becomes a rank by its first annotation, and leaves. It uses no GPU.
  *
  * `launch_rank`: asks how many ranks there are, and ends. `launch_rank idle`: rank 0 says which process is its ddprun
  * once all have joined, and every rank waits for the end of its process.

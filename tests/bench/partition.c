@@ -10,7 +10,6 @@
 #include "bucketing/partition.h"
 #include "bucketing/measured.h"
 #include "models.h"
-#include "report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,7 +206,13 @@ compare(const void *a, const void *b)
 }
 
 static void
-report_regrets(struct report *report, const char *model, const struct regrets *regrets, enum rule rule)
+print_figure(const char *name, double value, const char *unit, const char *bar, const char *holds)
+{
+    printf("%-58s %10.4g %-8s %-10s %s\n", name, value, unit, bar, holds);
+}
+
+static void
+report_regrets(const char *model, const struct regrets *regrets, enum rule rule)
 {
     char name[120];
     double *values = regrets->values[rule];
@@ -218,17 +223,17 @@ report_regrets(struct report *report, const char *model, const struct regrets *r
     double share = (double)within / (double)regrets->count;
     snprintf(name, sizeof(name), "%s, %s: share within %d %%", model, rule_names[rule], REGRET_PERCENT);
     if (rule == RULE_MEASURED)
-        report_figure(report, name, share, "share", BAR_AT_LEAST, 0.9);
+        print_figure(name, share, "share", ">= 0.9", share >= 0.9 ? "yes" : "NO");
     else
-        report_value(report, name, share, "share");
+        print_figure(name, share, "share", "-", "-");
     snprintf(name, sizeof(name), "%s, %s: 90th percentile of regret", model, rule_names[rule]);
-    report_value(report, name, values[regrets->count * 9 / 10], "%");
+    print_figure(name, values[regrets->count * 9 / 10], "%", "-", "-");
     snprintf(name, sizeof(name), "%s, %s: largest regret", model, rule_names[rule]);
-    report_value(report, name, values[regrets->count - 1], "%");
+    print_figure(name, values[regrets->count - 1], "%", "-", "-");
 }
 
 static void
-measure_model(struct report *report, const struct model *model, int count, struct regrets *all)
+measure_model(const struct model *model, int count, struct regrets *all)
 {
     struct trials trials = {.count = count, .real_ns = array((size_t)count, sizeof(int64_t *))};
     for (int t = 0; t < count; ++t) {
@@ -241,7 +246,7 @@ measure_model(struct report *report, const struct model *model, int count, struc
     each_link(model, measure_link, &trials);
     for (enum rule rule = 0; rule < RULES; ++rule) {
         memcpy(all->values[rule] + all->count, trials.regrets.values[rule], trials.regrets.count * sizeof(double));
-        report_regrets(report, model->name, &trials.regrets, rule);
+        report_regrets(model->name, &trials.regrets, rule);
         free(trials.regrets.values[rule]);
     }
     all->count += trials.regrets.count;
@@ -279,9 +284,8 @@ static int
 usage(FILE *out, int code)
 {
     fprintf(out,
-            "Usage: partition [--json] [--trials N] [--exposed]\n"
+            "Usage: partition [--trials N] [--exposed]\n"
             "How far the plan of buckets is from the best one in hindsight when ready times are not as learned.\n\n"
-            "  --json      one JSON object a figure and line: name, value, unit, bar, holds\n"
             "  --trials N  days to try for each model and link, 1 to %d (default 20)\n"
             "  --help      print this\n\n"
             "Reads tests/bench/data/*.model; $BENCH_DATA names another folder. Exits with 0 when it has measured,\n"
@@ -293,13 +297,10 @@ usage(FILE *out, int code)
 int
 main(int argc, char **argv)
 {
-    struct report report = {.json = false};
     int trials = 20;
     bool exposed = false;
     for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--json") == 0)
-            report.json = true;
-        else if (strcmp(argv[i], "--exposed") == 0)
+        if (strcmp(argv[i], "--exposed") == 0)
             exposed = true;
         else if (strcmp(argv[i], "--help") == 0)
             return usage(stdout, 0);
@@ -316,14 +317,14 @@ main(int argc, char **argv)
         all.values[rule] = array((size_t)trials * LINKS * LATENCIES * MODEL_COUNT, sizeof(double));
     for (size_t m = 0; m < MODEL_COUNT; ++m)
         model_read(model_folder(), model_names[m], &models[m]);
-    if (!report.json)
-        print_conditions(models, trials);
-    if (exposed && !report.json)
+    print_conditions(models, trials);
+    if (exposed)
         print_all_exposed(models);
+    printf("%-58s %10s %-8s %-10s %s\n", "figure", "value", "unit", "bar", "holds");
     for (size_t m = 0; m < MODEL_COUNT; ++m)
-        measure_model(&report, &models[m], trials, &all);
+        measure_model(&models[m], trials, &all);
     for (enum rule rule = 0; rule < RULES; ++rule) {
-        report_regrets(&report, "all models", &all, rule);
+        report_regrets("all models", &all, rule);
         free(all.values[rule]);
     }
     for (size_t m = 0; m < MODEL_COUNT; ++m)

@@ -7,7 +7,6 @@
  */
 #include "bucketing/measured.h"
 #include "models.h"
-#include "report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -145,32 +144,20 @@ print_assumptions(const struct model *models)
 }
 
 static void
-report_prediction(struct report *report, const struct model *model, const struct network *network, int ranks,
-                  enum algorithm algorithm)
+print_prediction(const struct model *model, const struct network *network, int ranks, enum algorithm algorithm)
 {
     struct cost cost;
     fit(network, algorithm, ranks, &cost);
     struct prediction made = predict(model, &cost, ranks, network->slowness);
-    if (!report->json) {
-        printf("%-14s %-36s %5d %5s %8.2f %9.3f %9.3f %8zu %10.3f\n", model->name, network->name, ranks,
-               algorithm_names[algorithm], made.step_ms, made.exposed_ms, made.bound_ms, made.buckets, made.efficiency);
-        return;
-    }
-    char name[200];
-    snprintf(name, sizeof(name), "predicted step: %s, %s, %d ranks, %s", model->name, network->name, ranks,
-             algorithm_names[algorithm]);
-    report_value(report, name, made.step_ms, "ms");
-    snprintf(name, sizeof(name), "predicted efficiency: %s, %s, %d ranks, %s", model->name, network->name, ranks,
-             algorithm_names[algorithm]);
-    report_value(report, name, made.efficiency, "ratio");
+    printf("%-14s %-36s %5d %5s %8.2f %9.3f %9.3f %8zu %10.3f\n", model->name, network->name, ranks,
+           algorithm_names[algorithm], made.step_ms, made.exposed_ms, made.bound_ms, made.buckets, made.efficiency);
 }
 
 static int
 usage(FILE *out, int code)
 {
-    fputs("Usage: scale [--json]\n"
+    fputs("Usage: scale\n"
           "Predicts, from formulas, the step of four models on 8 to 4,096 GPUs; measures nothing.\n\n"
-          "  --json  one JSON object a figure and line: name, value, unit, bar, holds\n"
           "  --help  print this\n\n"
           "Reads tests/bench/data/*.model; $BENCH_DATA names another folder. Exits with 0; 1 when it cannot read\n"
           "them; 2 for a mistake on the command line.\n",
@@ -181,25 +168,19 @@ usage(FILE *out, int code)
 int
 main(int argc, char **argv)
 {
-    struct report report = {.json = false};
-    for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--json") == 0)
-            report.json = true;
-        else if (strcmp(argv[i], "--help") == 0)
-            return usage(stdout, 0);
-        else
-            return usage(stderr, 2);
-    }
+    if (argc > 1 && strcmp(argv[1], "--help") == 0)
+        return usage(stdout, 0);
+    if (argc > 1)
+        return usage(stderr, 2);
     struct model models[MODEL_COUNT];
     for (size_t m = 0; m < MODEL_COUNT; ++m)
         model_read(model_folder(), model_names[m], &models[m]);
-    if (!report.json)
-        print_assumptions(models);
+    print_assumptions(models);
     for (size_t m = 0; m < MODEL_COUNT; ++m) {
         for (size_t w = 0; w < NETWORKS; ++w) {
             for (size_t c = 0; c < COUNTS; ++c) {
                 for (enum algorithm algorithm = RING; algorithm < ALGORITHMS; ++algorithm)
-                    report_prediction(&report, &models[m], &networks[w], rank_counts[c], algorithm);
+                    print_prediction(&models[m], &networks[w], rank_counts[c], algorithm);
             }
         }
         model_free(&models[m]);

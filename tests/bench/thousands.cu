@@ -1,5 +1,5 @@
 /*
- * thousands.cu - a trainer with 2,000 small launches a step, for bench/hooks: what a world of one costs, where it would
+ * thousands.cu - a trainer with 2,000 small launches a step, for hooks.py: what a world of one costs, where it would
  * show.
  *
  * thousands [STEPS]. Prints "trained for S s". All training is in train(), whose instructions callgrind counts by name.

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # benches.sh BUILD - the benchmarks of plans, which are arithmetic and repeat to the last digit: the plan of buckets stays
-# within its bar on every model; each figure is one JSON object with name, value, unit, bar and holds; mistakes on the
-# command line end with 2, data that cannot be read with 1 and a line that names the file.
+# within its bar on every model; mistakes on the command line end with 2, data that cannot be read with 1 and a line that names the file.
 set -euo pipefail
 build=$1
 folder=$(mktemp -d)
@@ -12,14 +11,8 @@ fail() {
     exit 1
 }
 
-timeout -k 1 120 "$build/bench/partition" --json --trials 5 >"$folder/partition"
-timeout -k 1 120 "$build/bench/scale" --json >"$folder/scale"
-form='^\{"name":"[^"]+","value":-?[0-9.e+-]+,"unit":"[^"]+","bar":"[^"]+","holds":(true|false)\}$'
-for bench in partition scale; do
-    [ "$(wc -l <"$folder/$bench")" -ge 40 ] || fail "$bench printed too little"
-    ! grep -vE "$form" "$folder/$bench" || fail "$bench printed a line that is no figure"
-done
-[ "$(grep -c '"bar":">= 0.9","holds":true' "$folder/partition")" -eq 5 ] || fail 'the plan misses its bar on some model'
+timeout -k 1 120 "$build/bench/partition" --trials 5 >"$folder/partition"
+[ "$(grep -c ' >= 0.9 *yes$' "$folder/partition")" -eq 5 ] || fail 'the plan misses its bar on some model'
 [ "$(grep -c "^bert-large  *[0-9.]* " <<<"$("$build/bench/partition" --exposed --trials 1)")" -ge 24 ] || fail "partition prints no table"
 grep -q '^PREDICTION' <<<"$("$build/bench/scale")" || fail 'scale does not say that it predicts'
 

@@ -82,7 +82,7 @@ LOOP_TEST(random_tables_agree_with_the_model, 0, CASES)
     ranges_free(&ranges);
 }
 
-/* What that costs is measured by bench/hooks. */
+/* What that costs is measured by tests/bench/hooks.py. */
 TEST(ranges_of_two_arenas_in_turn_stay_sorted)
 {
     enum { MOST = 10000 };

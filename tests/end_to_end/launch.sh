@@ -61,8 +61,8 @@ if [ ${#watched[@]} -gt 0 ]; then
 fi
 
 if [ "$sanitized" = 0 ]; then
-    limit=60 works "bench/launch" "$build/bench/launch" --json --runs 1 --ranks 2 --idle 0.1
-    check "bench/launch prints figures" grep -q '"name":"start to end, 2 ranks.*"holds":' "$work/stdout"
+    limit=60 works "the benchmark of starting" python3 "$(dirname "$0")/../bench/launch.py" "$build" --runs 1 --ranks 2 --idle 0.1
+    check "... prints figures" grep -Eq '^ddprun beside 2 ranks that wait +[0-9.e-]+ % of a core$' "$work/stdout"
 fi
 
 finish

@@ -12,9 +12,13 @@
 #define TEXT_OF_(macro) #macro
 #define TEXT_OF(macro)  TEXT_OF_(macro)
 
-static void
-set_job(const char *folder, const char *engine)
+bool
+rank_job_begin(char *folder, const char *engine)
 {
+    if (mkdtemp(folder) == NULL || status_page_map(folder, 1, true) == NULL) {
+        perror(folder);
+        return false;
+    }
     setenv(DDPRUN_ENV_PROTOCOL, TEXT_OF(DDPRUN_PROTOCOL_VERSION), 1);
     setenv(DDPRUN_ENV_JOB_DIR, folder, 1);
     setenv(DDPRUN_ENV_ENGINE, engine, 1);
@@ -23,6 +27,7 @@ set_job(const char *folder, const char *engine)
     setenv(DDPRUN_ENV_LOCAL_WORLD_SIZE, "1", 1);
     setenv(DDPRUN_ENV_STATUS_INDEX, "0", 1);
     setenv(DDPRUN_ENV_STATUS_COUNT, "1", 1);
+    return true;
 }
 
 static int
@@ -38,8 +43,8 @@ run_again(char *program, const char *how)
     return status;
 }
 
-static void
-remove_folder(const char *folder)
+void
+rank_job_end(const char *folder)
 {
     char name[256];
     snprintf(name, sizeof(name), "%s/" DDPRUN_STATUS_FILE, folder);
@@ -58,18 +63,15 @@ rank_job_run(int argc, char **argv, const struct rank_job *job, int (*passive)(v
         return passive != NULL ? passive() : EXIT_SUCCESS;
 
     char folder[] = "/tmp/ddprun-test-job-XXXXXX";
-    if (mkdtemp(folder) == NULL || status_page_map(folder, 1, true) == NULL) {
-        perror(folder);
-        return EXIT_FAILURE;
-    }
     setenv("LD_PRELOAD", job->shim, 1);
     if (job->libraries[0] != '\0')
         setenv("LD_LIBRARY_PATH", job->libraries, 1);
     int status = run_again(argv[0], "--passive");
-    set_job(folder, job->engine);
+    if (status == 0 && !rank_job_begin(folder, job->engine))
+        return EXIT_FAILURE;
     if (status == 0)
         status = run_again(argv[0], "--in-job");
     unsetenv("LD_PRELOAD");
-    remove_folder(folder);
+    rank_job_end(folder);
     return status == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

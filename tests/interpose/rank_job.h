@@ -5,6 +5,8 @@
 #ifndef DDPRUN_TESTS_INTERPOSE_RANK_JOB_H
 #define DDPRUN_TESTS_INTERPOSE_RANK_JOB_H
 
+#include <stdbool.h>
+
 struct rank_job {
     const char *shim, *engine; /* files */
     const char *libraries;     /* the search path; empty: the environment's */
@@ -15,5 +17,12 @@ struct rank_job {
  * become the rank. Each returns an exit status. Returns the first that is not 0.
  */
 int rank_job_run(int argc, char **argv, const struct rank_job *job, int (*passive)(void), int (*in_job)(void));
+
+/*
+ * Makes a job folder by mkdtemp's template `folder`, and sets the environment in which the next program is its only
+ * rank. False after a line on stderr. rank_job_end() removes the folder.
+ */
+bool rank_job_begin(char *folder, const char *engine);
+void rank_job_end(const char *folder);
 
 #endif

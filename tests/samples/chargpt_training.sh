@@ -55,7 +55,7 @@ cmp plain.params third.params || bad=1
 for shape in "" "--layers 1 --heads 1 --context 7 --batch 3" "--accumulate 3 --clip 0.1 --width 20" "--layers 4 --lr 0.01 --warmup 0"; do
     read -r -a words <<<"$shape"
     train ours samples/chargpt_plain --steps 6 --eval-every 1 "${words[@]}"
-    timeout -k 1 100 "$build/bench/chargpt_reference" --losses -- "${options[@]}" --steps 6 --eval-every 1 "${words[@]}" </dev/null >theirs.out
+    timeout -k 1 100 "$build/bench/chargpt_reference" "${options[@]}" --steps 6 --eval-every 1 "${words[@]}" </dev/null >theirs.out
     paste -d' ' ours.out theirs.out | awk -v shape="$shape" '
         function far(a, b) { return !(a - b < 1e-4 && b - a < 1e-4) }
         $1 != "step" || $2 != $8 || far($4, $10) || far($6, $12) { print shape ": " $0; bad = 1 }
