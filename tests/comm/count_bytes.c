@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the compiler calls these, and no source */
+
 static struct counted_bytes counted;
 static uintptr_t begin, end;
 
@@ -34,7 +36,6 @@ count(uint64_t *bytes, const void *address, uint64_t size)
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the compiler names them */
 #define ACCESS(name, bytes, size)               \
-    void __tsan_##name(const void *address);    \
     void __tsan_##name(const void *address)     \
     {                                           \
         count(&counted.bytes, address, (size)); \
@@ -57,23 +58,6 @@ ACCESS(unaligned_write2, written, 2)
 ACCESS(unaligned_write4, written, 4)
 ACCESS(unaligned_write8, written, 8)
 ACCESS(unaligned_write16, written, 16)
-
-void __tsan_read_range(const void *address, unsigned long size);
-void __tsan_write_range(const void *address, unsigned long size);
-void __tsan_func_entry(void *caller);
-void __tsan_func_exit(void);
-void __tsan_init(void);
-uint8_t __tsan_atomic8_load(const volatile uint8_t *at, int order);
-uint64_t __tsan_atomic64_load(const volatile uint64_t *at, int order);
-void __tsan_atomic64_store(volatile uint64_t *at, uint64_t value, int order);
-uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *at, uint32_t value, int order);
-uint64_t __tsan_atomic64_fetch_add(volatile uint64_t *at, uint64_t value, int order);
-int __tsan_atomic64_compare_exchange_weak(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
-                                          int failing);
-int __tsan_atomic32_compare_exchange_strong(volatile uint32_t *at, uint32_t *expected, uint32_t desired, int order,
-                                            int failing);
-int __tsan_atomic64_compare_exchange_strong(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
-                                            int failing);
 
 void
 __tsan_read_range(const void *address, unsigned long size)

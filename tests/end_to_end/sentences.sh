@@ -49,7 +49,7 @@ changed predict '^( +3 +)[0-9.]+' '\17.777'
 held slow
 
 # The progress line is of steps of its own, and names the same rank.
-TERM=xterm "$build/tests/launcher/launcher_screen" --watch 'waiting for rank 1: ' "$work/seen" "$ddprun" --device softgpu -n 3 "${paced[@]}" \
+TERM=xterm "$(dirname "$0")/../launcher/screen.py" --watch 'waiting for rank 1: ' "$work/seen" "$ddprun" --device softgpu -n 3 "${paced[@]}" \
     --late-us "$late" --late-rank 1 >"$work/screen"
 check "on a terminal, the progress line waits for rank 1" [ -e "$work/seen" ]
 

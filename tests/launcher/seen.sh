@@ -18,7 +18,7 @@ on_screen() {
     shift
     rm -f "$top/seen"
     case "$*" in *off* | *-q*) touch "$top/seen" && watch=() ;; esac
-    run_command "$helpers/launcher_screen" "${watch[@]}" "$ddprun" -n 2 "$@" "$fake" stage 3 mean loss 0.25 step 1 \
+    run_command "$(dirname "$0")/screen.py" "${watch[@]}" "$ddprun" -n 2 "$@" "$fake" stage 3 mean loss 0.25 step 1 \
         @0 "${before[@]}" say "a line in " await "$top/seen" say "two halves"$'\n' "${after[@]}" \
         @1 await "$top/seen" @all step 2 stage 4
     sed -i 's/wall time [0-9.]* s/wall time T s/' "$out"

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* found by name, and called by no source */
 #define EXPORT __attribute__((visibility("default")))
 
 struct memory {
@@ -19,21 +20,6 @@ struct pci {
     unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
     char bus_id[32];
 };
-
-int nvmlInit_v2(void);
-int nvmlShutdown(void);
-int nvmlDeviceGetCount_v2(unsigned *count);
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
-int nvmlDeviceGetHandleByUUID(const char *uuid, void **device);
-int nvmlDeviceGetName(void *device, char *name, unsigned bytes);
-int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory);
-int nvmlDeviceGetPciInfo_v3(void *device, struct pci *pci);
-int nvmlDeviceGetComputeMode(void *device, int *mode);
-int nvmlSystemGetDriverVersion(char *release, unsigned bytes);
-int nvmlSystemGetCudaDriverVersion_v2(int *version);
-int cuInit(unsigned flags);
-int cuDriverGetVersion(int *version);
-int cuDeviceGetCount(int *count);
 
 static char devices[64]; /* the address of each is its handle */
 
