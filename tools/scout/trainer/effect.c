@@ -67,7 +67,7 @@ add_argument(struct effect *effect, const struct noted *noted, size_t index, siz
 {
     enum { WHOLE_AT_MOST = 16 };
     const struct allocation *allocation = effect->images.items[index].allocation;
-    const uint8_t *kinds = allocation->kinds;
+    const uint8_t *kinds = allocation->held_floats ? allocation->kinds : NULL;
     size_t count = 0;
     for (size_t at = first; kinds != NULL && (at = whole_next(kinds, at, end)) < end; ++at)
         ++count;

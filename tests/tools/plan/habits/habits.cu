@@ -22,7 +22,7 @@ static const char *const habits[] = {
     "late-loss",        "plateau",        "batch-hits",     "validation",   "test-pass",
     "checkpoint",       "leak",           "arena",          "managed",      "ring",
     "sums-loss",        "sums-hits",      "sums-worst",     "early-first",  "least-loss",
-    "early-shown",      "ends-reset",     "ragged"};
+    "early-shown",      "ends-reset",     "ragged",         "item-hits"};
 enum { FUSED = 13, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
 static const char *habit;
@@ -227,7 +227,7 @@ create_more(void)
                                             : is("sums-worst") || is_early() ? 1
                                                                              : BATCH * HIDDEN);
     other = zeros<float>(BATCH * HIDDEN > steps ? BATCH * HIDDEN : steps);
-    found = zeros<int>(1);
+    found = zeros<int>(is("item-hits") ? TEST : 1);
     if (is("rnn"))
         keep("hidden", side, BATCH * HIDDEN, OWN);
     if (is("batch-norm"))
@@ -657,6 +657,8 @@ train(void)
         if (is("ends-free") && step == steps - 2)
             return;
         judge(step);
+        if (is("item-hits")) /* which nothing reads */
+            RUN(note_hits, rows)(found, y, labels, rows);
         backward();
         if (update_due())
             update();

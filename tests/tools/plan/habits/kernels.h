@@ -362,6 +362,17 @@ add_up(float *loss_sum, int *hit_sum, const float *losses, const float *y, const
 }
 
 __global__ void
+note_hits(int *hits, const float *y, const int *labels, int rows)
+{
+    int row = blockIdx.x * blockDim.x + threadIdx.x, best = 0;
+    if (row >= rows)
+        return;
+    for (int k = 1; k < CLASSES; ++k)
+        best = y[row * CLASSES + k] > y[row * CLASSES + best] ? k : best;
+    hits[row] = best == labels[row];
+}
+
+__global__ void
 find_worst(float *worst, const float *losses, int rows)
 {
     for (int row = 0; row < rows; ++row)
