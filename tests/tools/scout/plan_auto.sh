@@ -103,7 +103,7 @@ ends "plans that are cut" 0 'the kept plan .* is damaged; it is removed' scouted
 for_each_plan sed -i 's/"made_by":"turn"/"made_by":"last"/'
 auto --yes --slow "${digits[@]}" --steps 60
 ends "a plan that is changed" 0 'the kept plan .* is damaged; it is removed' scouted
-for_each_plan sed -i 's/"cache":{"version":"[0-9]*/"cache":{"version":"0/'
+for_each_plan sed -i 's/"cache":{"subject":{"version":"[0-9]*/"cache":{"subject":{"version":"0/'
 auto --yes --slow "${digits[@]}" --steps 60
 ends "a plan of another version" 0 'is outdated: .* ddprun has changed' scouted
 refused() { # NAME PATTERN

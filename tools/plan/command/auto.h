@@ -69,7 +69,6 @@ bool plan_file_is_by_state(struct json_object *plan);
  */
 
 struct plan_cache {
-    char *folder;
     char *path;                  /* for the plan of this program, these arguments and options */
     struct json_object *subject; /* all that */
 };

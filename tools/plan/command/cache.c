@@ -9,14 +9,13 @@
 #include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
 #define CACHE_VERSION "5 " DDPRUN_VERSION
 
-enum { STAMP_BYTES = 64, KEPT = 256 /* plans of all programs */ };
+enum { STAMP_BYTES = 64 };
 
 /* ---- what a file is ---- */
 
@@ -60,7 +59,7 @@ check_folder(const char *path, struct error *error)
 
 /* A relative XDG_CACHE_HOME is to be ignored (XDG Base Directory Specification). */
 static bool
-open_folder(struct plan_cache *cache, struct error *error)
+open_folder(char **folder, struct error *error)
 {
     const char *given = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool is_given = given != NULL && given[0] == '/';
@@ -70,8 +69,8 @@ open_folder(struct plan_cache *cache, struct error *error)
     OWNED char *caches = xasprintf("%s%s", is_given ? given : home, is_given ? "" : "/.cache");
     OWNED char *own = xasprintf("%s/ddprun", caches);
     (void)mkdir(caches, 0700);
-    cache->folder = xasprintf("%s/plans", own);
-    return check_folder(own, error) && check_folder(cache->folder, error);
+    *folder = xasprintf("%s/plans", own);
+    return check_folder(own, error) && check_folder(*folder, error);
 }
 
 /* Of what a plan is: the program, its arguments, and where and how it runs. */
@@ -80,6 +79,7 @@ subject_of(const char *program, char *const *arguments, const char *folder, bool
 {
     struct json_object *subject = json_object_new_object(), *list = json_object_new_array();
     OWNED char *real = realpath(program, NULL);
+    play_put_text(subject, "version", CACHE_VERSION);
     play_put_text(subject, "program", real != NULL ? real : program);
     play_put_text(subject, "folder", folder);
     play_put_text(subject, "device", softgpu ? "softgpu" : "gpu");
@@ -95,10 +95,11 @@ plan_cache_open(const char *program, char *const *arguments, const char *folder,
                 struct plan_cache *cache, struct error *error)
 {
     *cache = (struct plan_cache){.subject = subject_of(program, arguments, folder, softgpu, conditions)};
-    if (!open_folder(cache, error))
+    OWNED char *plans = NULL;
+    if (!open_folder(&plans, error))
         return false;
     const char *text = json_object_to_json_string(cache->subject);
-    cache->path = xasprintf("%s/%016" PRIx64 ".json", cache->folder, XXH3_64bits(text, strlen(text)));
+    cache->path = xasprintf("%s/%016" PRIx64 ".json", plans, XXH3_64bits(text, strlen(text)));
     return true;
 }
 
@@ -121,15 +122,9 @@ are_same(struct json_object *list)
 static bool
 is_whole(struct json_object *plan)
 {
-    struct json_object *turns, *cached, *proof;
     struct play play;
     char why[PLAY_WHY_BYTES];
-    if (!json_object_object_get_ex(plan, "turns", &turns) || !json_object_object_get_ex(plan, "proof", &proof) ||
-        !json_object_is_type(proof, json_type_object) || !json_object_object_get_ex(plan, "cache", &cached))
-        return false;
-    if (strcmp(play_text(cached, "version"), CACHE_VERSION) != 0)
-        return true; /* which is found later */
-    bool ok = play_json_read(turns, &play, why) && play_json_damage(plan) == NULL;
+    bool ok = play_json_read(json_object_object_get(plan, "turns"), &play, why) && play_json_damage(plan) == NULL;
     play_free(&play);
     return ok;
 }
@@ -166,8 +161,7 @@ static bool
 is_usable(const struct plan_cache *cache, struct json_object *plan)
 {
     struct json_object *cached = json_object_object_get(plan, "cache");
-    return strcmp(play_text(cached, "version"), CACHE_VERSION) == 0 &&
-           json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
+    return json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
            are_same(json_object_object_get(cached, "files"));
 }
 
@@ -205,36 +199,10 @@ put_known(struct json_object *cached, struct json_object *plan)
     }
 }
 
-/* Of more than KEPT plans the oldest. */
-static void
-remove_oldest(const struct plan_cache *cache)
-{
-    DIR *folder = opendir(cache->folder);
-    struct stat file;
-    char oldest[NAME_MAX + 1] = "";
-    time_t made = 0;
-    size_t count = 0;
-    for (const struct dirent *found; folder != NULL && (found = readdir(folder)) != NULL;) {
-        const char *end = strrchr(found->d_name, '.');
-        if (end == NULL || strcmp(end, ".json") != 0 ||
-            fstatat(dirfd(folder), found->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0)
-            continue;
-        if (count++ == 0 || file.st_mtim.tv_sec < made) {
-            made = file.st_mtim.tv_sec;
-            snprintf(oldest, sizeof(oldest), "%s", found->d_name);
-        }
-    }
-    if (count > KEPT)
-        (void)unlinkat(dirfd(folder), oldest, 0);
-    if (folder != NULL)
-        closedir(folder);
-}
-
 bool
 plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct error *error)
 {
     struct json_object *cached = json_object_new_object();
-    play_put_text(cached, "version", CACHE_VERSION);
     json_object_object_add(cached, "subject", json_object_get(cache->subject));
     put_known(cached, plan);
     json_object_object_add(plan, "cache", cached);
@@ -243,18 +211,14 @@ plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct
     bool ok = whole_file_write(cache->path, text, strlen(text));
     int cause = errno;
     umask(mask);
-    if (!ok)
-        return error_set(error, DDPRUN_EXIT_FAILURE,
-                         "cannot write the plan %s: %s; make room there, or name another folder by XDG_CACHE_HOME",
-                         cache->path, file_why(cause));
-    remove_oldest(cache);
-    return true;
+    return ok || error_set(error, DDPRUN_EXIT_FAILURE,
+                           "cannot write the plan %s: %s; make room there, or name another folder by XDG_CACHE_HOME",
+                           cache->path, file_why(cause));
 }
 
 void
 plan_cache_close(struct plan_cache *cache)
 {
-    free(cache->folder);
     free(cache->path);
     json_object_put(cache->subject);
 }
