@@ -122,24 +122,6 @@ join_steps(struct facts *facts)
 
 /* ---- what the launcher has written ---- */
 
-double
-facts_number(struct json_object *object, const char *name)
-{
-    json_object *found;
-    bool is_number = json_object_object_get_ex(object, name, &found) &&
-                     (json_object_is_type(found, json_type_double) || json_object_is_type(found, json_type_int));
-    double value = is_number ? json_object_get_double(found) : NAN;
-    return isfinite(value) ? value : NAN;
-}
-
-const char *
-facts_string(struct json_object *object, const char *name)
-{
-    json_object *found;
-    bool is_text = json_object_object_get_ex(object, name, &found) && json_object_is_type(found, json_type_string);
-    return is_text ? json_object_get_string(found) : "";
-}
-
 static void
 take_job(struct facts *facts)
 {

@@ -75,10 +75,6 @@ double facts_percentile(const struct facts *facts, unsigned hundredths);
 /* waiting_text() of these figures. */
 const char *facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES]);
 
-/* A member of an object, such as the summary, as a number; NAN: not known. As a text: "". */
-double facts_number(struct json_object *object, const char *name);
-const char *facts_string(struct json_object *object, const char *name);
-
 /* The rank's step of that number; NULL: it has none. */
 const struct trace_step *facts_step_of(const struct rank_facts *rank, uint64_t number);
 

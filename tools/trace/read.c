@@ -60,13 +60,20 @@ time_of(json_object *line, const char *key)
     return ns > 0 && ns < INT64_C(1) << 61 ? ns : 0;
 }
 
-/* A finite number of at most a year of microseconds; NAN: there is none. */
+double
+facts_number(json_object *object, const char *name)
+{
+    json_object *found;
+    bool is_number = get(object, name, json_type_double, &found) || get(object, name, json_type_int, &found);
+    double value = is_number ? json_object_get_double(found) : NAN;
+    return isfinite(value) ? value : NAN;
+}
+
+/* Of at most a year of microseconds. */
 static double
 number(json_object *line, const char *key)
 {
-    json_object *value;
-    bool is_number = get(line, key, json_type_double, &value) || get(line, key, json_type_int, &value);
-    double found = is_number ? json_object_get_double(value) : NAN;
+    double found = facts_number(line, key);
     return fabs(found) < 3.2e13 ? found : NAN;
 }
 
@@ -77,12 +84,18 @@ truth(json_object *line, const char *key)
     return get(line, key, json_type_boolean, &value) && json_object_get_boolean(value);
 }
 
+const char *
+facts_string(json_object *object, const char *name)
+{
+    json_object *found;
+    return get(object, name, json_type_string, &found) ? json_object_get_string(found) : "";
+}
+
 /* Cut where it is too long. */
 static void
 text(json_object *line, const char *key, char *to, size_t bytes)
 {
-    json_object *value;
-    snprintf(to, bytes, "%s", get(line, key, json_type_string, &value) ? json_object_get_string(value) : "");
+    snprintf(to, bytes, "%s", facts_string(line, key));
     printable_make(to, "");
 }
 

@@ -147,6 +147,10 @@ void trace_free(struct trace *trace);
 /* Takes the lines of one rank's file into `trace`; for trace_read() and the fuzzer. `name` is what remarks call it. */
 void trace_take_file(struct trace *trace, int rank, const char *name, const char *text, size_t bytes);
 
+/* A member of an object, such as the summary, as a number; NAN: not known. As a text: "". */
+double facts_number(struct json_object *object, const char *name);
+const char *facts_string(struct json_object *object, const char *name);
+
 /* ---- clocks.c: what a step waited for: the network, and the rank that came last (launcher/common/waiting.h) ---- */
 /* Of a step of one run of the trace, by the numbers of ranks; none if a rank's part of that step is not there, or has
  * no times. */

@@ -112,24 +112,29 @@ play_free(struct play *play)
 
 /* ---- pages ---- */
 
-/* Of so many bytes for each tensor at each step. */
-static size_t
-steps_bytes(const struct play_plan *plan, size_t bytes)
+/* What follows a page, for each tensor at each step; after all of them come samples. */
+struct seen {
+    uint64_t hash;
+    struct play_apart apart;
+};
+
+static struct seen *
+seen_at(const struct play_plan *plan, const struct play_page *page, uint32_t step, uint32_t tensor)
 {
-    return ((size_t)plan->steps + 1) * plan->tensor_count * bytes;
+    return (struct seen *)(uintptr_t)(page + 1) + (size_t)step * plan->tensor_count + tensor;
 }
 
-static size_t
-samples_at(const struct play_plan *plan)
+float *
+play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor)
 {
-    return sizeof(struct play_page) + steps_bytes(plan, sizeof(uint64_t)) +
-           steps_bytes(plan, sizeof(struct play_apart));
+    return (float *)(void *)seen_at(plan, page, plan->steps + 1, 0) + (size_t)tensor * PLAY_SAMPLES;
 }
 
 static size_t
 page_bytes(const struct play_plan *plan)
 {
-    return samples_at(plan) + (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
+    return sizeof(struct play_page) + ((size_t)plan->steps + 1) * plan->tensor_count * sizeof(struct seen) +
+           (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
 }
 
 struct play_page *
@@ -165,19 +170,11 @@ play_page_unmap(const struct play_plan *plan, struct play_page *page)
 uint64_t *
 play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor)
 {
-    return (uint64_t *)(void *)(page + 1) + (size_t)step * plan->tensor_count + tensor;
+    return &seen_at(plan, page, step, tensor)->hash;
 }
 
 struct play_apart *
 play_apart(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor)
 {
-    char *first = (char *)(page + 1) + steps_bytes(plan, sizeof(uint64_t));
-    return (struct play_apart *)(void *)first + (size_t)step * plan->tensor_count + tensor;
-}
-
-float *
-play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor)
-{
-    char *samples = (char *)page + samples_at(plan);
-    return (float *)(void *)samples + (size_t)tensor * PLAY_SAMPLES;
+    return &seen_at(plan, page, step, tensor)->apart;
 }

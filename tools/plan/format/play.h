@@ -242,8 +242,8 @@ struct play_apart {
 struct play_apart play_find_apart(const struct play_tensor *tensor, const char *now, const char *other,
                                   const char *before);
 
-/* Written by the player only. Behind it: uint64_t [steps + 1][tensor_count], struct play_apart [steps +
- * 1][tensor_count], float [tensor_count][PLAY_SAMPLES]. */
+/* Written by the player only. After it: of [steps + 1][tensor_count] play_hash() and play_apart(), then float
+ * [tensor_count][PLAY_SAMPLES]. */
 struct play_page {
     _Atomic uint32_t stage;     /* enum play_stage */
     _Atomic uint32_t steps;     /* that are complete */
