@@ -37,9 +37,7 @@ clear_gradients(void)
     FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
         const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
         if (allocation != NULL)
-            scout_require(scout_state.driver.cuMemsetD8Async_p(allocation->address + tensor->lo, 0,
-                                                               tensor->hi - tensor->lo, CU_STREAM_LEGACY),
-                          "cuMemsetD8");
+            DRIVER(cuMemsetD8Async, allocation->address + tensor->lo, 0, tensor->hi - tensor->lo, CU_STREAM_LEGACY);
     }
 }
 

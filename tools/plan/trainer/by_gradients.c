@@ -88,7 +88,6 @@ static void
 settle_statistics(bool averages, bool puts_back, CUstream stream)
 {
     static const struct ddp_site site = {"statistics of batches", "ddprun --plan", 0};
-    const struct driver *driver = &scout_state.driver;
     for (uint32_t i = 0; i < player.play.plan.tensor_count && player.engine->world_size > 1; ++i) {
         const struct play_tensor *it = &player.play.tensors[i];
         const struct allocation *allocation = is_statistic(i) ? player_allocation(it) : NULL;
@@ -97,12 +96,11 @@ settle_statistics(bool averages, bool puts_back, CUstream stream)
             continue;
         CUdeviceptr now = allocation->address + it->lo;
         if (kept[i] == 0)
-            scout_require(driver->cuMemAlloc_p(&kept[i], bytes), "cuMemAlloc");
+            DRIVER(cuMemAlloc, &kept[i], bytes);
         if (averages)
             player.engine->reduce((void *)(uintptr_t)now, bytes / element_size((int)it->type), (int)it->type,
                                   DDP_OP_MEAN, stream, &site);
-        scout_require(driver->cuMemcpyDtoDAsync_p(puts_back ? now : kept[i], puts_back ? kept[i] : now, bytes, stream),
-                      "cuMemcpyDtoD");
+        DRIVER(cuMemcpyDtoDAsync, puts_back ? now : kept[i], puts_back ? kept[i] : now, bytes, stream);
     }
 }
 

@@ -222,9 +222,8 @@ find_tensors(CUstream stream, uint32_t *missing)
             add_chunks(i);
     for (int t = 0; t < 2; ++t)
         if (tables[t].count > 0)
-            scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(tables[t].chunks, tables[t].host,
-                                                                 tables[t].count * sizeof(struct state_chunk), stream),
-                          "cuMemcpyHtoD");
+            DRIVER(cuMemcpyHtoDAsync, tables[t].chunks, tables[t].host, tables[t].count * sizeof(struct state_chunk),
+                   stream);
     known_changes = allocations_changes();
     return true;
 }
@@ -237,9 +236,7 @@ launch(int kernel, const struct table *table, void *third, void *fourth, CUstrea
     void *arguments[] = {&chunks, &count, third, fourth};
     unsigned blocks = count < STATE_BLOCKS_AT_MOST ? count : STATE_BLOCKS_AT_MOST;
     if (count > 0)
-        scout_require(scout_state.driver.cuLaunchKernel_p(kernels[kernel], blocks, 1, 1, threads, 1, 1, 0, stream,
-                                                          arguments, NULL),
-                      "a kernel of a plan by state");
+        DRIVER(cuLaunchKernel, kernels[kernel], blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
 }
 
 /* Of a table, 1: of sums, which are whole numbers. */
@@ -308,7 +305,7 @@ begin(void)
     make_tables();
     CUstream stream = stream_behind();
     require_long_histories();
-    scout_require(scout_state.driver.cuMemsetD8Async_p(memory, 0, memory_end + 1, stream), "cuMemsetD8");
+    DRIVER(cuMemsetD8Async, memory, 0, memory_end + 1, stream);
     bool all = find_tensors(stream, &missing);
     for (int t = 0; t < 2 && all; ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
@@ -402,8 +399,7 @@ has_changed(void)
         if (begun == NULL)
             continue;
         CUstream stream = stream_behind();
-        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(begun, memory + kept[i].begin, bytes_of(i), stream),
-                      "cuMemcpyDtoH");
+        DRIVER(cuMemcpyDtoHAsync, begun, memory + kept[i].begin, bytes_of(i), stream);
         player_synchronize_stream(stream);
         any = memcmp(begun, now[i], bytes_of(i)) != 0;
         free(begun);
@@ -457,15 +453,12 @@ exchange_rest(CUstream stream)
     CUdeviceptr unasked = 0;
     bool is_owner = player.rank == steps - 1;
     if (lasts_at < memory_end && !is_owner)
-        scout_require(scout_state.driver.cuMemsetD8Async_p(memory + lasts_at, 0, memory_end - lasts_at, stream),
-                      "cuMemsetD8");
+        DRIVER(cuMemsetD8Async, memory + lasts_at, 0, memory_end - lasts_at, stream);
     for (int back = 0; back < 2 && player.engine->world_size > 1; ++back) {
         for (uint32_t i = 0; i < player.play.plan.tensor_count && is_owner == !back; ++i) {
             CUdeviceptr value = kept[i].value, bytes = memory + kept[i].change;
             if (player.play.tensors[i].role == PLAY_LAST)
-                scout_require(scout_state.driver.cuMemcpyDtoDAsync_p(back ? value : bytes, back ? bytes : value,
-                                                                     bytes_of(i), stream),
-                              "cuMemcpyDtoD");
+                DRIVER(cuMemcpyDtoDAsync, back ? value : bytes, back ? bytes : value, bytes_of(i), stream);
         }
         for (int type = 1; type < PLACES && !back; ++type) {
             int as = type < LASTS ? type : DDP_UINT32;
@@ -484,7 +477,7 @@ static void
 look_for_equals(CUstream stream)
 {
     struct state_found seen;
-    scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&seen, found, sizeof(seen), stream), "cuMemcpyDtoH");
+    DRIVER(cuMemcpyDtoHAsync, &seen, found, sizeof(seen), stream);
     player_synchronize_stream(stream);
     any_differed = seen.differs != 0;
     same_rounds += !any_differed && seen.changed != 0;
@@ -506,7 +499,7 @@ look_for_whole(void)
         return;
     looked_at = round_count;
     CUstream stream = stream_behind();
-    scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&seen, found, sizeof(seen), stream), "cuMemcpyDtoH");
+    DRIVER(cuMemcpyDtoHAsync, &seen, found, sizeof(seen), stream);
     player_synchronize_stream(stream);
     for (uint32_t i = 0; seen.turned > 0 && i < player.play.plan.tensor_count; ++i) {
         const struct state_chunk *chunk = &tables[0].host[seen.turned - 1];
@@ -537,10 +530,10 @@ updating_steps(void)
     if (misses > 0 && miss_changes < 0) {
         uint32_t any = changed;
         CUstream stream = stream_behind();
-        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(flag, &any, sizeof(any), stream), "cuMemcpyHtoD");
+        DRIVER(cuMemcpyHtoDAsync, flag, &any, sizeof(any), stream);
         if (player.engine->world_size > 1)
             player.engine->reduce((void *)(uintptr_t)flag, 1, DDP_UINT32, DDP_OP_SUM, stream, &site);
-        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(&any, flag, sizeof(any), stream), "cuMemcpyDtoH");
+        DRIVER(cuMemcpyDtoHAsync, &any, flag, sizeof(any), stream);
         player_synchronize_stream(stream);
         await_end();
         miss_changes = any > 0;
@@ -556,8 +549,7 @@ find_changes(CUstream stream)
     for (int t = 0; t < 2 && !player_plays_all() && player_world() > 1 && player.rank < steps; ++t)
         launch_change(t, 0, stream);
     if (!player_plays_all() && player.rank >= steps && lasts_at > changes_at)
-        scout_require(scout_state.driver.cuMemsetD8Async_p(memory + changes_at, 0, lasts_at - changes_at, stream),
-                      "cuMemsetD8");
+        DRIVER(cuMemsetD8Async, memory + changes_at, 0, lasts_at - changes_at, stream);
 }
 
 /* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
@@ -574,8 +566,7 @@ average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *si
     CUstream stream = stream_behind();
     find_changes(stream);
     if (looks)
-        scout_require(scout_state.driver.cuMemsetD8Async_p(found, 0, offsetof(struct state_found, turned), stream),
-                      "cuMemsetD8");
+        DRIVER(cuMemsetD8Async, found, 0, offsetof(struct state_found, turned), stream);
     exchange_rest(stream);
     agreement_show(stream);
     if (player_plays_all() && player_world() > 1) /* as ranks have it where a check compares */

@@ -35,27 +35,29 @@ static struct piece {
 } * pieces;
 static size_t piece_count;
 
-/* What the copies to the host of a step bring, each as it did in the first steps. */
-static struct read {
+/* The copies of a step to the device, or in runs that exchange reads to the host, and what each has brought in the
+ * first steps. */
+static struct copied {
     uint64_t bytes;
     char *content[FIRST_EXCHANGE];
-} * host_reads;
-static size_t host_read_count, host_read_at; /* ever, and in this step */
-static bool is_unlike;                       /* a copy has brought more bytes, or fewer, than in the first steps */
-static __thread bool is_planned;             /* this thread's operation */
-static __thread bool has_noise;              /* what it brings to the host */
+} * copies;
+static size_t copy_count, copy_at; /* ever, and in this step */
+static bool is_unlike;             /* a copy has brought more bytes, or fewer, than in the first steps */
+static __thread bool is_planned;   /* this thread's operation */
+static __thread bool has_noise;    /* what it brings to the host */
 
 static bool is_put; /* between these two steps, outside of the plan, memory was exchanged */
 static uint64_t read_hash, changed_bytes;
 static uint32_t number_count;
 static uint32_t step; /* from 0 */
 
-/* What the copies of a step have brought, each where the copy of that number has in the step before. */
-static struct brought {
-    uint64_t bytes;
-    char *content;
-} * brought;
-static size_t brought_count, copy_count; /* ever, and in this step */
+static struct copied *
+next_copy(void)
+{
+    if (copy_at == copy_count)
+        (void)SCOUT_GROWN(copies, copy_count);
+    return &copies[copy_at++];
+}
 
 static struct piece *
 piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
@@ -186,26 +188,27 @@ exchanged_part(uint64_t bytes, uint64_t *from)
 static void
 exchange_part(const struct operation *operation)
 {
-    CUdeviceptr to;
-    uint64_t bytes = 0, from;
-    const char *source = player_source_of(operation, &to, &bytes);
-    if (source == NULL || bytes <= DATA_BYTES || bytes % 2 != 0 || allocations_is_host(to))
+    struct sent sent;
+    uint64_t from;
+    if (!player_sends(operation, &sent) || sent.to == 0 || sent.bytes <= DATA_BYTES || sent.bytes % 2 != 0 ||
+        allocations_is_host(sent.to))
         return;
-    if (copy_count == brought_count)
-        (void)SCOUT_GROWN(brought, brought_count);
-    struct brought *of = &brought[copy_count++];
-    char *now = player_room(bytes), *before = of->bytes == bytes ? of->content : NULL;
-    scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
-    memcpy(now, source, bytes);
-    uint64_t part = exchanged_part(bytes, &from);
-    if (step == FIRST_EXCHANGE && before != NULL && part > 0) {
-        changed_bytes += memcmp(now + from, before + from, part) != 0 ? part : 0;
-        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(to + from, before + from, part, operation->stream),
-                      "cuMemcpyHtoD");
-        scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuMemcpyHtoD");
+    struct copied *of = next_copy();
+    const char *before = of->content[FIRST_EXCHANGE - 1];
+    DRIVER(cuStreamSynchronize, operation->stream);
+    if (step < FIRST_EXCHANGE) {
+        of->bytes = sent.bytes;
+        free(of->content[step]);
+        of->content[step] = player_room(sent.bytes);
+        memcpy(of->content[step], sent.source, sent.bytes);
+        return;
     }
-    free(of->content);
-    *of = (struct brought){bytes, now};
+    uint64_t part = exchanged_part(sent.bytes, &from);
+    if (step == FIRST_EXCHANGE && before != NULL && of->bytes == sent.bytes && part > 0) {
+        changed_bytes += memcmp(sent.source + from, before + from, part) != 0 ? part : 0;
+        DRIVER(cuMemcpyHtoDAsync, sent.to + from, before + from, part, operation->stream);
+        DRIVER(cuStreamSynchronize, operation->stream);
+    }
 }
 
 /* With noise, the host reads in the first steps of all runs what it has read in one of them. */
@@ -229,11 +232,10 @@ share_read(char *bytes, uint64_t count)
 static void
 exchange_read(char *bytes, uint64_t count)
 {
-    if (host_read_at == host_read_count)
-        SCOUT_GROWN(host_reads, host_read_count)->bytes = count;
-    struct read *of = &host_reads[host_read_at++];
+    struct copied *of = next_copy();
     bool is_other = player.play.plan.data == PLAY_OTHER_READS && step == FIRST_EXCHANGE;
     bool is_first = step < FIRST_EXCHANGE, lacks = of->content[0] == NULL || of->content[1] == NULL;
+    of->bytes = of->content[0] != NULL || !is_first ? of->bytes : count;
     is_unlike = is_unlike || of->bytes != count || (!is_first && lacks) || (is_first && !share_read(bytes, count));
     if (is_unlike)
         return;
@@ -254,13 +256,11 @@ exchanges_reads(void)
 static void
 note_sent(const struct operation *operation)
 {
-    CUdeviceptr to;
-    uint64_t bytes = 0;
-    const char *source = player_source_of(operation, &to, &bytes);
-    if (source == NULL || bytes <= DATA_BYTES || step <= FIRST_EXCHANGE)
+    struct sent sent;
+    if (step <= FIRST_EXCHANGE || !player_sends(operation, &sent) || sent.to == 0 || sent.bytes <= DATA_BYTES)
         return;
     player_synchronize(); /* the device may write there */
-    read_hash = XXH3_64bits_withSeed(source, bytes, read_hash + 1);
+    read_hash = XXH3_64bits_withSeed(sent.source, sent.bytes, read_hash + 1);
 }
 
 /* Of gradients: those that are averaged in front of operation `place`. */
@@ -280,7 +280,7 @@ static void
 begin_step(void)
 {
     step = (uint32_t)player.period;
-    copy_count = 0;
+    copy_at = 0;
     if (step != FIRST_EXCHANGE + 1)
         return;
     player_synchronize();
@@ -457,7 +457,7 @@ begin_border(void)
         is_put = false;
         return;
     }
-    copy_count = host_read_at = 0;
+    copy_at = 0;
     player_synchronize();
     if (player.play.plan.data == PLAY_BORDERS)
         bits_judge(border == last_border() - 1);
@@ -504,7 +504,7 @@ note_copy(const struct operation *operation)
     FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (operation->function != NULL || !operand_is_target(operand) || !allocations_is_host(operand->address))
             continue;
-        scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+        DRIVER(cuStreamSynchronize, operation->stream);
         char *bytes = (char *)(uintptr_t)operand->address;
         for (uint64_t row = 0; row < operand_rows(operand); ++row, bytes += operand->pieces.inner_stride) {
             if (!exchanges_reads() && has_noise)

@@ -194,28 +194,20 @@ annotate(uint32_t number)
     size_t count = (size_t)(tensor->hi - tensor->lo) / element_size(type);
     if (count == 0 || is_in_other(number))
         return;
-    switch ((enum play_role)tensor->role) {
-    case PLAY_PARAMETER:
-        player.engine->parameter(memory, count, (int)tensor->type, &player.named[number].site);
-        break;
-    case PLAY_GRADIENT:
-        player.engine->gradient_group((int)tensor->group, &player.named[number].site);
-        player.engine->gradient(memory, count, type, &player.named[number].site);
-        break;
-    case PLAY_STATE:
-        player.engine->state(memory, count, (int)tensor->type, &player.named[number].site);
-        break;
-    case PLAY_STREAM:
-    case PLAY_LAST:
-        player.engine->state(memory, (size_t)(tensor->hi - tensor->lo), DDP_UINT8, &player.named[number].site);
-        break;
-    case PLAY_STAYS:
-    case PLAY_UNWRITTEN:
-        annotate_rest(number, allocation->address);
-        break;
-    default: /* each rank has its own, or it shares bytes with a gradient, or by_state.c has it */
-        break;
+    const struct ddp_site *site = &player.named[number].site;
+    if (tensor->role == PLAY_PARAMETER)
+        player.engine->parameter(memory, count, type, site);
+    if (tensor->role == PLAY_GRADIENT) {
+        player.engine->gradient_group((int)tensor->group, site);
+        player.engine->gradient(memory, count, type, site);
     }
+    if (tensor->role == PLAY_STATE)
+        player.engine->state(memory, count, type, site);
+    if (tensor->role == PLAY_STREAM || tensor->role == PLAY_LAST)
+        player.engine->state(memory, (size_t)(tensor->hi - tensor->lo), DDP_UINT8, site);
+    if (tensor->role == PLAY_STAYS || tensor->role == PLAY_UNWRITTEN)
+        annotate_rest(number, allocation->address);
+    /* of others each rank has its own, or they share bytes with a gradient, or by_state.c has them */
 }
 
 /* In front of operation `at` of the plan. */

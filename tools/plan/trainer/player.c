@@ -371,20 +371,22 @@ player_table(struct engine *table, const char *by, void (*annotate)(uint32_t num
     table->after_unload = after_unload;
 }
 
-const void *
-player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p)
+bool
+player_sends(const struct operation *operation, struct sent *sent)
 {
-    const void *source = operation->host_source;
-    *to_p = 0;
+    *sent = (struct sent){.source = operation->host_source, .rows = 1, .row_bytes = operation->host_bytes};
     FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (operand_is_target(operand)) {
-            *to_p = operand->address;
-            *bytes_p = operand->bytes;
-        } else if (source == NULL && allocations_is_host(operand->address)) {
-            source = (const void *)(uintptr_t)operand->address;
+            sent->to = operand->address;
+            sent->bytes = operand->bytes;
+        } else if (sent->source == NULL && allocations_is_host(operand->address)) {
+            sent->source = (const char *)(uintptr_t)operand->address;
+            sent->rows = operand_rows(operand);
+            sent->row_bytes = operand_row_bytes(operand);
+            sent->pitch = operand->pieces.inner_stride;
         }
     }
-    return *to_p != 0 ? source : NULL;
+    return sent->source != NULL;
 }
 
 bool

@@ -49,6 +49,9 @@ struct player {
 };
 extern struct player player;
 
+/* DRIVER(cuMemAlloc, &address, bytes): a call of the driver without which the rank cannot go on. */
+#define DRIVER(call, ...) scout_require(scout_state.driver.call##_p(__VA_ARGS__), #call)
+
 /* ---- player.c ---- */
 
 /* Take `following`, and give it back. */
@@ -102,8 +105,14 @@ const struct allocation *player_allocation(const struct play_tensor *tensor);
 const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
 /* Whether an operation is one as plans have them: what is captured, and what only signals, is none. */
 bool player_counts(const struct operation *operation);
-/* Where a copy from the host has its bytes, and where it brings them. NULL: it is none. */
-const void *player_source_of(const struct operation *operation, CUdeviceptr *to_p, uint64_t *bytes_p);
+/* A copy from the host: its bytes, by rows that are `pitch` apart, and where it brings them. False: it is none. */
+struct sent {
+    const char *source;
+    size_t rows, row_bytes, pitch;
+    CUdeviceptr to; /* 0: not known */
+    uint64_t bytes;
+};
+bool player_sends(const struct operation *operation, struct sent *sent);
 /* A table of the engine's functions, with its own of memory and modules: tensors that come again are annotated. `by`:
  * who annotates, in messages. Ends the process if there is no memory. */
 void player_table(struct engine *table, const char *by, void (*annotate)(uint32_t number));

@@ -163,24 +163,13 @@ hash_bytes(const char *bytes, size_t size, uint64_t seed)
     return XXH3_64bits_withSeed(table, size, seed);
 }
 
-/* What a copy from the host brings, by rows; bytes of one are *bytes_p. 0: it is none. */
+/* What a copy from the host brings, by rows. */
 static uint64_t
-hash_source(const struct operation *operation, uint64_t seed, uint64_t *bytes_p)
+hash_sent(const struct sent *sent, uint64_t seed)
 {
-    const char *source = operation->host_source;
-    size_t rows = 1, pitch = 0;
-    *bytes_p = operation->host_bytes;
-    FOR_EACH_UNTIL(operand, operation->operands, operation->operand_count, source != NULL) {
-        if (operand_is_target(operand) || !allocations_is_host(operand->address))
-            continue;
-        source = (const char *)(uintptr_t)operand->address;
-        *bytes_p = operand_row_bytes(operand);
-        rows = operand_rows(operand);
-        pitch = operand->pieces.inner_stride;
-    }
-    for (size_t row = 0; row < rows && source != NULL; ++row)
-        seed = hash_bytes(source + row * pitch, *bytes_p, seed + 1);
-    return source != NULL ? seed : 0;
+    for (size_t row = 0; row < sent->rows; ++row)
+        seed = hash_bytes(sent->source + row * sent->pitch, sent->row_bytes, seed + 1);
+    return seed;
 }
 
 /* ---- what follow.c asks for ---- */
@@ -189,7 +178,8 @@ void
 agreement_note(const struct operation *operation, uint32_t index, bool is_update)
 {
     const struct play_operation *of = &player.play.operations[index];
-    uint64_t *hash = &heard[is_update ? HEARD_UPDATE : HEARD_NUMBERS], bytes = 0;
+    uint64_t *hash = &heard[is_update ? HEARD_UPDATE : HEARD_NUMBERS];
+    struct sent sent;
     if (operation->function == NULL && operation->answers)
         return;
     word_count = 0;
@@ -199,13 +189,11 @@ agreement_note(const struct operation *operation, uint32_t index, bool is_update
     else
         add_operands(operation);
     *hash = XXH3_64bits_withSeed(words, word_count * sizeof(*words), *hash + 1);
-    if (of->host_bytes == 0)
+    if (of->host_bytes == 0 || !player_sends(operation, &sent))
         return;
     hash = &heard[is_update ? HEARD_UPDATE : HEARD_DATA];
-    uint64_t content = hash_source(operation, *hash, &bytes);
-    if (content != 0)
-        *hash = content;
-    smaller += content != 0 && bytes < of->host_bytes;
+    *hash = hash_sent(&sent, *hash);
+    smaller += sent.row_bytes < of->host_bytes;
 }
 
 static unsigned roles; /* of memory that an operation gets, as bits */
@@ -235,18 +223,17 @@ agreement_update(const struct operation *operation, const char *name)
 void
 agreement_load(const struct operation *operation)
 {
-    CUdeviceptr to;
-    uint64_t bytes = 0, row = 0;
+    struct sent sent;
     uint32_t at = 0;
-    uint64_t hash = hash_source(operation, 0, &row);
-    if (hash == 0 || player_source_of(operation, &to, &bytes) == NULL)
+    if (!player_sends(operation, &sent) || sent.to == 0)
         return;
-    while (at < loaded_count && loaded[at].lo != to)
+    while (at < loaded_count && loaded[at].lo != sent.to)
         ++at;
     if (at == LOADED_AT_MOST)
         return;
     loaded_count = at == loaded_count ? at + 1 : loaded_count;
-    loaded[at] = (struct loaded){.lo = to, .hi = to + bytes, .hash = hash, .thread = pthread_self()};
+    loaded[at] = (struct loaded){
+        .lo = sent.to, .hi = sent.to + sent.bytes, .hash = hash_sent(&sent, 0), .thread = pthread_self()};
 }
 
 void
@@ -269,7 +256,7 @@ agreement_begin(void)
         [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
         [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},
         [HEARD_UPDATE] = {"the numbers and sizes of the program's update", "the plan", 0}};
-    scout_require(scout_state.driver.cuMemAlloc_p(&shown, HEARD_COUNT * sizeof(uint32_t)), "cuMemAlloc");
+    DRIVER(cuMemAlloc, &shown, HEARD_COUNT * sizeof(uint32_t));
     agreement_show(CU_STREAM_LEGACY);
     player.engine->allocated(&shown, HEARD_COUNT * sizeof(uint32_t), MEMORY_DEVICE);
     for (unsigned i = 0; i < HEARD_COUNT; ++i)
@@ -280,9 +267,7 @@ void
 agreement_show(CUstream stream)
 {
     for (unsigned i = 0; i < HEARD_COUNT; ++i)
-        scout_require(
-            scout_state.driver.cuMemsetD32Async_p(shown + i * sizeof(uint32_t), (unsigned)heard[i], 1, stream),
-            "cuMemsetD32Async");
+        DRIVER(cuMemsetD32Async, shown + i * sizeof(uint32_t), (unsigned)heard[i], 1, stream);
 }
 
 uint64_t

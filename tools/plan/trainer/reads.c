@@ -528,7 +528,6 @@ exchange_apart(bool gives, const struct operation *operation)
     static CUdeviceptr words;
     static char *bytes;
     static size_t room;
-    const struct driver *driver = &scout_state.driver;
     size_t all = bytes_brought(now.to), count = (all + 3) / 4;
     if (count == 0)
         return;
@@ -538,19 +537,19 @@ exchange_apart(bool gives, const struct operation *operation)
         free(bytes);
         if (words != 0) {
             player.engine->before_release(words, 0);
-            scout_require(driver->cuMemFree_p(words), "cuMemFree");
+            DRIVER(cuMemFree, words);
         }
         bytes = scout_zeroed(1, room);
-        scout_require(driver->cuMemAlloc_p(&words, room), "cuMemAlloc");
+        DRIVER(cuMemAlloc, &words, room);
         player.engine->allocated(&words, room, MEMORY_DEVICE);
     }
     memset(bytes, 0, count * 4);
     if (gives)
         gather(bytes, 0, all, false);
-    scout_require(driver->cuMemcpyHtoDAsync_p(words, bytes, count * 4, operation->stream), "cuMemcpyHtoD");
+    DRIVER(cuMemcpyHtoDAsync, words, bytes, count * 4, operation->stream);
     player.engine->reduce((void *)(uintptr_t)words, count, DDP_UINT32, DDP_OP_SUM, operation->stream, &site);
-    scout_require(driver->cuMemcpyDtoHAsync_p(bytes, words, count * 4, operation->stream), "cuMemcpyDtoH");
-    scout_require(driver->cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+    DRIVER(cuMemcpyDtoHAsync, bytes, words, count * 4, operation->stream);
+    DRIVER(cuStreamSynchronize, operation->stream);
     if (!gives)
         gather(bytes, 0, all, true);
     pthread_mutex_unlock(&lock);
@@ -572,12 +571,8 @@ reads_end(const struct operation *operation)
         (void)scout_state.driver.cuMemHostRegister_p(shared->bytes, sizeof(shared->bytes), CU_MEMHOSTREGISTER_PORTABLE);
     FOR_EACH(give, now.gives, now.give_count) {
         wait_until(is_free, give->exchange, NULL);
-        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(bytes_of(give->exchange), give->from, give->bytes,
-                                                             operation->stream),
-                      "cuMemcpyDtoHAsync");
-        scout_require(
-            scout_state.driver.cuLaunchHostFunc_p(operation->stream, filled, (void *)(uintptr_t)give->exchange),
-            "cuLaunchHostFunc");
+        DRIVER(cuMemcpyDtoHAsync, bytes_of(give->exchange), give->from, give->bytes, operation->stream);
+        DRIVER(cuLaunchHostFunc, operation->stream, filled, (void *)(uintptr_t)give->exchange);
     }
     now.give_count = 0;
     if (!now.is_any)
@@ -585,7 +580,7 @@ reads_end(const struct operation *operation)
     now.is_any = false;
     bool is_own = now.owner == rank;
     if (is_apart || !is_own || !now.is_given)
-        scout_require(scout_state.driver.cuStreamSynchronize_p(operation->stream), "cuStreamSynchronize");
+        DRIVER(cuStreamSynchronize, operation->stream);
     if (is_apart)
         exchange_apart(is_own, operation);
     else if (!is_own || !now.is_given)
@@ -615,7 +610,7 @@ reads_waited(void)
         }
         player_unlock();
         if (is_new && now.owner == rank) /* it may be another stream that was waited for */
-            scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
+            DRIVER(cuCtxSynchronize);
         if (is_new && is_apart)
             exchange_apart(now.owner == rank, &(struct operation){.name = "the host"});
         else if (is_new)

@@ -115,7 +115,7 @@ rounds_note(CUstream stream)
     ++rounds;
     if (is_timed && recorded - taken > AHEAD) {
         player_wait_begin();
-        scout_require(scout_state.driver.cuEventSynchronize_p(events[(taken + 1) % EVENTS]), "cuEventSynchronize");
+        DRIVER(cuEventSynchronize, events[(taken + 1) % EVENTS]);
         player_wait_end();
     }
     take_spans();
