@@ -7,7 +7,6 @@
 #include "tools/sandbox/raw.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 
 /* In std::random_device, which may ask others in its turn. */
 static __thread bool in_device __attribute__((tls_model("initial-exec")));
@@ -143,19 +142,14 @@ unsigned random_device_value(void *device) __asm__(RANDOM_DEVICE);
 static void *
 random_device_of(void *caller)
 {
-    static _Atomic(void *) found;
-    void *function = atomic_load_explicit(&found, memory_order_relaxed);
+    void *function = dlsym(RTLD_NEXT, RANDOM_DEVICE);
     Dl_info object;
-    if (function != NULL)
-        return function;
-    function = dlsym(RTLD_NEXT, RANDOM_DEVICE);
     if (function == NULL && dladdr(caller, &object) != 0) {
         void *handle = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
         function = handle != NULL ? dlsym(handle, RANDOM_DEVICE) : NULL;
         if (handle != NULL)
             dlclose(handle);
     }
-    atomic_store_explicit(&found, function, memory_order_relaxed);
     return function;
 }
 

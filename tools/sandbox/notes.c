@@ -21,9 +21,7 @@ static atomic_flag taken = ATOMIC_FLAG_INIT;
 static _Atomic uintptr_t callers[CALLERS]; /* of clocks; a full table notes no more */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-__attribute__((visibility("default"))) size_t ddprun_host_calls(const struct host_call **list_p);
-
-__attribute__((visibility("default"))) size_t
+size_t
 ddprun_host_calls(const struct host_call **list_p)
 {
     *list_p = calls;

@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CALLS_ENTRY "ddprun_host_calls"
-
 enum call_kind { CALL_READS, CALL_WRITES, CALL_CLOCK };
 
 enum { CALL_FRAMES = 16 };
@@ -24,7 +22,7 @@ struct host_call {
     void *stack[CALL_FRAMES]; /* return addresses, innermost first */
 };
 
-/* The list so far; what it holds stays. Any thread. */
-typedef size_t (*host_calls_fn)(const struct host_call **list_p);
+/* The list so far; what it holds stays. Any thread. NULL in processes without the library. */
+size_t ddprun_host_calls(const struct host_call **list_p) __attribute__((weak, visibility("default")));
 
 #endif

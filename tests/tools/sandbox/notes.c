@@ -87,7 +87,7 @@ main(int argc, char **argv)
     use_files(argv[1]);
     use_clocks();
     use_random(argv[2]);
-    host_calls_fn calls = (host_calls_fn)dlsym(RTLD_DEFAULT, CALLS_ENTRY);
+    __typeof__(&ddprun_host_calls) calls = (__typeof__(calls))dlsym(RTLD_DEFAULT, "ddprun_host_calls");
     require(calls != NULL, "no list");
     size_t count = calls(&list);
     for (size_t i = 0; i < count; ++i) {

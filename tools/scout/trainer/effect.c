@@ -171,7 +171,7 @@ choose_changes(struct effect *effect, bool integers_stay)
                 part->key, part->change == CHANGE_NONE ? NULL : image->before + part->first, part->end - part->first};
     }
     if (count > 0 && !integers_note(course_turn(), found, count))
-        effect->why = names_put("it has more integers than are kept");
+        effect->record.why = names_put("it has more integers than are kept");
     for (size_t i = 0; i < count && !integers_stay; ++i)
         choose_integers(parts[i], effect->images.items[parts[i]->image].before + parts[i]->first);
 }
@@ -630,13 +630,7 @@ note_whole(struct effect *effect, struct part *part)
 void
 effect_put(struct effect *effect)
 {
-    struct scout_effect record = {.verdict = effect->verdict,
-                                  .why = effect->why,
-                                  .tests = effect->tests,
-                                  .hidden_read = effect->hidden_read,
-                                  .hidden_write = effect->hidden_write,
-                                  .elementwise = effect->elementwise,
-                                  .elementwise_count = effect->elementwise_count};
+    struct scout_effect *record = &effect->record;
     FOR_EACH(image, effect->images.items, effect->images.count) {
         struct scout_ranges written = {0};
         size_t end;
@@ -646,7 +640,7 @@ effect_put(struct effect *effect)
             append_near(&written, image->allocation, i, end);
         }
         if (written.count > 0)
-            *SCOUT_GROWN(record.written, record.written_count) =
+            *SCOUT_GROWN(record->written, record->written_count) =
                 (struct scout_written){image->allocation->number, ranges_to_put(&written, image->allocation)};
     }
     FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
@@ -656,8 +650,8 @@ effect_put(struct effect *effect)
         /* No run was made for it: the launch counts as reading it, unless a test of several found nothing there. */
         if (!part->is_argument && !part->matters && !part->is_tested)
             continue;
-        put_dependences(effect, part, &record);
-        *SCOUT_GROWN(record.segments, record.segment_count) =
+        put_dependences(effect, part, record);
+        *SCOUT_GROWN(record->segments, record->segment_count) =
             (struct scout_segment){.alloc = image->allocation->number,
                                    .lo = part->first * sizeof(uint32_t),
                                    .hi = end < image->allocation->bytes ? end : image->allocation->bytes,
@@ -668,12 +662,7 @@ effect_put(struct effect *effect)
                                    .killed = ranges_to_put(&part->killed, image->allocation),
                                    .modified = ranges_to_put(&part->modified, image->allocation)};
     }
-    (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT, &record);
-    FOR_EACH(written, record.written, record.written_count)
-        free(written->ranges.items);
-    free(record.segments);
-    free(record.written);
-    free(record.dependences);
+    (void)scout_writer_put(&scout_state.log, SCOUT_EFFECT, record);
 }
 
 void
@@ -687,7 +676,12 @@ effect_free(struct effect *effect)
         free(part->changed);
         free(part->integers);
     }
-    free(effect->elementwise);
+    FOR_EACH(written, effect->record.written, effect->record.written_count)
+        free(written->ranges.items);
+    free(effect->record.segments);
+    free(effect->record.written);
+    free(effect->record.dependences);
+    free(effect->record.elementwise);
     images_free(&effect->images);
-    *effect = (struct effect){.hidden_write = SCOUT_NONE, .why = SCOUT_NONE};
+    *effect = (struct effect){.record = {.hidden_write = SCOUT_NONE, .why = SCOUT_NONE}};
 }

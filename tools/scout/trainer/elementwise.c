@@ -243,7 +243,7 @@ note_elementwise(struct effect *effect, size_t base, enum ratio ratio, size_t hi
                                       .to_base = effect->bases[base] * sizeof(uint32_t),
                                       .samples = (uint32_t)hits};
     bytes_of_ratio(ratio, effect_type(effect, part), &found.from_bytes, &found.to_bytes);
-    *SCOUT_GROWN(effect->elementwise, effect->elementwise_count) = found;
+    *SCOUT_GROWN(effect->record.elementwise, effect->record.elementwise_count) = found;
 }
 
 /* Bytes of the ranges within words [first, end). */
@@ -323,7 +323,7 @@ void
 elementwise_fill(struct effect *effect)
 {
     enum { RUNS_AT_MOST = 1024 }; /* of words that could not be changed, in a part */
-    FOR_EACH(found, effect->elementwise, effect->elementwise_count) {
+    FOR_EACH(found, effect->record.elementwise, effect->record.elementwise_count) {
         struct part *part = FIND(it, effect->parts, effect->part_count, is_of(effect, found, it));
         const struct image *image = &effect->images.items[part->image], *to = images_find(&effect->images, found->to);
         struct scout_ranges *list = &part->changed[to - effect->images.items];

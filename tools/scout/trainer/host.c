@@ -10,12 +10,9 @@
 void
 host_put_calls(void)
 {
-    static host_calls_fn calls;
     static size_t done;
-    if (calls == NULL)
-        calls = (host_calls_fn)dlsym(RTLD_DEFAULT, CALLS_ENTRY);
     const struct host_call *list = NULL;
-    size_t count = calls != NULL ? calls(&list) : 0;
+    size_t count = ddprun_host_calls != NULL ? ddprun_host_calls(&list) : 0;
     for (; done < count; ++done) {
         const struct host_call *call = &list[done];
         if (!names_is_programs(call->stack, call->depth))

@@ -24,7 +24,7 @@ enum { FAR_AT_MOST = 24 };
 /* So large that all of it for each launch would be too much. */
 enum { LARGE_BYTES = 1 << 24 };
 
-enum { BLOCK_WORDS = 4096, BLOCK_BYTES = BLOCK_WORDS * sizeof(uint32_t), PIECE_WORDS = 1024 };
+enum { BLOCK_WORDS = 4096, BLOCK_BYTES = BLOCK_WORDS * sizeof(uint32_t) };
 
 static size_t
 block_bytes(const struct image *image, size_t block)
@@ -266,19 +266,14 @@ images_change(struct image *image, size_t first, size_t end)
         image->differs[block] = true;
 }
 
-/* The first word of [from, to) in which two images differ; `to`: there is none. It goes by pieces. */
+/* The first word of [from, to) in which two images differ; `to`: there is none. */
 static size_t
 first_difference(const uint32_t *a, const uint32_t *b, size_t from, size_t to)
 {
-    while (from < to && a[from] == b[from]) {
-        size_t end = to - from < PIECE_WORDS ? to : from + PIECE_WORDS;
-        if (memcmp(a + from, b + from, (end - from) * sizeof(uint32_t)) == 0) {
-            from = end;
-            continue;
-        }
-        while (a[from] == b[from])
-            ++from;
-    }
+    if (memcmp(a + from, b + from, (to - from) * sizeof(*a)) == 0)
+        return to;
+    while (a[from] == b[from])
+        ++from;
     return from;
 }
 

@@ -33,7 +33,7 @@ enum run {
     RUN_END,
 };
 
-static struct effect effect = {.hidden_write = SCOUT_NONE, .why = SCOUT_NONE};
+static struct effect effect = {.record = {.hidden_write = SCOUT_NONE, .why = SCOUT_NONE}};
 static const struct noted *noted;
 static enum run next;
 static enum run
@@ -308,7 +308,7 @@ judge_group(void)
 static void
 try_lower(struct part *part)
 {
-    if (!effect_may_be_least(&effect, part) || effect.verdict == SCOUT_TOLERANCE)
+    if (!effect_may_be_least(&effect, part) || effect.record.verdict == SCOUT_TOLERANCE)
         return;
     part->is_lower = true;
     part->is_tested = part->was_tried = false;
@@ -320,7 +320,7 @@ try_lower(struct part *part)
 static bool
 is_unsure(enum run run)
 {
-    return run > RUN_LEARNING && (effect.verdict == SCOUT_TESTED || run == RUN_HIDDEN) && learned == 0 &&
+    return run > RUN_LEARNING && (effect.record.verdict == SCOUT_TESTED || run == RUN_HIDDEN) && learned == 0 &&
            images_are_near(&effect.images);
 }
 
@@ -329,7 +329,7 @@ static bool
 set_aside(void)
 {
     if (has_shown(&noisy, identity())) {
-        effect.verdict = SCOUT_TOLERANCE;
+        effect.record.verdict = SCOUT_TOLERANCE;
         images_widen(&effect.images);
         return false;
     }
@@ -348,17 +348,17 @@ judge_repeat(enum run run)
     case RUN_AGAIN:
     case RUN_LEARNING:
         if (!images_learn(&effect.images, &differs)) {
-            effect.verdict = SCOUT_DIFFERS;
-            effect.why = names_put("the same launch twice gives different results");
+            effect.record.verdict = SCOUT_DIFFERS;
+            effect.record.why = names_put("the same launch twice gives different results");
         } else if (differs) {
-            effect.verdict = SCOUT_TOLERANCE;
+            effect.record.verdict = SCOUT_TOLERANCE;
             note_shown(&noisy, identity());
         }
         break;
     case RUN_HIDDEN:
         hidden_change_back(noted->text);
-        effect.hidden_read = effect_any(&effect, NULL, 0);
-        if (!effect.hidden_read)
+        effect.record.hidden_read = effect_any(&effect, NULL, 0);
+        if (!effect.record.hidden_read)
             note_shown(&clean, identity());
         break;
     case RUN_PART:
@@ -385,26 +385,15 @@ judge_repeat(enum run run)
     }
 }
 
-/* The next part that is an argument, and was not changed yet. */
+/* The next part that is an argument, and was not changed yet; `few`: that matters, and of which few words were not. */
 static bool
-find_untested(void)
+find_part(bool few)
 {
-    at = 0;
-    while (at < effect.part_count &&
-           (!effect.parts[at].is_argument || effect.parts[at].is_tested || effect.parts[at].was_tried))
-        ++at;
-    return at < effect.part_count;
-}
-
-/* The next one that matters, and of which few words were not changed yet. */
-static bool
-find_few(void)
-{
-    at = 0;
-    while (at < effect.part_count && (!effect.parts[at].is_argument || !effect.parts[at].is_tested ||
-                                      !effect.parts[at].matters || effect.parts[at].had_few))
-        ++at;
-    return at < effect.part_count;
+    const struct part *part = FIND(
+        it, effect.parts, effect.part_count,
+        it->is_argument && (few ? it->is_tested && it->matters && !it->had_few : !it->is_tested && !it->was_tried));
+    at = part != NULL ? (size_t)(part - effect.parts) : effect.part_count;
+    return part != NULL;
 }
 
 /* Whether so little is written that sums in other orders may have the same bits by chance. */
@@ -457,34 +446,34 @@ following(enum run run)
         return RUN_AGAIN;
     case RUN_AGAIN:
     case RUN_LEARNING:
-        if (effect.verdict == SCOUT_DIFFERS)
+        if (effect.record.verdict == SCOUT_DIFFERS)
             return RUN_END;
         if (unsure != RUN_FIRST)
-            return ++learned < CHANCES && effect.verdict == SCOUT_TESTED ? RUN_LEARNING : unsure;
-        if (effect.verdict == SCOUT_TOLERANCE && effect.tests < 1 + LEARNING_RUNS)
+            return ++learned < CHANCES && effect.record.verdict == SCOUT_TESTED ? RUN_LEARNING : unsure;
+        if (effect.record.verdict == SCOUT_TOLERANCE && effect.record.tests < 1 + LEARNING_RUNS)
             return RUN_LEARNING;
-        if (effect.verdict == SCOUT_TESTED && effect.tests < LEARNING_RUNS && writes_few())
+        if (effect.record.verdict == SCOUT_TESTED && effect.record.tests < LEARNING_RUNS && writes_few())
             return RUN_LEARNING;
         if (looks_hidden)
             return RUN_HIDDEN;
         /* fallthrough */
     case RUN_HIDDEN:
     case RUN_PART:
-        if (find_untested())
+        if (find_part(false))
             return RUN_PART;
         if (groups_done)
-            return find_few() ? RUN_FEW : RUN_SHARES;
+            return find_part(true) ? RUN_FEW : RUN_SHARES;
         at = (size_t)-1;
         /* fallthrough */
     case RUN_GROUP:
         groups_done = true;
         if (++at < effect.images.count)
             return RUN_GROUP;
-        if (find_untested())
+        if (find_part(false))
             return RUN_PART;
         /* fallthrough */
     case RUN_FEW:
-        return find_few() ? RUN_FEW : RUN_SHARES;
+        return find_part(true) ? RUN_FEW : RUN_SHARES;
     case RUN_SHARES:
         at = (size_t)-1;
         /* fallthrough */
@@ -499,7 +488,7 @@ following(enum run run)
 static bool
 finish_repeat(bool repeated)
 {
-    if (groups_done && !stays_near && effect.verdict != SCOUT_DIFFERS && !are_gaps_open())
+    if (groups_done && !stays_near && effect.record.verdict != SCOUT_DIFFERS && !are_gaps_open())
         note_shown(&near, reach());
     if (repeated) {
         images_read(&effect.images, true, false);
@@ -510,8 +499,8 @@ finish_repeat(bool repeated)
     if (too_large)
         excluded = "there is no room for copies of its memory";
     if (excluded != NULL) {
-        effect.verdict = SCOUT_EXCLUDED;
-        effect.why = names_put(excluded);
+        effect.record.verdict = SCOUT_EXCLUDED;
+        effect.record.why = names_put(excluded);
     }
     elementwise_fill(&effect);
     effect_put(&effect);
@@ -532,8 +521,8 @@ look_at_first_run(CUresult answer)
     if (excluded == NULL && host_changed)
         excluded = "it writes memory of the host";
     if (looks_hidden)
-        effect.hidden_write = hidden_written();
-    if (excluded == NULL && effect.hidden_write != SCOUT_NONE)
+        effect.record.hidden_write = hidden_written();
+    if (excluded == NULL && effect.record.hidden_write != SCOUT_NONE)
         excluded = "it writes memory that is not among its arguments";
     effect_make_parts(&effect, noted, stays_near, ended_runs(true) > 0, ended_runs(false) > 0);
     return excluded == NULL;
@@ -569,7 +558,7 @@ repeat_next(CUresult answer)
         return finish_repeat(true);
     if (noted->opaque) /* it may run on another stream */
         memory_wait();
-    ++effect.tests;
+    ++effect.record.tests;
     scout_state.progress->launch = (struct scout_left_out){kernel_and_grid, effect.has_integers, 0};
     atomic_fetch_add(&scout_state.progress->tests, 1);
     atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());

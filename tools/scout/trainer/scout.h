@@ -464,10 +464,8 @@ struct effect {
     size_t part_count;
     size_t bases[BASES_AT_MOST], base_images[BASES_AT_MOST]; /* words at which arguments begin; sorted by image */
     size_t base_count;
-    struct scout_elementwise *elementwise; /* by each part and argument at most once */
-    uint32_t elementwise_count;
-    bool has_integers; /* that are changed in the run */
-    uint32_t verdict, why, tests, hidden_read, hidden_write;
+    bool has_integers;          /* that are changed in the run */
+    struct scout_effect record; /* segments, written bytes and dependences come with effect_put() */
 };
 
 /* `arguments_only`: of large images no part lies between arguments. `integers_stay`: whole numbers are not changed. */
