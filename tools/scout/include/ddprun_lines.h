@@ -137,31 +137,15 @@ __attribute__((weak)) struct ddp_made ddp_made[DDP_MADE_AT_MOST];
 __attribute__((weak)) unsigned ddp_made_count;
 
 static inline cudaError_t
-ddp_note(void *memory, size_t bytes, cudaError_t result)
+ddp_malloc(void *memory, size_t bytes)
 {
+    cudaError_t result = cudaMalloc((void **)memory, bytes);
     if (ddp_made_count < DDP_MADE_AT_MOST) {
         ddp_made[ddp_made_count].memory = *(void **)memory;
         ddp_made[ddp_made_count].bytes = bytes;
     }
     ++ddp_made_count;
     return result;
-}
-
-static inline cudaError_t
-ddp_malloc(void *memory, size_t bytes)
-{
-    return ddp_note(memory, bytes, cudaMalloc((void **)memory, bytes));
-}
-
-#ifdef __cplusplus
-#define DDP_FLAGS = cudaMemAttachGlobal
-#else
-#define DDP_FLAGS
-#endif
-static inline cudaError_t
-ddp_malloc_managed(void *memory, size_t bytes, unsigned flags DDP_FLAGS)
-{
-    return ddp_note(memory, bytes, cudaMallocManaged((void **)memory, bytes, flags));
 }
 
 /* Ends a program that has made more or fewer allocations than scout saw. */

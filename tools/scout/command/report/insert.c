@@ -215,7 +215,7 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     struct site_place tail;
     bool is_variable = ANY(op, log->ops, log->op_count, op->site == log->allocs[alloc].site);
     *spot = (struct spot){0};
-    if (made.count == 0 || is_variable || log->allocs[alloc].memory > SCOUT_MANAGED)
+    if (made.count == 0 || is_variable || log->allocs[alloc].memory != SCOUT_DEVICE)
         return false;
     bool is_tail = lift_find_tail(&search->sources, NULL, &made.frames[0], &tail);
     spot->source = sources_open(&search->sources, is_tail ? tail.file : made.frames[0].file);
@@ -231,22 +231,14 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     return spot_has_line(spot);
 }
 
-/* Names for ddprun_lines.h what allocates in a function. */
+/* Lets ddprun_lines.h note what a function allocates. */
 static void
 add_maker(struct search *search, struct spot *spot)
 {
-    static const char *const calls[][2] = {{"cudaMalloc", "ddp_malloc"}, {"cudaMallocManaged", "ddp_malloc_managed"}};
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
-        if (i > 0 && strstr(spot->source->text, calls[i][0]) == NULL)
-            continue;
-        char *begin = xasprintf("#define %s %s", calls[i][0], calls[i][1]), *end = xasprintf("#undef %s", calls[i][0]);
-        spot->behind = 0;
-        spot_add_text(search, spot, begin);
-        spot->behind = spot->source->nodes[spot->node].end;
-        spot_add_text(search, spot, end);
-        free(begin);
-        free(end);
-    }
+    spot->behind = 0;
+    spot_add_text(search, spot, "#define cudaMalloc ddp_malloc");
+    spot->behind = spot->source->nodes[spot->node].end;
+    spot_add_text(search, spot, "#undef cudaMalloc");
 }
 
 /* In front of the first step, after all that sets a tensor: the innermost place that two calls show. */
@@ -277,14 +269,31 @@ is_front(const struct search *search, uint32_t alloc)
                 other->site == allocs[alloc].site && other->made_at > search->begun);
 }
 
+/* Whether a call inside the statement in front of which lines stand allocates memory: the first step does. */
+static bool
+is_made_inside(struct search *search, uint32_t alloc, const struct spot *front)
+{
+    struct stack made = spot_stack(search, search->log->allocs[alloc].site);
+    const struct source *source;
+    for (uint32_t i = 0; i < made.count && front->source != NULL; ++i) {
+        uint32_t node = spot_node(search, &made.frames[i], &source);
+        const struct source_node *around = &front->source->nodes[front->node];
+        if (node != NODE_NONE && source == front->source && source->nodes[node].begin >= around->begin &&
+            source->nodes[node].begin < around->end)
+            return true;
+    }
+    return false;
+}
+
 /* Whether the counts of allocations have room, and which number each has: all that the same functions allocate in front
  * of the first step are counted. What the calls of a step make is the step's: copies may enter the log later than they
- * are made, and so may the first step's begin. */
+ * are made, and so may the first step's begin. *count_p: those that are made in front of the lines. */
 static bool
-count_allocations(struct search *search, uint32_t *count_p)
+count_allocations(struct search *search, const struct spot *front, uint32_t *count_p)
 {
     const struct scout_log *log = search->log;
     struct spot spot, other;
+    uint32_t numbers = 0;
     *count_p = 0;
     for (uint32_t a = 0; a < log->alloc_count; ++a) {
         search->number[a] = SCOUT_NONE;
@@ -292,9 +301,11 @@ count_allocations(struct search *search, uint32_t *count_p)
         for (uint32_t k = 0; k < log->alloc_count && is_one && search->number[a] == SCOUT_NONE; ++k)
             if (search->counted[k] && find_maker(search, k, &other) && spot.source == other.source &&
                 spot.node == other.node)
-                search->number[a] = (*count_p)++;
+                search->number[a] = numbers++;
+        if (search->number[a] != SCOUT_NONE && !is_made_inside(search, a, front))
+            *count_p = numbers;
     }
-    return *count_p <= MADE_AT_MOST;
+    return numbers <= MADE_AT_MOST;
 }
 
 /* Tensors that still have no line, and data without a name: their allocations are counted, and tensors annotated by
@@ -319,7 +330,7 @@ place_by_number(struct search *search)
     }
     for (uint32_t a = 0; a < log->alloc_count; ++a)
         counted[a] = counted[a] && is_front(search, a) && find_maker(search, a, &spot);
-    bool has_room = count_allocations(search, &count);
+    bool has_room = count_allocations(search, &front, &count);
     for (uint32_t a = 0; a < log->alloc_count && has_room; ++a)
         if (search->number[a] != SCOUT_NONE && find_maker(search, a, &spot))
             add_maker(search, &spot);
@@ -330,7 +341,7 @@ place_by_number(struct search *search)
     for (uint32_t i = 0; i < finding->tensor_count && has_room; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i], wide = widen(search, tensor);
         if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !counted[tensor->alloc] ||
-            search->number[tensor->alloc] == SCOUT_NONE || front.source == NULL)
+            search->number[tensor->alloc] >= count || front.source == NULL)
             continue;
         struct lifted said = {0};
         snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", search->number[tensor->alloc]);

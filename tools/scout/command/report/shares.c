@@ -859,12 +859,17 @@ shares_count(struct search *search)
 }
 
 /* Whether a batch has neither a part nor a multiple of the bytes of any of several others: where groups of records
- * begin, or a table. */
+ * begin, or a table. In memory that stays, such a list has one element more than another one of the same records. */
 static bool
-is_made_of_all(const struct batches *list, const struct batch *batch)
+is_made_of_all(const struct search *search, const struct batches *list, const struct batch *batch)
 {
-    return list->count > 2 && !ANY(it, list->items, list->count,
-                                   it != batch && (it->bytes % batch->bytes == 0 || batch->bytes % it->bytes == 0));
+    const struct scout_alloc *allocs = search->log->allocs;
+    return (list->count > 2 && !ANY(it, list->items, list->count,
+                                    it != batch && (it->bytes % batch->bytes == 0 || batch->bytes % it->bytes == 0))) ||
+           ANY(it, list->items, list->count,
+               it->is_slice && batch->is_slice &&
+                   (allocs[batch->alloc].bytes - sizeof(uint32_t)) * it->bytes ==
+                       allocs[it->alloc].bytes * batch->bytes);
 }
 
 const char *
@@ -875,7 +880,7 @@ shares_place(struct search *search)
     enum records all = find_shares(search, &list);
     bool is_copied = list.count == list.copies, any = list.count > 0;
     bool is_chosen = list.chosen != SCOUT_NONE && (!is_copied || !any); /* their labels may be */
-    bool is_made = ANY(batch, list.items, list.count, is_made_of_all(&list, batch));
+    bool is_made = ANY(batch, list.items, list.count, is_made_of_all(search, &list, batch));
     if (all == RECORDS_SHOWN && !is_chosen && !is_made) {
         count_records(search, &list);
         while (!(placed = ALL(batch, list.items, list.count, can_share(search, &list, batch, false))) &&
@@ -895,5 +900,5 @@ shares_place(struct search *search)
                    : "no copy from the host brings data to a step";
     if (is_made)
         return "the host makes a list from the whole batch, such as where groups of records begin";
-    return placed ? NULL : "no source line after the copies names their memory";
+    return placed ? NULL : "no source line that is reached for these data alone names their memory";
 }
