@@ -176,6 +176,15 @@ if is_wanted methods; then
     check "methods: a method without arguments is called with its object" grep -q '^+ *ddp_share(x.data(), x.bytes(), ' "$work/methods.diff"
 fi
 
+# What a macro allocates, and a batch that the first step makes in one allocation with other memory; two copies bring it.
+if is_wanted made; then
+    mkdir "$work/made.d"
+    cp "$sources/tests/tools/scout/made.cu" "$work/made.d/"
+    compile "$work/made.d" "$work/made_plain" made.cu
+    pasted made "$work/made.d" "$work/made_plain" "$work/made.d" made.cu
+    check "made: both parts of the batch are shared" test "$(grep -c '^+ *ddp_share(' "$work/made.diff")" -eq 2
+fi
+
 # Loops that allocate and set, in two functions; few labels.
 if is_wanted loops; then
     mkdir "$work/loops.d"

@@ -12,17 +12,18 @@
 
 enum { TEXT_BYTES = 1024, MADE_AT_MOST = 1024 /* of ddprun_lines.h */ };
 
-static bool
-closes(const struct insertion *insertion)
+/* Of one line: a brace comes after what it closes, and #undef in front of the next #define. */
+static int
+rank_of(const struct insertion *insertion)
 {
-    return strcmp(insertion->text, "}") == 0 || strncmp(insertion->text, "#undef", 6) == 0;
+    return (strcmp(insertion->text, "}") == 0) - (strncmp(insertion->text, "#undef", 6) == 0);
 }
 
 static int
 compare_insertions(const void *a, const void *b)
 {
     const struct insertion *x = a, *y = b;
-    int file = strcmp(x->file, y->file), order = closes(y) - closes(x); /* what it closes comes first */
+    int file = strcmp(x->file, y->file), order = rank_of(x) - rank_of(y);
     return file != 0 ? file : COMPARE(x, y, line, COMPARE(x, y, within, order != 0 ? order : COMPARE(x, y, number, 0)));
 }
 
@@ -277,9 +278,9 @@ is_made_inside(struct search *search, uint32_t alloc, const struct spot *front)
     const struct source *source;
     for (uint32_t i = 0; i < made.count && front->source != NULL; ++i) {
         uint32_t node = spot_node(search, &made.frames[i], &source);
-        const struct source_node *around = &front->source->nodes[front->node];
-        if (node != NODE_NONE && source == front->source && source->nodes[node].begin >= around->begin &&
-            source->nodes[node].begin < around->end)
+        while (node != NODE_NONE && (source != front->source || node != front->node))
+            node = source->nodes[node].parent;
+        if (node != NODE_NONE)
             return true;
     }
     return false;
@@ -293,8 +294,7 @@ count_allocations(struct search *search, const struct spot *front, uint32_t *cou
 {
     const struct scout_log *log = search->log;
     struct spot spot, other;
-    uint32_t numbers = 0;
-    *count_p = 0;
+    uint32_t numbers = *count_p = 0;
     for (uint32_t a = 0; a < log->alloc_count; ++a) {
         search->number[a] = SCOUT_NONE;
         bool is_one = is_front(search, a) && find_maker(search, a, &spot);
