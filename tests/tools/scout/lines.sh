@@ -294,7 +294,7 @@ done <<END
 - public_nets target
 - public_nets bias-row
 - public_nets recompute
-+ public_memory arena DDP_SHARD, for the data of
+- public_memory arena
 + public_memory pitch 1 gradient, .*: a
 + public_memory resident DDP_SHARD, for records that lie on the device
 + public_nets single DDP_SHARD, for the data of .*: scout cannot tell records: a copy may bring one

@@ -226,7 +226,9 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     spot->node = source_statement_at(spot->source, source_skip(spot->source->text, at));
     while (spot->node != NODE_NONE && spot->source->nodes[spot->node].parent != NODE_NONE)
         spot->node = spot->source->nodes[spot->node].parent;
-    if (spot->node == NODE_NONE || !spot_has_line(spot))
+    bool is_pitched =
+        memmem(spot->source->text + at, strcspn(spot->source->text + at, "\n"), "MallocPitch", 11) != NULL;
+    if (spot->node == NODE_NONE || is_pitched || !spot_has_line(spot))
         return false;
     spot->behind = spot->source->nodes[spot->node].end;
     return spot_has_line(spot);
@@ -236,10 +238,9 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
 static void
 add_maker(struct search *search, struct spot *spot)
 {
+    spot_add_text(search, spot, "#undef cudaMalloc"); /* behind it */
     spot->behind = 0;
     spot_add_text(search, spot, "#define cudaMalloc ddp_malloc");
-    spot->behind = spot->source->nodes[spot->node].end;
-    spot_add_text(search, spot, "#undef cudaMalloc");
 }
 
 /* In front of the first step, after all that sets a tensor: the innermost place that two calls show. */
@@ -276,14 +277,13 @@ is_made_inside(struct search *search, uint32_t alloc, const struct spot *front)
 {
     struct stack made = spot_stack(search, search->log->allocs[alloc].site);
     const struct source *source;
-    for (uint32_t i = 0; i < made.count && front->source != NULL; ++i) {
-        uint32_t node = spot_node(search, &made.frames[i], &source);
+    uint32_t node = NODE_NONE;
+    for (uint32_t i = 0; i < made.count && front->source != NULL && node == NODE_NONE; ++i) {
+        node = spot_node(search, &made.frames[i], &source);
         while (node != NODE_NONE && (source != front->source || node != front->node))
             node = source->nodes[node].parent;
-        if (node != NODE_NONE)
-            return true;
     }
-    return false;
+    return node != NODE_NONE;
 }
 
 /* Whether the counts of allocations have room, and which number each has: all that the same functions allocate in front
