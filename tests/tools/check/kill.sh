@@ -92,11 +92,11 @@ done
 # The folder of a check that has its reference is removed, too, without another ddprun: mpirun kills all ranks once rank 0 has judged.
 # Both are killed together, the check and the ddprun of its run.
 run "$ddprun" check -q -n 1 --reference "$work/whole" "$conv" --quiet --steps 6
-supervisors() { marked | sed 's|environ|comm|' | xargs -r grep -lx ddprun 2>/dev/null | sed 's|[^0-9]||g'; }
-two_run() { [ "$(supervisors | wc -l)" -ge 2 ]; }
+# The check's own child with the ranks' options: its guardian, too, is called ddprun until it has another name.
+the_run() { for child in $(pgrep -P "$!"); do tr '\0' ' ' </proc/"$child"/cmdline | grep -q -- '--ranks=2 .*--output' && echo "$child"; done 2>/dev/null; }
+two_run() { both=("$(the_run | head -n 1)" "$!") && [ -n "${both[0]}" ]; }
 DDPRUN_TEST_MARK=$work "${runtime[@]}" "$ddprun" check -q -n 2 --reference "$work/whole" "$conv" --quiet --steps 6 >/dev/null 2>&1 &
 check "a check with a reference runs its ranks" within "$patience" two_run
-mapfile -t both < <(supervisors)
 kill -KILL "${both[@]}" 2>/dev/null
 wait $! 2>/dev/null
 check "a killed check with a reference: no folder is left" [ -z "$(until_empty folders)" ]

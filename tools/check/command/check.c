@@ -620,8 +620,8 @@ const struct command check_command = {
         "-n N (default 2) and most options of ddprun --help-all apply to the runs; others are\nrefused. On GPUs, two "
         "ranks need two, or --share-gpu.\n--timeout SECONDS also limits how long a run may take to its first "
         "DDP_STEP.\n\nExit codes: 0: equal; 1: different; 3: not comparable, with advice how to make "
-        "them\ncomparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, too\nfew steps, a "
-        "plan that does not fit. If the program fails by itself: its own\nexit code, or 4 if that is 1 or 3.\n",
+        "them\ncomparable; 2: wrong options, no annotations, neither DDP_STEP nor DDP_REDUCE, a\nplan "
+        "that does not fit. If the program fails by itself: its own\nexit code, or 4 if that is 1 or 3.\n",
     .example = "ddprun check -n 2 ./train",
     .group = GROUP_MIXED,
     .rows = option_rows,

@@ -49,7 +49,10 @@ check_rows_next_of(const struct check_rows *rows, enum check_role role, const st
 bool
 check_same_tensor(const struct check_tensor *tensor, const struct check_tensor *other)
 {
-    return tensor->role == other->role && tensor->number == other->number;
+    bool is_call = tensor->role == CHECK_MEAN; /* of which each has a number: all of one place are one */
+    return tensor->role == other->role &&
+           (is_call ? tensor->line == other->line && strcmp(tensor->text, other->text) == 0
+                    : tensor->number == other->number);
 }
 
 bool

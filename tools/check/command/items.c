@@ -442,6 +442,8 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
         return;
     }
     note_difference(item, row, rank, whole, relative);
+    if (relative == item->at_first)
+        item->limit = distance->whole > whole_limit ? whole_limit : block_limit;
 }
 
 /* A mean that is not the same when one rank runs again is a time or a random number; what DDP_REDUCE finds may be
@@ -535,9 +537,6 @@ static int
 compare_items(const void *a, const void *b)
 {
     const struct check_item *left = a, *right = b;
-    bool mean = left->tensor.role == CHECK_MEAN;
-    if (left->differs == right->differs && mean != (right->tensor.role == CHECK_MEAN)) /* one for each call: many */
-        return mean ? 1 : -1;
     int by_tensor = COMPARE(left, right, tensor.role, COMPARE(left, right, tensor.number, 0));
     return COMPARE(right, left, differs, COMPARE(right, left, difference, by_tensor));
 }

@@ -82,8 +82,9 @@ sentence_name_item(const struct check_verdict *verdict, const struct check_item 
     return text;
 }
 
-const char *
-sentence_name_ranks(const struct check_evidence *evidence, const struct check_item *item, char text[48])
+/* "on all ranks", "on rank 1", "on 3 of 4 ranks" */
+static const char *
+name_ranks(const struct check_evidence *evidence, const struct check_item *item, char text[48])
 {
     if (item->rank_count == evidence->ranks)
         snprintf(text, 48, "on all ranks");
@@ -98,7 +99,7 @@ const char *
 sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
                const struct check_item *item, char text[600])
 {
-    char name[400], ranks[48], when[32], by[48] = "";
+    char name[400], ranks[48], when[32], by[96] = "";
     const char *step = evidence->by_plan ? "round" : "step";
     bool is_during = item->first_step == items_step(item);
     if (item->first_step == 1 && !is_during)
@@ -108,20 +109,11 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
     if (isfinite(item->at_first))
         snprintf(by, sizeof(by), " by %.2g times its %s", item->at_first,
                  item->tensor.role == CHECK_GRADIENT || item->tensor.role == CHECK_MEAN ? "norm" : "change");
+    if (item->at_first > item->limit && item->at_first < 100 * item->limit) /* else it is no matter of the limit */
+        snprintf(by + strlen(by), sizeof(by) - strlen(by), " (up to %.1e counts as equal)", item->limit);
     snprintf(text, 600, "%s %s, %s differs from one %s%s", when, sentence_name_item(verdict, item, name),
-             sentence_name_ranks(evidence, item, ranks), evidence->by_plan ? "process's with all turns" : "rank's", by);
+             name_ranks(evidence, item, ranks), evidence->by_plan ? "process's with all turns" : "rank's", by);
     return text;
-}
-
-void
-sentence_say_one_batch(const struct check_evidence *evidence, struct check_verdict *verdict)
-{
-    sentence_conclude(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL,
-                      "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()",
-                      "the ranks computed the same batch: %s of all %d ranks are equal%s, so more ranks do not help",
-                      check_evidence_in_rounds(evidence) ? "the values that they pass to DDP_REDUCE"
-                                                         : "before averaging, the gradients",
-                      evidence->ranks, evidence->is_same_data ? "" : ", bit for bit");
 }
 
 static const char *const sources[] = {"", "the clock", "random bytes", "the clock or random bytes"};

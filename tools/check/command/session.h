@@ -34,7 +34,7 @@ struct check_place {
 struct check_order {
     const char *name;       /* of its files */
     const char *title;      /* "one rank" */
-    bool untold;            /* not announced: it belongs to the run that was announced before it */
+    bool untold;            /* not announced: it is like the run before */
     int ranks;              /* 0: as another launcher says, which has started this process */
     char *const *arguments; /* of the program, with its name */
     bool plain;             /* --no-overlap */

@@ -75,10 +75,11 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
     if (evidence->ranks > 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
-    if (!check_evidence_is_forced(evidence))
-        fputs("no step began from one rank's values (--free, or a program that tests its results): small differences "
-              "add up from step to step\n",
-              out);
+    fputs(check_evidence_is_forced(evidence)
+              ? "each step began from one rank's values: a difference is that of one step\n"
+              : "no step began from one rank's values (--free, or a program that tests its results): small differences "
+                "add up from step to step\n",
+          out);
     if (ANY(item, verdict->items, verdict->item_count, item->compensated))
         fputs("every gradient is one rank's times one factor, and the ranks' update divides by this factor\n", out);
     if (check_evidence_in_rounds(evidence))

@@ -21,7 +21,6 @@ session_order(const struct check *check, const char *name, const char *title, en
                                 .run = {.mode = mode,
                                         .steps = check->steps,
                                         .forced = !check->is_free,
-                                        .by_plan = check->evidence.by_plan,
                                         .units = check_evidence_units(&check->evidence)}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);
     return order;
@@ -77,7 +76,8 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
     const struct check_row *end = check_rows_find(&mine, CHECK_ROW_END);
     bool any_step = check_rows_find(&mine, CHECK_ROW_STEP) != NULL;
     /* What comes after the last step, a script's next command for instance, does not count. */
-    unsigned wanted = order->run.chooses_steps ? 1 : order->run.steps;
+    bool is_first = order->run.mode == CHECK_WRITES;
+    unsigned wanted = is_first ? 1 : order->run.steps;
     bool complete = end != NULL && end->step >= wanted;
     bool ok = (outcome.exit_code == 0 || complete) && outcome.signal == 0;
     if (!ok) {
@@ -94,7 +94,10 @@ session_run_alone(struct check *check, const struct check_order *order, struct c
                        "or check fewer with --steps",
                        end != NULL ? end->step : 0, check->evidence.by_plan ? "round" : "step",
                        end != NULL && end->step == 1 ? "" : "s", order->title, order->run.steps);
-    } else if (order->run.chooses_steps) {
+    } else if (is_first) {
+        if (!order->run.chooses_steps && end->step < check->steps)
+            message_line("check: --steps asks for %u steps, and the program ends after %u: these are compared",
+                         check->steps, end->step);
         check->steps = check->evidence.steps = end->step;
     }
     free(outcome.results);
@@ -142,6 +145,7 @@ session_run(struct check *check, enum session_run which, double factor, struct e
     order.run.nudge = is_nudged ? evidence->nudged_runs : 0;
     order.run.factor = factor;
     order.run.probes = which == SESSION_PROBE;
+    order.untold = is_nudged && evidence->nudged_runs > 1;
     bool ok = session_run_alone(check, &order, session_rows(check, which), error);
     free(name);
     free(title);

@@ -63,7 +63,8 @@ struct check_item {
     int worst_rank;
     bool differs;
     uint32_t first_step; /* in which it differs, by `first_rank`; 0: none */
-    double at_first;     /* the difference then, of the worst rank */
+    double at_first;     /* the difference then, of the worst rank, */
+    double limit;        /* and up to where it would have been equal */
     int first_rank;
     unsigned moment;                   /* of this first difference: items_moment() */
     int rank_count;                    /* ranks on which it differs then */
@@ -136,16 +137,10 @@ const char *sentence_name_tensor(const struct check_tensor *tensor, char text[40
  */
 const char *sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400]);
 
-/* "on all ranks", "on rank 1", "on 3 of 4 ranks" */
-const char *sentence_name_ranks(const struct check_evidence *evidence, const struct check_item *item, char text[48]);
-
 /* How a verdict on an item that differs begins: "after step 3 parameter 2 of 6, `w1` (train.cu:12), 400 elements,
  * differs from one rank's by 0.5 on all ranks". */
 const char *sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
                            const struct check_item *item, char text[600]);
-
-/* All ranks have computed the same. */
-void sentence_say_one_batch(const struct check_evidence *evidence, struct check_verdict *verdict);
 
 /* To the advice: what the program reads, and where. */
 void sentence_add_readings(const struct check_evidence *evidence, struct check_verdict *verdict);

@@ -41,7 +41,6 @@ struct check_run {
     double units;       /* forced: so many units in the last place of what an update leaves are rounding */
     double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
                            are rounds, not 0: what DDP_REDUCE finds in the first is changed */
-    bool by_plan;       /* ranks take turns: a rank may have sent gradients of a round that stays open */
     uint32_t look, look_since; /* operations before this DDP_STEP are kept, from that one on; 0: not */
     bool looks_early;          /* also those before the first annotation */
     bool probes;               /* unannotated memory is changed, to see the effect */

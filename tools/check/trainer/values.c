@@ -196,7 +196,6 @@ values_close(uint32_t steps, bool by_us, bool in_rounds)
 }
 
 struct keeping {
-    struct reference_writer *writer;
     int type;
     uint64_t endless;
 };
@@ -207,19 +206,19 @@ keep_piece(void *arg, const void *piece, size_t bytes)
     struct keeping *keeping = arg;
     for (size_t i = 0; i < bytes / element_size(keeping->type); ++i)
         keeping->endless += !isfinite(element_get(keeping->type, piece, i));
-    if (!reference_append(keeping->writer, piece, bytes))
+    if (!reference_append(&values.writer, piece, bytes))
         values_stop_writing();
 }
 
 uint64_t
 values_keep(const struct tensor *tensor, uint32_t role, uint32_t number, uint32_t step)
 {
-    struct keeping keeping = {.writer = &values.writer, .type = tensor->type};
+    struct keeping keeping = {.type = tensor->type};
     const struct reference_key key = {.kind = REFERENCE_VALUES, .role = role, .step = step, .number = number};
-    if (!reference_begin(keeping.writer, &key))
+    if (!reference_begin(&values.writer, &key))
         values_stop_writing();
     values_read_tensor(tensor, keep_piece, &keeping);
-    if (!reference_end(keeping.writer))
+    if (!reference_end(&values.writer))
         values_stop_writing();
     return keeping.endless;
 }
