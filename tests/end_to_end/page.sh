@@ -114,6 +114,7 @@ check "two groups: one step has the other group's, too" [ "$(grep -c '<td class=
 run "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$build/tests/matrix/gan_shared" --rhythm joint --streams 3 --steps 40
 succeeded "a program with two groups: ends well"
 looked "a program with two groups" "$work/summary"
+cp "$page" "$work/two.html"
 check "... and both groups' buckets" bash -c "grep -q '<h3>Buckets of group 0' '$page' && grep -q '<h3>Buckets of group 1' '$page'"
 python3 "$here/page.py" write "$work/long" long
 run "$ddprun" report "$work/long" -o "$page"
@@ -131,11 +132,21 @@ refused() {
 run "$ddprun" report "$work/known" "$work/grouped"
 succeeded "two runs are compared"
 check "... figure by figure" bash -c "grep -Eq '^ranks +4 +2 +-50.0 %$' '$work/stdout' && grep -Eq '^exposed communication per step +500.µs +800.µs +\\+60.0 %$' '$work/stdout'"
+# A figure that one run does not know moves no other one to its row.
+run "$ddprun" report "$work/known" "$work/two.html"
+succeeded "a trace and a page are compared"
+check "... figure by figure, also of one that the trace does not know" bash -c \
+    "grep -Eq '^ranks +4 +2 +-50.0 %$' '$work/stdout' && grep -Eq '^wall time +- +[0-9.]+.(s|ms) +-$' '$work/stdout' && grep -Eq '^p50 +[0-9.]+.(µs|ms) +[0-9.]+.(µs|ms) +[-+]' '$work/stdout'"
+run "$ddprun" report "$work/two.html" "$work/known"
+check "... and of one that the second does not know" [ "$(grep -cE '^(wall time|overlapped steps) .* - +-$' "$work/stdout")" -eq 2 ]
+sed 's/"ddprun_report":1/"ddprun_report":9/' "$work/two.html" >"$work/nine.html"
 mkdir "$work/empty"
 refused "no folder" 2 'no folder given, after report' report
 refused "no file" 2 'no output file for the page' report "$work/kept"
 refused "three folders" 2 'report takes one folder' report a b c
 refused "a run that is not there" 2 'cannot read the trace in' report "$work/known" "$work/none"
+refused "a page of another version" 1 'nine.html has no report of version 1; --page FILE and ddprun report' report "$work/nine.html" "$work/known"
+refused "a file that is no page" 1 'summary has no report of version 1' report "$work/known" "$work/summary"
 refused "an unknown option" 2 'unknown option --what of report' report --what
 refused "a folder that is not there" 2 'cannot read the trace in' report "$work/none" -o "$work/t"
 refused "an empty folder" 1 'no trace in' report "$work/empty" -o "$work/t"

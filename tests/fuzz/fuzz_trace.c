@@ -122,6 +122,9 @@ make_page(const struct trace *trace, const struct run_clock *clocks)
     page_write(out, trace, clocks);
     fclose(out);
     require_page(text, length);
+    json_object *report = report_of_page(text);
+    fuzz_require(report != NULL, "the page's report is read");
+    json_object_put(report);
     free(text);
 }
 

@@ -7,7 +7,6 @@
 #ifndef DDPRUN_TOOLS_PAGE_PAGE_H
 #define DDPRUN_TOOLS_PAGE_PAGE_H
 
-#include "launcher/options/command.h"
 #include "launcher/options/options.h"
 #include "tools/trace/clocks.h"
 
@@ -22,6 +21,9 @@ extern const struct picture page_picture; /* picture.h */
 
 /* The report on a trace with a run (report.h); json_object_put() releases it. */
 struct json_object *report_make(const struct trace *trace, const struct run_clock *clocks);
+
+/* The report in a page's text, the same; NULL: there is none, or of another version. For the fuzzer, too. */
+struct json_object *report_of_page(const char *page);
 
 /* Its page; for page_make() and the fuzzer. */
 void page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks);

@@ -9,9 +9,7 @@
 #define DDPRUN_TOOLS_PAGE_REPORT_H
 
 #include "tools/predict/predict.h"
-#include "tools/trace/facts.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct json_object;
