@@ -140,11 +140,10 @@ static inline cudaError_t
 ddp_malloc(void *memory, size_t bytes)
 {
     cudaError_t result = cudaMalloc((void **)memory, bytes);
-    if (ddp_made_count < DDP_MADE_AT_MOST) {
-        ddp_made[ddp_made_count].memory = *(void **)memory;
-        ddp_made[ddp_made_count].bytes = bytes;
+    if (ddp_made_count++ < DDP_MADE_AT_MOST) {
+        ddp_made[ddp_made_count - 1].memory = *(void **)memory;
+        ddp_made[ddp_made_count - 1].bytes = bytes;
     }
-    ++ddp_made_count;
     return result;
 }
 

@@ -218,11 +218,11 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     *spot = (struct spot){0};
     if (made.count == 0 || is_variable || log->allocs[alloc].memory != SCOUT_DEVICE)
         return false;
-    bool is_tail = lift_find_tail(&search->sources, NULL, &made.frames[0], &tail);
-    spot->source = sources_open(&search->sources, is_tail ? tail.file : made.frames[0].file);
-    if (spot->source == NULL)
+    if (!lift_find_tail(&search->sources, NULL, &made.frames[0], &tail))
+        tail = made.frames[0];
+    if ((spot->source = sources_open(&search->sources, tail.file)) == NULL)
         return false;
-    size_t at = source_place(spot->source, is_tail ? tail.line : made.frames[0].line, 1);
+    size_t at = source_place(spot->source, tail.line, 1);
     spot->node = source_statement_at(spot->source, source_skip(spot->source->text, at));
     while (spot->node != NODE_NONE && spot->source->nodes[spot->node].parent != NODE_NONE)
         spot->node = spot->source->nodes[spot->node].parent;

@@ -693,7 +693,8 @@ find_tail(const struct sources *sources, const char *text, struct span statement
     struct call header;
     for (size_t at = source_skip(text, statement.begin), end; at < statement.end; at = source_skip(text, end)) {
         end = source_token(text, at);
-        bool is_call = source_is_word(text[at]) && text[source_skip(text, end)] == '(';
+        bool is_call = source_is_word(text[at]) && /* or a constructor's */
+                       (text[source_skip(text, end)] == '(' || source_is_word(text[source_skip(text, end)]));
         snprintf(tail->function, sizeof(tail->function), "%.*s", (int)(end - at), text + at);
         for (uint32_t f = 0; f < sources->count && is_call; ++f) {
             const struct source *source = sources->files[f];
