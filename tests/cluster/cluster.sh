@@ -1,10 +1,12 @@
 # shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
 # cluster.sh - what the tests of jobs on two hosts share. Sourced with the build folder as $1, in place of end_to_end/lib.sh, which it
 # brings along; the script continues in the namespaces of hosts.sh, with both hosts up.
+# shellcheck source=tests/cluster/hosts.sh
 source "$(dirname "$0")/hosts.sh"
 hosts_enter "$0" "$@"
 hosts_up
 export TMPDIR=$hosts_work # lib.sh works there: memory that both hosts see
+# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=120
 

@@ -4,6 +4,7 @@
 #
 #   launcher=(mpirun --oversubscribe)
 
+# shellcheck source=tests/end_to_end/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../end_to_end/lib.sh"
 watch_leftovers
 fake=$build/tests/launcher/launcher_fake_softgpu

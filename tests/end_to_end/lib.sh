@@ -2,6 +2,7 @@
 # lib.sh - what the end-to-end scripts share beside tests/lib.sh: where the build's programs are, how a command runs, and what its end
 # is held against. Sourced with the build folder as $1.
 set -uo pipefail
+# shellcheck source=tests/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 build=$(cd "$1" && pwd)
 ddprun=$build/bin/ddprun
