@@ -78,10 +78,17 @@ look_again(const unsigned char *address, unsigned groups, const nonfinite_look &
     }
 }
 
+/* What a look asks for (nonfinite.h), in elements that were loaded together. */
+template <typename Vector>
 __device__ static uint64_t
-infinite_in_group(const ulonglong2 &group, uint64_t exponents)
+infinite_in(const Vector &vector, uint64_t exponents)
 {
-    return hash_infinite(group.x, exponents) | hash_infinite(group.y, exponents);
+    uint64_t words[(sizeof(Vector) + sizeof(uint64_t) - 1) / sizeof(uint64_t)] = {}, any = 0;
+    memcpy(words, &vector, sizeof(vector));
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); ++i)
+        any |= hash_infinite(words[i], exponents);
+    return any;
 }
 
 /* One chunk by all threads of a block, so many loads of each under way. Elements lie at multiples of their size. */
@@ -107,11 +114,11 @@ look_at_chunk(const unsigned char *address, unsigned bytes, const nonfinite_look
             seen[k] = in[i + k * step];
 #pragma unroll
         for (unsigned k = 0; k < at_once; ++k)
-            any |= infinite_in_group(seen[k], look.exponents);
+            any |= infinite_in(seen[k], look.exponents);
     }
 #pragma unroll 1
     for (; i < groups; i += step)
-        any |= infinite_in_group(in[i], look.exponents);
+        any |= infinite_in(in[i], look.exponents);
     if (any != 0)
         look_again(address + head, groups, look);
     if (threadIdx.x != 0)
@@ -145,12 +152,14 @@ struct squares {
         }
     }
 
-    /* Elements that were loaded together, or are to be stored so. A bfloat16 is the upper half of a float32. */
-    template <typename Vector> __device__ __forceinline__ void add(const Vector &vector)
+    /* Elements that were loaded together, or are to be stored so. `known`: their bytes, where the compiler knows them:
+     * another type's would need local memory; else 0. A bfloat16 is the upper half of a float32. */
+    template <typename Vector> __device__ __forceinline__ void add(const Vector &vector, unsigned known)
     {
-        if (look.element_bytes == 8)
+        const unsigned each = known != 0 ? known : (unsigned)look.element_bytes;
+        if (each == 8)
             add_each<double>(vector, [](double value) { return value; });
-        else if (look.element_bytes == 4)
+        else if (each == 4)
             add_each<float>(vector, [](float value) { return value; });
         else if ((look.exponents & 0x80) != 0)
             add_each<unsigned short>(vector, [](unsigned short bits) { return __uint_as_float((unsigned)bits << 16); });
@@ -164,15 +173,13 @@ struct squares {
         const unsigned each = (unsigned)look.element_bytes;
         const unsigned groups = look.squares != 0 && ((uintptr_t)address & 15) == 0 ? bytes / 16 : 0;
         for (unsigned i = threadIdx.x; i < groups; i += blockDim.x)
-            add(((const ulonglong2 *)address)[i]);
+            add(((const ulonglong2 *)address)[i], 0);
         for (unsigned at = 16 * groups + threadIdx.x * each; look.squares != 0 && at < bytes; at += blockDim.x * each) {
             const unsigned char *const element = (const unsigned char *)address + at;
-            if (each == 8)
-                add(*(const double *)element);
-            else if (each == 4)
-                add(*(const float *)element);
-            else
-                add(*(const unsigned short *)element);
+            const uint64_t word = each == 8   ? *(const uint64_t *)element
+                                  : each == 4 ? *(const uint32_t *)element
+                                              : *(const uint16_t *)element;
+            add(word, 0); /* zeros follow it */
         }
     }
 

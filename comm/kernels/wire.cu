@@ -210,6 +210,8 @@ template <typename Format> struct scaled_bits {
 
 /* N elements that are loaded or stored together. */
 template <typename Element, unsigned N> struct alignas(sizeof(Element) * N < 16 ? sizeof(Element) * N : 16) together {
+    /* Of an element; 0: of a word, which may be any. */
+    static constexpr unsigned known = std::is_same<Element, unsigned>::value ? 0 : sizeof(Element);
     Element at[N];
 };
 
@@ -222,19 +224,6 @@ each_of(const together<typename Work::from, N> &in, const Work &work)
     for (unsigned i = 0; i < N; ++i)
         out.at[i] = work(in.at[i]);
     return out;
-}
-
-/* What a look asks for (nonfinite.h), in elements that were loaded together. */
-template <typename Vector>
-__device__ static uint64_t
-infinite_in(const Vector &vector, uint64_t exponents)
-{
-    uint64_t words[(sizeof(Vector) + sizeof(uint64_t) - 1) / sizeof(uint64_t)] = {}, any = 0;
-    memcpy(words, &vector, sizeof(vector));
-#pragma unroll
-    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); ++i)
-        any |= hash_infinite(words[i], exponents);
-    return any;
 }
 
 /* Four loads are under way before the first store: what a thread waits for is memory. `to` may be `from`. Whether some
@@ -265,9 +254,9 @@ move_together(typename Work::to *to, const typename Work::from *from, unsigned c
         const auto made = each_of(a, work);
         out[i] = made;
         if (squares != NULL && squares->look.after != 0)
-            squares->add(made);
+            squares->add(made, made.known);
         else if (squares != NULL)
-            squares->add(a);
+            squares->add(a, a.known);
         if (exponents != 0)
             found |= infinite_in(a, exponents);
     }
