@@ -225,6 +225,11 @@ static const struct row {
      "c += ~s n\n",
      "refused: data reaches a1[0:256] without passing through a gradient, by mean after sums after assign after a copy "
      "from the host"},
+    {"data of which a batch is as large as a parameter",
+     "x 256\nt 256\nw 256\ny 256\ng 256\nstep\nh2d x\nh2d t\nforward: y = ~x ~w\nbackward: g = ~x ~y ~t\nsgd: w += "
+     "~g\n",
+     "refused: parameters are computed from data element by element: scout cannot tell which memory holds the "
+     "gradients"},
     {"inference", "x 128\nw 512\nh 256\nstep\nh2d x\ncell: h = x w\nd2h h[0:16]\n", "refused: " NO_FEEDBACK},
     {"a stencil", "u 1024\nv 1024\nstep\nheat: v = u\nheat: u = v\n", "refused: " NO_FEEDBACK},
     {"a run whose numbers no longer move", NET "step\n" FORWARD BACKWARD "sgd: w1 =\nsgd: w2 =\n",

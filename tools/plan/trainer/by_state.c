@@ -201,7 +201,6 @@ make_tables(void)
 static bool
 find_tensors(CUstream stream, uint32_t *missing)
 {
-    bool all = true;
     if (known_changes == allocations_changes())
         return true;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
@@ -211,11 +210,9 @@ find_tensors(CUstream stream, uint32_t *missing)
         kept[i].value = allocation != NULL ? allocation->address + tensor->lo : 0;
         if (tensor->role >= PLAY_CHANGES && allocation == NULL) {
             *missing = i;
-            all = false;
+            return false;
         }
     }
-    if (!all)
-        return false;
     tables[0].count = tables[1].count = 0;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         if (is_kept(i))

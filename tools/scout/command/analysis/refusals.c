@@ -97,6 +97,12 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
                                "compute it, or reach it by the pointer to the parameter",
                                version_place(roles, i, place), version_op_name(roles, i, name));
     }
+    /* Else what ends the ways is data, of which a batch is as large as a parameter. */
+    if (!ANY_NUMBER(i, 0, roles->graph->version_count,
+                    roles->persistent[i] && roles->tainted[i] && refusals_leads_to_gradients(roles, i)))
+        return note_refuse(finding, ROLES_REFUSED,
+                           "parameters are computed from data element by element: scout cannot tell which memory holds "
+                           "the gradients");
     return ROLES_FOUND;
 }
 
