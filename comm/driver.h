@@ -57,6 +57,7 @@
     X(cuDevicePrimaryCtxRetain, 7000)           \
     X(cuFuncGetModule, 11000)                   \
     X(cuFuncGetName, 12030)                     \
+    X(cuFuncLoad, 12040)                        \
     X(cuGraphGetNodes, 10000)                   \
     X(cuStreamGetCaptureInfo, 12030)            \
     X(cuStreamGetCtx, 9020)                     \

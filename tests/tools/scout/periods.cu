@@ -14,6 +14,7 @@
  */
 #include "tests/tools/scout/public.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -122,7 +123,8 @@ enum { LOCKED_BUFFERS = 2 };
 
 static std::mutex pool;
 static std::condition_variable pool_news;
-static int pool_filled, pool_given_back;
+static std::atomic<int> pool_filled, pool_handed_back; /* the second before the host function has run */
+static int pool_given_back;
 static cudaEvent_t pool_loaded[LOCKED_BUFFERS];
 
 static void CUDART_CB
@@ -144,13 +146,15 @@ load_locked(float *host_x, float *host_wanted)
         pool_news.wait(locked, [step] { return step - pool_given_back < LOCKED_BUFFERS; });
         float *from_x = host_x + k * BATCH * INPUTS, *from_wanted = host_wanted + k * BATCH * OUTPUTS;
         draw_batch(from_x, from_wanted);
+        while (step == 1 &&
+               pool_handed_back == 0) /* a host function waits, and the first update is about to be launched */
+            std::this_thread::yield();
         std::this_thread::sleep_for(std::chrono::milliseconds(3)); /* it decodes */
         CHECK(cudaMemcpyAsync(ring_x[k], from_x, BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice, stream));
         CHECK(cudaMemcpyAsync(ring_wanted[k], from_wanted, BATCH * OUTPUTS * sizeof(float), cudaMemcpyHostToDevice,
                               stream));
         CHECK(cudaEventRecord(pool_loaded[k], stream));
         ++pool_filled;
-        pool_news.notify_all();
     }
 }
 
@@ -165,16 +169,16 @@ train_locked(void)
     for (int k = 0; k < LOCKED_BUFFERS; ++k) {
         CHECK(cudaMalloc(&ring_x[k], BATCH * INPUTS * sizeof(float)));
         CHECK(cudaMalloc(&ring_wanted[k], BATCH * OUTPUTS * sizeof(float)));
+        CHECK(cudaMemset(ring_x[k], 0,
+                         BATCH * INPUTS * sizeof(float))); /* scout does not wait in front of the first update then */
         CHECK(cudaEventCreateWithFlags(&pool_loaded[k], cudaEventDisableTiming));
     }
     CHECK(cudaDeviceSynchronize());
     std::thread loader(load_locked, host_x, host_wanted);
     for (int step = 0; step < STEPS; ++step) {
         int k = step % LOCKED_BUFFERS;
-        {
-            std::unique_lock<std::mutex> locked(pool);
-            pool_news.wait(locked, [step] { return pool_filled > step; });
-        }
+        while (pool_filled <= step) /* without the lock, which the loader holds again at once */
+            std::this_thread::yield();
         CHECK(cudaStreamWaitEvent(0, pool_loaded[k], 0));
         x = ring_x[k];
         wanted = ring_wanted[k];
@@ -182,6 +186,7 @@ train_locked(void)
         compute_deltas(BATCH);
         compute_gradients(BATCH, false);
         CHECK(cudaLaunchHostFunc(0, give_back, NULL));
+        ++pool_handed_back;
         DDP_STEP(0);
         descend_all();
     }

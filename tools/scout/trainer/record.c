@@ -258,11 +258,10 @@ lock_idle(const struct operation *operation)
     uint64_t waited_at = 0;
     scout_lock();
     for (int i = 0; i < TRIES && !is_loaders(operation) && course_is_to_wait() && waited_at != begun + 1; ++i) {
-        bool may_wait = !is_captured(operation->stream) && !graphs_capture_is_open();
         waited_at = begun + 1;
         scout_unlock();
         CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        if (may_wait)
+        if (!graphs_capture_is_open())
             (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
         (void)exchange_mode(mode);
         scout_lock();
@@ -281,9 +280,15 @@ record_begin(struct operation *operation)
     if (passes(operation))
         return;
     scout_ensure_driver();
+    /* The first launch of a kernel may wait for all that is under way (CUDA programming guide, Lazy Loading), and so
+     * for a host function: the kernel is loaded before the lock is taken. */
+    CUfunction of_kernel = operation->function;
+    if (of_kernel != NULL && !graphs_capture_is_open() && scout_state.driver.cuFuncLoad_p(of_kernel) != CUDA_SUCCESS &&
+        scout_state.driver.cuKernelGetFunction_p(&of_kernel, (CUkernel)of_kernel) == CUDA_SUCCESS)
+        (void)scout_state.driver.cuFuncLoad_p(of_kernel);
     lock_idle(operation);
     bool captured = is_captured(operation->stream);
-    bool may_wait = !captured && !graphs_capture_is_open();
+    bool may_wait = !graphs_capture_is_open();
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     describe_operation(&current, operation);
     current.op.site = names_site();

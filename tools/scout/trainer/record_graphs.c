@@ -18,7 +18,7 @@ struct known_graph {
 static struct known_graph *graphs;
 static size_t graph_count;
 static struct known_graph captured; /* by the captures that are open */
-static unsigned captures_open;
+static _Atomic unsigned captures_open;
 
 bool
 graphs_capture_is_open(void)

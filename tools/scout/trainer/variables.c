@@ -117,8 +117,7 @@ variables_of(CUfunction function, unsigned *count_p)
     const struct driver *driver = &scout_state.driver;
     CUmodule handle = NULL;
     *count_p = 0;
-    if (driver->cuFuncGetModule_p == NULL || driver->cuModuleGetGlobal_p == NULL ||
-        driver->cuFuncGetModule_p(&handle, function) != CUDA_SUCCESS)
+    if (driver->cuFuncGetModule_p(&handle, function) != CUDA_SUCCESS)
         return NULL;
     const struct module *module = module_of(handle);
     *count_p = module->count;
