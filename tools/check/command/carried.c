@@ -8,12 +8,10 @@ static const char *
 name_site(const struct check_evidence *evidence, uint64_t site, char text[PLACE_BYTES])
 {
     snprintf(text, PLACE_BYTES, "?");
-    for (int r = 0; r < evidence->ranks; ++r) {
-        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_SITE) {
+    for (int r = 0; r < evidence->ranks; ++r)
+        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_SITE)
             if (row->value == site)
                 return place_name(row->text, text, PLACE_BYTES);
-        }
-    }
     return text;
 }
 

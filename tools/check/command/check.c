@@ -314,14 +314,6 @@ judge_late(struct check *check, struct check_verdict *verdict, struct error *err
 
 /* ---- the place ---- */
 
-/* Of the batch, by DDP_SHARD; 0: not known. */
-static uint64_t
-items_of(const struct check_evidence *evidence)
-{
-    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
-    return shard != NULL && shard->value > 1 ? shard->value : 0;
-}
-
 /* All gradients are the Nth part of one rank's. */
 static bool
 is_divided(const struct check_evidence *evidence, const struct check_verdict *verdict)
@@ -402,6 +394,7 @@ static struct place_question
 question_of(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     const struct check_item *first = verdict->first;
+    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
     uint32_t role = first->tensor.role, step = first->first_step;
     bool is_averaged = pattern_is_averaged(evidence, &first->tensor);
     struct place_question question = {
@@ -417,7 +410,7 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
         .is_early = (is_averaged && step > 1) ||
                     (step == 1 && (role == CHECK_PARAMETER || role == CHECK_STATE || role == CHECK_BUFFER)),
         .is_uneven = verdict->cause == CAUSE_INDIVISIBLE,
-        .items = items_of(evidence),
+        .items = shard != NULL && shard->value > 1 ? shard->value : 0,
         .is_divided = is_divided(evidence, verdict),
     };
     int64_t missing = 0, alike = 0; /* elements of gradients; gradients as large as this tensor */

@@ -93,10 +93,8 @@ equal_say_ranks(struct judgement *judgement)
     char name[400];
     struct check_item other = {.tensor = agreement->row->tensor};
     const struct check_item *item = &other;
-    for (size_t i = 0; i < verdict->item_count; ++i) {
-        if (check_same_tensor(&verdict->items[i].tensor, &other.tensor))
-            item = &verdict->items[i];
-    }
+    FOR_EACH(it, verdict->items, verdict->item_count)
+        item = check_same_tensor(&it->tensor, &other.tensor) ? it : item;
     bool is_start = agreement->moment <= items_moment(CHECK_PARAMETER, 1);
     bool is_gradient = other.tensor.role == CHECK_GRADIENT;
     uint32_t step = agreement->row->step - (is_gradient || other.tensor.role == CHECK_BUFFER ? 0 : 1);

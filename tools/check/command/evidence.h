@@ -146,10 +146,12 @@ struct origin {
 bool origin_find(const char *frames, uint32_t number, struct origin *origin);
 /* Instead of an argument's number. ORIGIN_OF_TEXT + number: `from` is the argument as the source has it. Of a copy:
  * what it gets from the host, and in `from` at most three lines that fill it. Of a decision: the innermost condition
- * around the call that may differ between ranks.  Of a call of CUDA: `name` is the function's, as the source has it. */
+ * around the call that may differ between ranks. Of a call of CUDA: `name` is the function's, as the source has it. Of
+ * a copy to the host: `place` is the first line after it that uses what it brings. */
 #define ORIGIN_OF_TEXT     (1U << 16)
 #define ORIGIN_OF_COPY     (UINT32_MAX - 1)
 #define ORIGIN_OF_DECISION (UINT32_MAX - 2)
 #define ORIGIN_OF_CALL     (UINT32_MAX - 3)
+#define ORIGIN_OF_USE      (UINT32_MAX - 4)
 
 #endif

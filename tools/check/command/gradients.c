@@ -1,6 +1,8 @@
 /* gradients.c - see pattern.h. Sentences of gradients that differ, in the order of the table (verdict.c). */
 #include "tools/check/command/pattern.h"
 
+#include "tools/common/each.h"
+
 /* How many of the gradients are equal then. */
 static size_t
 count_equal(const struct judgement *judgement)
@@ -30,8 +32,7 @@ say_common_factor(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     double n = evidence->ranks, common = 0;
-    for (size_t i = 0; i < judgement->verdict->item_count; ++i) {
-        const struct check_item *item = &judgement->verdict->items[i];
+    FOR_EACH(item, judgement->verdict->items, judgement->verdict->item_count) {
         if (item->tensor.role != CHECK_GRADIENT || !item->differs || item->moment != judgement->pattern.moment)
             continue;
         const struct check_row *row = pattern_row(&evidence->ranked[item->first_rank], &item->tensor, item->first_step);

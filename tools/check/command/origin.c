@@ -440,7 +440,6 @@ follow(struct trail trail, uint32_t number, struct origin *origin)
 {
     char expression[LIFT_BYTES];
     bool known = find_argument(&trail, number, expression), is_member;
-    uint32_t begin = trail.frame;
     while (known) {
         char *bare = lift_bare(expression);
         struct said said = {.text = bare};
@@ -452,10 +451,7 @@ follow(struct trail trail, uint32_t number, struct origin *origin)
         if (name.end == name.begin) { /* an expression */
             said.span = (struct span){0, strlen(bare)};
             add_sources(trail, &said, NULL, 0, origin);
-            if (trail.frame > begin &&
-                snprintf(origin->name, sizeof(origin->name), "%s", bare) < (int)sizeof(origin->name))
-                name_line(said.source, said.at, origin->place);
-            return origin->from[0] != '\0' || origin->place[0] != '\0';
+            return origin->from[0] != '\0';
         }
         if (is_member)
             variable.in = (struct span){0, strlen(said.source->text)};
@@ -501,16 +497,44 @@ is_passed(const struct variable *variable)
     return false;
 }
 
-/* The variable that a copy's source begins with: "&batch", "x.data() + first". */
+/* The variable that a copy's argument begins with: "&batch", "x.data() + first"; text[LIFT_BYTES] has its name. */
+static bool
+find_passed(struct trail *trail, uint32_t number, char *text, struct said *said, struct variable *variable)
+{
+    bool known = find_argument(trail, number, text) && stand_at(trail, said);
+    size_t begin = strspn(text, "&( ");
+    if (known)
+        *variable = find_variable(said->source, said->at, text + begin, source_token(text, begin) - begin);
+    return known;
+}
+
+/* The line after a copy that is the first to use the variable which it fills. */
+static bool
+follow_use(struct trail trail, struct origin *origin)
+{
+    char text[LIFT_BYTES] = "";
+    struct said said = {.text = text};
+    struct variable variable;
+    if (!find_passed(&trail, 0, text, &said, &variable) || variable.is_parameter)
+        return false;
+    const char *source = said.source->text;
+    size_t at = source_skip(source, said.at + strcspn(source + said.at, ";"));
+    while (at < variable.in.end && !is_span(source, at, source_token(source, at), variable.name, variable.length))
+        at = source_skip(source, source_token(source, at));
+    name_line(said.source, at, origin->place);
+    return at < variable.in.end;
+}
+
+/* Where the host fills what it copies. */
 static bool
 follow_copy(struct trail trail, struct origin *origin)
 {
     char text[LIFT_BYTES], place[ORIGIN_PLACE_BYTES], last[ORIGIN_PLACE_BYTES] = "";
     struct said said = {.text = text};
-    if (!find_argument(&trail, 1, text) || !stand_at(&trail, &said))
+    struct variable variable;
+    size_t lines = 0, length = 0;
+    if (!find_passed(&trail, 1, text, &said, &variable))
         return false;
-    size_t begin = strspn(text, "&( "), lines = 0, length = 0;
-    struct variable variable = find_variable(said.source, said.at, text + begin, source_token(text, begin) - begin);
     struct setting causes[SETTINGS_AT_MOST];
     size_t settings = variable.is_parameter || is_passed(&variable) ? 0 : list_causes(&variable, said.at, causes);
     FOR_EACH(it, causes, settings) {
@@ -588,6 +612,7 @@ origin_find(const char *frames, uint32_t number, struct origin *origin)
         struct trail trail = {.sources = &sources};
         trail.list = sites_frames(sites, 0, &trail.count);
         found = number == ORIGIN_OF_COPY       ? follow_copy(trail, origin)
+                : number == ORIGIN_OF_USE      ? follow_use(trail, origin)
                 : number == ORIGIN_OF_DECISION ? follow_decision(trail, origin)
                 : number == ORIGIN_OF_CALL     ? find_call(trail, origin)
                 : number >= ORIGIN_OF_TEXT     ? find_text(trail, number - ORIGIN_OF_TEXT, origin->from)

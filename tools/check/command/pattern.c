@@ -2,6 +2,7 @@
 #include "tools/check/command/pattern.h"
 
 #include "tools/common/each.h"
+#include "tools/common/owned.h"
 
 static const double same_direction = 0.999; /* cosine */
 
@@ -138,19 +139,6 @@ pattern_is_scaled(const struct check_evidence *evidence, double *factor_p)
     return count > 0 && fabs(factor - 1) > 0.01;
 }
 
-/* Of the reference, the largest norm of the row's tensor up to there. */
-static double
-largest_so_far(const struct check_rows *rows, const struct check_row *last)
-{
-    double largest = 0;
-    const struct check_row *row = NULL;
-    do {
-        row = check_rows_next_of(rows, last->tensor.role, row);
-        largest = row->tensor.number == last->tensor.number ? fmax(largest, row->norms.reference) : largest;
-    } while (row != last);
-    return largest;
-}
-
 bool
 pattern_factor_holds(const struct check_evidence *evidence, double factor)
 {
@@ -160,10 +148,14 @@ pattern_factor_holds(const struct check_evidence *evidence, double factor)
                 return false;
         }
         EACH_ROW_OF(row, rows, CHECK_GRADIENT) {
-            double apart = norms_apart(&row->norms, factor), reference = row->norms.reference;
+            double apart = norms_apart(&row->norms, factor), reference = row->norms.reference, most = 0; /* so far */
+            EACH_ROW_OF(it, rows, CHECK_GRADIENT)
+                most = it->tensor.number == row->tensor.number && it->step <= row->step
+                           ? fmax(most, it->norms.reference)
+                           : most;
             if (!(apart <= evidence->bearable * factor * reference) &&
                 !(reference * reference < 1e-8 * gradient_square(rows, row->step)) &&
-                !(apart <= evidence->bearable * factor * largest_so_far(rows, row)))
+                !(apart <= evidence->bearable * factor * most))
                 return false;
         }
     }
@@ -213,12 +205,9 @@ pattern_worst(const struct check_evidence *evidence, const struct check_rows *ru
     one.again = one.perturbed = one.probe = one.nudged = none;
     size_t count;
     double worst = 0;
-    struct check_item *items = items_make(&one, &copy, &count);
-    for (size_t i = 0; i < count; ++i) {
-        bool counts = items[i].tensor.role == CHECK_PARAMETER || items[i].tensor.role == CHECK_GRADIENT;
-        worst = counts ? fmax(worst, items[i].difference) : worst;
-    }
-    free(items);
+    OWNED struct check_item *items = items_make(&one, &copy, &count);
+    FOR_EACH(item, items, count)
+        worst = is_trained(item) ? fmax(worst, item->difference) : worst;
     return worst;
 }
 
@@ -226,11 +215,9 @@ bool
 pattern_is_right(const struct check_evidence *evidence, const struct check_rows *ranked)
 {
     size_t count;
-    struct check_item *items = items_make(evidence, ranked, &count);
-    bool right = count > 0 && /* a mean may be shown only */
-                 ALL(item, items, count, !item->differs || item->tensor.role == CHECK_MEAN);
-    free(items);
-    return right;
+    OWNED struct check_item *items = items_make(evidence, ranked, &count);
+    return count > 0 && /* a mean may be shown only */
+           ALL(item, items, count, !item->differs || item->tensor.role == CHECK_MEAN);
 }
 
 /* ---- factors ---- */

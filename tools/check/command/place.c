@@ -305,11 +305,6 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
                          ? find_writer(&finding->one, at, of, finding->question->since, &argument)
                          : -1;
         const struct look_operation *by = writer >= 0 ? finding->one.steps[writer].its : NULL;
-        if (by != NULL && strcmp(by->name, LOOK_REDUCES) == 0 && /* of a part */
-            finding->one.steps[writer].list[argument].bytes < of->bytes) {
-            writer = find_writer(&finding->one, (size_t)writer, of, finding->question->since, &argument);
-            by = writer >= 0 ? finding->one.steps[writer].its : NULL;
-        }
         if (by == NULL || by->from_host || strcmp(by->name, LOOK_REDUCES) == 0 ||
             relation_of(finding, &where) != RELATION_SUM)
             continue;

@@ -180,6 +180,7 @@ void
 place_add_read(const struct finding *finding, size_t at, struct place *place)
 {
     char from[200], first[200] = "";
+    struct origin use;
     for (struct where where = {.at = at}; where.at-- > 0;) {
         const struct step *step = &finding->one.steps[where.at];
         bool is_library = strncmp(step->its->name, "cublas", 6) == 0, /* such as nrm2, whose result is the host's */
@@ -196,6 +197,8 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
                   from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
         if (first[0] != '\0')
             return;
+        if (!is_library && origin_find(step->its->place, ORIGIN_OF_USE, &use))
+            place_add(place, " (first used at %s)", use.place);
         snprintf(first, sizeof(first), "%s", from);
     }
 }

@@ -35,13 +35,12 @@ void
 reductions_settle(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
     const double factors[] = {evidence->ranks, 1.0 / evidence->ranks};
-    for (struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
-        for (size_t k = 0;
-             k < sizeof(factors) / sizeof(factors[0]) && item->tensor.role == CHECK_REDUCE && item->differs; ++k) {
-            if (!factor_holds(evidence, &item->tensor, factors[k]))
-                continue;
-            item->factor = factors[k];
-            item->differs = item->unclear = false;
+    FOR_EACH_MUTABLE(item, verdict->items, verdict->item_count) {
+        FOR_EACH(factor, factors, sizeof(factors) / sizeof(factors[0])) {
+            if (item->tensor.role == CHECK_REDUCE && item->differs && factor_holds(evidence, &item->tensor, *factor)) {
+                item->factor = *factor;
+                item->differs = item->unclear = false;
+            }
         }
     }
     items_sort(verdict->items, verdict->item_count);
@@ -54,11 +53,10 @@ static const struct check_item *
 find_first(const struct check_verdict *verdict)
 {
     const struct check_item *first = NULL;
-    for (const struct check_item *item = verdict->items; item < verdict->items + verdict->item_count; ++item) {
+    FOR_EACH(item, verdict->items, verdict->item_count)
         if (item->differs && (first == NULL || item->moment < first->moment ||
                               (item->moment == first->moment && item->tensor.number < first->tensor.number)))
             first = item;
-    }
     return first;
 }
 
