@@ -33,8 +33,8 @@ for n in 2 3; do
     check "$n ranks: the same bits" grep -q 'compute what one process with all turns computes: the same bits in [0-9]* tensors, in 31 rounds' "$work/stdout"
 done
 check "what the program saves goes to private folders" test ! -e saved.par
-checked "fewer rounds than are asked for" 2 None None -n 2 --plan plan.json --steps 40 "${digits[@]}" --steps 60
-check "and how many there are" grep -q 'the program made 30 rounds in the run of one process with all turns' "$work/stderr"
+checked "fewer rounds than are asked for" 0 equal None -n 2 --plan plan.json --steps 40 "${digits[@]}" --steps 60
+check "and how many there are" grep -q -e '--steps asks for 40 steps, and the program ends after 30' "$work/stderr"
 
 # edited FILE CODE: the plan, after these statements of Python.
 edited() {
