@@ -95,7 +95,7 @@ run "$ddprun" check -q -n 1 --reference "$work/whole" "$conv" --quiet --steps 6
 # The check's own child with the ranks' options: its guardian, too, is called ddprun until it has another name.
 the_run() { for child in $(pgrep -P "$!"); do tr '\0' ' ' </proc/"$child"/cmdline | grep -q -- '--ranks=2 .*--output' && echo "$child"; done 2>/dev/null; }
 two_run() { both=("$(the_run | head -n 1)" "$!") && [ -n "${both[0]}" ]; }
-DDPRUN_TEST_MARK=$work "${runtime[@]}" "$ddprun" check -q -n 2 --reference "$work/whole" "$conv" --quiet --steps 6 >/dev/null 2>&1 &
+SOFTGPU_COPY_US=50000 DDPRUN_TEST_MARK=$work "${runtime[@]}" "$ddprun" check -q -n 2 --reference "$work/whole" "$conv" --quiet --steps 6 >/dev/null 2>&1 &
 check "a check with a reference runs its ranks" within "$patience" two_run
 kill -KILL "${both[@]}" 2>/dev/null
 wait $! 2>/dev/null
