@@ -143,19 +143,18 @@ bool
 pattern_factor_holds(const struct check_evidence *evidence, double factor)
 {
     for (const struct check_rows *rows = evidence->ranked; rows < evidence->ranked + evidence->ranks; ++rows) {
-        EACH_ROW(row, rows, CHECK_ROW_FORCED) {
+        EACH_ROW(row, rows, CHECK_ROW_FORCED)
             if (row->norms.product != factor && row->norms.product != 1)
                 return false;
-        }
         EACH_ROW_OF(row, rows, CHECK_GRADIENT) {
             double apart = norms_apart(&row->norms, factor), reference = row->norms.reference, most = 0; /* so far */
+            if (apart <= evidence->bearable * factor * reference ||
+                reference * reference < 1e-8 * gradient_square(rows, row->step))
+                continue;
             EACH_ROW_OF(it, rows, CHECK_GRADIENT)
-                most = it->tensor.number == row->tensor.number && it->step <= row->step
-                           ? fmax(most, it->norms.reference)
-                           : most;
-            if (!(apart <= evidence->bearable * factor * reference) &&
-                !(reference * reference < 1e-8 * gradient_square(rows, row->step)) &&
-                !(apart <= evidence->bearable * factor * most))
+                if (it->tensor.number == row->tensor.number && it->step <= row->step)
+                    most = fmax(most, it->norms.reference);
+            if (!(apart <= evidence->bearable * factor * most))
                 return false;
         }
     }
