@@ -91,7 +91,6 @@ struct engine_state {
     const struct observer *observer; /* observer.h; NULL in a job */
     const struct watcher *watchers;  /* observer.h: [WATCHES] */
     unsigned off;                    /* of enum engine_off: what an observer has switched off */
-    bool takes_turn;                 /* this rank computes the share of one of several */
     bool alone; /* a world of one, in which nothing is averaged and nothing is recorded; false in a rehearsal */
     uint64_t shard_world; /* among so many ranks DDP_SHARD shares out: the world, but in a rehearsal of more */
 

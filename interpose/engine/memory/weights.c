@@ -321,7 +321,7 @@ void
 weight_refuse_share(const struct group *group)
 {
     struct weight mine = weight_of(group);
-    if (mine.count != mine.total && !engine_state.takes_turn)
+    if (mine.count != mine.total)
         stop_job("%s: %llu of %llu items, and there is one rank only: its count is the total", describe(&mine).what,
                  (unsigned long long)mine.count, (unsigned long long)mine.total);
 }
