@@ -106,6 +106,13 @@ ends "a plan that is changed" 0 'the kept plan .* is damaged; it is removed' sco
 for_each_plan sed -i 's/"cache":{"subject":{"version":"[0-9]*/"cache":{"subject":{"version":"0/'
 auto --yes --slow "${digits[@]}" --steps 60
 ends "a plan of another version" 0 'is outdated: .* ddprun has changed' scouted
+for i in $(seq 300); do echo {} >"$plans/old-$i.json"; done
+touch -d '2001-01-01' "$plans"/old-*.json
+before=$(kept)
+rm -f "$(ls -t "$plans"/*.json | head -n 1)" # the next run makes a plan
+auto --yes --slow "${digits[@]}" --steps 60
+check "a plan that is made takes the place of the oldest of more than 256" test "$(kept)" -eq $((before - 1))
+rm "$plans"/old-*.json
 refused() { # NAME PATTERN
     auto --yes --slow "${digits[@]}" --steps 60
     ends "$1" 2 "$2" ''

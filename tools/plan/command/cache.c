@@ -9,13 +9,14 @@
 #include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
 #define CACHE_VERSION "5 " DDPRUN_VERSION
 
-enum { STAMP_BYTES = 64 };
+enum { STAMP_BYTES = 64, KEPT = 256 /* plans of all programs */ };
 
 /* ---- what a file is ---- */
 
@@ -199,6 +200,32 @@ put_known(struct json_object *cached, struct json_object *plan)
     }
 }
 
+/* Of more than KEPT plans the oldest. */
+static void
+remove_oldest(const struct plan_cache *cache)
+{
+    OWNED char *plans = xasprintf("%.*s", (int)(strrchr(cache->path, '/') - cache->path), cache->path);
+    DIR *folder = opendir(plans);
+    struct stat file;
+    char oldest[NAME_MAX + 1] = "";
+    time_t made = 0;
+    size_t count = 0;
+    for (const struct dirent *found; folder != NULL && (found = readdir(folder)) != NULL;) {
+        const char *end = strrchr(found->d_name, '.');
+        if (end == NULL || strcmp(end, ".json") != 0 ||
+            fstatat(dirfd(folder), found->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (count++ == 0 || file.st_mtim.tv_sec < made) {
+            made = file.st_mtim.tv_sec;
+            snprintf(oldest, sizeof(oldest), "%s", found->d_name);
+        }
+    }
+    if (count > KEPT)
+        (void)unlinkat(dirfd(folder), oldest, 0);
+    if (folder != NULL)
+        closedir(folder);
+}
+
 bool
 plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct error *error)
 {
@@ -211,9 +238,12 @@ plan_cache_keep(const struct plan_cache *cache, struct json_object *plan, struct
     bool ok = whole_file_write(cache->path, text, strlen(text));
     int cause = errno;
     umask(mask);
-    return ok || error_set(error, DDPRUN_EXIT_FAILURE,
-                           "cannot write the plan %s: %s; make room there, or name another folder by XDG_CACHE_HOME",
-                           cache->path, file_why(cause));
+    if (!ok)
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "cannot write the plan %s: %s; make room there, or name another folder by XDG_CACHE_HOME",
+                         cache->path, file_why(cause));
+    remove_oldest(cache);
+    return true;
 }
 
 void
