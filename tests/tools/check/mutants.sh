@@ -44,11 +44,6 @@ seeded() { # by a clock, whose microseconds differ from run to run
     [ -z "$(why_not 1 seeded -)" ]
 }
 
-zeros() { # the own gradients of the first steps are zero on all ranks, which copy indices only
-    checked 3 "--steps 8" "$rows" waits device_data
-    [ -z "$(why_not 0 null -)" ]
-}
-
 managed() { # a tensor that is annotated as nothing, in managed memory
     checked 2 "--steps 8 --free" "$rows" bias_managed # which has no place: that would name it, too
     [ -z "$(why_not 1 unannotated -)" ]
@@ -100,7 +95,6 @@ mutant CHECK_CHANGE_IGNORED small_update
 mutant CHECK_NOT_FORCED noise
 mutant CHECK_READINGS_UNSEEN seeded
 mutant FILES_DATE_REAL seeded
-mutant CHECK_ZEROS_ONE_BATCH zeros
 mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
 mutant CHECK_MANAGED_UNSEEN managed
 mutant CHECK_FAR_NEAR host_memory

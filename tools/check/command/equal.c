@@ -26,10 +26,10 @@ equal_say_doubt(struct judgement *judgement)
         sentence_conclude(
             verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL,
             "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()",
-            "the ranks computed the same batch: %s of all %d ranks are equal%s, so more ranks do not help",
+            "the ranks computed the same batch: %s of all %d ranks are equal, so more ranks do not help",
             check_evidence_in_rounds(evidence) ? "the values that they pass to DDP_REDUCE"
                                                : "before averaging, the gradients",
-            evidence->ranks, evidence->is_same_data ? "" : ", bit for bit");
+            evidence->ranks);
     else if (unclear != NULL && unclear->hidden > 0)
         sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear,
                           check_evidence_is_forced(evidence)

@@ -13,26 +13,11 @@ pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, ui
                 row->kind == CHECK_ROW_TENSOR && row->step == step && check_same_tensor(&row->tensor, tensor));
 }
 
-/* Ranks have copied other contents from one call site in one step: gradients with the same bits are then made of what
- * the program averages itself, a loss for instance. */
-static bool
-copies_differ(const struct check_evidence *evidence)
-{
-    enum { LEAST_BYTES = 64 }; /* a seed or a rank's number is no batch */
-    const struct check_rows *rows = evidence->ranked;
-    return evidence->ranks > 1 &&
-           ANY(row, rows[0].rows, rows[0].count,
-               row->kind == CHECK_ROW_COPY && row->copy.own.bytes >= LEAST_BYTES &&
-                   ANY(other, rows[1].rows, rows[1].count,
-                       other->kind == CHECK_ROW_COPY && other->step == row->step &&
-                           other->copy.own.site == row->copy.own.site && other->copy.own.chain != row->copy.own.chain));
-}
-
 bool
 pattern_has_one_batch(const struct check_evidence *evidence)
 {
     bool any = false;
-    if (evidence->is_same_data || copies_differ(evidence))
+    if (!check_evidence_in_rounds(evidence))
         return evidence->is_same_data;
     EACH_ROW(first, &evidence->ranked[0], CHECK_ROW_OWN) {
         for (int r = 1; r < evidence->ranks; ++r) {

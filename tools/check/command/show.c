@@ -99,6 +99,8 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
         return;
     char *text = xstrdup("");
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
+    if (evidence->steps < 4)
+        text = add_words(text, "whether ranks train on the same data (fewer than four steps)");
     if (evidence->overlapped_steps < 3)
         text = add_words(text, "overlap with backward (fewer than three steps overlapped)");
     EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED) {

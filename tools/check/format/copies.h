@@ -12,7 +12,6 @@ enum { COPIES_SITES_AT_MOST = 64 };
 struct check_copies {
     uint64_t site;   /* identity of the call site */
     uint64_t bytes;  /* of all copies of the step */
-    uint64_t chain;  /* hash of all of them, in order */
     uint64_t values; /* of what may be floats, of memory that is not annotated; 0: nothing may */
 };
 

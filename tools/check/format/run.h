@@ -107,8 +107,7 @@ struct check_updater {
 
 enum check_row_kind {
     CHECK_ROW_TENSOR,   /* `norms` of a tensor at a step */
-    CHECK_ROW_OWN,      /* `value`: hash of this rank's own gradients before they were averaged; in rounds: of floats
-                           before DDP_REDUCE */
+    CHECK_ROW_OWN,      /* in rounds: `value`: hash of this rank's own floats before DDP_REDUCE */
     CHECK_ROW_SHARD,    /* `value`: items of the first DDP_SHARD, and where they change; `uneven`: not the same for each
                            rank */
     CHECK_ROW_COPIED,   /* `value`: bytes that the host copies to the device in a step, of all but the first two */

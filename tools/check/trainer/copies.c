@@ -71,7 +71,6 @@ copies_seen(uint64_t id, const char *place, const void *source, size_t bytes, bo
     struct check_copies *own = find_site(id, place);
     if (own == NULL)
         return;
-    own->chain = XXH3_64bits_withSeed(source, bytes, own->chain);
     own->values = values != 0 ? XXH3_64bits_withSeed(&values, sizeof(values), own->values) : own->values;
     own->bytes += bytes;
 }
@@ -82,7 +81,7 @@ compare_site(const struct check_copies *own, const struct reference_key *key)
 {
     struct check_copies theirs;
     bool any = values_get(key, &theirs, sizeof(theirs)) && theirs.site == own->site;
-    if (!any || (engine_state.rendezvous.world_size == 1 && own->chain == theirs.chain && own->bytes == theirs.bytes))
+    if (!any || (engine_state.rendezvous.world_size == 1 && own->values == theirs.values && own->bytes == theirs.bytes))
         return;
     values_row(&(struct check_row){.kind = CHECK_ROW_COPY, .step = key->step, .copy = {*own, theirs}});
 }

@@ -360,9 +360,8 @@ note_own_part(const struct tensor *memory)
     if (engine_state.rendezvous.world_size == 1 || course.steps > 2 || !type_is_of_gradients(memory->type))
         return;
     values_tensor_out(begin, memory, 0, bytes);
-    bool any = false;
     if (memcmp(begin, zeros, bytes) != 0)
-        values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory, &any));
+        values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory));
 }
 
 static struct tensor
@@ -429,20 +428,6 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
 
 /* ---- DDP_STEP ---- */
 
-/* Own gradients, if none of them was averaged already. */
-static void
-note_own_gradients(int group, uint32_t step)
-{
-    engine_lock();
-    bool averaged = memory_state.groups[group].early_buckets > 0;
-    engine_unlock();
-    if (engine_state.rendezvous.world_size == 1 || step > 2 || averaged)
-        return;
-    uint64_t hash = values_hash_gradients(group);
-    if (hash != 0)
-        values_note(CHECK_ROW_OWN, step, hash);
-}
-
 void
 check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
@@ -470,9 +455,7 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
         course.first_group = group;
         begin_steps();
     }
-    uint32_t step = ++course.group_steps[group];
-    if (step <= check_run.steps)
-        note_own_gradients(group, step);
+    ++course.group_steps[group];
     if (group == course.first_group)
         count_step();
 }

@@ -352,12 +352,11 @@ values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const vo
     }
 }
 
-/* ---- own gradients, and a perturbed start ---- */
+/* ---- what a rank has of its own, and a perturbed start ---- */
 
 /* Bytes that pass, from the first on. */
 struct hashing {
     uint64_t sum, bytes;
-    bool any; /* not all of them are zero */
 };
 
 static void
@@ -366,34 +365,14 @@ hash_piece(void *arg, const void *piece, size_t bytes)
     struct hashing *hashing = arg;
     hashing->sum = hash_part(hashing->sum, hashing->bytes, piece, bytes);
     hashing->bytes += bytes;
-    hashing->any = hashing->any || *(const char *)piece != 0 || memcmp(piece, (const char *)piece + 1, bytes - 1) != 0;
 }
 
 uint64_t
-values_hash_own(const struct tensor *tensor, bool *any_p)
+values_hash_own(const struct tensor *tensor)
 {
     struct hashing hashing = {.sum = 0};
     values_read_tensor(tensor, hash_piece, &hashing);
-    *any_p = *any_p || hashing.any;
     return hash_end(hashing.sum, hashing.bytes);
-}
-
-uint64_t
-values_hash_gradients(int group)
-{
-    uint64_t hash = 0;
-    bool tells = false;
-    for (size_t i = 0;; ++i) {
-        engine_lock();
-        bool any = i < engine_state.tensor_count;
-        struct tensor tensor = any ? memory_state.tensors[i] : (struct tensor){.placed = false};
-        engine_unlock();
-        if (!any)
-            break;
-        if (tensor.placed && tensor.averaged && tensor.group == group)
-            hash = hash_chain(hash, values_hash_own(&tensor, &tells));
-    }
-    return tells ? hash : 0;
 }
 
 /* Half of each element is added to it or taken off it, and zeros become numbers. */
