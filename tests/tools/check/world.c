@@ -227,8 +227,8 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
     }
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
     if (edit->what == ON_HOST)
-        row.copy = (struct check_copy){{2, 64, edit->first > 0 ? 0 : (uint64_t)edit->value},
-                                       {2, 64, edit->first > 0 ? 0 : 1}};
+        row.copy =
+            (struct check_copy){{2, 64, edit->first > 0 ? 0 : (uint64_t)edit->value}, {2, 64, edit->first > 0 ? 0 : 1}};
     for (size_t i = 0; i < rows->count; ++i) {
         if (rows->rows[i].kind == (uint32_t)kind && rows->rows[i].step == edit->from && kind != CHECK_ROW_RETAINED) {
             rows->rows[i] = row;

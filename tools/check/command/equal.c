@@ -23,13 +23,12 @@ equal_say_doubt(struct judgement *judgement)
     /* The first that is equal only by a tolerance that hides mistakes. */
     const struct check_item *unclear = FIND(item, verdict->items, verdict->item_count, item->unclear);
     if (pattern_has_one_batch(evidence))
-        sentence_conclude(
-            verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL,
-            "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()",
-            "the ranks computed the same batch: %s of all %d ranks are equal, so more ranks do not help",
-            check_evidence_in_rounds(evidence) ? "the values that they pass to DDP_REDUCE"
-                                               : "before averaging, the gradients",
-            evidence->ranks);
+        sentence_conclude(verdict, CHECK_DIFFERENT, CAUSE_SAME_BATCH, NULL,
+                          "divide the batch: DDP_SHARD(total, &first, &count), or DDP_RANK() and DDP_WORLD_SIZE()",
+                          "the ranks computed the same batch: %s of all %d ranks are equal, so more ranks do not help",
+                          check_evidence_in_rounds(evidence) ? "the values that they pass to DDP_REDUCE"
+                                                             : "before averaging, the gradients",
+                          evidence->ranks);
     else if (unclear != NULL && unclear->hidden > 0)
         sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear,
                           check_evidence_is_forced(evidence)

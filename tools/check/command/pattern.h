@@ -20,8 +20,8 @@ struct pattern {
 /* The row of a tensor at a step, or NULL. */
 const struct check_row *pattern_row(const struct check_rows *rows, const struct check_tensor *tensor, uint32_t step);
 
-/* Whether all ranks had one batch: their engines have found that, or in rounds all have passed the same to DDP_REDUCE in
- * each round in which that was looked at. */
+/* Whether all ranks had one batch: their engines have found that, or in rounds all have passed the same to DDP_REDUCE
+ * in each round in which that was looked at. */
 bool pattern_has_one_batch(const struct check_evidence *evidence);
 
 /* Of items that are sorted (items_sort()). A gradient that is zero or noise beside the others counts only if it
