@@ -8,7 +8,7 @@
  * is, and the host leaves every seventh step out)
  *
  * of the step: batches (three passes, the last one with fewer items), evaluate (every tenth step), one (item), zeroed
- * (gradients are zeroed and added to), captured (forward and backward are a graph), captured-all (the update, too)
+ * (gradients are zeroed and added to), captured (forward and backward are a graph)
  *
  * of memory: realloc (gradients are made anew in each step), flat (one buffer, made in the first backward), history
  * (the loss of each step has a place of its own), half (bfloat16 beside float32 weights)
@@ -523,8 +523,6 @@ capture(const struct net *net)
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     forward(net, BATCH);
     backward(net, BATCH, 0, 1);
-    if (is("captured-all"))
-        update(net, 1, 1);
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaGraphInstantiate(&launchable, graph, 0));
     return launchable;
@@ -539,8 +537,7 @@ step_captured(const struct net *net, int step)
     load(BATCH);
     CHECK(cudaGraphLaunch(graph, stream));
     DDP_STEP(stream);
-    if (is("captured"))
-        update(net, step, 1);
+    update(net, step, 1);
 }
 
 static void
@@ -621,12 +618,11 @@ int
 main(int argc, char **argv)
 {
     static struct net nets[NETS];
-    names_take(
-        argc > 1 ? 2 : 1, argv,
-        " adam sgd momentum-in-gradient decay clip host-norm average two-averages schedule skip scaled batches "
-        "evaluate "
-        "one zeroed realloc flat history batch-norm dropout embedding recurrent half atomics captured captured-all two "
-        "stencil inference diverged ");
+    names_take(argc > 1 ? 2 : 1, argv,
+               " adam sgd momentum-in-gradient decay clip host-norm average two-averages schedule skip scaled batches "
+               "evaluate "
+               "one zeroed realloc flat history batch-norm dropout embedding recurrent half atomics captured two "
+               "stencil inference diverged ");
     steps = argc > 2 ? atoi(argv[2]) : STEPS;
     CHECK(cudaStreamCreate(&stream));
     x = floats(BATCH * INPUTS, 0);
@@ -655,7 +651,7 @@ main(int argc, char **argv)
             CHECK(cudaMemsetAsync(loss, 0, sizeof(float), stream));
             if (is("half"))
                 step_half(&nets[0], step);
-            else if (is("captured") || is("captured-all"))
+            else if (is("captured"))
                 step_captured(&nets[0], step);
             else
                 step_plain(&nets[step % (1 + is("two"))], step, step % (1 + is("two")));

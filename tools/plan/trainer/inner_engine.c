@@ -4,33 +4,23 @@
 #include "tools/plan/trainer/player.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 
 static const struct engine *behind;
-static bool holds;          /* the engine's gradients */
-static atomic_int captures; /* of streams into graphs, that may be open */
+static bool holds; /* the engine's gradients */
 
 /* A capture whose end has failed may still be open, and counts. */
 static void
 capture_begun(CUstream stream, bool into_graph, bool done)
 {
-    atomic_fetch_add(&captures, done ? 1 : 0);
+    captures_begin(done);
     behind->capture_begun(stream, into_graph, done);
 }
 
 static void
 capture_ended(void *ended, const CUgraph *graph, bool done)
 {
-    int open = atomic_load(&captures); /* 0: it began before this process was the rank */
-    while (done && open > 0 && !atomic_compare_exchange_weak(&captures, &open, open - 1)) {
-    }
+    captures_end(done);
     behind->capture_ended(ended, graph, done);
-}
-
-bool
-inner_engine_may_capture(void)
-{
-    return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
 }
 
 void

@@ -396,7 +396,7 @@ player_counts(const struct operation *operation)
     if (operation->function == NULL &&
         (begins_with(operation->name, "cuStreamWriteValue") || begins_with(operation->name, "cuStreamBatchMemOp")))
         return false;
-    return !inner_engine_may_capture() ||
+    return !captures_are_open() ||
            scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
            status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }

@@ -303,8 +303,6 @@ const struct engine *inner_engine_start(const struct shim_services *services, st
 void inner_engine_table(struct engine *table);
 /* Of a round: gradients that are complete are not sent before its step, until the hold ends. */
 void inner_engine_hold(bool begins);
-/* Whether a stream may be captured. Any thread, without `following`. */
-bool inner_engine_may_capture(void);
 
 /* ---- chains.c: chains of calls that were met before ---- */
 

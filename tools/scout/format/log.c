@@ -197,7 +197,7 @@ static void
 code_op(struct codec *codec, void *record)
 {
     struct scout_op *op = record;
-    bool launches = op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH;
+    bool launches = op->kind == SCOUT_LAUNCH;
     expect(codec, (launches || op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) &&
                       may_be(op->name, codec->log->name_count) && may_be(op->site, codec->log->site_count));
     if (codec->writer == NULL) { /* what a kind does not have is zero, whatever the file says */

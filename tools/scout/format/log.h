@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SCOUT_LOG_VERSION 7
+#define SCOUT_LOG_VERSION 8
 
 #define SCOUT_NONE UINT32_MAX /* no name, no call site, no allocation: a host address */
 
@@ -80,11 +80,11 @@ struct scout_alloc {
     uint64_t made_at, freed_at;
 };
 
-enum scout_kind { SCOUT_LAUNCH = 1, SCOUT_GRAPH, SCOUT_FILL, SCOUT_COPY };
+enum scout_kind { SCOUT_LAUNCH = 1, SCOUT_FILL, SCOUT_COPY };
 
 /* A pointer that an operation gets: as an argument, in a struct, or in a pointer table that was resolved. */
 struct scout_argument {
-    uint32_t slot; /* number of the kernel's argument; of a graph: of the node, times 1000, plus that */
+    uint32_t slot; /* number of the kernel's argument */
     uint32_t at;   /* bytes into the argument */
     uint32_t alloc;
     uint64_t offset; /* in the allocation */

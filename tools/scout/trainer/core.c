@@ -101,6 +101,28 @@ scout_unlock(void)
     pthread_mutex_unlock(&passing);
 }
 
+static atomic_int captures;
+
+void
+captures_begin(bool done)
+{
+    atomic_fetch_add(&captures, done);
+}
+
+void
+captures_end(bool is_over)
+{
+    int open = atomic_load(&captures); /* 0: it began before this process was the rank */
+    while (is_over && open > 0 && !atomic_compare_exchange_weak(&captures, &open, open - 1)) {
+    }
+}
+
+bool
+captures_are_open(void)
+{
+    return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
+}
+
 /* ---- sorted, disjoint ranges of bytes, as the log has them ---- */
 
 void

@@ -44,7 +44,7 @@ struct brief {
     uint64_t any_size; /* the same, without grids and bytes */
     uint64_t lengths;  /* as struct noted's */
     uint32_t first, count;
-    bool computes; /* a launch, or a graph's */
+    bool computes; /* a launch */
 };
 
 /* Where operations were, and since when: a tree of search.h. */
@@ -137,9 +137,8 @@ static void
 keep_noted(const struct noted *noted)
 {
     const struct scout_op *op = &noted->op;
-    struct brief brief = {.first = (uint32_t)argument_count,
-                          .lengths = noted->lengths,
-                          .computes = op->kind == SCOUT_LAUNCH || op->kind == SCOUT_GRAPH};
+    struct brief brief = {
+        .first = (uint32_t)argument_count, .lengths = noted->lengths, .computes = op->kind == SCOUT_LAUNCH};
     uint64_t what[] = {op->kind,     op->name,           op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0,
                        op->block[0], op->block[1],       op->block[2],
                        op->grid[0],  op->grid[1],        op->grid[2],
@@ -496,13 +495,13 @@ course_note(const struct noted *noted, bool may_wait)
         return;
     }
     sizes = resume_period > 0 ? resume_sizes : sizes;
-    if (resume_period > 0 && may_wait && !graphs_capture_is_open() &&
+    if (resume_period > 0 && may_wait && !captures_are_open() &&
         is_alike(brief_count - 1, brief_count - 1 - resume_from)) {
         period = resume_period;
         begin_deep(resume_from + 1, true);
         return;
     }
-    if (brief_count < next_search || !may_wait || graphs_capture_is_open())
+    if (brief_count < next_search || !may_wait || captures_are_open())
         return;
     next_search = brief_count + brief_count / 8 + 1;
     compare_memory();

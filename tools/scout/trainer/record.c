@@ -1,8 +1,8 @@
 /*
  * record.c - each operation of the trainer, as the hooks report it: what it is, and what it gets.
  *
- * One operation at a time passes, from `begin` to `end` (scout.h). What is captured into a graph does not run: its
- * arguments are kept, and are those of the graph's launches.
+ * One operation at a time passes, from `begin` to `end` (scout.h). What is captured into a graph does not run, and the
+ * launches of a graph are not seen: its launch ends the recording.
  */
 #include "tools/scout/trainer/scout.h"
 
@@ -178,9 +178,7 @@ describe_operation(struct noted *noted, const struct operation *operation)
         describe_launch(noted, operation);
     } else {
         noted->op.name = names_put(operation->name);
-        if (operation->graph != NULL)
-            graphs_describe(noted, operation->graph);
-        else if (loaders_is_transfer(operation))
+        if (loaders_is_transfer(operation))
             describe_copy(noted, operation);
         else
             describe_call(noted, operation);
@@ -206,7 +204,7 @@ static bool
 is_captured(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return graphs_capture_is_open() && scout_state.driver.cuStreamIsCapturing_p(stream, &status) == CUDA_SUCCESS &&
+    return captures_are_open() && scout_state.driver.cuStreamIsCapturing_p(stream, &status) == CUDA_SUCCESS &&
            status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
@@ -216,7 +214,7 @@ static bool
 is_tried(const struct noted *noted)
 {
     bool writes = !noted->op.answers || ANY_NUMBER(i, 0, noted->op.argument_count, !noted->read_only[i]);
-    return writes && (noted->op.kind == SCOUT_LAUNCH || noted->op.kind == SCOUT_GRAPH);
+    return writes && noted->op.kind == SCOUT_LAUNCH;
 }
 
 /* While a stream is captured, to wait for the device would end the capture: no operation is recorded deeply then. What
@@ -261,7 +259,7 @@ lock_idle(const struct operation *operation)
         waited_at = begun + 1;
         scout_unlock();
         CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        if (!graphs_capture_is_open())
+        if (!captures_are_open())
             (void)scout_state.driver.cuCtxSynchronize_p(); /* a failure shows in end_deep(), too */
         (void)exchange_mode(mode);
         scout_lock();
@@ -279,22 +277,23 @@ record_begin(struct operation *operation)
     operation->notes = NULL;
     if (passes(operation))
         return;
+    if (operation->graph != NULL)
+        scout_stop(
+            "the program launches a CUDA graph, in which scout does not see launches; scout it with its graphs off");
     scout_ensure_driver();
     /* The first launch of a kernel may wait for all that is under way (CUDA programming guide, Lazy Loading), and so
      * for a host function: the kernel is loaded before the lock is taken. */
     CUfunction of_kernel = operation->function;
-    if (of_kernel != NULL && !graphs_capture_is_open() && scout_state.driver.cuFuncLoad_p(of_kernel) != CUDA_SUCCESS &&
+    if (of_kernel != NULL && !captures_are_open() && scout_state.driver.cuFuncLoad_p(of_kernel) != CUDA_SUCCESS &&
         scout_state.driver.cuKernelGetFunction_p(&of_kernel, (CUkernel)of_kernel) == CUDA_SUCCESS)
         (void)scout_state.driver.cuFuncLoad_p(of_kernel);
     lock_idle(operation);
     bool captured = is_captured(operation->stream);
-    bool may_wait = !graphs_capture_is_open();
+    bool may_wait = !captures_are_open();
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     describe_operation(&current, operation);
     current.op.site = names_site();
-    if (captured) {
-        graphs_capture(&current);
-    } else {
+    if (!captured) {
         current.op.ahead = loaders_note(operation);
         is_held = !release_loaded(may_wait);
         is_deep = may_wait && course_now() == COURSE_DEEP;

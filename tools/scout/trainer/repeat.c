@@ -80,7 +80,7 @@ identity(void)
     const struct scout_op *op = &noted->op;
     uint64_t hash = XXH3_64bits_withSeed(op->grid, sizeof(op->grid), op->name);
     FOR_EACH(argument, noted->arguments, op->argument_count) {
-        uint64_t words[] = {argument->slot, argument->at, op->kind == SCOUT_GRAPH ? argument->alloc : 0};
+        uint64_t words[] = {argument->slot, argument->at};
         hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
     }
     return hash;
@@ -198,7 +198,7 @@ reason_to_exclude(void)
     if (ended_runs(false) > 1)
         return "it failed when it was repeated with other inputs";
     if (noted->unknown)
-        return noted->op.kind == SCOUT_GRAPH ? "a graph whose nodes are not known" : "its parameters are not known";
+        return "its parameters are not known";
     if (noted->too_many)
         return "it has more arguments than are followed";
     if (noted->opaque && noted->op.argument_count == 0)

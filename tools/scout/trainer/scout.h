@@ -58,9 +58,14 @@ begins_with(const char *name, const char *begin)
 {
     return strncmp(name, begin, strlen(begin)) == 0;
 }
-/* Around an operation, and around what changes while no operation may pass: allocations, graphs. */
+/* Around an operation, and around what changes while no operation may pass: allocations, captures. */
 void scout_lock(void);
 void scout_unlock(void);
+/* A stream is captured from here on, if it was `done`; and up to here, unless its capture may still be open. Whether
+ * any may be. Any thread. */
+void captures_begin(bool done);
+void captures_end(bool is_over);
+bool captures_are_open(void);
 
 /* ---- names.c: texts, call sites and loaded objects, numbered in the log ---- */
 
@@ -239,7 +244,7 @@ struct noted {
     bool read_only[ARGUMENTS_AT_MOST]; /* the call's documentation says so */
     uint32_t named_count;              /* of them, the first ones: that the call names; the rest its memory holds */
     bool too_many;                     /* there are more */
-    bool unknown;                      /* the driver does not tell its parameters, or it is a graph not seen made */
+    bool unknown;                      /* the driver does not tell its parameters */
     bool opaque;                       /* the hook cannot tell what it gets */
     bool cooperative;                  /* its blocks wait for each other */
     uint64_t lengths;                  /* hash of the numbers among its parameters that have no fraction */
@@ -251,10 +256,6 @@ void record_end(struct operation *operation, bool enqueued);
 void record_annotation(enum scout_annotated says, uint32_t group, const void *address, uint64_t bytes, uint32_t type,
                        const struct ddp_site *site);
 void record_host_content(const void *source, size_t bytes, size_t pitch, size_t rows);
-/* record_graphs.c's, as the shim calls them. */
-void record_capture_begun(CUstream stream, bool into_graph, bool done);
-void record_capture_ended(void *ended, const CUgraph *graph, bool done);
-void record_graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done);
 
 /* ---- operands of copies ---- */
 
@@ -517,12 +518,5 @@ bool repeat_next(CUresult answer);
 /* The engine that follows the plan in the file `path`; NULL: it is of another version. Does not return if there is no
  * plan. */
 const struct engine *play_start(const struct shim_services *services, struct rank_status *status, const char *path);
-
-/* ---- record_graphs.c: what was captured has the arguments of its graph's launches; with scout_lock() held ---- */
-bool graphs_capture_is_open(void);
-/* An operation that was captured. */
-void graphs_capture(const struct noted *noted);
-/* The launch of a graph: its kind, its name, its arguments. */
-void graphs_describe(struct noted *noted, CUgraphExec graph);
 
 #endif

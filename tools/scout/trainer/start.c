@@ -51,7 +51,7 @@ step(int group, void *stream, const struct ddp_site *site)
     record_annotation(SCOUT_SAYS_STEP, (uint32_t)group, NULL, 0, 0, site);
 }
 
-/* ---- memory and graphs ---- */
+/* ---- memory and captures ---- */
 
 static void
 allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
@@ -98,15 +98,21 @@ before_device_reset(CUdevice device)
 }
 
 static void
-graph_cloned(CUgraph from, const CUgraph *clone, bool done)
+capture_begun(CUstream stream, bool into_graph, bool done)
 {
-    record_graph_made(from, (const CUgraphExec *)clone, 0, done);
+    (void)stream, (void)into_graph;
+    scout_lock();
+    captures_begin(done);
+    scout_unlock();
 }
 
 static void
-graph_updated(CUgraphExec exec, CUgraph graph, bool done)
+capture_ended(void *ended, const CUgraph *graph, bool done)
 {
-    record_graph_made(graph, &exec, 0, done);
+    (void)ended, (void)graph, (void)done;
+    scout_lock();
+    captures_end(true);
+    scout_unlock();
 }
 
 /* ---- the start ---- */
@@ -130,11 +136,8 @@ own_table(void)
     table.before_context_destroy = before_context_destroy;
     table.before_device_reset = before_device_reset;
     table.after_unload = after_unload;
-    table.capture_begun = record_capture_begun;
-    table.capture_ended = record_capture_ended;
-    table.graph_cloned = graph_cloned;
-    table.graph_made = record_graph_made;
-    table.graph_updated = graph_updated;
+    table.capture_begun = capture_begun;
+    table.capture_ended = capture_ended;
     return &table;
 }
 

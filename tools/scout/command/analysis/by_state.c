@@ -592,8 +592,6 @@ judge_operation(const struct finder *finder, uint32_t at)
     const struct scout_effect *effect = op->effect;
     char name[SCOUT_NAME_BYTES];
     (void)turns_op_name(finder->graph, at, name);
-    if (op->kind == SCOUT_GRAPH)
-        return turns_refuse(finder->to, "a step launches a CUDA graph, and no part of a graph can be left out");
     if (effect == NULL || op->kind != SCOUT_LAUNCH)
         return true;
     if (effect->hidden_write != SCOUT_NONE)

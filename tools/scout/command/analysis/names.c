@@ -34,13 +34,12 @@ scout_type_bytes(uint32_t type)
 const char *
 scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[SCOUT_NAME_BYTES])
 {
-    const char *what = op->kind == SCOUT_FILL    ? "a fill"
-                       : op->kind == SCOUT_GRAPH ? "a graph"
-                       : op->kind == SCOUT_COPY  ? (op->from.alloc == SCOUT_NONE ? "a copy from the host"
-                                                    : op->to.alloc == SCOUT_NONE ? "a copy to the host"
-                                                                                 : "a copy")
-                                                 : "a launch";
-    if ((op->kind != SCOUT_LAUNCH && op->kind != SCOUT_GRAPH) || op->name == SCOUT_NONE)
+    const char *what = op->kind == SCOUT_FILL   ? "a fill"
+                       : op->kind == SCOUT_COPY ? (op->from.alloc == SCOUT_NONE ? "a copy from the host"
+                                                   : op->to.alloc == SCOUT_NONE ? "a copy to the host"
+                                                                                : "a copy")
+                                                : "a launch";
+    if (op->kind != SCOUT_LAUNCH || op->name == SCOUT_NONE)
         snprintf(text, SCOUT_NAME_BYTES, "%s", what);
     else
         (void)plain_name(scout_log_name(log, op->name), text, SCOUT_NAME_BYTES);

@@ -189,16 +189,12 @@ enum roles_verdict
 refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
 {
     uint32_t carried = UINT32_MAX, whole = UINT32_MAX;
-    bool in_graph = false;
     for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
         if (roles->parameter[i])
             return ROLES_FOUND;
         if (roles->carried[i])
             carried = i;
-        if (in_graph || !is_whole_step(roles, i))
-            continue;
-        in_graph = graph_op(roles->graph, version_of(roles, i))->kind == SCOUT_GRAPH;
-        whole = whole == UINT32_MAX || in_graph ? i : whole;
+        whole = whole == UINT32_MAX && is_whole_step(roles, i) ? i : whole;
     }
     char place[64], name[SCOUT_NAME_BYTES];
     uint64_t bytes = sent_and_returned(roles);
@@ -207,8 +203,8 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
                            "nothing stays on the device between steps: the host may update it (%" PRIu64
                            " bytes are copied to the host, and as many come back)",
                            bytes);
-    if (whole != UINT32_MAX && (in_graph || carried == UINT32_MAX))
-        return note_refuse(finding, in_graph ? ROLES_REFUSED : ROLES_NO_LOOP,
+    if (whole != UINT32_MAX && carried == UINT32_MAX)
+        return note_refuse(finding, ROLES_NO_LOOP,
                            "%s is updated by %s, which also computes the inputs of its gradient: separate "
                            "gradient and update, or average its change",
                            version_place(roles, whole, place), version_op_name(roles, whole, name));

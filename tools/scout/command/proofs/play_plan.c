@@ -128,8 +128,6 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
         if (op->ahead != 0)
             continue;
         struct play_operation *to = &play->operations[at++];
-        if (op->kind == SCOUT_GRAPH)
-            return refuse(why, "a step launches a CUDA graph, and no average can be inserted into a graph");
         snprintf(to->name, sizeof(to->name), "%s", scout_log_name(log, op->name));
         to->part = turns->parts[i];
         to->host_bytes = is_from_host(op) && op->rows == 1 ? op->bytes : 0;
