@@ -55,7 +55,7 @@ require_model(const struct trace *trace)
         return;
     for (unsigned ranks = 1; ranks < 100000; ranks *= 7) {
         if (model_predict(model, ranks, ranks > 100 ? &link : NULL, &prediction))
-            fuzz_require(isfinite(prediction.step_us) && prediction.exposed_us >= 0, "a step is predicted");
+            fuzz_require(isfinite(prediction.step_us) && isfinite(prediction.exposed_us), "a step is predicted");
     }
     for (size_t i = 0, count = model_losses(model, losses, 4); i < count; ++i)
         fuzz_require(losses[i].gain_us >= 0, "a gain is one");
@@ -113,13 +113,13 @@ require_page(const char *text, size_t length)
 }
 
 static void
-make_page(const struct trace *trace, const struct run_clock *clocks)
+make_page(const struct trace *trace)
 {
     char *text = NULL;
     size_t length;
     FILE *out = open_memstream(&text, &length);
     fuzz_require(out != NULL, "there is memory");
-    page_write(out, trace, clocks);
+    page_write(out, trace);
     fclose(out);
     require_page(text, length);
     json_object *report = report_of_page(text);
@@ -144,7 +144,7 @@ fuzz_trace(const uint8_t *bytes, size_t count)
         chrome_write(out, &trace, clocks);
         fclose(out);
         require_timeline(text);
-        make_page(&trace, clocks);
+        make_page(&trace);
         clocks_free(clocks, &trace);
         free(text);
         require_model(&trace);

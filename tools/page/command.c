@@ -88,11 +88,8 @@ read_report(const char *path, struct error *error)
     bool ok = picture_read(path, false, &trace, error);
     for (size_t i = 0; ok && i < trace.remark_count; ++i)
         message_line("report: %s: %s", path, trace.remarks[i]);
-    if (ok) {
-        struct run_clock *clocks = clocks_align(&trace);
-        report = report_make(&trace, clocks);
-        clocks_free(clocks, &trace);
-    }
+    if (ok)
+        report = report_make(&trace);
     trace_free(&trace);
     return report;
 }

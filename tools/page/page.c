@@ -10,12 +10,12 @@
 extern const char page_html[];
 
 json_object *
-report_make(const struct trace *trace, const struct run_clock *clocks)
+report_make(const struct trace *trace)
 {
     struct facts facts;
     char why[512] = "";
     json_object *report = json_object_new_object();
-    facts_find(trace, clocks, &facts);
+    facts_find(trace, &facts);
     struct model *model = model_of_facts(&facts, why, sizeof(why));
     json_object_object_add(report, "ddprun_report", json_object_new_int(REPORT_VERSION));
     section_head(report, &facts);
@@ -32,13 +32,13 @@ report_make(const struct trace *trace, const struct run_clock *clocks)
 }
 
 void
-page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks)
+page_write(FILE *out, const struct trace *trace)
 {
     static const struct {
         const char *hole;
         void (*fill)(FILE *out, json_object *report);
     } holes[] = {{"<!--title-->", html_put_title}, {"<!--body-->", html_put_body}, {"<!--report-->", html_put_data}};
-    json_object *report = report_make(trace, clocks);
+    json_object *report = report_make(trace);
     const char *at = page_html;
     for (size_t i = 0; i < sizeof(holes) / sizeof(holes[0]); ++i) {
         const char *hole = strstr(at, holes[i].hole);

@@ -20,12 +20,12 @@ bool page_make(const char *folder, const char *file, const char *option, struct 
 extern const struct picture page_picture; /* picture.h */
 
 /* The report on a trace with a run (report.h); json_object_put() releases it. */
-struct json_object *report_make(const struct trace *trace, const struct run_clock *clocks);
+struct json_object *report_make(const struct trace *trace);
 
 /* The report in a page's text, the same; NULL: there is none, or of another version. For the fuzzer, too. */
 struct json_object *report_of_page(const char *page);
 
 /* Its page; for page_make() and the fuzzer. */
-void page_write(FILE *out, const struct trace *trace, const struct run_clock *clocks);
+void page_write(FILE *out, const struct trace *trace);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * timeline.c - one step of the run: what the device of each rank did, bucket by bucket, on one clock. A table, of which
- * page.js makes a picture.
+ * timeline.c - one step of the run: what the device of each rank did, bucket by bucket. A table, of which page.js makes
+ * a picture. Its times are those of the devices, as in all means; averages end on all ranks at one time, and that
+ * brings their clocks together.
  */
 #include "tools/page/report.h"
 
@@ -15,15 +16,9 @@ struct lane {
     struct table *table;
     const struct facts *facts;
     const struct rank_facts *rank;
-    int64_t begin_ns, end_ns; /* of the common clock: what the picture shows; */
-    int64_t arrived_ns;       /* and when the last rank was through with backward of the step */
+    const struct trace_step *shown;
+    double width_us; /* of the picture; the step ends at its end */
 };
-
-static int64_t
-time_of(const struct rank_facts *rank, const struct trace_step *step, double us)
-{
-    return clock_common(rank->clock, step->boundary_ns + (int64_t)(us * 1e3));
-}
 
 static double
 begin_us(const struct trace_step *step)
@@ -60,22 +55,21 @@ static void
 put_slice(const struct lane *lane, const char *track, const char *name, const char *part, const struct trace_step *step,
           double begin, double end, double ready, double bytes)
 {
-    double zero_us = (double)(time_of(lane->rank, step, 0) - lane->begin_ns) / 1e3;
-    if (zero_us + end >= 0 && zero_us + begin <= (double)(lane->end_ns - lane->begin_ns) / 1e3)
+    double later_us = (double)(step->boundary_ns - lane->shown->boundary_ns) / 1e3;
+    double zero_us = lane->width_us - lane->shown->released_us + later_us;
+    if (zero_us + end >= 0 && zero_us + begin <= lane->width_us)
         report_row(lane->table, ROW({lane->rank->run->rank}, {.text = track}, {.text = name}, {.text = part},
                                     {zero_us + begin}, {end - begin}, {zero_us + ready}, {bytes}));
 }
 
-/* `arrived_ns`: as in a lane; INT64_MAX: not known. */
 static void
-put_step(const struct lane *lane, const struct trace_step *step, int64_t arrived_ns)
+put_step(const struct lane *lane, const struct trace_step *step)
 {
     char track[40] = "device", name[40], group[16];
     bool many = lane->facts->group_count > 1;
     double backward_us = isnan(step->backward_us) ? 0 : step->backward_us;
     struct last_rank last = waits_of(lane->facts->trace, lane->rank->run, step);
-    double until_us = (double)(arrived_ns - time_of(lane->rank, step, 0)) / 1e3; /* then all are there */
-    double ranks_us = last.rank < 0 ? 0 : fmin(step->released_us - last.waited, until_us);
+    double ranks_us = last.rank < 0 ? 0 : step->released_us - last.waited;
     if (many)
         snprintf(track, sizeof(track), "group %d", step->group);
     snprintf(group, sizeof(group), "%d.", step->group);
@@ -101,28 +95,13 @@ put_step(const struct lane *lane, const struct trace_step *step, int64_t arrived
 
 /* The step and, of other groups, what is in its picture. */
 static void
-put_lane(const struct lane *lane, const struct trace_step *shown)
+put_lane(const struct lane *lane)
 {
-    put_step(lane, shown, lane->arrived_ns);
+    put_step(lane, lane->shown);
     FOR_EACH(step, lane->rank->run->steps, lane->rank->run->step_count) {
-        if (step->group != shown->group && !step->in_graph)
-            put_step(lane, step, INT64_MAX);
+        if (step->group != lane->shown->group && !step->in_graph)
+            put_step(lane, step);
     }
-}
-
-static void
-put_lanes(struct table *table, const struct facts *facts, uint64_t number, size_t lanes)
-{
-    int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN, arrived_ns = INT64_MIN;
-    FOR_EACH(rank, facts->ranks, lanes) {
-        const struct trace_step *step = facts_step_of(rank, number);
-        int64_t begin = time_of(rank, step, begin_us(step)), end = time_of(rank, step, step->released_us);
-        begin_ns = begin < begin_ns ? begin : begin_ns;
-        end_ns = end > end_ns ? end : end_ns;
-        arrived_ns = time_of(rank, step, 0) > arrived_ns ? time_of(rank, step, 0) : arrived_ns;
-    }
-    FOR_EACH(rank, facts->ranks, lanes)
-        put_lane(&(struct lane){table, facts, rank, begin_ns, end_ns, arrived_ns}, facts_step_of(rank, number));
 }
 
 /* ---- all of it ---- */
@@ -131,7 +110,8 @@ void
 section_timeline(json_object *report, const struct facts *facts)
 {
     char shortest[FIGURE_BYTES], longest[FIGURE_BYTES];
-    int64_t error_ns = 0;
+    size_t lanes = facts->rank_count < MOST_LANES ? facts->rank_count : MOST_LANES;
+    double width_us = 0;
     const struct step_facts *step = choose_step(facts);
     json_object *section = report_section(
         report, "timeline", "One step",
@@ -141,13 +121,9 @@ section_timeline(json_object *report, const struct facts *facts)
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;
     }
-    FOR_EACH(rank, facts->ranks, facts->rank_count)
-        error_ns = rank->clock->error_ns > error_ns ? rank->clock->error_ns : error_ns;
-    /* without a common clock ranks cannot stand in one picture */
-    size_t most = error_ns == INT64_MAX ? 1 : MOST_LANES, lanes = facts->rank_count < most ? facts->rank_count : most;
     report_sentence(section, "notes",
-                    "Step %llu took %s on the quickest rank and %s on the slowest. Ranks begin it at different times, "
-                    "so the picture may show more.",
+                    "Step %llu took %s on the quickest rank and %s on the slowest. All ranks end it at the right, "
+                    "when the averages are there.",
                     (unsigned long long)step->number, figure_time(step->least_us, shortest),
                     figure_time(step->most_us, longest));
     if (lanes < facts->rank_count)
@@ -155,5 +131,10 @@ section_timeline(json_object *report, const struct facts *facts)
     struct table table =
         report_table(section, "All slices", "timeline",
                      "Rank:count|Track|Slice|Part|Begin:time|Takes:time|Ready:time|Bytes:bytes", MOST_SLICES);
-    put_lanes(&table, facts, step->number, lanes);
+    FOR_EACH(rank, facts->ranks, lanes) {
+        const struct trace_step *own = facts_step_of(rank, step->number);
+        width_us = fmax(width_us, own->released_us - begin_us(own));
+    }
+    FOR_EACH(rank, facts->ranks, lanes)
+        put_lane(&(struct lane){&table, facts, rank, facts_step_of(rank, step->number), width_us});
 }

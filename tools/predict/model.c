@@ -229,7 +229,7 @@ model_of_trace(const struct trace *trace, char *why, size_t size)
     snprintf(why, size, "the trace has no rank");
     if (trace->run_count == 0)
         return NULL;
-    facts_find(trace, NULL, &facts);
+    facts_find(trace, &facts);
     struct model *model = model_of_facts(&facts, why, size);
     facts_free(&facts);
     return model;

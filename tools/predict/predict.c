@@ -119,9 +119,8 @@ model_predict(const struct model *model, unsigned ranks, const struct link *link
 {
     struct cost cost;
     struct prediction found = {.ranks = ranks};
-    double alone_us = model->alone_us;
     if (ranks == 1) {
-        found.step_us = alone_us;
+        found.step_us = model->alone_us;
     } else if (ranks == model->ranks && link == NULL && model->rank_count == ranks) {
         found.is_measured = true;
         found.step_us = model->measured_step_us;
@@ -133,10 +132,9 @@ model_predict(const struct model *model, unsigned ranks, const struct link *link
             return false;
         if (link == NULL)
             off = off_by(model);
-        found.step_us = fmax(alone_us, model->own_us + found.exposed_us + off.step_us);
-        found.exposed_us = fmax(0.0, found.exposed_us + off.exposed_us);
+        found.step_us = model->own_us + found.exposed_us + off.step_us;
+        found.exposed_us += off.exposed_us;
     }
-    found.efficiency = alone_us / found.step_us;
     found.low_us = found.step_us * model->low;
     found.high_us = found.step_us * model->high;
     *prediction = found;

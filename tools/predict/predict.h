@@ -30,8 +30,7 @@ struct prediction {
     unsigned ranks;
     double step_us, exposed_us;
     double low_us, high_us; /* where step_us is to be expected, by how the run's own steps vary */
-    double efficiency;      /* a step without averaging over this one */
-    bool is_measured;       /* it is the trace\'s own step */
+    bool is_measured;       /* it is the trace's own step */
 };
 
 /* Its steps vary by more than a factor of 2: nothing is predicted by them. */

@@ -4,24 +4,22 @@
 #include "base/protocol.h"
 #include "tools/predict/model.h"
 
-#include <math.h>
-
 #define WORTH_IT 0.5 /* of what so many ranks could do */
 
-/* One way to use so many ranks. Speed-up is over one rank, and never more than the ranks. */
+/* One way to use so many ranks. Speed-up is over one rank, as it is computed. */
 struct row {
     struct prediction found;
     double items; /* of a step, on all ranks; 0: not known */
     double speed_up, low, high;
-    bool varies;   /* the run's steps do, too much for a speed-up; */
-    bool is_noisy; /* and none of this number of ranks was measured */
+    bool is_impossible; /* it is more than the ranks */
+    bool varies;        /* so it is, or the run's steps vary too much for a speed-up; */
+    bool is_noisy;      /* and none of this number of ranks was measured */
 };
 
 struct scaling {
     const char *name;
     struct row rows[PREDICT_MOST_COUNTS];
     size_t count;
-    bool is_noisy; /* one of them */
 };
 
 static const struct link *
@@ -45,15 +43,20 @@ predict(const struct forecasts *forecasts, const struct model *model, unsigned r
 }
 
 static void
-add_row(struct scaling *scaling, const struct prediction *found, double alone_us, double times, double items)
+add_row(struct scaling *scaling, const struct prediction *found, double alone_us, double times, double items,
+        bool is_noisy)
 {
-    double ranks = found->ranks, low = alone_us / found->high_us * times;
+    double least_us = alone_us * times / found->ranks * (1 - 1e-9); /* of a step, but for rounding */
+    bool is_impossible = found->step_us < least_us;
+    is_noisy = is_noisy || found->high_us < least_us;
     scaling->rows[scaling->count++] = (struct row){.found = *found,
                                                    .items = items,
-                                                   .speed_up = fmin(ranks, alone_us / found->step_us * times),
-                                                   .low = low,
-                                                   .high = fmin(ranks, alone_us / found->low_us * times),
-                                                   .is_noisy = low > ranks};
+                                                   .speed_up = alone_us / found->step_us * times,
+                                                   .low = alone_us / found->high_us * times,
+                                                   .high = alone_us / found->low_us * times,
+                                                   .is_impossible = is_impossible,
+                                                   .varies = is_noisy || is_impossible,
+                                                   .is_noisy = is_noisy && !found->is_measured};
 }
 
 /* With the batch kept, each rank has the model's batch; else its share of one, and speed-up is over one rank that has
@@ -75,11 +78,8 @@ add_rows(const struct forecasts *forecasts, bool keeps, struct scaling *scaling,
         if (model == NULL)
             continue;
         add_row(scaling, &found, whole->alone_us, keeps ? ranks : 1,
-                keeps ? whole->items / forecasts->shares * ranks : whole->items);
-        struct row *row = &scaling->rows[scaling->count - 1];
-        row->varies = row->is_noisy || model_is_noisy(model) || model_is_noisy(whole);
-        row->is_noisy = row->varies && !found.is_measured;
-        scaling->is_noisy = scaling->is_noisy || row->is_noisy;
+                keeps ? whole->items / forecasts->shares * ranks : whole->items,
+                model_is_noisy(model) || model_is_noisy(whole));
     }
     return true;
 }
@@ -90,6 +90,18 @@ static double
 efficiency_of(const struct row *row)
 {
     return row->speed_up / row->found.ranks;
+}
+
+/* Why a row cannot be true. */
+static void
+print_reason(const struct row *row)
+{
+    if (row->is_impossible)
+        printf("%8s   a speed-up of %.3f on %u ranks is impossible: %s\n", "", row->speed_up, row->found.ranks,
+               "the measured times are too noisy, or smaller batches are faster for each item");
+    if (row->found.exposed_us < -0.5)
+        printf("%8s   exposed communication below 0 is impossible: %s\n", "",
+               "the measured times of all-reduces are too noisy");
 }
 
 static void
@@ -103,6 +115,7 @@ print_rows(const struct scaling *scaling)
         snprintf(range, sizeof(range), "%.3f-%.3f", found->low_us / 1e3, found->high_us / 1e3);
         if (row->is_noisy) {
             printf("%8u   too noisy to predict: measured steps give %s ms\n", found->ranks, range);
+            print_reason(row);
             continue;
         }
         if (row->items > 0.0)
@@ -113,6 +126,7 @@ print_rows(const struct scaling *scaling)
         }
         printf("%8u %12.3f %12.3f %10.2f %12s %10s %12s %20s\n", found->ranks, found->step_us / 1e3,
                found->exposed_us / 1e3, 1e6 / found->step_us, items, times, each, range);
+        print_reason(row);
     }
 }
 
@@ -173,9 +187,6 @@ print_assumptions(const struct forecasts *forecasts)
             ? "their ready times were not measured: they count as sent after backward, which is the worst case"
         : !model->overlapped ? "steps do not overlap in this run: all are sent after backward"
                              : "the ready time of each is measured");
-    if (forecasts->request->folder == NULL)
-        printf("- this machine has %ld cores: contention between more ranks than that is not predicted.\n",
-               sysconf(_SC_NPROCESSORS_ONLN));
     print_link(model, link_of(forecasts));
     if (link_of(forecasts) != NULL || model->ranks < 2)
         printf("- buckets are planned for each number of ranks; one all-reduce at a time; checks cost nothing.\n");
@@ -231,7 +242,7 @@ table_print(const struct forecasts *forecasts, struct error *error)
     }
     print_rows(&kept);
     printf("\n");
-    if (shared.is_noisy || kept.is_noisy)
+    if (ANY(row, shared.rows, shared.count, row->is_noisy) || ANY(row, kept.rows, kept.count, row->is_noisy))
         printf("Repeat this on an idle machine%s.\n\n",
                forecasts->kept->unbound ? ", and with --bind core: unbound ranks vary more" : "");
     print_worth(&shared);

@@ -65,7 +65,7 @@ facts_step_of(const struct rank_facts *rank, uint64_t number)
 
 /* The runs of the last job, one of each rank. */
 static void
-take_ranks(struct facts *facts, const struct run_clock *clocks)
+take_ranks(struct facts *facts)
 {
     const struct trace *trace = facts->trace;
     int64_t job = INT64_MIN;
@@ -75,8 +75,7 @@ take_ranks(struct facts *facts, const struct run_clock *clocks)
     FOR_EACH(run, trace->runs, trace->run_count) {
         bool again = facts->rank_count > 0 && facts->ranks[facts->rank_count - 1].run->rank == run->rank;
         if (run->job == job && !again)
-            facts->ranks[facts->rank_count++] =
-                (struct rank_facts){.run = run, .clock = clocks != NULL ? &clocks[NUMBER_OF(run)] : NULL};
+            facts->ranks[facts->rank_count++].run = run;
     }
     facts->first = facts->ranks[0].run;
 }
@@ -321,10 +320,10 @@ facts_percentile(const struct facts *facts, unsigned hundredths)
 }
 
 void
-facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts)
+facts_find(const struct trace *trace, struct facts *facts)
 {
     *facts = (struct facts){.trace = trace, .world = trace->world};
-    take_ranks(facts, clocks);
+    take_ranks(facts);
     take_groups(facts);
     FOR_EACH_MUTABLE(rank, facts->ranks, facts->rank_count)
         take_steps(rank, facts->group);

@@ -15,7 +15,6 @@
 /* One rank; of the steps that count, means. NAN where nothing is known. */
 struct rank_facts {
     const struct trace_run *run;
-    const struct run_clock *clock;
     const struct trace_step **steps; /* [step_count]: of the group, with times, by number */
     size_t step_count;
     double before_us, backward_us, step_us; /* its own */
@@ -57,8 +56,8 @@ struct facts {
     const char *program;                    /* "": not known */
 };
 
-/* `clocks`: of the trace, or NULL. Both stay until facts_free(). */
-void facts_find(const struct trace *trace, const struct run_clock *clocks, struct facts *facts);
+/* The trace stays until facts_free(). */
+void facts_find(const struct trace *trace, struct facts *facts);
 void facts_free(struct facts *facts);
 
 /* What a step takes without averaging, and a straggler; NAN: not known. `slowed_us` is that of the rank with the most

@@ -86,17 +86,15 @@ picture_make(const struct picture *picture, const char *folder, const char *file
     for (size_t i = 0; ok && i < trace.remark_count; ++i)
         message_line("%s: %s", picture->command, trace.remarks[i]);
     if (ok) {
-        struct run_clock *clocks = clocks_align(&trace);
         char *text = NULL;
         size_t bytes = 0;
         FILE *out = open_memstream(&text, &bytes);
         if (out != NULL)
-            picture->write(out, &trace, clocks);
+            picture->write(out, &trace);
         ok = out != NULL && !ferror(out);
         ok = out != NULL && fclose(out) == 0 && ok;
         ok = write_file(ok, file, text, bytes, option, error);
         free(text);
-        clocks_free(clocks, &trace);
     }
     trace_free(&trace);
     return ok;

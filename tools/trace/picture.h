@@ -19,7 +19,7 @@ extern const struct option_row picture_rows[]; /* up to one without a name */
 struct picture {
     const char *command, *name; /* "report", "page" */
     bool ends;                  /* also of a trace without steps, in a job whose summary says that it failed */
-    void (*write)(FILE *out, const struct trace *trace, const struct run_clock *clocks);
+    void (*write)(FILE *out, const struct trace *trace);
 };
 
 /* Reads the folder. An error if no step is whole, but where the picture is of ends, too; what is missing is in the

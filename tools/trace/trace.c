@@ -6,8 +6,9 @@
 
 /* And says how far clocks can be believed. */
 static void
-write_timeline(FILE *out, const struct trace *trace, const struct run_clock *clocks)
+write_timeline(FILE *out, const struct trace *trace)
 {
+    struct run_clock *clocks = clocks_align(trace);
     int64_t error_ns = 0, device_ns = 0;
     FOR_EACH(run, trace->runs, trace->run_count) {
         int64_t own_ns = clocks[NUMBER_OF(run)].error_ns;
@@ -22,6 +23,7 @@ write_timeline(FILE *out, const struct trace *trace, const struct run_clock *clo
     message_line("trace: the ranks' clocks are aligned within %.3f ms, each device's with its host's within %.3f ms",
                  (double)error_ns / 1e6, (double)device_ns / 1e6);
     chrome_write(out, trace, clocks);
+    clocks_free(clocks, trace);
 }
 
 static const struct picture timeline = {.command = "trace", .name = "timeline", .write = write_timeline};

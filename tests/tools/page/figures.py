@@ -130,6 +130,8 @@ def read_page(output, page, summary):
     find("step", output + "'s verdict", r"A step takes (\d\S* \S+)\. ", verdict)
     find("first", output + "'s verdict", r"Means are of steps (\d+) to", verdict)
     hold_losses(output, report, figures, verdict)
+    if kind != "captured":
+        hold_picture(output, report, summary)
     table = rows(report, "step-times", "What each rank does in a step")
     for row in table:
         say("exposed", "%s's rank %d" % (output, row["Rank"]), row["Exposed"], 1e-3)
@@ -159,6 +161,21 @@ def hold_losses(output, report, figures, verdict):
     losses = {word: figures[name]["value"] for word, name in names.items() if name in figures}
     if named and losses[named[1]] != max(losses.values()) or not named and "waiting" in losses:
         complain("the %s names '%s' of the losses %s" % (output, named and named[1], losses))
+
+
+def hold_picture(output, report, summary):
+    """The picture of one step has that step's raw events: what each rank waits and exposes, and one end for all."""
+    number = int(re.search(r"Step (\d+) took", section(report, "timeline")["notes"][0])[1])
+    of = [lines_of(rank)[number] for rank in range(summary["ranks"])]
+    exposed, slices = min(line["released_us"] for line in of), rows(report, "timeline", "All slices")
+    for rank, line in enumerate(of):
+        shown = {row["Part"]: row for row in slices if row["Rank"] == rank and row["Track"] == "device"}
+        for part, us in (("exposed communication", exposed), ("waits for other ranks", line["released_us"] - exposed)):
+            if abs((shown[part]["Takes"] if part in shown else 0) - us) > 1:
+                complain("%s: step %d of rank %d has %s of %.3f us by the raw events, and in the picture %s" % (output, number, rank, part, us, shown.get(part)))
+        end, width = (max(row["Begin"] + row["Takes"] for row in of) for of in (shown.values(), slices))
+        if abs(end - width) > 1 or any(row["Begin"] < -1 for row in shown.values()):
+            complain("%s: rank %d ends step %d at %.3f us, and the picture at %.3f" % (output, rank, number, end, width))
 
 
 def read_compared(text):
