@@ -129,7 +129,7 @@ if [ "$ranks" -gt 1 ]; then
     member() { sed -nE "s/^  \"$1\": \"?([^\",]*)\"?,?\$/\1/p" "$out/check.json" | head -n 1; }
     largest=$(member largest_difference)
     [ "$largest" = null ] || largest=$(LC_ALL=C printf '%.1e' "$largest")
-    checked="$(member verdict): $checked_steps steps, $(member overlapped_steps) of them overlapped, differ from one rank's by at most $largest"
+    checked="$(member verdict): $checked_steps steps, $(member overlapped_steps) of them overlapped, differ from one process by at most $largest"
 fi
 
 say "training with $ranks ranks on: $device_text"

@@ -88,7 +88,7 @@ checks() {
 }
 for n in 2 3; do
     ranks $n
-    checks "$n ranks" 0 "equal: $n ranks compute what one rank computes" -n $n "${command[@]}"
+    checks "$n ranks" 0 "equal: $n ranks compute what one process computes" -n $n "${command[@]}"
     check "check, $n ranks: no annotation is missed" [ -z "$(grep '^missing:' "$work/stdout")" ]
 done
 # Which copy is the first that differs depends on how far ahead the loader's thread copies: its number, or what is in it.

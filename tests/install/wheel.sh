@@ -68,7 +68,7 @@ sample=(train.py --kernels "$build/samples/libdigits_kernels.so" --data "$reposi
 check "python -m ddprun trains a script" exits 0 "$bin/python" -m ddprun -n 2 --device softgpu "${sample[@]}" --steps 20
 check "on two ranks" says '2 ranks, 20 steps'
 check "ddprun check has its libraries" exits 0 "$bin/python" -m ddprun --device softgpu check --steps 3 "${sample[@]}" --steps 3
-check "and finds the sample equal" says '^equal: 2 ranks compute what one rank computes'
+check "and finds the sample equal" says '^equal: 2 ranks compute what one process computes'
 check "the command ddprun starts scripts, too" exits 0 "$bin/ddprun" -n 2 --device softgpu --unannotated where.py --flag
 check "by the Python of the environment" says "^\[1\] 1 $bin/python ${libs%.libs}.py where.py --flag\$"
 check "a script that is missing is one line" exits 127 "$bin/python" -m ddprun -n 2 --device softgpu gone.py

@@ -36,7 +36,7 @@ done
 
 run "$ddprun" --device softgpu check "${trainer[@]}" "${options[@]}" --save "$work/of-a-check"
 succeeded "ddprun check"
-check "ddprun check finds it equal" grep -q '^equal: 2 ranks compute what one rank computes' "$work/stdout"
+check "ddprun check finds it equal" grep -q '^equal: 2 ranks compute what one process computes' "$work/stdout"
 check "and keeps its files to itself" [ ! -e "$work/of-a-check" ]
 
 run env "LD_LIBRARY_PATH=$build/lib/softgpu" "${trainer[@]}" --kernels "$work/none.so"

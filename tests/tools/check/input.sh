@@ -69,14 +69,14 @@ refused "--steps 0" 2 "'0' is not a number of steps" check --steps 0 "${right[@]
 refused "--steps x" 2 "'x' is not a number of steps" check --steps x "${right[@]}"
 refused "--tolerance 2" 2 "'2' is not a relative difference from 0 to 1, in --tolerance" check --tolerance 2 "${right[@]}"
 refused "--alone with a quote that is not closed" 2 "close each quote" check --alone "a 'b" "${right[@]}"
-refused "-n 1 without --reference" 2 "-n 1 compares one rank with itself" check -n 1 "${right[@]}"
+refused "-n 1 without --reference" 2 "-n 1 compares one process with itself" check -n 1 "${right[@]}"
 for option in --steps=3 --alone=x --reference=x --free --tolerance=0.1 --json=x; do
     refused "$option without check" 2 "${option%%=*} is an option of ddprun check" "$option" "${right[@]}"
 done
 refused "--max-restarts" 2 "--max-restarts and check contradict each other" --max-restarts 1 check "${right[@]}"
 refused "--dry-run" 2 "--dry-run and check contradict each other" --dry-run check "${right[@]}"
 refused "--trace" 2 "--trace and check contradict each other" check --trace traces "${right[@]}"
-refused "--batch-grows" 2 "--batch-grows is gone: give one rank the batch of all ranks by --alone" check --batch-grows "${right[@]}"
+refused "--batch-grows" 2 "--batch-grows is gone: give one process the batch of all ranks by --alone" check --batch-grows "${right[@]}"
 refused "no such program" 127 "cannot start ./nothing" check ./nothing
 printf 'mine\n' >mine
 refused "--json where nothing can be written" 2 "cannot write to ./no/folder/x, in --json" check --json ./no/folder/x "${right[@]}"
@@ -97,7 +97,7 @@ refused "wrong options of the program" 2 "failed by itself, with exit code 2" ch
 for code_of_program in 1 3 7; do
     script fails "exit $code_of_program"
     ends=$((code_of_program == 7 ? 7 : 4)) # check's own 1 and 3 mean something else
-    refused "a program that ends with $code_of_program" "$ends" "failed by itself, with exit code $code_of_program, in the run of one rank" \
+    refused "a program that ends with $code_of_program" "$ends" "failed by itself, with exit code $code_of_program, in the run of one process" \
         check --device softgpu ./fails
 done
 script fails 'kill -SEGV $$'
@@ -165,10 +165,10 @@ judged "--alone" 0 null - 2 "--alone '--quiet --local-batch \"24\"'" "$conv" --q
 judged "--alone: quotes" 2 - - 2 "--alone \"--quiet '--local-batch 24'\"" "$conv" --quiet --local-batch 12
 judged "--tolerance 1 takes no mistake for equal" 3 chaotic - 2 "--tolerance 1" "$updates" --mistake rate_nearly
 judged "--free: equal" 0 null - 2 "--free --steps 3" "${right[@]}"
-check "--free: it is reported" grep -q "^no step began from one rank's values" "$work/stdout"
+check "--free: it is reported" grep -q "^steps did not start from the values of one process" "$work/stdout"
 judged "a program that tests its gradients" 0 null - 2 "--steps 8" "$updates" --asserts
 check "a program that tests its gradients: once more, freely" grep -q 'once more, as with --free' "$work/stderr"
-check "a program that tests its gradients: it is reported" grep -q "^no step began from one rank's values" "$work/stdout"
+check "a program that tests its gradients: it is reported" grep -q "^steps did not start from the values of one process" "$work/stdout"
 judged "a program that ends early is judged by its steps" 0 null - 2 "" "$updates" --steps 5
 check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
 check "a program that ends: nothing is left to compare" [ -z "$(grep '^the program continues' "$work/stdout")" ]

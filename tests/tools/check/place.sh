@@ -19,7 +19,7 @@ rows=(
     'own | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process to the memory of argument 1 \(`all`\)'
     'skip | 1 | update | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: between two DDP_STEPs rank 0 makes it [0-9] times?, and one process [0-9]'
     'order | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch: one process copies these items in another place or step'
-    'whole | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is probably the first operation that differs: argument 5 .*is 24 on each rank, as in one process: 24 items are the whole batch'
+    'whole | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is probably the first operation that differs: argument 5 .*is 24 on each rank and in one process: 24 items are the whole batch'
     'decay | 1 | direction | `decay` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: each rank adds the same term to its gradient as one process does'
     'count | 3 | batch_dependent | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `positives` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computes from the rank.s share alone'
     'symbol | 1 | data | `cudaMemcpyToSymbol` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process'
@@ -75,7 +75,7 @@ while IFS='|' read -r name place_pattern && [ "$sanitized" -eq 0 ]; do
     check "$name: the place" grep -Eq "^(different|not comparable): (in|before) step [12] $place_pattern" "$work/stdout"
 done <<'ROWS'
 check9/wrong_11_quarry|`nesterov` .*: it changes 1631 elements of the parameter; of the gradient .*DDP_GRADIENT annotates only 1540
-check9/wrong_12_harbour|`output_gradient` .*argument 6 .*is 1/214 on each rank, as in one process: 214 is of the whole batch
+check9/wrong_12_harbour|`output_gradient` .*argument 6 .*is 1/214 on each rank and in one process, .*: 214 is of the whole batch
 check10/wrong_02_autoenc|`hidden_delta` .*argument 3 .*points to a value that `column_mean` .*computes from the rank's share alone
 check10/wrong_07_bigram|`lr` \(wrong_07_bigram.cu:117\), computed from `seen` \(wrong_07_bigram.cu:116\), that from `n`, is 0.25 on all ranks and 0.5 in one process, and goes into `apply`
 check10/wrong_03_spirals|`k_add_square` .*argument 1 \(`all\[p\]->g`\) points to a gradient that DDP_STEP has not averaged .*; then `k_climb` .* updates a parameter by it
@@ -107,7 +107,7 @@ checked 2 "" "$place" freed
 report "memory of each step alone is no difference" "$(why_not 0 null -)"
 checked 2 "" "$place" mean
 report "a mean that is only shown is no difference" "$(why_not 0 null -)"
-check "it is a warning" grep -Eq '^warning: in step 1 DDP_MEAN `&sum` \(place.cu:[0-9]+\) differs from one rank' "$work/stdout"
+check "it is a warning" grep -Eq '^warning: in step 1 DDP_MEAN `&sum` \(place.cu:[0-9]+\) differs from that of one process' "$work/stdout"
 check "its type is the program's" grep -Eq '^mean 1 +1  float64 ' "$work/stdout"
 
 # quiet NAME PROGRAM...: a look at a step before the gradient, and at the update after it, names no operation.

@@ -121,7 +121,7 @@ static const struct scene {
      .says = "read by `time` (train.cu:5)"},
     /* ---- the program itself ---- */
     {"does not repeat itself", EDITS(EDIT(DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3)),
-     NOT_COMPARABLE(NOT_REPEATABLE), .says = "on one rank differ by 0.0011"},
+     NOT_COMPARABLE(NOT_REPEATABLE), .says = "in one process differ by 0.0011"},
     {"nearly repeats itself", EDITS(EDIT(DIFFERENCE, AGAIN, 0.9e-3, ONE(GRADIENT, 1), .from = 3))},
     {"does not repeat itself, and differs by far",
      EDITS(EDIT(DIFFERENCE, AGAIN, 1, EVERY(PARAMETER)), EDIT(DIFFERENCE, .value = 1, .role = ANY)),
@@ -221,10 +221,10 @@ static const struct scene {
      EDITS(DIFFERS(0.5, ONE(GRADIENT, 3)), DIFFERS(0.2, ONE(PARAMETER, 3), .from = 2),
            DIFFERS(0.7, EVERY(GRADIENT), .from = 2), DIFFERS(0.7, EVERY(PARAMETER), .from = 3)),
      TENSOR("gradient_3"),
-     .says = "in step 1 gradient 4 of 6, `gradient_3` (train.cu:10), 1024 elements, on all ranks differs from one "
-             "rank's by 0.5 times its norm; 5 of 6 gradients are equal"},
+     .says = "in step 1 averaged gradient 4 of 6, `gradient_3` (train.cu:10), 1024 elements, differs on all "
+             "ranks from that of one process by 0.5 times its norm; 5 of 6 gradients are equal"},
     {"on rank 1 alone", .ranks = 3, EDITS(DIFFERS(0.5, ONE(GRADIENT, 3), .rank = 2)), TENSOR("gradient_3"),
-     .says = "on rank 1 differs from one rank's by 0.5 times its norm"},
+     .says = "differs on rank 1 from that of one process by 0.5 times its norm"},
     {"on two ranks of three", .ranks = 3,
      EDITS(DIFFERS(0.5, ONE(GRADIENT, 3), .rank = 2), DIFFERS(0.4, ONE(GRADIENT, 3), .rank = 3)), TENSOR("gradient_3"),
      .says = "on 2 of 3 ranks, rank 1 first"},
@@ -249,15 +249,15 @@ static const struct scene {
 
     /* ---- a factor ---- */
     {"a half", EDITS(EDIT(FACTOR, .value = 0.5, EVERY(GRADIENT)), DIFFERS(0.1, EVERY(PARAMETER), .from = 2)),
-     DIFFERENT(SCALE), .says = "0.5 times one rank's, the reciprocal of the number of ranks"},
+     DIFFERENT(SCALE), .says = "0.5 times that of one process, the reciprocal of the number of ranks"},
     {"a quarter on four ranks", .ranks = 4,
      EDITS(EDIT(FACTOR, .value = 0.25, EVERY(GRADIENT)), DIFFERS(0.1, EVERY(PARAMETER), .from = 2)), DIFFERENT(SCALE),
      .says = "the reciprocal of the number of ranks"},
     {"three times on three ranks", .ranks = 3,
      EDITS(EDIT(FACTOR, .value = 3, EVERY(GRADIENT)), DIFFERS(0.1, EVERY(PARAMETER), .from = 2), EDIT(SUMS)),
-     DIFFERENT(SCALE), .says = "3 times one rank's, the number of ranks"},
+     DIFFERENT(SCALE), .says = "3 times that of one process, the number of ranks"},
     {"another factor", EDITS(EDIT(FACTOR, .value = 1.3, EVERY(GRADIENT)), DIFFERS(0.1, EVERY(PARAMETER), .from = 2)),
-     DIFFERENT(SCALE), .says = "1.3 times one rank's"},
+     DIFFERENT(SCALE), .says = "1.3 times that of one process"},
     {"a factor, but for a gradient that is noise",
      EDITS(EDIT(FACTOR, .value = 0.5, EVERY(GRADIENT)), DIFFERS(0.1, EVERY(PARAMETER), .from = 2),
            EDIT(NORM, .value = 1e-8, ONE(GRADIENT, 3))),
@@ -273,9 +273,9 @@ static const struct scene {
      DIFFERENT(SCALE), .wishes = "probe"},
 
     {"a half, and equal parameters", EDITS(EDIT(FACTOR, .value = 0.5, EVERY(GRADIENT))), NOT_COMPARABLE(SCALE),
-     .says = "the update compensates the factor"},
+     .says = "the update removes the factor"},
     {"another factor, and equal parameters", EDITS(EDIT(FACTOR, .value = 1.3, EVERY(GRADIENT))), NOT_COMPARABLE(SCALE),
-     .says = "the update compensates the factor"},
+     .says = "the update removes the factor"},
     {"a half that the update undoes: one rank's would be another with half of the gradients",
      EDITS(EDIT(FACTOR, .value = 0.5, EVERY(GRADIENT)), EDIT(FORCED, .value = 0.5, .from = 1),
            DIFFERS(0.5, ONE(MEMORY, 0)), EDIT(ADDED, SCALED, 0.5, ONE(PARAMETER, 0), .from = 2),
@@ -288,7 +288,7 @@ static const struct scene {
     {"a half that the update does not know of",
      EDITS(EDIT(FACTOR, .value = 0.5, EVERY(GRADIENT)), EDIT(FORCED, .value = 0.5, .from = 1),
            EDIT(ADDED, SCALED, 0, ONE(PARAMETER, 0), .from = 2)),
-     NOT_COMPARABLE(SCALE), .says = "the update compensates the factor", .wishes = "factor"},
+     NOT_COMPARABLE(SCALE), .says = "the update removes the factor", .wishes = "factor"},
     {"a half that is not known to be undone",
      EDITS(EDIT(FACTOR, .value = 0.5, EVERY(GRADIENT)), EDIT(FORCED, .value = 0.5, .from = 1)), NOT_COMPARABLE(SCALE),
      .wishes = "factor"},
@@ -356,15 +356,15 @@ static const struct scene {
      TENSOR("parameter_2"), .says = "before the first DDP_STEP"},
     {"gradients are equal, parameters are not",
      EDITS(DIFFERS(0.1, EVERY(PARAMETER), .from = 2), DIFFERS(0.9, EVERY(GRADIENT), .from = 2)), DIFFERENT(UPDATE),
-     .says = "after step 1 parameter 1 of 6, `parameter_0` (train.cu:10), 1024 elements, on all ranks differs from one "
-             "rank's by 0.1 times its change"},
+     .says = "after step 1 parameter 1 of 6, `parameter_0` (train.cu:10), 1024 elements, differs on all ranks from "
+             "that of one process by 0.1 times its change"},
     {"in a later step",
      EDITS(DIFFERS(0.1, EVERY(PARAMETER), .from = 3), EDIT(HASH, .value = 7, EVERY(PARAMETER), .from = 3, .rank = 2)),
      DIFFERENT(UPDATE), .says = "that are not averaged"},
     {"one parameter", EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 2)), TENSOR("parameter_2"),
-     .says = "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, on all ranks differs from one "
-             "rank's by 0.1 times its change; the annotated gradients of the step are equal; the other 5 parameters "
-             "are equal"},
+     .says = "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, differs on all ranks from "
+             "that of one process by 0.1 times its change; the annotated gradients of the step are equal; the other 5 "
+             "parameters are equal"},
     {"one parameter, and more of its momentum",
      EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3), DIFFERS(0.5, ONE(MEMORY, 2), .from = 3)), TENSOR("parameter_2"),
      .says = "the other 5 parameters are equal", .wishes = "probe"},
@@ -387,13 +387,13 @@ static const struct scene {
 
     /* ---- the factor of the update ---- */
     {"twice one rank's change, on all ranks", EDITS(EDIT(TIMES, .value = 2, EVERY(PARAMETER), .from = 2)),
-     DIFFERENT(UPDATE), .says = "the change is 2 times one rank's, the number of ranks"},
+     DIFFERENT(UPDATE), .says = "the change is 2 times that of one process, the number of ranks"},
     {"a quarter on four ranks' updates", .ranks = 4, EDITS(EDIT(TIMES, .value = 0.25, EVERY(PARAMETER), .from = 2)),
-     DIFFERENT(UPDATE), .says = "0.25 times one rank's"},
+     DIFFERENT(UPDATE), .says = "0.25 times that of one process"},
     {"twice one rank's change, on rank 1", EDITS(EDIT(TIMES, .value = 2, EVERY(PARAMETER), .from = 2, .rank = 2)),
      DIFFERENT(UPDATE), .says = "compute it from the step"},
     {"a factor of one parameter", EDITS(EDIT(TIMES, .value = 0.5, ONE(PARAMETER, 3), .from = 2)), TENSOR("parameter_3"),
-     .says = "the change is 0.5 times one rank's, the reciprocal of the number of ranks; the other 5"},
+     .says = "the change is 0.5 times that of one process, the reciprocal of the number of ranks; the other 5"},
     {"a half of the first moments and a third of the second",
      EDITS(EDIT(FACTOR, .value = 0.5, .role = CHECK_MEMORY, .first = 0, .last = 2),
            EDIT(FACTOR, .value = 0.33, .role = CHECK_MEMORY, .first = 3, .last = 5)),
@@ -458,7 +458,7 @@ static const struct scene {
 
     /* ---- ranks that take turns ---- */
     {"by plan a gradient differs", EDITS(EDIT(BY_PLAN), DIFFERS(0.5, ONE(GRADIENT, 2))), DIFFERENT(PLAN),
-     .first = "gradient_2", .says = "in round 1"},
+     .first = "gradient_2", .says = "in round 1 averaged "},
     {"by plan an update differs", EDITS(EDIT(BY_PLAN), DIFFERS(0.5, ONE(PARAMETER, 1), .from = 3)), DIFFERENT(PLAN),
      .first = "parameter_1", .says = "after round 2"},
     {"by plan rounding is no difference", EDITS(EDIT(BY_PLAN), DIFFERS(1e-6, EVERY(GRADIENT)))},
@@ -580,14 +580,14 @@ LOOP_TEST(each_scene_has_its_verdict, 0, SCENES)
 static bool
 begins_as_it_should(const struct check_verdict *verdict)
 {
-    const char *text = verdict->text, *name = verdict->first->tensor.text, *differs = strstr(text, "differs from");
+    const char *text = verdict->text, *name = verdict->first->tensor.text, *differs = strstr(text, "differs on ");
     bool begins = strncmp(text, "in step ", 8) == 0 || strncmp(text, "in round ", 9) == 0 ||
                   strncmp(text, "after round ", 12) == 0 || strncmp(text, "after step ", 11) == 0 ||
                   strncmp(text, "before step 1 ", 14) == 0;
     const char *place = strstr(text, name);
     return begins && place != NULL && differs != NULL && place < differs &&
-           (strstr(place, " on all ranks") != NULL || strstr(place, " on rank ") != NULL ||
-            strstr(place, " ranks, rank ") != NULL);
+           (strstr(differs, "on all ranks from") != NULL || strstr(differs, "on rank ") != NULL ||
+            strstr(differs, " ranks, rank ") != NULL);
 }
 
 LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)
@@ -661,7 +661,7 @@ static const struct strength {
     struct edit edits[MOST_EDITS];
     const char *but[3]; /* beside these it is not the cause, or its evidence is not what it was */
 } strengths[] = {
-    {"on one rank differ by", {{DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}}},
+    {"in one process differ by", {{DIFFERENCE, AGAIN, 1.1e-3, ONE(GRADIENT, 1), .from = 3}}},
     {"does not with --no-overlap",
      {{OVERLAPPED, .value = 2},
       {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)},
@@ -669,14 +669,14 @@ static const struct strength {
     {"do not train by this plan", {{BY_PLAN}, {DIFFERENCE, .value = 0.5, ONE(GRADIENT, 2)}}},
     {"annotate all of it with DDP_PARAMETER",
      {{IN_PLACE, ONE(MEMORY, 1)}, {DIFFERENCE, .value = 0.2, ONE(MEMORY, 1)}},
-     .but = {"infinite or NaN, and finite on one rank", "every gradient is 1.3 times"}},
+     .but = {"infinite or NaN, and finite in one process", "every gradient is 1.3 times"}},
     {"does not have rank 0's values", {{DIFFERENCE, .value = 1, ONE(PARAMETER, 2), .rank = 2}}},
-    {"infinite or NaN, and finite on one rank", {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2)}}},
+    {"infinite or NaN, and finite in one process", {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2)}}},
     {"25 items of this step", {{UNEVEN, RANKS, 25}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}}},
     {"every gradient is 1.3 times",
      {{FACTOR, .value = 1.3, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}}},
 
-    {"is 2 times one rank's", {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}}},
+    {"is 2 times that of one process", {{TIMES, .value = 2, EVERY(PARAMETER), .from = 2}}},
 
     {"does not have the same bits on ranks 0 and 1", {{HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2}}},
     {"rank 1 waited", {{STOPPED}}},

@@ -346,7 +346,7 @@ look_at_step(struct check *check, struct place_question *question, struct place 
              struct error *error)
 {
     struct check_order one =
-        session_order(check, "look", "one rank, recording each operation of a step", CHECK_COMPARES);
+        session_order(check, "look", "one process, recording each operation of a step", CHECK_COMPARES);
     struct check_order all = order_ranks(check, "look-ranks", "all ranks, recording each operation of a step");
     one.run.look = all.run.look = question->interval + 1;
     one.run.look_since = all.run.look_since = question->since > 0 ? question->since - 1 : 0;
@@ -592,14 +592,14 @@ run_check(const struct command *command, const struct options *options)
 
 const struct command check_command = {
     .name = "check",
-    .brief = "compares N ranks with one rank, tensor by tensor",
+    .brief = "compares N ranks with one process, tensor by tensor",
     .starts_ranks = true,
     .usage = "Usage: ddprun check [options] program [arguments...]\n\n"
-             "Runs a few steps of the program on one rank, and again on several with the same\n"
-             "batch. Compares gradients, parameters and other state of every rank with those of\n"
-             "one rank, tensor by tensor. Prints whether they are equal; if not, where they begin\n"
-             "to differ, and which mistake explains the difference. Files that the program writes\n"
-             "go to private folders; the user's files stay as they are.\n\n"
+             "Runs a few steps of the program in one process, and again on several ranks with the\n"
+             "same batch. Compares gradients, parameters and other state of every rank with those\n"
+             "of the one process. Prints whether they are equal; if not, which operation and which\n"
+             "tensor differ first, and which mistake explains it. Files that the program writes go\n"
+             "to private folders; the user's files stay as they are.\n\n"
              "  ddprun check ./train                     two ranks, 64 steps\n"
              "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"
              "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"

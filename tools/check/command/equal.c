@@ -55,7 +55,7 @@ equal_say(struct judgement *judgement)
         sentence_conclude(judgement->verdict, CHECK_NOT_COMPARABLE, CAUSE_UNMOVED, NULL,
                           "check with a larger learning rate, or more steps (--steps); annotate the memory that the "
                           "optimizer writes",
-                          "no parameter has moved in %u step%s on one rank, so that no update was compared",
+                          "no parameter has moved in %u step%s in one process, so that no update was compared",
                           evidence->steps, evidence->steps == 1 ? "" : "s");
     return true;
 }
@@ -74,12 +74,12 @@ equal_say_endless(struct judgement *judgement)
         return false;
     char name[400];
     uint32_t step = endless->step - 1;
-    sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL, "one rank must train without NaN first",
-                      "after step %u %s, is infinite or NaN on one rank, too: NaN on all ranks proves nothing", step,
+    sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL, "one process must train without NaN first",
+                      "after step %u %s, is infinite or NaN in one process, too: NaN on all ranks proves nothing", step,
                       sentence_name_tensor(&endless->tensor, name));
     if (step > 1)
-        sentence_say(verdict->advice, "check the steps before it (--steps %u); one rank must train without NaN first",
-                     step - 1);
+        sentence_say(verdict->advice,
+                     "check the steps before it (--steps %u); one process must train without NaN first", step - 1);
     return true;
 }
 
@@ -105,7 +105,7 @@ equal_say_ranks(struct judgement *judgement)
             ? "a kernel or a copy writes it after it was averaged: look for a DDP_STEP that is called too early"
             : "the update uses a value that differs between ranks: a learning rate, a decision on the host, random "
               "numbers, a gradient or optimizer state that is not annotated",
-        "%s step %u %s, does not have the same bits on ranks 0 and %d, though neither differs from one rank's by more "
+        "%s step %u %s, does not have the same bits on ranks 0 and %d, though neither differs from one process by more "
         "than %.1e and rounding",
         is_gradient ? "in" : "after", step, sentence_name_item(verdict, item, name), agreement->rank,
         evidence->tolerance);

@@ -43,7 +43,7 @@ say_common_factor(struct judgement *judgement)
             return false;
         common = exact;
     }
-    verdict_decide(judgement, ": it is %.4g times one rank's%s; %zu of %zu gradients are equal", common,
+    verdict_decide(judgement, ": it is %.4g times that of one process%s; %zu of %zu gradients are equal", common,
                    factor_meaning(evidence, common), count_equal(judgement), judgement->pattern.all[CHECK_GRADIENT]);
     judgement->verdict->factor = common;
     return verdict_advise(
@@ -69,8 +69,9 @@ gradients_say_factor(struct judgement *judgement)
     bool too_small = fabs(factor * n - 1) < 0.02, too_large = fabs(factor / n - 1) < 0.02;
     bool compensated = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0;
     judgement->wishes->factor = compensated && check_evidence_is_forced(evidence) ? factor : 0;
-    verdict_decide(judgement, ": every gradient is %.4g times one rank's%s%s", factor, factor_meaning(evidence, factor),
-                   compensated ? ", and the parameters are equal: the update compensates the factor" : "");
+    verdict_decide(judgement, ": every gradient is %.4g times that of one process%s%s", factor,
+                   factor_meaning(evidence, factor),
+                   compensated ? ", but the parameters are equal: the update removes the factor" : "");
     judgement->verdict->factor = factor;
     if (compensated)
         judgement->verdict->result = CHECK_NOT_COMPARABLE;
@@ -84,7 +85,7 @@ gradients_say_factor(struct judgement *judgement)
                               "each rank divides the loss by the whole batch, and DDP_STEP averages: divide by the "
                               "rank's share instead (the count of DDP_SHARD)");
     if (too_large)
-        return verdict_advise(judgement, "gradients are sums where one rank's are means, or the other way round: %s",
+        return verdict_advise(judgement, "gradients are sums where one process's are means, or the other way round: %s",
                               evidence->sums ? "leave --reduce sum out"
                                              : "divide by the whole batch in both, and run with --reduce sum");
     return verdict_advise(judgement,
@@ -96,9 +97,8 @@ bool
 gradients_say_data_set(struct judgement *judgement)
 {
     int ranks = judgement->evidence->ranks;
-    return verdict_conclude(judgement, "give one rank the batch of all ranks: --alone \"ARGUMENTS\"",
-                            "; each of %d ranks computes a batch as large as that of one rank alone: together they "
-                            "compute one that is %d times as large",
+    return verdict_conclude(judgement, "give one process the batch of all ranks: --alone \"ARGUMENTS\"",
+                            "; each of %d ranks computes as large a batch as one process: together %d times as much",
                             ranks, ranks);
 }
 
@@ -121,7 +121,7 @@ gradients_say_differ(struct judgement *judgement)
         judgement->verdict->cause = CAUSE_UPDATE;
     return verdict_advise(
         judgement, "%s",
-        is_one ? "all ranks compute one batch, which is not the batch of one rank: divide the batch with DDP_SHARD"
+        is_one ? "all ranks compute one batch, which is not the batch of one process: divide the batch with DDP_SHARD"
         : is_first && is_few
             ? "compare its annotation with its allocation: count and type; and see that it is written before DDP_STEP"
         : role == CHECK_GRADIENT

@@ -38,15 +38,15 @@ OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000")
        .help = "compare K steps, 1 to 10000 (default: 64, or as many as one\n"
                "rank makes in 30 s)")
 OPTION("alone", "ARGS", SPECIAL(take_alone),
-       .help = "run one rank with ARGS instead of the program's arguments: for\n"
+       .help = "run one process with ARGS instead of the program's arguments: for\n"
                "programs with an option for the batch of a rank (split into words\n"
                "as by a shell; commands are not run)")
 OPTION("reference", "FILE", TEXT(reference, "a file"),
-       .help = "check in two commands: with -n 1 write one rank's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
+       .help = "check in two commands: with -n 1 write one process's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
        .help = "relative difference that counts as equal (default: 1e-5, or 20 times\nthe noise, at most 4e-5; 4e-3 where gradients are float16 or sent as\nfloat16, 3e-2 for bfloat16; with more than 4 times these the verdict is\nnever equal)")
 OPTION("batch-grows", NULL, SWITCH(batch_grows),
-       .help = "gone: give one rank the batch of all ranks by --alone")
+       .help = "gone: give one process the batch of all ranks by --alone")
 OPTION("free", NULL, SWITCH(is_free),
        .help = "do not set tensors to the reference's values in each step:\n"
                "differences add up")

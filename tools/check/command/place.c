@@ -943,7 +943,7 @@ find_divisor(const struct finding *finding, struct place *place)
             place->is_probable = turn != BY_ITEMS;
             return place_say(
                 place, PLACE_SCALAR, step, "",
-                "%s%s must depend on the rank's share, but is %s%.0f on each rank, as in one process: %.0f %s the "
+                "%s%s is %s%.0f on each rank and in one process, but must depend on the rank's share: %.0f %s the "
                 "whole batch",
                 it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor, divisor,
                 divisor == items ? "items are" : "is of");

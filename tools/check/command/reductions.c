@@ -89,10 +89,10 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
     char place[600];
     sentence_conclude(
         verdict, CHECK_DIFFERENT, CAUSE_REDUCTION, first,
-        "its inputs are not those of one rank: look for shares that overlap or leave items out, for a shuffle that is "
-        "seeded by rank, for a sum or a count that has no DDP_REDUCE, or is used before it",
+        "its inputs are not those of one process: look for shares that overlap or leave items out, for a "
+        "shuffle that is seeded by rank, for a sum or a count that has no DDP_REDUCE, or is used before it",
         "%s; %s", sentence_place(evidence, verdict, first, place),
-        first->unbounded ? "it is infinite or NaN there, and finite on one rank" : "everything before it is equal");
+        first->unbounded ? "it is infinite or NaN there, and finite in one process" : "everything before it is equal");
     if (is_extreme(first) && differing == 1) {
         verdict->result = CHECK_NOT_COMPARABLE;
         sentence_say(verdict->advice, "no other result differs: if this result depends on the number of ranks on "
@@ -121,12 +121,12 @@ judge_equal(struct judgement *judgement)
         sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_SCALE, multiple,
                           "the program is right if it divides by the number of ranks later; for a mean of the ranks' "
                           "means use DDP_OP_MEAN",
-                          "%s is %.4g times one rank's in every round", sentence_name_item(verdict, multiple, name),
-                          multiple->factor);
+                          "%s is %.4g times that of one process in every round",
+                          sentence_name_item(verdict, multiple, name), multiple->factor);
     } else if (!items_scaled_differ(evidence, CHECK_REDUCE)) {
         judgement->wishes->factor = evidence->scaled.count == 0 ? 2 : 0;
         sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDEPENDENT, NULL,
-                          "compare the program's output with one rank's, or pass all sums to DDP_REDUCE",
+                          "compare the program's output with that of one process, or pass all sums to DDP_REDUCE",
                           "the results of DDP_REDUCE are equal, and no result depends on an earlier one: a sum or a "
                           "count without DDP_REDUCE would not be noticed");
     }
@@ -140,13 +140,13 @@ reductions_say_rounds(struct judgement *judgement)
     if (find_result(verdict, ANY) == NULL)
         sentence_conclude(
             verdict, CHECK_NOT_COMPARABLE, CAUSE_NOTHING, NULL,
-            "call DDP_REDUCE with one rank, too, with the same number of elements: it costs no time there",
-            "the ranks and one rank have no call of DDP_REDUCE in common");
+            "call DDP_REDUCE in one process, too, with the same number of elements: it costs no time there",
+            "the ranks and one process have no call of DDP_REDUCE in common");
     else if (find_result(verdict, REPEATED) == NULL)
         sentence_conclude(
             verdict, CHECK_NOT_COMPARABLE, CAUSE_NOT_REPEATABLE, NULL,
             "give the program a fixed seed (not the clock, not std::random_device), for the check at least",
-            "two runs of the program on one rank differ: DDP_REDUCE has other results");
+            "two runs of the program in one process differ: DDP_REDUCE has other results");
     else if (first != NULL)
         judge_first(judgement->evidence, verdict, first);
     else

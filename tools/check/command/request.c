@@ -27,7 +27,7 @@ find_ranks(struct check *check, struct error *error)
     if (check->in_cluster && check_options.reference == NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "another launcher has started the ranks, and ddprun check cannot start them again; first "
-                         "write one rank's results: ddprun check -n 1 --reference FILE PROGRAM, then start ddprun "
+                         "write one process's results: ddprun check -n 1 --reference FILE PROGRAM, then start ddprun "
                          "check --reference FILE PROGRAM by srun or mpirun");
     if (check->in_cluster && check->ranks != 0 && check->ranks != 1)
         return error_set(error, DDPRUN_EXIT_USAGE,
@@ -39,9 +39,9 @@ find_ranks(struct check *check, struct error *error)
         check->ranks = DEFAULT_RANKS;
     check->only_writes = check->ranks == 1 && check_options.reference != NULL;
     if (check->ranks == 1 && !check->only_writes)
-        return error_set(
-            error, DDPRUN_EXIT_USAGE,
-            "-n 1 compares one rank with itself; give -n 2 or more, or --reference FILE to write one rank's results");
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "-n 1 compares one process with itself; give -n 2 or more, or --reference FILE to write one "
+                         "process's results");
     return true;
 }
 
@@ -57,7 +57,7 @@ refuse_others(const struct check *check, struct error *error)
                          "--per-rank is for ddprun --plan auto, and ddprun check makes no plan; leave it out");
     if (check_options.batch_grows)
         return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--batch-grows is gone: give one rank the batch of all ranks by --alone \"ARGUMENTS\"");
+                         "--batch-grows is gone: give one process the batch of all ranks by --alone \"ARGUMENTS\"");
     return whole_file_check(check_options.json, "--json", error);
 }
 

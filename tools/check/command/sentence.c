@@ -111,8 +111,9 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
                  item->tensor.role == CHECK_GRADIENT || item->tensor.role == CHECK_MEAN ? "norm" : "change");
     if (item->at_first > item->limit && item->at_first < 100 * item->limit) /* else it is no matter of the limit */
         snprintf(by + strlen(by), sizeof(by) - strlen(by), " (up to %.1e counts as equal)", item->limit);
-    snprintf(text, 600, "%s %s, %s differs from one %s%s", when, sentence_name_item(verdict, item, name),
-             name_ranks(evidence, item, ranks), evidence->by_plan ? "process's with all turns" : "rank's", by);
+    snprintf(text, 600, "%s %s%s, differs %s from that of one process%s%s", when,
+             item->tensor.role == CHECK_GRADIENT ? "averaged " : "", sentence_name_item(verdict, item, name),
+             name_ranks(evidence, item, ranks), evidence->by_plan ? " with all turns" : "", by);
     return text;
 }
 

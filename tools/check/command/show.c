@@ -76,12 +76,12 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "each step began from one rank's values: a difference is that of one step\n"
-              : "no step began from one rank's values (--free, or a program that tests its results): small differences "
-                "add up from step to step\n",
+              ? "each step started from the values of one process: differences do not add up from step to step\n"
+              : "steps did not start from the values of one process (--free, or a program that tests its results): "
+                "small differences add up from step to step\n",
           out);
     if (ANY(item, verdict->items, verdict->item_count, item->compensated))
-        fputs("every gradient is one rank's times one factor, and the ranks' update divides by this factor\n", out);
+        fputs("every gradient is that of one process times one factor, which the ranks' update divides out\n", out);
     if (check_evidence_in_rounds(evidence))
         fputs("no DDP_STEP was called: a step is a round of DDP_REDUCE calls, and only their results are compared\n",
               out);
@@ -116,8 +116,8 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
               out);
     if (limit != NULL)
         fprintf(out,
-                "only %u steps were compared: more steps would take one rank longer than 30 s, or fill more than half "
-                "of the free space with its results\n",
+                "only %u steps were compared: more steps would take one process longer than 30 s, or fill more than "
+                "half of the free space with its results\n",
                 evidence->steps);
     else if (end != NULL && end->value != 0)
         fprintf(out, "the program continues after step %u: --steps K compares more steps\n", evidence->steps);
@@ -165,8 +165,8 @@ print_means(FILE *out, const struct check_verdict *verdict)
         if (item->tensor.role != CHECK_MEAN || !item->differs)
             continue;
         fprintf(out,
-                "warning: in step %u DDP_MEAN `%s` (%s:%d) differs from one rank's by %.2g, and the training is equal: "
-                "is this value a sum, or divided by the whole batch? DDP_MEAN needs a mean over the rank's share\n",
+                "warning: in step %u DDP_MEAN `%s` (%s:%d) differs from that of one process by %.2g, but the training "
+                "is equal: is this value a sum, or divided by the whole batch? DDP_MEAN needs the mean of a share\n",
                 item->first_step, item->tensor.text, item->tensor.file, item->tensor.line, item->at_first);
         return;
     }
@@ -179,8 +179,8 @@ print_decisions(FILE *out, const struct check_verdict *verdict)
     FOR_EACH(item, verdict->items, verdict->item_count)
         if (item->decided_step > 0)
             fprintf(out,
-                    "ignored: in step %u %s, differs by %.2g; one rank alone differs as much after a change of its "
-                    "start by one unit in the last place\n",
+                    "ignored: in step %u %s, differs by %.2g; one process differs as much if its values "
+                    "at the start change by one unit in the last place\n",
                     item->decided_step, sentence_name_item(verdict, item, name), item->decided);
 }
 
@@ -211,8 +211,8 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
         print_turns(out, evidence, verdict);
     else if (verdict->result == CHECK_EQUAL)
         fprintf(out,
-                "%d ranks compute what one rank computes: in %u %s%s %s differ by at most %.1e (up to %.1e counts as "
-                "equal)\n",
+                "%d ranks compute what one process computes: in %u %s%s %s differ by at most %.1e (up to %.1e counts "
+                "as equal)\n",
                 evidence->ranks, evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
                 in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
                 fmin(fmax(verdict->tolerance, ITEMS_FLOOR_FACTOR * verdict->largest_floor),
@@ -236,10 +236,10 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     bool has_star = false;
     if (verdict->item_count > 0)
         fprintf(out,
-                "step: the first step that differs; difference: the largest relative difference of two ranks from one; "
-                "noise: the same of two runs of one rank\n"
+                "%d ranks are compared with one process. step: the first step that differs; difference: the largest "
+                "relative difference in any step; noise: the largest between two runs of one process\n"
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
-                "tensor", "elements", "type", "annotation", "step", "difference", "noise");
+                evidence->ranks, "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {
         if (!all && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;
@@ -250,7 +250,7 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     if (has_star)
         fputs("*: compared by sums of elements\n", out);
     if (verdict->item_count > shown)
-        fprintf(out, "... and %zu more rows (-v prints all)\n", verdict->item_count - shown);
+        fprintf(out, "... and %zu more rows, differences not larger (-v prints all)\n", verdict->item_count - shown);
     print_notes(out, evidence, verdict);
 }
 

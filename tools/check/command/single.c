@@ -132,11 +132,10 @@ bool
 session_run(struct check *check, enum session_run which, double factor, struct error *error)
 {
     struct check_evidence *evidence = &check->evidence;
-    const char *subject = evidence->by_plan ? "one process" : "one rank";
     bool scales = which == SESSION_SCALED && !check_evidence_in_rounds(evidence), is_far = which == SESSION_FAR,
          is_nudged = which == SESSION_NUDGED, is_perturbed = which == SESSION_PERTURBED;
-    char *title = scales ? xasprintf("%s, with %.4g times the gradients", subject, factor)
-                         : xasprintf("%s, %s", subject, runs[which].what);
+    char *title = scales ? xasprintf("one process, with %.4g times the gradients", factor)
+                         : xasprintf("one process, %s", runs[which].what);
     char *name = xasprintf("%s-%u", runs[which].name, evidence->nudged_runs += is_nudged);
     struct check_order order = session_order(check, name, title, CHECK_COMPARES);
     order.run.perturbed = is_perturbed || is_far || is_nudged;
@@ -217,7 +216,7 @@ session_make_reference(struct check *check, struct error *error)
     bool kept = check_options.reference != NULL;
     if (kept)
         check->reference = xasprintf("%s.%d.new", final, (int)getpid());
-    const char *title = check->evidence.by_plan ? "one process with all turns" : "one rank";
+    const char *title = check->evidence.by_plan ? "one process with all turns" : "one process";
     struct check_order first = session_order(check, "one", title, CHECK_WRITES);
     first.run.chooses_steps = check->chooses_steps;
     check->evidence.alone = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};

@@ -118,7 +118,7 @@ update_say_all(struct judgement *judgement)
     char change[120] = "", rest[80] = "";
     double factor = find_factor(judgement);
     if (factor != 0)
-        snprintf(change, sizeof(change), "; the change is %.4g times one rank's%s", factor,
+        snprintf(change, sizeof(change), "; the change is %.4g times that of one process%s", factor,
                  factor_meaning(evidence, factor));
     if (is_few)
         snprintf(rest, sizeof(rest), "; the other %zu %s%s", others,

@@ -84,7 +84,7 @@ say_unrepeated(struct judgement *judgement)
     judgement->first = NULL;
     return verdict_conclude(
         judgement, "give the program a fixed seed (not the clock, not std::random_device), for the check at least",
-        "two runs of the program on one rank differ by %.2g in %u steps", pattern_worst(evidence, &evidence->again),
+        "two runs of the program in one process differ by %.2g in %u steps", pattern_worst(evidence, &evidence->again),
         evidence->steps);
 }
 
@@ -94,7 +94,7 @@ say_nothing(struct judgement *judgement)
     *judgement->wishes = (struct check_wishes){.plain = false};
     judgement->first = NULL;
     return verdict_conclude(judgement, "annotate parameters and gradients (man ddprun.h)",
-                            "no parameter and no gradient of a rank was compared with one rank's");
+                            "no parameter and no gradient of a rank was compared with one process's");
 }
 
 static bool
@@ -124,7 +124,7 @@ say_goes_on(struct judgement *judgement)
            verdict_conclude(judgement,
                             "count the items of the whole batch, not of the rank's share; stop by a loss that DDP_MEAN "
                             "has averaged, not by a rank's own loss",
-                            "with one rank the program ends after %u steps, but rank %d continues", evidence->steps, r);
+                            "one process ends after %u steps, but rank %d continues", evidence->steps, r);
 }
 
 static const struct check_row *
@@ -174,8 +174,8 @@ say_unbounded(struct judgement *judgement)
                                 ? "search for infinities, as a loss scaler does, after DDP_STEP"
                                 : "look for a sum over ranks that does not fit its type, or for a share without items",
                             ": %s",
-                            judgement->first->endless ? "other elements are infinite or NaN than on one rank"
-                                                      : "elements are infinite or NaN, and finite on one rank");
+                            judgement->first->endless ? "other elements are infinite or NaN than in one process"
+                                                      : "elements are infinite or NaN, and finite in one process");
 }
 
 /* ---- the table ---- */

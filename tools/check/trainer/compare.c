@@ -68,8 +68,8 @@ define_tensor(const struct check_tensor *mine)
     const char *role = check_role_name(mine->role);
     struct check_tensor theirs;
     if (!values_get(&key, &theirs, sizeof(theirs)))
-        values_refuse("%s %u is `%s` (%s:%d) here, and the one rank of the reference has fewer; all runs must annotate "
-                      "the same tensors",
+        values_refuse("%s %u is `%s` (%s:%d) here, and the reference has fewer; all runs must annotate the same "
+                      "tensors",
                       role, mine->number + 1, mine->text, mine->file, mine->line);
     if (theirs.count != mine->count || theirs.type != mine->type || theirs.group != mine->group ||
         theirs.line != mine->line || strcmp(theirs.text, mine->text) != 0)
