@@ -62,7 +62,7 @@ add_activity(const struct rank_view *view, char *text, size_t bytes)
         if (view->in_call)
             add_line(text, bytes, "    it was in %s, on thread %d", view->call, view->call_thread);
         else if (view->call[0] != '\0')
-            add_line(text, bytes, "    its last call was %s", view->call);
+            add_line(text, bytes, "    its last CUDA call was %s", view->call);
     } else if (view->wait != RANK_WAIT_EXCHANGE) { /* there it does nothing else */
         add_line(text, bytes, "    %s", rank_describe_activity(view, words));
     }
@@ -99,8 +99,8 @@ report_rank(const struct report_subject *subject, char *text, size_t bytes)
     text[0] = '\0';
     if (view->stage == RANK_STAGE_FAILED && !view->ended) { /* its reason says more than what it does now */
         char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES];
-        add_line(text, bytes, "  rank %d%s stopped the job%s", subject->rank, rank_describe_place(view, place),
-                 rank_describe_step(view, step));
+        add_line(text, bytes, "  rank %d%s stopped the job; its host is%s", subject->rank,
+                 rank_describe_place(view, place), rank_describe_step(view, step));
         return;
     }
     add_head(subject, text, bytes);
@@ -155,8 +155,8 @@ report_others(const struct rank_view *views, int count, int but, int nor, char *
         }
         ++shown;
         bool waits = is_waiting(&views[i]);
-        add_line(text, bytes, "  rank %d%s, after %" PRIu64 " step%s%s %s", i, rank_describe_place(&views[i], place),
-                 views[i].step, views[i].step == 1 ? "" : "s", views[i].ended || waits ? "," : ":",
+        add_line(text, bytes, "  rank %d%s, with %" PRIu64 " step%s launched: %s", i,
+                 rank_describe_place(&views[i], place), views[i].step, views[i].step == 1 ? "" : "s",
                  views[i].ended ? "has ended"
                  : waits        ? rank_describe_wait(&views[i], words)
                                 : rank_describe_activity(&views[i], words));

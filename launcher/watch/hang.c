@@ -360,8 +360,8 @@ find_different_places(const struct hang *hang, const struct rank_view *views, ui
                 continue;
             char place[RANK_WORDS_BYTES], other[RANK_WORDS_BYTES];
             error_set(error, DDPRUN_EXIT_FAILURE,
-                      "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, after %" PRIu64
-                      " steps, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
+                      "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, with %" PRIu64 " steps "
+                      "launched, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
                       "steps",
                       behind, rank_describe_place(&views[behind], place), views[behind].wait_for, views[behind].step,
                       ahead, rank_describe_place(&views[ahead], other), views[ahead].step, views[ahead].wait_for);

@@ -73,20 +73,20 @@ rank_describe_activity(const struct rank_view *view, char text[RANK_WORDS_BYTES]
         snprintf(text, RANK_WORDS_BYTES, "it is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it continue",
                  view->pid);
     else if (view->exiting)
-        snprintf(text, RANK_WORDS_BYTES, "its program has ended cleanly, and its exit handlers run");
+        snprintf(text, RANK_WORDS_BYTES, "its program has ended without error, and runs its exit handlers");
     else if (view->stage < RANK_STAGE_RANK)
         snprintf(text, RANK_WORDS_BYTES, "it has not used CUDA yet");
     else if (view->wait == RANK_WAIT_DEVICE && !rank_wait_is_over(view))
-        snprintf(text, RANK_WORDS_BYTES, "its GPU has not reached %s%s", view->wait_for, kernel);
+        snprintf(text, RANK_WORDS_BYTES, "its GPU has not finished the work before %s%s", view->wait_for, kernel);
     else if (view->wait == RANK_WAIT_NONE && is_for_device(view))
-        snprintf(text, RANK_WORDS_BYTES, "it is in %s (%.1f s), waiting for its GPU%s", view->call, since, kernel);
+        snprintf(text, RANK_WORDS_BYTES, "it has waited in %s for its GPU for %.1f s%s", view->call, since, kernel);
     else if (view->in_call)
-        snprintf(text, RANK_WORDS_BYTES, "it is in %s (%.1f s)%s", view->call, since, kernel);
+        snprintf(text, RANK_WORDS_BYTES, "it has been in %s for %.1f s%s", view->call, since, kernel);
     else if (view->call[0] != '\0')
-        snprintf(text, RANK_WORDS_BYTES,
-                 "it computes or waits on the host, outside CUDA; its last call was %s, %.1f s ago", view->call, since);
+        snprintf(text, RANK_WORDS_BYTES, "it runs or waits in host code; its last CUDA call was %s, %.1f s ago",
+                 view->call, since);
     else
-        snprintf(text, RANK_WORDS_BYTES, "it computes or waits on the host, outside CUDA");
+        snprintf(text, RANK_WORDS_BYTES, "it runs or waits in host code");
     return text;
 }
 

@@ -69,8 +69,8 @@ const char *rank_describe_step(const struct rank_view *view, char text[RANK_STEP
 /* What the rank waits for, as text that follows "rank 1 ": "waits for bucket 3 of step 8 (12.3 s)". */
 const char *rank_describe_wait(const struct rank_view *view, char text[RANK_WORDS_BYTES]);
 
-/* What the rank does itself, a clause of its own: "it is in cuStreamSynchronize (73.0 s)", "its GPU has not reached
- * bucket 0 of step 5". */
+/* What the rank does itself, a clause of its own: "it has waited in cuStreamSynchronize for its GPU for 73.0 s",
+ * "its GPU has not finished the work before bucket 0 of step 5". */
 const char *rank_describe_activity(const struct rank_view *view, char text[RANK_WORDS_BYTES]);
 
 /* " (host a, process 12, GPU 3)", as far as it is known. */

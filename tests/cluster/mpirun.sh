@@ -61,11 +61,11 @@ succeeded "exit code 0 when it is done"
 if [ "$sanitized" -eq 0 ]; then
     job 3 "$ddprun" --bucket-mb 0.02 --hang-timeout "$(patient 1 3)" "$build/tests/trainers/hangs" --how host
     sed -i -n '/^ddprun: .*and the job ends/,$p' "$work/stderr" # a warning may stand in front
-    failed_with "a rank that hangs" 1 "rank 1 \(host [^ ,]+, process [0-9]+, .*\) after step 7 has made no CUDA call for .*, and the job ends: it computes or waits on the host"
+    failed_with "a rank that hangs" 1 "rank 1 \(host [^ ,]+, process [0-9]+, .*\) after step 7 has made no CUDA call for .*, and the job ends: it runs or waits in host code"
     check "a rank that hangs: its report, from where it lives" \
         [ "$(grep -cE '^  rank 1 \(host .*\) after step 7:|^    its last events|^    its threads:' "$work/stderr")" -eq 3 ]
     check "a rank that hangs: what the others wait for" \
-        [ "$(grep -cE '^  rank [02] \(.*, after 8 steps, waits for bucket [0-9] of step 8' "$work/stderr")" -eq 2 ]
+        [ "$(grep -cE '^  rank [02] \(.*, with 8 steps launched: waits for bucket [0-9] of step 8' "$work/stderr")" -eq 2 ]
     nothing_left "a rank that hangs"
 fi
 

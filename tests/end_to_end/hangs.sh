@@ -43,11 +43,11 @@ place='rank 1 \(host [^ ,]+, process [0-9]+, a device of the stand-in\)'
 train host
 ended "a rank that hangs in host code" 1
 says "a rank that hangs in host code: warned, then ended" \
-    "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it computes or waits on the host, .* its last call was .*; rank [02] waits for bucket [0-9] of step 8 .* and 1 other too; a long checkpoint, for example, is not a fault" \
+    "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it runs or waits in host code; its last CUDA call was .*; rank [02] waits for bucket [0-9] of step 8 .* and 1 other too; a long checkpoint, for example, is not a fault" \
     "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s, and the job ends: .*--hang-timeout allows $ending s"
 says "a rank that hangs in host code: its report" \
     "^  $place after step 7:" 'ago, in step 8: sent bucket 0 early, [0-9]+ bytes' \
-    '^  rank 0 \(.*, after 8 steps, waits for bucket [0-9] of step 8'
+    '^  rank 0 \(.*, with 8 steps launched: waits for bucket [0-9] of step 8'
 if [ "$code" != left_out ] && grep -q 'ptrace is not permitted' "$work/stderr"; then
     ok "a rank that hangs in host code: its stacks # not permitted here, and the report says that"
 else
@@ -57,7 +57,7 @@ fi
 train crash
 ended "a crash" 139
 says "a crash: its report" '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation fault\) after step 7' \
-    "^  $place after step 7, ended by SIGSEGV:" 'its last call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, after [78] steps?[,:] '
+    "^  $place after step 7, ended by SIGSEGV:" 'its last CUDA call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, with [78] steps? launched: '
 
 for overlap in '' --no-overlap; do
     train closes $overlap
@@ -84,12 +84,12 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     train kernel
     ended "a kernel that does not end" 1
     says "a kernel that does not end: told apart from host code" \
-        "^ddprun: $place after step 7 .* and the job ends: it is in cuCtxSynchronize \([0-9.]+ s\), waiting for its GPU; last kernel launched: .*never_ends"
+        "^ddprun: $place after step 7 .* and the job ends: it has waited in cuCtxSynchronize for its GPU for [0-9.]+ s; last kernel launched: .*never_ends"
 
     train queue --quiet
     ended "a kernel that does not end, and the host continues" 1
     says "a kernel that does not end, and the host continues" \
-        "^ddprun: $place after step 8 .* and the job ends: its GPU has not reached bucket [0-9] of step 8; last kernel launched: "
+        "^ddprun: $place after step 8 .* and the job ends: its GPU has not finished the work before bucket [0-9] of step 8; last kernel launched: "
 
     [ "$code" = left_out ] || check "a kernel that does not end, --quiet: warned and ended, by lines of ddprun's only" \
         [ "$(grep -c '^ddprun: rank 1 .* after step 8 ' "$work/stderr") $(grep -c '^  ' "$work/stderr")" = "2 0" ]
@@ -127,7 +127,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     code=$?
     ended "kernels that end on no rank" 143
     says "kernels that end on no rank: warned of" \
-        '^ddprun: no rank has made a CUDA call for [0-9]+ s, and all wait for their own devices: rank 0 \(.* after step 7: it is in cuCtxSynchronize .*never_ends' \
+        '^ddprun: no rank has made a CUDA call for [0-9]+ s, and all wait for their own devices: rank 0 \(.* after step 7: it has waited in cuCtxSynchronize for its GPU .*never_ends' \
         '^  rank 0 \(.* after step 7:' '^  rank 1 \('
 
     # All at their ends, where nothing wakes them.
@@ -169,7 +169,7 @@ says "a call that one rank leaves out, and little time: both places" '^ddprun: .
 try "$ddprun" -n 3 --bucket-mb 0.02 --timeout "$patience" "$hangs" --how host
 ended "a rank's own limit" 1
 says "a rank's own limit: the culprit's report" "^ddprun: $place after step 7 keeps the others waiting: .*; rank [02] after step 8: bucket [0-9] of step 8 has waited $patience s for the other ranks" \
-    "^  $place after step 7:" 'computes or waits on the host'
+    "^  $place after step 7:" 'it runs or waits in host code'
 
 # What only takes long: rank 0 writes a checkpoint until it has been warned of; then the job continues to its end.
 export HANGS_GO_ON=$work/go-on

@@ -149,13 +149,13 @@ static const struct {
     bool may_be_busy; /* it is said that this is not a fault yet */
 } doings[] = {
     {{.stage = RANK_STAGE_TRAINING, .call = "cuStreamSynchronize", .in_call = true, .call_ns = 73 * SECOND},
-     "it is in cuStreamSynchronize (73.0 s), waiting for its GPU;",
+     "it has waited in cuStreamSynchronize for its GPU for 73.0 s;",
      false},
     {{.stage = RANK_STAGE_TRAINING, .call = "cuMemAlloc_v2", .in_call = true, .call_ns = 73 * SECOND},
-     "it is in cuMemAlloc_v2 (73.0 s)",
+     "it has been in cuMemAlloc_v2 for 73.0 s",
      false},
     {{.stage = RANK_STAGE_TRAINING, .call = "cuMemcpyDtoH_v2", .call_ns = 73 * SECOND},
-     "it computes or waits on the host, outside CUDA; its last call was cuMemcpyDtoH_v2, 73.0 s ago",
+     "it runs or waits in host code; its last CUDA call was cuMemcpyDtoH_v2, 73.0 s ago",
      true},
     {{.stage = RANK_STAGE_TRAINING,
       .call = "cuCtxSynchronize",
@@ -164,7 +164,7 @@ static const struct {
       .wait_for = "bucket 2 of step 8",
       .wait_ns = 73 * SECOND,
       .kernel = "update"},
-     ": its GPU has not reached bucket 2 of step 8; last kernel launched: `update`; rank ",
+     ": its GPU has not finished the work before bucket 2 of step 8; last kernel launched: `update`; rank ",
      false},
     {{.stage = RANK_STAGE_TRAINING, .stopped = true, .pid = 7},
      "it is stopped (SIGSTOP, or a debugger); `kill -CONT 7`",
@@ -257,7 +257,7 @@ TEST(different_places_are_named)
     ck_assert_int_eq(play.error.rank, 1);
     ck_assert_ptr_nonnull(strstr(play.error.text, "rank 1 (host h1, process 4001, GPU 1) waits at the end of the "
                                                   "program after 7 steps, while rank 0 (host h0, process 4000, GPU "
-                                                  "0), after 8 steps, waits for it in bucket 0 of step 8"));
+                                                  "0), with 8 steps launched, waits for it in bucket 0 of step 8"));
 
     begin(60, 600); /* it will never make step 8, a bucket of which is in flight */
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
@@ -367,7 +367,7 @@ TEST(devices_that_keep_all_waiting_are_warned_of_and_never_ended)
     ck_assert_int_eq(play.error.rank, 0);
     ck_assert_ptr_nonnull(strstr(play.error.text, "no rank has made a CUDA call for 60 s, and all wait for their own "
                                                   "devices: rank 0 (host h0, process 4000, GPU 0) after step 7: its "
-                                                  "GPU has not reached bucket 0 of step 8"));
+                                                  "GPU has not finished the work before bucket 0 of step 8"));
     ck_assert_ptr_null(strchr(play.error.text, '\n'));
     ck_assert_int_eq(play_on(100, 7), HANG_NONE); /* gone on, and the same again */
     ck_assert_int_eq(play_on(100, 0), HANG_WARNING);

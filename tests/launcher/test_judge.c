@@ -173,9 +173,9 @@ TEST(the_rank_that_is_missing_is_named_before_one_that_waited_for_it)
     snprintf(views[2].failure, sizeof(views[2].failure), "bucket 0 of step 6 has waited 5 s for the other ranks");
     ck_assert_int_eq(ends_after(5000), JUDGED_FAILED);
     ck_assert_int_eq(error.rank, 1);
-    ck_assert_str_eq(error.text, "rank 1 (process 4001) after step 5 keeps the others waiting: it computes or waits on "
-                                 "the host, outside CUDA; rank 2 after step 5: bucket 0 of step 6 has waited 5 s for "
-                                 "the other ranks");
+    ck_assert_str_eq(error.text,
+                     "rank 1 (process 4001) after step 5 keeps the others waiting: it runs or waits in host "
+                     "code; rank 2 after step 5: bucket 0 of step 6 has waited 5 s for the other ranks");
 }
 
 /* The engine looks at collectives now and then, and steps go on meanwhile. */
@@ -190,7 +190,7 @@ TEST(no_collective_of_a_step_that_is_over_is_told)
     ck_assert_ptr_null(strstr(text, "bucket"));
     views[1].wait_ns = 2000 * MS; /* hosts run ahead of their devices */
     rank_describe_activity(&views[1], text);
-    ck_assert_str_eq(text, "its GPU has not reached bucket 0 of step 4");
+    ck_assert_str_eq(text, "its GPU has not finished the work before bucket 0 of step 4");
 }
 
 TEST(who_trains_unseen_fails_the_job)

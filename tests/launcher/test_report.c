@@ -272,8 +272,9 @@ TEST(a_device_at_work_is_not_accused)
     snprintf(view.call, sizeof(view.call), "cuLaunchKernel");
     snprintf(view.kernel, sizeof(view.kernel), "backward");
     report_rank(&subject, text, sizeof(text));
-    ck_assert_str_eq(text, "  rank 3 after step 7:\n"
-                           "    its GPU has not reached bucket 0 of step 8; last kernel launched: `backward`\n");
+    ck_assert_str_eq(text,
+                     "  rank 3 after step 7:\n    its GPU has not finished the work before bucket 0 of step 8; last "
+                     "kernel launched: `backward`\n");
 }
 
 LOOP_TEST(any_record_makes_a_report, 0, 3)
@@ -307,7 +308,7 @@ TEST(many_others_are_counted)
         snprintf(views[i].wait_for, sizeof(views[i].wait_for), "bucket 0 of step 3");
     }
     report_others(views, 300, 5, -1, text, sizeof(text));
-    ck_assert_ptr_nonnull(strstr(text, "  rank 16, after 2 steps, waits for bucket 0 of step 3"));
+    ck_assert_ptr_nonnull(strstr(text, "  rank 16, with 2 steps launched: waits for bucket 0 of step 3"));
     ck_assert_ptr_null(strstr(text, "  rank 5,"));
     ck_assert_ptr_null(strstr(text, "  rank 17,"));
     ck_assert_ptr_nonnull(strstr(text, "  and 283 ranks more\n"));
