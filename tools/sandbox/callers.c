@@ -13,9 +13,9 @@
 #include <stdatomic.h>
 #include <sys/auxv.h>
 
-enum { TRIES = 8, FRAMES = 32, ELF_TYPE_AT = 16, ELF_FIXED = 2 };
+enum { CALLERS = 1024, TRIES = 8, FRAMES = 32, ELF_TYPE_AT = 16, ELF_FIXED = 2 };
 
-static _Atomic uintptr_t known[CALLERS]; /* with a flag: the program's */
+static _Atomic uintptr_t known[CALLERS]; /* by hash: twice the address, and 1 more if it is the program's */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 /* ---- objects ---- */
@@ -91,11 +91,11 @@ find_asker(Dl_info *object)
 
 /* Where the place is in the table, or may be put; NULL: there is no room. */
 static _Atomic uintptr_t *
-find_caller_slot(_Atomic uintptr_t places[CALLERS], const void *caller)
+find_caller_slot(const void *caller)
 {
     size_t at = (size_t)(((uintptr_t)caller * UINT64_C(0x9E3779B97F4A7C15)) >> 54);
     for (size_t i = 0; i < TRIES; ++i) {
-        _Atomic uintptr_t *place = &places[(at + i) % CALLERS];
+        _Atomic uintptr_t *place = &known[(at + i) % CALLERS];
         uintptr_t here = atomic_load_explicit(place, memory_order_relaxed);
         if (here == 0 || here >> 1 == (uintptr_t)caller)
             return place;
@@ -103,12 +103,13 @@ find_caller_slot(_Atomic uintptr_t places[CALLERS], const void *caller)
     return NULL;
 }
 
-bool
-caller_keep(_Atomic uintptr_t places[CALLERS], const void *caller, bool flag)
+/* Whether the place is new, and has room. */
+static bool
+keep_caller(const void *caller, bool is_programs)
 {
     uintptr_t none = 0;
-    _Atomic uintptr_t *place = find_caller_slot(places, caller);
-    return place != NULL && atomic_compare_exchange_strong(place, &none, (uintptr_t)caller << 1 | flag);
+    _Atomic uintptr_t *place = find_caller_slot(caller);
+    return place != NULL && atomic_compare_exchange_strong(place, &none, (uintptr_t)caller << 1 | is_programs);
 }
 
 static void
@@ -139,9 +140,9 @@ look_up_caller(const char *name, const void *caller)
         caller = find_asker(&object);
         owner = caller != NULL ? find_object(caller, &object) : FRAME_FOREIGN;
     } else if (owner != FRAME_PROGRAM) {
-        (void)caller_keep(known, caller, false);
+        (void)keep_caller(caller, false);
     }
-    if (owner == FRAME_PROGRAM && caller_keep(known, caller, true) && name != NULL)
+    if (owner == FRAME_PROGRAM && keep_caller(caller, true) && name != NULL)
         note_reading(name, &object, caller);
     return owner == FRAME_PROGRAM;
 }
@@ -149,7 +150,7 @@ look_up_caller(const char *name, const void *caller)
 bool
 caller_is_programs(const char *name, const void *caller)
 {
-    const _Atomic uintptr_t *place = caller != NULL ? find_caller_slot(known, caller) : NULL;
+    const _Atomic uintptr_t *place = caller != NULL ? find_caller_slot(caller) : NULL;
     uintptr_t found = place != NULL ? atomic_load_explicit(place, memory_order_relaxed) : 0;
     if (found != 0 || inside)
         return (found & 1) != 0;

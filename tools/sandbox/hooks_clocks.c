@@ -1,6 +1,6 @@
 /*
- * hooks_clocks.c - calls whose answers differ from run to run. For `ddprun scout` they are noted, and answered as ever;
- * in a run of `ddprun check` the program gets the date and the random bytes of date.c.
+ * hooks_clocks.c - calls whose answers differ from run to run: with files_date() the program gets the date and the
+ * random bytes of date.c.
  */
 #include "tools/sandbox/hooks.h"
 #include "tools/sandbox/overlay.h"
@@ -8,15 +8,10 @@
 
 #include <dlfcn.h>
 
-/* In std::random_device, which may ask others in its turn. */
-static __thread bool in_device __attribute__((tls_model("initial-exec")));
-
 /* Whether the call is answered by date.c. */
 static bool
 is_ours(const char *name, void *caller)
 {
-    if (!in_device)
-        note_clock(name, caller);
     return files_date() != NULL && caller_is_programs(name, caller);
 }
 
@@ -162,11 +157,9 @@ random_device_value(void *device)
         return value;
     }
     void *function = random_device_of(__builtin_return_address(0));
-    in_device = true;
     if (function != NULL)
         value = ((unsigned (*)(void *))function)(device);
     else
         (void)syscall(SYS_getrandom, &value, sizeof(value), 0);
-    in_device = false;
     return value;
 }

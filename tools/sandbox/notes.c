@@ -18,7 +18,6 @@ static _Atomic size_t call_count;
 static char text[TEXT_BYTES];
 static size_t text_used;
 static atomic_flag taken = ATOMIC_FLAG_INIT;
-static _Atomic uintptr_t callers[CALLERS]; /* of clocks; a full table notes no more */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 size_t
@@ -33,7 +32,7 @@ static void
 add_note(enum call_kind kind, const char *name, uint64_t bytes)
 {
     size_t count = atomic_load(&call_count);
-    for (size_t i = 0; i < count && kind != CALL_CLOCK; ++i) {
+    for (size_t i = 0; i < count; ++i) {
         if (calls[i].kind == (uint32_t)kind && strcmp(calls[i].text, name) == 0)
             return;
     }
@@ -59,16 +58,6 @@ note_call(enum call_kind kind, const char *name, uint64_t bytes)
     atomic_flag_clear(&taken);
 }
 
-/* Once for each caller. */
-void
-note_clock(const char *name, void *caller)
-{
-    int saved = errno;
-    if (files_notes() && caller_keep(callers, caller, false))
-        note_call(CALL_CLOCK, name, 0);
-    errno = saved;
-}
-
 /* The file that `path` names, after the folder in which the program believes to be if it is relative. */
 static void
 note_path(const char *path, uint64_t bytes, bool writes)
@@ -83,7 +72,7 @@ note_path(const char *path, uint64_t bytes, bool writes)
     note_call(writes ? CALL_WRITES : CALL_READS, path, bytes);
 }
 
-/* Only regular files count, and the system's random numbers. */
+/* Only regular files count. */
 void
 note_file(int dirfd, const char *path, int fd, int flags)
 {
@@ -91,10 +80,8 @@ note_file(int dirfd, const char *path, int fd, int flags)
     int saved = errno;
     if (fd < 0 || !files_notes() || inside || (dirfd != AT_FDCWD && path[0] != '/'))
         return;
-    if (strcmp(path, "/dev/urandom") == 0 || strcmp(path, "/dev/random") == 0)
-        note_call(CALL_CLOCK, path, 0);
-    else if (files_below(path, "/proc") == NULL && files_below(path, "/sys") == NULL && raw_fstat(fd, &file) == 0 &&
-             S_ISREG(file.st_mode))
+    if (files_below(path, "/proc") == NULL && files_below(path, "/sys") == NULL && raw_fstat(fd, &file) == 0 &&
+        S_ISREG(file.st_mode))
         note_path(path, (uint64_t)file.st_size, (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0);
     errno = saved;
 }

@@ -57,7 +57,7 @@ struct files_config {
 /* What the environment asked for when the process started; NULL: nothing is redirected. */
 const struct files_config *files_config(void);
 
-/* Whether files and clocks are noted. */
+/* Whether files are noted. */
 bool files_notes(void);
 
 /* What FILES_ENV_DATE says. */
@@ -159,15 +159,7 @@ int overlay_copy_up(struct place *place, bool with_content) __attribute__((warn_
 /* A call of the program has opened `path`, from the folder `dirfd`, with these flags; fd -1: it has not. */
 void note_file(int dirfd, const char *path, int fd, int flags);
 
-/* A function that differs from run to run was called from `caller`. */
-void note_clock(const char *name, void *caller);
-
 /* ---- callers.c ---- */
-
-/* Whether the place in the program is new, and the table (by hash; twice the address, and 1 more with a flag) has room.
- */
-enum { CALLERS = 1024 };
-bool caller_keep(_Atomic uintptr_t places[CALLERS], const void *caller, bool flag);
 
 /* Whether the call of `name`, which returns to `caller`, is made by the program or a library of its own; NULL: by the
  * stack. It is then noted in FILES_READINGS, once for each place; name NULL: it is not. */

@@ -1,10 +1,10 @@
 /*
- * notes.c FOLDER LIBRARY - opens files, asks clocks and, through LIBRARY (late.cpp), std::random_device; then prints
- * what libddprun-files.so has noted of it, a line each. FOLDER is what files.sh has made.
+ * notes.c FOLDER LIBRARY - opens files and, through LIBRARY (late.cpp), asks std::random_device; then prints what
+ * libddprun-files.so has noted of it, a line each. FOLDER is what files.sh has made.
  *
  * Property: a file is noted once, by the name that the program gave, with its own folder before it; a folder's
- * descriptor, a pipe and a failed call are not noted; a clock counts once for each place that asks it, and a monotonic
- * one not at all. A library that is loaded late, with RTLD_LOCAL, still gets numbers that differ.
+ * descriptor, a pipe, a device and a failed call are not noted. A library that is loaded late, with RTLD_LOCAL, still
+ * gets numbers that differ.
  */
 #include "tools/sandbox/notes.h"
 
@@ -12,8 +12,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 int __open_2(const char *path, int flags);
@@ -49,24 +47,6 @@ use_files(const char *folder)
     close(open("/dev/urandom", O_RDONLY));
 }
 
-/* One place, however often it is reached. */
-static time_t __attribute__((noinline)) ask_time(void)
-{
-    time_t now;
-    return time(&now);
-}
-
-static void
-use_clocks(void)
-{
-    struct timeval now;
-    struct timespec also;
-    for (int i = 0; i < 2; ++i)
-        require(ask_time() > 0, "time");
-    require(gettimeofday(&now, NULL) == 0, "gettimeofday");
-    require(clock_gettime(CLOCK_MONOTONIC, &also) == 0, "clock_gettime");
-}
-
 static void
 use_random(const char *library)
 {
@@ -81,11 +61,10 @@ use_random(const char *library)
 int
 main(int argc, char **argv)
 {
-    static const char *const kinds[] = {[CALL_READS] = "reads", [CALL_WRITES] = "writes", [CALL_CLOCK] = "calls"};
+    static const char *const kinds[] = {[CALL_READS] = "reads", [CALL_WRITES] = "writes"};
     const struct host_call *list;
     require(argc == 3, "usage: notes FOLDER LIBRARY");
     use_files(argv[1]);
-    use_clocks();
     use_random(argv[2]);
     __typeof__(&ddprun_host_calls) calls = (__typeof__(calls))dlsym(RTLD_DEFAULT, "ddprun_host_calls");
     require(calls != NULL, "no list");

@@ -27,7 +27,7 @@ static const struct fact {
     {"fact_hidden_read", "0:k hidden"},
     {"fact_hidden_write", "it writes memory that is not among its arguments"},
     {"fact_host", "it writes memory of the host"},
-    {"fact_prints", "it prints"},
+    {"fact_prints", "0:m"},
     {"fact_cooperative", "a cooperative launch"},
     {"fact_atomic", "0:m 1:r 0>0"},
 };

@@ -155,7 +155,7 @@ fact_prints(float *z)
 {
     if (blockIdx.x * blockDim.x + threadIdx.x == 0) {
         z[0] += 1.0f;
-        printf("printed once\n");
+        printf("printed\n");
     }
 }
 

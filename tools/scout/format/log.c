@@ -269,13 +269,6 @@ code_file(struct codec *codec, void *record)
 }
 
 static void
-code_clock(struct codec *codec, void *record)
-{
-    const struct scout_clock *clock = record;
-    expect(codec, may_be(clock->name, codec->log->name_count) && may_be(clock->site, codec->log->site_count));
-}
-
-static void
 code_annotation(struct codec *codec, void *record)
 {
     struct scout_annotation *annotation = record;
@@ -304,7 +297,6 @@ static const struct kind {
     [SCOUT_OP] = {code_op, ITEM(op)},
     [SCOUT_EFFECT] = {code_effect, sizeof(struct scout_effect), 0, 0},
     [SCOUT_FILE] = {code_file, ITEM(file)},
-    [SCOUT_CLOCK] = {code_clock, ITEM(clock)},
     [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation)},
     [SCOUT_END] = {NULL, 0, 0, 0},
 };

@@ -45,7 +45,6 @@ enum scout_record {
     SCOUT_OP,         /* struct scout_op */
     SCOUT_EFFECT,     /* struct scout_effect: of the last SCOUT_OP, which thereby belongs to the deep pass */
     SCOUT_FILE,       /* struct scout_file */
-    SCOUT_CLOCK,      /* struct scout_clock */
     SCOUT_ANNOTATION, /* struct scout_annotation */
     SCOUT_END,        /* nothing: the last record */
 };
@@ -199,11 +198,6 @@ struct scout_file {
     uint64_t bytes;  /* size when it was opened */
 };
 
-struct scout_clock {
-    uint32_t name; /* the call: time, srand, random_device ... */
-    uint32_t site;
-};
-
 enum scout_annotated { SCOUT_SAYS_PARAMETER = 1, SCOUT_SAYS_GRADIENT, SCOUT_SAYS_STEP };
 
 struct scout_annotation {
@@ -247,9 +241,8 @@ struct scout_log {
     struct scout_alloc *allocs;
     struct scout_op *ops;
     struct scout_file *files;
-    struct scout_clock *clocks;
     struct scout_annotation *annotations;
-    uint32_t name_count, object_count, site_count, alloc_count, op_count, file_count, clock_count, annotation_count;
+    uint32_t name_count, object_count, site_count, alloc_count, op_count, file_count, annotation_count;
     struct obstack *held; /* everything else */
 };
 

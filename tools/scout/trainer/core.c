@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 struct scout_state scout_state;
@@ -40,7 +39,6 @@ scout_stop(const char *format, ...)
     va_end(args);
     atomic_store(&status->stage, RANK_STAGE_FAILED);
     note_for_check(status->failure);
-    quiet_end();
     _exit(DDPRUN_EXIT_FAILURE);
 }
 
@@ -152,40 +150,4 @@ ranges_clear(struct scout_ranges *list)
 {
     free(list->items);
     *list = (struct scout_ranges){0};
-}
-
-/*
- * ---- What a kernel prints comes once: while its launch is repeated, stdout goes into memory. The descriptor is
- * exchanged, not the stream: drivers have their own. What other threads print in that time is lost.
- */
-static int kept = -1, memory = -1;
-
-bool
-quiet_begin(void)
-{
-    (void)fflush(stdout);
-    if (memory < 0)
-        memory = memfd_create("ddprun-scout", MFD_CLOEXEC);
-    kept = dup(STDOUT_FILENO);
-    return memory >= 0 && kept >= 0 && dup2(memory, STDOUT_FILENO) >= 0;
-}
-
-bool
-quiet_has_text(void)
-{
-    (void)fflush(stdout);
-    return lseek(memory, 0, SEEK_CUR) > 0;
-}
-
-void
-quiet_end(void)
-{
-    if (kept < 0)
-        return;
-    (void)fflush(stdout);
-    (void)dup2(kept, STDOUT_FILENO);
-    (void)close(kept);
-    kept = -1;
-    (void)lseek(memory, 0, SEEK_SET);
-    (void)ftruncate(memory, 0);
 }

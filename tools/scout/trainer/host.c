@@ -1,5 +1,5 @@
 /*
- * host.c - files and clocks that the program uses, from the list of libddprun-files.so into the log.
+ * host.c - files that the program uses, from the list of libddprun-files.so into the log.
  *
  * What libraries of ddprun and of CUDA open is left out.
  */
@@ -17,14 +17,8 @@ host_put_calls(void)
         const struct host_call *call = &list[done];
         if (!names_is_programs(call->stack, call->depth))
             continue;
-        if (call->kind == CALL_CLOCK) {
-            const struct scout_clock clock = {.name = names_put(call->text),
-                                              .site = names_site_of(call->stack, call->depth)};
-            (void)scout_writer_put(&scout_state.log, SCOUT_CLOCK, &clock);
-        } else {
-            struct scout_file file = {
-                .path = (char *)call->text, .writes = call->kind == CALL_WRITES, .bytes = call->bytes};
-            (void)scout_writer_put(&scout_state.log, SCOUT_FILE, &file);
-        }
+        struct scout_file file = {
+            .path = (char *)call->text, .writes = call->kind == CALL_WRITES, .bytes = call->bytes};
+        (void)scout_writer_put(&scout_state.log, SCOUT_FILE, &file);
     }
 }

@@ -148,13 +148,6 @@ names_put_objects(void)
     (void)dl_iterate_phdr(put_loaded, NULL);
 }
 
-uint32_t
-names_site(void)
-{
-    void *stack[FRAMES_SEEN];
-    return names_site_of(stack, backtrace(stack, FRAMES_SEEN));
-}
-
 /* The innermost that calls for itself, or a library on its behalf; NULL: there is none. */
 static const struct object *
 find_caller(void *const *stack, int depth, bool through_gates)
@@ -197,9 +190,11 @@ names_memory_of_caller(uint32_t own)
     return !is_library ? own : object->has_generators ? SCOUT_GENERATORS : SCOUT_SCRATCH;
 }
 
-static uint32_t
-frames_of(void *const *stack, int depth, struct scout_frame *frames)
+uint32_t
+names_frames(struct scout_frame frames[NAMES_FRAMES])
 {
+    void *stack[FRAMES_SEEN];
+    int depth = backtrace(stack, FRAMES_SEEN);
     uint32_t count = 0;
     for (int i = 0; i < depth && count < FRAMES_KEPT; ++i) {
         const struct object *object = object_of((const char *)stack[i] - 1);
@@ -212,17 +207,10 @@ frames_of(void *const *stack, int depth, struct scout_frame *frames)
 }
 
 uint32_t
-names_frames(struct scout_frame frames[NAMES_FRAMES])
-{
-    void *stack[FRAMES_SEEN];
-    return frames_of(stack, backtrace(stack, FRAMES_SEEN), frames);
-}
-
-uint32_t
-names_site_of(void *const *stack, int depth)
+names_site(void)
 {
     struct kept_site site = {0};
-    site.count = frames_of(stack, depth, site.frames);
+    site.count = names_frames(site.frames);
     if (site.count == 0)
         return SCOUT_NONE;
     for (uint32_t i = site_count; i-- > 0;) {

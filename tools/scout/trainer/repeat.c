@@ -494,7 +494,6 @@ finish_repeat(bool repeated)
         images_read(&effect.images, true, false);
         images_restore(&effect.images, true);
         memory_wait();
-        quiet_end();
     }
     if (too_large)
         excluded = "there is no room for copies of its memory";
@@ -534,8 +533,6 @@ repeat_next(CUresult answer)
     if (next == RUN_FIRST) {
         if (!look_at_first_run(answer))
             return finish_repeat(false);
-        if (!quiet_begin())
-            scout_stop("cannot open another file: raise the limit of open files");
     } else {
         if (answer != CUDA_SUCCESS)
             scout_stop("%s failed with %s when it was repeated with other %s", noted->text,
@@ -543,10 +540,6 @@ repeat_next(CUresult answer)
         images_read(&effect.images, next == RUN_AGAIN || next == RUN_HIDDEN, true);
         if (!is_unsure(next) || !set_aside())
             judge_repeat(next);
-        if (next == RUN_AGAIN && quiet_has_text()) {
-            excluded = "it prints";
-            return finish_repeat(true);
-        }
     }
     next = following(next);
     effect.has_integers = false;

@@ -79,7 +79,6 @@ uint32_t names_frames(struct scout_frame frames[NAMES_FRAMES]);
 bool names_are_same(const struct scout_frame *a, const struct scout_frame *b, uint32_t count);
 /* Called for each object when it is met first; NULL: not. */
 extern void (*names_new_object)(uint32_t number, const char *path, const char *build_id);
-uint32_t names_site_of(void *const *stack, int depth);
 /* Whether the call was made by the program, or by a library on its behalf; not by CUDA or ddprun. */
 bool names_is_programs(void *const *stack, int depth);
 /* All loaded objects that the log does not have yet. */
@@ -90,7 +89,7 @@ bool names_caller(uintptr_t *base_p);
 /* What device memory that is allocated now is (enum scout_memory): `own` if the program allocates it. */
 uint32_t names_memory_of_caller(uint32_t own);
 
-/* ---- host.c: files and clocks of the program ---- */
+/* ---- host.c: files of the program ---- */
 
 /* Those since the last call. One thread at a time. */
 void host_put_calls(void);
@@ -408,14 +407,6 @@ uint32_t hidden_written(void);
 /* Changes all of it, and back. */
 void hidden_change(void);
 void hidden_change_back(const char *kernel);
-
-/* ---- core.c: what a repeated kernel prints ---- */
-
-/* From now on stdout goes into memory. False: no file can be opened. */
-bool quiet_begin(void) MUST_USE;
-/* Whether something has come. */
-bool quiet_has_text(void);
-void quiet_end(void);
 
 /* ---- integers.c: other contents for whole numbers ---- */
 

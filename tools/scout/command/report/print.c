@@ -41,24 +41,6 @@ print_table(FILE *out, const struct scout_log *log, const struct scout_finding *
                 print_tensor(out, log, finding, tensor, sites);
 }
 
-/* What the host did that makes each run another one. */
-static void
-print_host(FILE *out, const struct scout_log *log, struct sites *sites)
-{
-    for (uint32_t i = 0; i < log->clock_count; ++i) {
-        struct site_place place;
-        bool again = ANY_NUMBER(
-            k, 0, i, log->clocks[k].name == log->clocks[i].name && log->clocks[k].site == log->clocks[i].site);
-        if (again)
-            continue;
-        (void)sites_find(sites, log->clocks[i].site, &place);
-        if (strncmp(place.text, "libcudart_static_", strlen("libcudart_static_")) == 0) /* the runtime in the program */
-            continue;
-        fprintf(out, "calls %s at %s: values computed from it differ between ranks and runs\n",
-                scout_log_name(log, log->clocks[i].name), place.text);
-    }
-}
-
 /* The lines to add; in a diff, if that is asked for. */
 static bool
 print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
@@ -106,7 +88,6 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     fputs("proved: data changes parameters only through these gradients\n", out);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
-    print_host(out, log, sites);
     bool ok = true, is_missed = ANY(tensor, finding->tensors, finding->tensor_count,
                                     tensor->role == ROLE_SUSPECT && tensor->updated);
     if (log->annotation_count > 0)
