@@ -310,6 +310,7 @@ static const struct example casts[] = {
      "template <class F> __device__ F g(float x) { return (F)x; }",
      "{ return F(x) + (F)(x); } template <class F> static __attribute__((unused))  F g(float x) { return (F)" CAST(
          "F") "x"},
+    {"__device__ void f(bool *b, float x) { b[1] = 0; b[0] = int(x) > 3; }", "b[0] = int(" WRAP("int") "x)) > 3;"},
     {"template <class N> void h(N n); template <int N> __device__ int f(float x) { return (N) + x; }",
      "{ return (N) + x; }"},
 
@@ -455,6 +456,9 @@ static const struct {
     {LOOP("advance(&n, y[i]);"), false},
     {"__device__ void f(int &i) { ++i; } " LOOP("f(i);"), false},
     {"template <class T> __device__ void f(T &&i) { ++i; } " LOOP("f(i);"), false},
+    {"template <class F> __global__ void k(float *x, int n, F f) { for (int i = " INDEX "; i < n; " STEP
+     ") x[i] = f(i); }",
+     false},
     {LOOP("if (y[i] < 0) break; else x[i] = 1;"), false},
     {LOOP("{ if (y[i] < 0) break; x[i] = 1; }"), false},
     {LOOP("{ if (y[i] < 0) return; x[i] = 1; }"), false},

@@ -1,5 +1,6 @@
 // __CUDA_ARCH__ in bodies, around functions, in lambdas and by NV_IF_TARGET: device code takes the device's side, host
 // code the host's.
+#include <cstdio>
 #include <cuda_fp16.h>
 #include <nv/target>
 #if defined(__CUDA_ARCH__)
@@ -85,6 +86,16 @@ by_target()
 {
     NV_IF_TARGET(NV_IS_DEVICE, (return 1;), (return 2;))
 }
+__host__ __device__ int
+by_other_target()
+{
+    NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return 1;), (return 2;))
+}
+__host__ __device__ int
+by_dispatch()
+{
+    NV_DISPATCH_TARGET(NV_PROVIDES_SM_90, (return 3;), NV_IS_DEVICE, (return 1;), NV_IS_HOST, (return 2;))
+}
 __global__ void
 k(int *o)
 {
@@ -102,6 +113,7 @@ k(int *o)
     o[7] = by_target();
     o[8] = guarded().fixed();
     o[9] = sigmoid(0) * 2;
+    o[10] = by_other_target() * 10 + by_dispatch();
 }
 template <class F>
 __global__ void
@@ -115,7 +127,7 @@ main()
 {
     int *o = managed(16 * sizeof(int)), bad = 0;
     k<<<1, 1>>>(o);
-    call<<<1, 1>>>(o + 10, [=] __device__(int x) {
+    call<<<1, 1>>>(o + 11, [=] __device__(int x) {
 #ifdef __CUDA_ARCH__
         return x + 1;
 #else
@@ -123,9 +135,9 @@ main()
 #endif
     });
     cudaDeviceSynchronize();
-    const int expected[] = {1, 1, 11, 1, 5, 6, 6, 1, 1, 1, 1};
-    for (int i = 0; i < 11; ++i)
+    const int expected[] = {1, 1, 11, 1, 5, 6, 6, 1, 1, 1, 11, 1};
+    for (int i = 0; i < 12; ++i)
         bad += o[i] != expected[i] ? printf("%d: %d, not %d\n", i, o[i], expected[i]) : 0;
     return bad != 0 || SIDE != 2 || side() != 20 || guarded().seen != 2 || guarded()(4) != 6 || of_one_side(5) != 7 ||
-           by_target() != 2 || guarded().fixed() != 2;
+           by_target() != 2 || by_other_target() != 2 || by_dispatch() != 2 || guarded().fixed() != 2;
 }

@@ -29,7 +29,7 @@ main(void)
     if (cudaStreamEndCapture(stream, &graph) != cudaSuccess || numbers[4] != 0)
         return 2;
     if (cudaGraphGetNodes(graph, NULL, &nodes) != cudaSuccess || nodes != 3 ||
-        cudaGraphInstantiate(&exec, graph, 0) != cudaSuccess)
+        cudaGraphInstantiateWithFlags(&exec, graph, 0) != cudaSuccess)
         return 3;
     cudaGraphLaunch(exec, stream);
     cudaGraphLaunch(exec, stream);

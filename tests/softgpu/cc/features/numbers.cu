@@ -131,6 +131,8 @@ halves(float *out, const __half *in)
     out[6] = float(m) - float(n);
     out[7] = __half2float(hfloor(__float2half(-1.5f))) + __half2float(hceil(__float2half(1.25f)));
     out[8] = a > b ? 1 : a == b ? 2 : 3;
+    out[9] =
+        __hgt(a, b) + 2 * __hbeq2(__halves2half2(a, b), pair) + __high2float(h2exp2(__floats2half2_rn(0.0f, 3.0f)));
 }
 
 __global__ void
@@ -196,7 +198,7 @@ main()
     expect("integers", integers, {50504, 1114, 27, 33, 8, 526, 8, 14, 105, -4}, 0, 3);
     expect("functions", functions, {1.5, 11, 33, 4, 7.5, 17.25, 11.6931472, 22}, 1e-4, 1.0f, 3.0);
     expect("norms", norms, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 2e-6);
-    expect("halves", halves, {8.5, 13, 6.5, 15362, 382, 20, 1.5, 0, 3}, 0, static_cast<const __half *>(half));
+    expect("halves", halves, {8.5, 13, 6.5, 15362, 382, 20, 1.5, 0, 3, 10}, 0, static_cast<const __half *>(half));
     expect("bfloats", bfloats, {7.5, -10, 3.5, 3, 8, 12, 16256, -1, 1}, 0);
     expect("words", words,
            {0x02008081, 0xffff0002, 0x7f000001, 0x00010003, 0x03010100, 0xff00ff00, 0x01030304, 6, 7, 0xffffffff,

@@ -1,4 +1,5 @@
-// Occupancy with shared memory that depends on the block, attributes of functions set and asked, function symbols.
+// Occupancy of kernels and of templates with bounds, with shared memory that depends on the block; attributes of
+// functions set and asked; more than 48 KiB of dynamic shared memory; function symbols.
 #include <cstddef>
 __global__ void
 tile_sum(const float *in, float *out)
@@ -13,6 +14,13 @@ tile_sum(const float *in, float *out)
         *out = tile[blockDim.x - 1] + fixed[15];
 }
 
+template <int N>
+__global__ void
+__launch_bounds__(N) bounded(int *p)
+{
+    p[threadIdx.x] = N;
+}
+
 int
 main()
 {
@@ -24,6 +32,9 @@ main()
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, tile_sum, 256, 1024) != cudaSuccess || blocks < 1)
         return 2;
     cudaFuncAttributes attributes;
+    if (cudaOccupancyMaxPotentialBlockSize(&grid, &block, bounded<256>, 0, 0) != cudaSuccess || block != 256 ||
+        cudaFuncGetAttributes(&attributes, bounded<128>) != cudaSuccess || attributes.maxThreadsPerBlock != 128)
+        return 7;
     if (cudaFuncGetAttributes(&attributes, tile_sum) != cudaSuccess || attributes.maxThreadsPerBlock < 256 ||
         attributes.sharedSizeBytes < 64)
         return 3;
@@ -38,7 +49,12 @@ main()
     float *in = managed(4 * block);
     float *out = managed(4);
     in[block - 1] = 5;
-    tile_sum<<<1, block, shared(block)>>>(in, out);
+    tile_sum<<<1, block, 65536>>>(in, out);
+    int *p = managed(4 * 256);
+    bounded<256><<<1, 256>>>(p);
+    bounded<128><<<1, 256>>>(p);
+    if (cudaGetLastError() == cudaSuccess)
+        return 8;
     cudaDeviceSynchronize();
-    return *out == 20 ? 0 : 6;
+    return *out == 20 && p[255] == 256 ? 0 : 6;
 }

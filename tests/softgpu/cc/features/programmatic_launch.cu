@@ -1,4 +1,4 @@
-// A kernel that begins early by a launch attribute.
+// A kernel that begins early by a launch attribute; its argument is converted to the parameter's type.
 __managed__ float numbers[64], doubled[64];
 
 __global__ void
@@ -27,7 +27,7 @@ main()
     config.blockDim = 64;
     config.attrs = early;
     config.numAttrs = 1;
-    if (cudaLaunchKernelEx(&config, second, 2.0f) != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess)
+    if (cudaLaunchKernelEx(&config, second, 2) != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess)
         return 1;
     for (int i = 0; i < 64; ++i) {
         if (doubled[i] != 2.0f * i)

@@ -1,5 +1,8 @@
-// #pragma unroll with constants, template parameters and expressions, before every kind of loop; other pragmas and an
-// assumption.
+// #pragma unroll with constants, template parameters and expressions, before every kind of loop; diagnostics by number
+// and by name, and an assumption.
+#pragma nv_diag_suppress static_var_with_dynamic_init
+#pragma nv_diagnostic push
+#pragma nv_exec_check_disable
 template <int N>
 __device__ int
 unrolled(const int *p)
@@ -40,6 +43,8 @@ k(const int *p, int *out, int n)
     }
     *out = sum;
 }
+#pragma nv_diagnostic pop
+#pragma nv_diag_default 177
 
 int
 main()

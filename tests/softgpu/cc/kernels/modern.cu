@@ -63,6 +63,19 @@ constrained_too(T *out)
 }
 
 template <class T>
+requires std::integral<T> __device__ T
+next(T v)
+{
+    return v + 1;
+}
+
+template <class T>
+requires(sizeof(T) == 4) __global__ void advance(T *out)
+{
+    *out = next(*out);
+}
+
+template <class T>
 __global__ void
 branch(T *out)
 {
@@ -159,11 +172,19 @@ call(int *out, F function)
 
 inline constexpr int table[] = {1, 2, 3};
 __constant__ constexpr float coefficients[2] = {1.5f, 2.5f};
+constexpr pair_of
+doubled(int value)
+{
+    return {value, 2 * value};
+}
+__device__ constexpr pair_of made = doubled(2);
 
 __global__ void
 constants(int *out)
 {
-    *out = static_cast<int>(2 * (table[2] + coefficients[1]));
+    __shared__ int rows[doubled(2).second][2];
+    rows[made.second - 1][1] = made.first;
+    *out = static_cast<int>(2 * (table[2] + coefficients[1])) + 100 * rows[3][1];
 }
 
 static void
@@ -194,6 +215,8 @@ main()
     expect(out, 0, 5, "concept");
     constrained_too<int><<<1, 1>>>(d);
     expect(out, 0, 6, "requires");
+    advance<int><<<1, 1>>>(d);
+    expect(out, 0, 7, "requires an expression");
     branch<<<1, 2>>>(d);
     expect(out, 0, 1, "if constexpr");
     folded<<<1, 1>>>(d, 1, 2.0, 'a');
@@ -216,7 +239,7 @@ main()
     call<<<1, 3>>>(d, scaled{});
     expect(out, 1, 12, "functor of an anonymous namespace");
     constants<<<1, 1>>>(d);
-    expect(out, 0, 11, "constexpr variables");
+    expect(out, 0, 211, "constexpr variables");
 
     [&]<int... I>(std::integer_sequence<int, I...>)
     {

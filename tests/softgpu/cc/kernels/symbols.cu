@@ -14,6 +14,10 @@ static __device__ double only_here = 1.25;
 struct settings {
     float rate;
     int steps[3];
+    __host__ __device__ float of(int step) const
+    {
+        return rate * steps[step];
+    }
 };
 __constant__ settings current;
 
@@ -40,8 +44,8 @@ __global__ void
 read_all(float *out)
 {
     const int t = threadIdx.x;
-    out[t] = coefficients[t] * device_scale + table[t % 3][t % 2] + current.rate * current.steps[t % 3] +
-             pair_there[t % 2] + static_cast<float>(only_here) + deep::inside::value + managed_value;
+    out[t] = coefficients[t] * device_scale + table[t % 3][t % 2] + current.of(t % 3) + pair_there[t % 2] +
+             static_cast<float>(only_here) + deep::inside::value + managed_value;
     atomicAdd(&counter, t);
 }
 
@@ -65,7 +69,7 @@ main()
     const float replaced = 0.75f;
     CUDA(cudaMemcpyToSymbol(coefficients, &replaced, sizeof(float), 3 * sizeof(float)));
     const settings host_settings = {0.5f, {2, 4, 8}};
-    CUDA(cudaMemcpyToSymbol(current, &host_settings, sizeof(host_settings)));
+    CUDA(cudaMemcpyToSymbolAsync(current, &host_settings, sizeof(host_settings), 0, cudaMemcpyHostToDevice, 0));
     managed_value = 4;
 
     buffer<float> out(8);
@@ -80,6 +84,10 @@ main()
     int count = 0;
     CUDA(cudaMemcpyFromSymbol(&count, counter, sizeof(count)));
     CHECK(count == 28, "counter is %d", count);
+    settings back = {};
+    CUDA(cudaMemcpyFromSymbolAsync(&back, current, sizeof(back), 0, cudaMemcpyDeviceToHost, 0));
+    CUDA(cudaStreamSynchronize(0));
+    CHECK(back.rate == 0.5f && back.steps[2] == 8, "a struct in constant memory, read back");
 
     void *address = nullptr;
     size_t bytes = 0;

@@ -139,7 +139,7 @@ test_softmax(int rows, int columns)
 
 struct answers {
     unsigned ballot, any, all, match, add, low, high, bits_and, bits_or, bits_xor;
-    int signed_low, all_match;
+    int signed_low, signed_high, signed_sum, all_match;
     unsigned all_match_mask;
 };
 
@@ -163,10 +163,14 @@ votes(const unsigned *x, answers *out)
         a.bits_or = __reduce_or_sync(mask, v);
         a.bits_xor = __reduce_xor_sync(mask, v);
         a.signed_low = __reduce_min_sync(mask, (int)v - 4);
+        a.signed_high = __reduce_max_sync(mask, (int)v - 9);
+        a.signed_sum = __reduce_add_sync(mask, (int)v - 9);
         a.all_match_mask = __match_all_sync(mask, v / 8, &a.all_match);
     } else {
         const unsigned mask = 0xfffff000;
         a.all_match_mask = __match_all_sync(mask, v, &a.all_match);
+        a.signed_sum = __reduce_add_sync(mask, (int)v - 9);
+        a.signed_high = __reduce_max_sync(mask, (int)v - 9);
         a.signed_low = __reduce_min_sync(mask, (int)v - 4);
         a.bits_xor = __reduce_xor_sync(mask, v);
         a.bits_or = __reduce_or_sync(mask, v);
@@ -197,7 +201,7 @@ test_votes(int threads)
         const int first = t / 32 * 32, from = first + (t % 32 < 12 ? 0 : 12);
         int to = first + (t % 32 < 12 ? 12 : 32);
         to = to < threads ? to : threads;
-        answers w = {0, 0, 1, 0, 0, ~0u, 0, ~0u, 0, 0, 100, 1, t % 32 < 12 ? 0xfffu : 0xfffff000u};
+        answers w = {0, 0, 1, 0, 0, ~0u, 0, ~0u, 0, 0, 100, -100, 0, 1, t % 32 < 12 ? 0xfffu : 0xfffff000u};
         for (int i = from; i < to; ++i) {
             const unsigned v = x[i];
             w.ballot |= (v & 1) << (i % 32);
@@ -212,11 +216,15 @@ test_votes(int threads)
             w.bits_xor ^= v;
             w.all_match &= t % 32 < 12 || v == x[t]; /* of 0..7, divided by 8 in the first lanes */
             w.signed_low = static_cast<int>(v) - 4 < w.signed_low ? static_cast<int>(v) - 4 : w.signed_low;
+            w.signed_high = static_cast<int>(v) - 9 > w.signed_high ? static_cast<int>(v) - 9 : w.signed_high;
+            w.signed_sum += static_cast<int>(v) - 9;
         }
         CHECK(got[t].ballot == w.ballot && got[t].any == w.any && got[t].all == w.all && got[t].match == w.match,
               "votes, thread %d", t);
         CHECK(got[t].add == w.add && got[t].low == w.low && got[t].high == w.high && got[t].signed_low == w.signed_low,
               "reductions, thread %d", t);
+        CHECK(got[t].signed_high == w.signed_high && got[t].signed_sum == w.signed_sum, "signed reductions, thread %d",
+              t);
         CHECK(got[t].bits_and == w.bits_and && got[t].bits_or == w.bits_or && got[t].bits_xor == w.bits_xor,
               "bit reductions, thread %d", t);
         if (to - from == (t % 32 < 12 ? 12 : 20))
