@@ -53,8 +53,6 @@ if [ "$rehearse" -eq 0 ]; then
     source "$root/tests/gpu/libraries.sh"
     gpu_nvcc_find || exit 2
     bash "$root/tests/gpu/programs.sh" "$build" || fail 2 'the programs for GPUs cannot be compiled; see above'
-    [ -e "$build/lib/ddprun-kernels.fatbin" ] ||
-        fail 2 "no ddprun-kernels.fatbin in $build/lib: configure and build again now that there is an nvcc"
 fi
 
 mkdir -p "$(dirname "$folder")"
@@ -87,7 +85,8 @@ names=(ladder habits graphs libraries values types_legacy types_per_thread thous
 cp "$build"/tests/interpose/libraries/{test_library_*extents,librecorder.so} "$part/build/tests/interpose/libraries/"
 cp "$build/tests/comm/libold_nccl_21701.so" "$part/build/tests/comm/"
 if [ "$rehearse" -eq 0 ]; then
-    cp "$build"/lib/ddprun{,-plan}-kernels.fatbin "$part/build/lib/"
+    cp "$build/gpu/cuda" "$part/build/gpu/"
+    cp "$build"/gpu/ddprun{,-plan}-kernels.fatbin "$part/build/lib/"
     for name in "${names[@]}"; do
         cp "$build/gpu/${name}_static" "$part/build/gpu/"
         case $name in host_memory | reduces | sick | arithmetic | atomics* | ends) ;; *) cp "$build/gpu/$name" "$part/build/gpu/" ;; esac

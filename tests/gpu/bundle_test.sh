@@ -21,7 +21,7 @@ one_line "a folder that exists" 2 'bundle exists; name a folder that does not'
 run bash "$here/bundle.sh" --build "$work" --rehearse "$work/other"
 one_line "no build" 2 'no build in '
 run env GPU_TOOLKITS="$work/nothing" bash "$here/bundle.sh" --build "$build" "$work/other"
-one_line "no nvcc" 2 'no nvcc .*CUDA 13'
+one_line "no nvcc" 2 'no nvcc .*CUDA toolkit'
 check "no nvcc: nothing is made" [ ! -e "$work/other" ]
 
 # ---- what is missing where it runs ----

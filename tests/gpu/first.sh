@@ -65,8 +65,9 @@ done
 
 # ---- what is here ----
 [ "$rehearse" -eq 1 ] || [ "$(gpu_count)" -gt 0 ] || fail 2 'no NVIDIA GPU (asked nvidia-smi -L, looked for /dev/nvidia*)'
-gpu_libraries_find "${gpu_library_names[@]}" || exit 2
 build=$root/build
+gpu_cuda_of "$build"
+gpu_libraries_find "${gpu_library_names[@]}" || exit 2
 programs=$build/gpu
 data=$root/samples/data
 export LD_LIBRARY_PATH=$gpu_library_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -105,18 +106,6 @@ record() {
     timeout -k 2 60 "${@:2}" </dev/null >"$report/machine/$1" 2>&1 || echo "($2: exit code $?)" >>"$report/machine/$1"
 }
 
-mps_servers() { # their process ids and folders of pipes
-    grep -ls '^nvidia-cuda-mps' /proc/[0-9]*/comm || echo 'no MPS runs'
-    ls -la "${CUDA_MPS_PIPE_DIRECTORY:-/tmp/nvidia-mps}" 2>&1
-}
-
-interfaces() { # NAME STATE, without a program of iproute2
-    local folder
-    for folder in /sys/class/net/*; do
-        printf '%s %s flags %s\n' "${folder##*/}" "$(cat "$folder/operstate")" "$(cat "$folder/flags")"
-    done
-}
-
 record_machine() {
     record nvidia-smi.txt nvidia-smi -q
     record gpus.txt nvidia-smi -L # and parts by MIG
@@ -125,8 +114,8 @@ record_machine() {
     record cores.txt lscpu
     record shared_memory.txt df -h /dev/shm
     ulimit -a >"$report/machine/limits.txt"
-    mps_servers >"$report/machine/mps.txt"
-    interfaces >"$report/machine/interfaces.txt"
+    record mps.txt bash -c 'grep -ls "^nvidia-cuda-mps" /proc/[0-9]*/comm || echo "no MPS runs"; ls -la "${CUDA_MPS_PIPE_DIRECTORY:-/tmp/nvidia-mps}"'
+    record interfaces.txt grep . /sys/class/net/*/{operstate,flags}
     env | grep -E '^(NCCL|CUDA|NVIDIA|DDPRUN|SOFTGPU|UCX|OMP|SLURM|LD_)' | sort >"$report/machine/environment.txt"
 }
 
@@ -246,12 +235,6 @@ arithmetic() {
     run 60 "$programs/arithmetic_static" "${size[@]}"
     rows arithmetic
 }
-
-addresses() { probe addresses; }
-tensor_maps() { probe tensor-maps; }
-reading() { probe reading; }
-waits() { probe waits; }
-costs() { probe costs; }
 
 overlap() {
     local size=(--width 256 --batch 256 --steps 60) lines early all exposed
@@ -432,11 +415,7 @@ launch_cost() {
     local steps=200 how
     [ "$rehearse" -eq 0 ] || steps=20
     for how in bare 1 2; do
-        if [ "$how" = bare ]; then
-            run 120 "$programs/launches_static" "$steps"
-        else
-            ddprun 120 "$how" "$programs/launches_static" "$steps"
-        fi
+        [ "$how" = bare ] && run 120 "$programs/launches_static" "$steps" || ddprun 120 "$how" "$programs/launches_static" "$steps"
         report_row "a launch with 4 pointers outside of gradients, $([ "$how" = bare ] && echo bare || echo "ranks: $how")" \
             "$([ "$how" = 2 ] && echo 'at most 60 instructions more than bare' || echo 'as bare')" \
             "$(sed -n 's/^launch: //p' "$log/stdout")$([ "$code" -eq 0 ] || echo "exit code $code: $(why)")" \
@@ -507,6 +486,7 @@ for now in "${checks[@]}"; do
     fi
     case $now in
     script/*) script "${now#script/}" ;;
+    addresses | tensor_maps | reading | waits | costs) probe "${now//_/-}" ;;
     *) "$now" ;;
     esac
 done

@@ -3,15 +3,21 @@
 # run.sh, programs.sh and bundle.sh. Looks in toolkits, in Python wheels (site-packages/nvidia/*/lib) and where the loader looks;
 # $GPU_LIBRARIES, folders with ':' between them, replaces all these places.
 
-# what is looked for, and what a person installs to have it
-gpu_library_names=(libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libnccl.so.2 libcuda.so.1)
-declare -A gpu_library_means=(
-    [libcuda.so.1]="the driver"
-    [libcudart.so.13]="cudart of CUDA 13; package nvidia-cuda-runtime of pip, or a toolkit"
-    [libcublas.so.13]="cuBLAS of CUDA 13; package nvidia-cublas of pip, or a toolkit"
-    [libcublasLt.so.13]="cuBLASLt of CUDA 13; package nvidia-cublas of pip, or a toolkit"
-    [libnccl.so.2]="NCCL; package nvidia-nccl-cu13 of pip, or libnccl2"
-)
+# gpu_cuda_of BUILD: names the libraries of the CUDA that programs in BUILD/gpu are built with, which programs.sh writes there (none: 13).
+gpu_cuda_of() {
+    gpu_cuda=$(cat "$1/gpu/cuda" 2>/dev/null || echo 13)
+    gpu_library_names=("libcudart.so.$gpu_cuda" "libcublas.so.$gpu_cuda" "libcublasLt.so.$gpu_cuda" libnccl.so.2 libcuda.so.1)
+}
+# gpu_library_means NAME: what a person installs to have it.
+gpu_library_means() {
+    local earlier=${gpu_cuda#13}
+    case $1 in
+    libcuda.*) echo "the driver" ;;
+    libnccl.*) echo "NCCL; package nvidia-nccl-cu$gpu_cuda of pip, or libnccl2" ;;
+    libcudart.*) echo "cudart of CUDA $gpu_cuda; package nvidia-cuda-runtime${earlier:+-cu$earlier} of pip, or a toolkit" ;;
+    *) echo "cuBLAS of CUDA $gpu_cuda; package nvidia-cublas${earlier:+-cu$earlier} of pip, or a toolkit" ;;
+    esac
+}
 declare -A gpu_library # name -> path
 
 gpu_toolkits() {
@@ -22,7 +28,7 @@ gpu_toolkits() {
     fi
     [ -z "${CUDA_HOME:-}" ] || printf '%s\n' "$CUDA_HOME"
     nvcc=$(command -v nvcc) && nvcc=$(realpath "$nvcc") && printf '%s\n' "${nvcc%/bin/nvcc}"
-    printf '%s\n' /usr/local/cuda /usr/local/cuda-13*
+    printf '%s\n' /usr/local/cuda /usr/local/cuda-1[23]*
 }
 
 # The folders `nvidia` of Python's packages, of the Python on the PATH first.
@@ -79,7 +85,7 @@ gpu_libraries_find() {
         done
         if [ -z "${gpu_library[$name]:-}" ]; then
             printf '%s: no %s (%s) in toolkits, Python wheels or where the loader looks; GPU_LIBRARIES can name its folder\n' \
-                "${0##*/}" "$name" "${gpu_library_means[$name]:-a library}" >&2
+                "${0##*/}" "$name" "$(gpu_library_means "$name")" >&2
             missing=1
         fi
     done
@@ -115,6 +121,6 @@ gpu_nvcc_find() {
         gpu_toolkits
         [ -n "${GPU_TOOLKITS:-}" ] || gpu_wheels | while read -r place; do printf '%s\n' "$place"/*; done
     )
-    printf '%s: no nvcc (compiler of the CUDA 13 toolkit; CUDA_HOME can name the toolkit)\n' "${0##*/}" >&2
+    printf '%s: no nvcc (compiler of a CUDA toolkit, 12.4 or newer; CUDA_HOME can name the toolkit)\n' "${0##*/}" >&2
     return 1
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# programs.sh [BUILD] - compiles with nvcc what runs on a GPU, into BUILD/gpu: trainers, samples and the probes of this folder, each
-# as NAME (shared cudart) and NAME_static, for sm_80, sm_90 and as PTX. Called by bundle.sh and run.sh. What is newer than its
+# programs.sh [BUILD] - compiles with nvcc what runs on a GPU, into BUILD/gpu: trainers, samples, the probes of this folder, each
+# as NAME (shared cudart) and NAME_static, and ddprun's own kernels; for sm_80, sm_90 and as PTX. Called by bundle.sh and run.sh. What is newer than its
 # sources stays.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -46,7 +46,12 @@ TABLE
 }
 
 gpu_nvcc_find || exit 2
-gpu_libraries_find libcudart.so.13 libcublas.so.13 libcublasLt.so.13 || exit 2
+mkdir -p "$build/gpu/objects"
+cuda=$("$gpu_nvcc" --version | sed -n 's/.* release \([0-9]*\)\..*/\1/p')
+[ "$cuda" = "$(cat "$build/gpu/cuda" 2>/dev/null)" ] || rm -f "$build"/gpu/objects/*
+echo "$cuda" >"$build/gpu/cuda"
+gpu_cuda_of "$build"
+gpu_libraries_find "${gpu_library_names[@]:0:3}" || exit 2
 places=()
 IFS=: read -r -a folders <<<"$gpu_library_path"
 for folder in "${folders[@]}"; do
@@ -57,14 +62,13 @@ includes=() # of nccl.h
 for folder in ${NCCL_HOME:+"$NCCL_HOME/include"} /usr/local/include $(gpu_wheels | sed 's,$,/nccl/include,'); do
     [ ! -e "$folder/nccl.h" ] || includes+=("-I$folder")
 done
-mkdir -p "$build/gpu/objects"
 
 # compile NAME SOURCES OPTIONS: one program in both shapes; called where `set -e` does not reach. Names of wheels' libraries have a version behind them.
 compile() {
     local name=$1 source object objects=() newest=0 options=() libraries=() word
     for word in $3; do
         case $word in
-        -lcublas | -lcublasLt) libraries+=("-l:lib${word#-l}.so.13") ;;
+        -lcublas | -lcublasLt) libraries+=("-l:lib${word#-l}.so.$cuda") ;;
         -l*) libraries+=("$word") ;;
         *) options+=("$word") ;;
         esac
@@ -79,7 +83,7 @@ compile() {
             -c "$root/$source" -o "$object" || return
     done
     [ "$newest" -eq 1 ] || [ ! -x "$build/gpu/${name}_static" ] || [ ! -x "$build/gpu/$name" ] || return 0
-    "$gpu_nvcc" -cudart none "${architectures[@]}" "${objects[@]}" "${places[@]}" "${libraries[@]}" -l:libcudart.so.13 \
+    "$gpu_nvcc" -cudart none "${architectures[@]}" "${objects[@]}" "${places[@]}" "${libraries[@]}" -l:libcudart.so.$cuda \
         -o "$build/gpu/$name" || return
     "$gpu_nvcc" -cudart none "${architectures[@]}" "${objects[@]}" "${places[@]}" "${libraries[@]}" -l:libcudart_static.a \
         -ldl -lrt -lpthread -o "$build/gpu/${name}_static"
@@ -113,4 +117,7 @@ while IFS='|' read -r name sources options; do
 done < <(programs)
 wait
 own_cublas || touch "$failed"
+for of in ddprun:comm/kernels ddprun-plan:tools/plan/trainer/kernels; do # an earlier driver loads nothing of a later CUDA
+    "$gpu_nvcc" -fatbin "${architectures[@]}" -O3 -I"$root" "$root/${of#*:}/kernels.cu" -o "$build/gpu/${of%:*}-kernels.fatbin" || touch "$failed"
+done
 [ ! -e "$failed" ]

@@ -57,6 +57,7 @@ fi
     fail "no ddprun in $build/bin: build it (cmake/setup.sh installs what that needs), or take a bundle of another machine (tests/gpu/bundle.sh) and name BUNDLE/build"
 build=$(cd "$build" && pwd)
 bundle=${build%/*}
+gpu_cuda_of "$build"
 [ -d "$bundle/debian/fallback" ] || bundle=
 if [ "$rehearse" -eq 0 ] || [ -n "$bundle" ]; then
     gpu_libraries_find "${gpu_library_names[@]}" || exit 2

@@ -32,7 +32,7 @@ comes_after(CUgraphNode node, CUgraphNode other)
     size_t count = 64;
     if (node == other)
         return true;
-    CHECK(cuGraphNodeGetDependencies(node, before, NULL, &count));
+    CHECK(cuGraphNodeGetDependencies_v2(node, before, NULL, &count));
     for (size_t i = 0; i < count; ++i) {
         if (comes_after(before[i], other))
             return true;

@@ -8,6 +8,10 @@
 
 #include <thread>
 
+#if CUDART_VERSION < 13000
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
+#endif
+
 /* ---- modes that train ---- */
 
 static void
