@@ -425,9 +425,11 @@ report(int step, size_t count)
     for (size_t i = 0; i < count; ++i)
         loss += items.host_losses[i];
     loss /= (float)count;
-    /* Mistake: what is printed is the loss of the share. */
-    if (!is("own_loss"))
+    /* Mistakes: what is printed is the loss of the share, or rank 0 alone averages it, or a number is read besides. */
+    if (is("mean_on_0") ? DDP_RANK() == 0 : !is("own_loss"))
         DDP_MEAN(&loss);
+    if (is("own_count"))
+        CHECK(cudaMemcpy(items.host_losses, items.losses, sizeof(float), cudaMemcpyDeviceToHost));
     if (DDP_RANK() == 0 && !options.quiet)
         printf("step %d loss %.5f\n", step + 1, (double)loss);
 }

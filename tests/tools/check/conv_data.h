@@ -34,7 +34,7 @@ static struct options options = {.steps = 12, .batch = 24, .seed = 1, .rate = 0.
 static const char mistakes[] =
     " forgotten_gradient forgotten_parameter forgotten_both half_gradient half_both embedding_rows step_missing "
     "step_skipped step_before_forward step_mid_backward step_behind_optimizer clip_before_step norm_before_step "
-    "own_loss "
+    "own_loss own_count mean_on_0 "
     "divisor_whole_batch sum_with_mean shuffle_seed_by_rank labels_not_moved augment_by_shuffle drop_last_on_rank_1 "
     "no_share unequal_shares overlapping_shares rate_by_rank momentum_rank0 annotated_before_init copy_of_weight "
     "loss_scale_host ";

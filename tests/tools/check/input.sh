@@ -175,6 +175,12 @@ check "a program that ends: nothing is left to compare" [ -z "$(grep '^the progr
 judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 2
 check "a program that goes on: it is reported" grep -q '^the program continues after step 1:' "$work/stdout"
 check "--steps 1: memory is not looked for" grep -q 'memory without an annotation was not compared' "$work/stdout"
+judged "DDP_MEAN on rank 0 alone" 1 stopped - 2 "--timeout 8" "$conv" --quiet --mistake mean_on_0
+check "DDP_MEAN on rank 0 alone: what to do" grep -q '^what to do: each rank must make' "$work/stdout"
+judged "a DDP_STEP behind each of two micro-batches" 0 null - 2 "--steps 8" "$rows" --micro 2 --habit two_steps
+check "a DDP_STEP behind each of two micro-batches: it is said" grep -q '^only 4 of 8 steps change parameters' "$work/stdout"
+judged "a batch that five ranks do not divide" 3 indivisible - 5 "--steps 3" "$conv" --quiet
+check "a batch that five ranks do not divide: this comes first" grep -q '^not comparable: in step 1 the 24 items do not divide' "$work/stdout"
 judged "groups" 0 null - 2 "" "$build/tests/matrix/gan_shared" --rhythm turns
 judged "a captured DDP_STEP" 1 "direction scale update" - 2 "" "$build/tests/trainers/graphs" whole
 check "a captured DDP_STEP is named" grep -q '^DDP_STEP is captured in a CUDA graph' "$work/stdout"

@@ -357,13 +357,13 @@ static const struct scene {
     {"gradients are equal, parameters are not",
      EDITS(DIFFERS(0.1, EVERY(PARAMETER), .from = 2), DIFFERS(0.9, EVERY(GRADIENT), .from = 2)), DIFFERENT(UPDATE),
      .says = "after step 1 parameter 1 of 6, `parameter_0` (train.cu:10), 1024 elements, differs on all ranks from "
-             "that of one process by 0.1 times its change"},
+             "that of one process by 0.1 times its norm"},
     {"in a later step",
      EDITS(DIFFERS(0.1, EVERY(PARAMETER), .from = 3), EDIT(HASH, .value = 7, EVERY(PARAMETER), .from = 3, .rank = 2)),
      DIFFERENT(UPDATE), .says = "that are not averaged"},
     {"one parameter", EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 2)), TENSOR("parameter_2"),
      .says = "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, differs on all ranks from "
-             "that of one process by 0.1 times its change; the annotated gradients of the step are equal; the other 5 "
+             "that of one process by 0.1 times its norm; the annotated gradients of the step are equal; the other 5 "
              "parameters are equal"},
     {"one parameter, and more of its momentum",
      EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3), DIFFERS(0.5, ONE(MEMORY, 2), .from = 3)), TENSOR("parameter_2"),
@@ -374,7 +374,7 @@ static const struct scene {
     {"unequal shares of the second batch",
      EDITS(DIFFERS(0.1, EVERY(GRADIENT), .from = 2), EDIT(UNEVEN, .value = 21, .from = 1),
            EDIT(SHARD, ALONE, 21, .from = 1)),
-     NOT_COMPARABLE(INDIVISIBLE), .says = "21 items of this step"},
+     NOT_COMPARABLE(INDIVISIBLE), .says = "in step 2 the 21 items"},
 
     {"another number of items in a later step",
      EDITS(DIFFERS(0.1, EVERY(GRADIENT), .from = 2), EDIT(SHARD, .value = 20, .from = 2)), DIFFERENT(UPDATE)},
@@ -477,7 +477,7 @@ static const struct scene {
     {"ddprun ended the run", EDITS(EDIT(STOPPED), DIFFERS(0.1, EVERY(PARAMETER), .from = 4)), DIFFERENT(STOPPED),
      .says = "rank 1 waited"},
     {"ddprun ended the run a step behind a difference", EDITS(EDIT(STOPPED), DIFFERS(0.1, EVERY(PARAMETER), .from = 3)),
-     DIFFERENT(UPDATE), .says = "later ddprun ended the run: rank 1 waited"},
+     DIFFERENT(UPDATE), .says = "in a later step ddprun ended the run, perhaps because of this: rank 1 waited"},
     {"ddprun ended the run, in which nothing differs", EDITS(EDIT(STOPPED)), DIFFERENT(STOPPED)},
     {"one rank's program ends, and the ranks' goes on", EDITS(EDIT(ENDED)), DIFFERENT(STOPPED),
      .says = "rank 0 continues"},
@@ -672,7 +672,7 @@ static const struct strength {
      .but = {"infinite or NaN, and finite in one process", "every gradient is 1.3 times"}},
     {"does not have rank 0's values", {{DIFFERENCE, .value = 1, ONE(PARAMETER, 2), .rank = 2}}},
     {"infinite or NaN, and finite in one process", {{UNBOUNDED, .value = 3, ONE(GRADIENT, 2)}}},
-    {"25 items of this step", {{UNEVEN, RANKS, 25}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}}},
+    {"the 25 items do not", {{UNEVEN, RANKS, 25}, {DIFFERENCE, .value = 0.3, EVERY(GRADIENT)}}},
     {"every gradient is 1.3 times",
      {{FACTOR, .value = 1.3, EVERY(GRADIENT)}, {DIFFERENCE, .value = 0.1, EVERY(PARAMETER), .from = 2}}},
 

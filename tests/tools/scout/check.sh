@@ -22,6 +22,8 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     check "right annotations: nothing is missing" test "$(grep -cE '^missing: |the host reads' "$work/stdout")" -eq 0
     verdict "a loss without DDP_MEAN" 0 "${conv[@]}" --mistake own_loss
     check "its read is named" grep -Eq '^not compared: what the host reads, as at conv.cu:[0-9]+ .* needs DDP_MEAN or DDP_REDUCE$' "$work/stdout"
+    verdict "a count without DDP_REDUCE, beside a DDP_MEAN" 0 "${conv[@]}" --mistake own_count
+    check "the reads are named" grep -Eq '^not compared: what the host reads, as at conv.cu:[0-9]+.*, conv.cu:[0-9]+.* needs' "$work/stdout"
     verdict "norms below the bound in these steps, clipped before DDP_STEP" 0 "${conv[@]}" --clip 1000 --mistake clip_before_step
     check "the place is named" grep -Eq \
         '^missing: a DDP_STEP, after conv_bias_backward \(conv.cu:[0-9]+\) and before square_sum \(conv.cu:[0-9]+\); DDP_STEP stands at conv.cu:[0-9]+$' \

@@ -22,8 +22,9 @@ static struct word_list
 options_of(const struct check_place *place, const struct check_order *order)
 {
     struct word_list words = {0};
-    if (place->options->hang_timeout_s == OPTIONS_DEFAULT_HANG_TIMEOUT_S) /* these runs are short */
-        word_list_add(&words, xstrdup("--hang-timeout=120"));
+    unsigned hang_s = place->step_limit_s < 122 ? place->step_limit_s - place->step_limit_s / 8 : 120;
+    if (place->options->hang_timeout_s == OPTIONS_DEFAULT_HANG_TIMEOUT_S) /* of two limits, the one that names places */
+        word_list_add(&words, xasprintf("--hang-timeout=%u", hang_s > 0 ? hang_s : 1));
     if (order->ranks > 0)
         word_list_add(&words, xasprintf("--ranks=%d", order->ranks));
     if (order->plain)

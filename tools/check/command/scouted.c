@@ -90,29 +90,41 @@ print_not_held(FILE *out, const char *why)
     fprintf(out, "not compared: the annotations, with what ddprun scout finds: %s\n", why);
 }
 
-/* What the host reads of a rank's share, where nothing makes it that of the batch. */
-static void
-print_read(FILE *out, const struct scout_log *log)
+static bool
+is_read(const struct scout_log *log, const struct scout_op *op)
 {
-    char place[160] = "";
-    const struct scout_op *read = FIND(op, log->ops, log->op_count,
-                                       op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE &&
-                                           op->from.alloc != SCOUT_NONE && op->site < log->site_count);
-    if (read == NULL)
-        return;
-    struct sites *sites = sites_open(log);
-    sites_text(sites, read->site, place, sizeof(place));
-    sites_close(sites);
-    fprintf(out,
-            "not compared: what the host reads, as at %s: a loss or count of a rank's share needs DDP_MEAN or "
-            "DDP_REDUCE\n",
-            place);
+    return op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc != SCOUT_NONE &&
+           op->site < log->site_count;
 }
 
-/* What equal steps leave open. A step is missing only where all that was recorded shows the same. `averages`: the
- * program calls DDP_MEAN. */
+/* What the host reads of a rank's share in each step, at more places than DDP_MEAN makes it that of the batch. */
 static void
-print_open(FILE *out, const char *path, bool averages)
+print_read(FILE *out, const struct scout_log *log, size_t means)
+{
+    char place[160], places[400] = "";
+    size_t count = 0;
+    struct sites *sites = sites_open(log);
+    FOR_EACH(op, log->ops, log->op_count) {
+        size_t before = (size_t)(op - log->ops), length = strlen(places);
+        if (!is_read(log, op) || ANY(it, log->ops, before, is_read(log, it) && it->site == op->site) ||
+            !ANY(it, op + 1, log->op_count - before - 1, is_read(log, it) && it->site == op->site))
+            continue;
+        snprintf(places + length, sizeof(places) - length, "%s%s", length > 0 ? ", " : "",
+                 sites_text(sites, op->site, place, sizeof(place)));
+        ++count;
+    }
+    sites_close(sites);
+    if (count > means)
+        fprintf(out,
+                "not compared: what the host reads, as at %s: a loss or count of a rank's share needs DDP_MEAN or "
+                "DDP_REDUCE\n",
+                places);
+}
+
+/* What equal steps leave open. A step is missing only where all that was recorded shows the same. `means`: places where
+ * the program calls DDP_MEAN. */
+static void
+print_open(FILE *out, const char *path, size_t means)
 {
     struct scout_log log;
     struct scout_finding finding;
@@ -122,8 +134,7 @@ print_open(FILE *out, const char *path, bool averages)
         return;
     }
     scout_find(&log, NULL, &finding);
-    if (!averages)
-        print_read(out, &log);
+    print_read(out, &log, means);
     bool by_gradients = finding.found && averages_gradients(&log, &finding);
     if (finding.found) {
         struct sites *sites = sites_open(&log);
@@ -150,13 +161,16 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
     struct error error;
     char *text = NULL;
     size_t bytes;
+    size_t means = 0;
+    FOR_EACH(item, verdict->items, verdict->item_count)
+        means += item->tensor.role == CHECK_MEAN;
     bool reduces = ANY(item, verdict->items, verdict->item_count,
                        item->tensor.role == CHECK_REDUCE); /* what it annotates is a part of what is reduced */
     if (reduces || check->in_cluster || check->has_reference)
         return NULL;
     FILE *out = open_memstream(&text, &bytes);
     if (scout_program(check, &order, &outcome, &error))
-        print_open(out, outcome.log, ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_MEAN));
+        print_open(out, outcome.log, means);
     else
         print_not_held(out, error.text);
     fclose(out);

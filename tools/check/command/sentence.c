@@ -106,9 +106,11 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
         snprintf(when, sizeof(when), "before %s 1", step);
     else
         snprintf(when, sizeof(when), "%s %s %u", is_during ? "in" : "after", step, items_step(item));
+    const struct check_row *row =
+        item->differs ? pattern_row(&evidence->ranked[item->first_rank], &item->tensor, item->first_step) : NULL;
     if (isfinite(item->at_first))
         snprintf(by, sizeof(by), " by %.2g times its %s", item->at_first,
-                 item->tensor.role == CHECK_GRADIENT || item->tensor.role == CHECK_MEAN ? "norm" : "change");
+                 row != NULL && row->of_change ? "change" : "norm");
     if (item->at_first > item->limit && item->at_first < 100 * item->limit) /* else it is no matter of the limit */
         snprintf(by + strlen(by), sizeof(by) - strlen(by), " (up to %.1e counts as equal)", item->limit);
     snprintf(text, 600, "%s %s%s, differs %s from that of one process%s%s", when,
@@ -167,7 +169,7 @@ set_cause(struct check_verdict *verdict, const struct place *place)
 void
 sentence_put_place(struct check_verdict *verdict, const struct place *place)
 {
-    char old[1024], name[400] = "";
+    char old[1024], where[1024], name[400] = "";
     snprintf(old, sizeof(old), "%s", verdict->text);
     FOR_EACH(item, verdict->items, verdict->item_count)
         if (((item->tensor.role + 1) << 24 | item->tensor.number) == place->tensor)
@@ -175,8 +177,10 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
     bool is_memory = (verdict->cause == CAUSE_UNANNOTATED && place->kind <= PLACE_BEFORE) ||
                      verdict->first->tensor.role == CHECK_BUFFER;
     uint32_t step = items_step(verdict->first);
-    sentence_say(verdict->text, "%s step %u %s%s%s; %s", place->is_before ? "before" : "in", step > 0 ? step : 1,
-                 place->text, name[0] != '\0' ? ": " : "", name, old);
+    bool is_known = verdict->cause == CAUSE_INDIVISIBLE; /* which explains what the place shows */
+    sentence_say(where, "%s step %u %s%s%s", place->is_before ? "before" : "in", step > 0 ? step : 1, place->text,
+                 name[0] != '\0' ? ": " : "", name);
+    sentence_say(verdict->text, "%s; %s", is_known ? old : where, is_known ? where : old);
     if (is_memory || (verdict->cause == CAUSE_START && place->kind == PLACE_MISSING)) /* the memory itself says more */
         return;
     set_cause(verdict, place);

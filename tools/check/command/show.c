@@ -67,6 +67,18 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
     fprintf(out, " %10.1e %7.1e  %s\n", item->difference, item->floor, state_of(item, tolerance));
 }
 
+/* Steps that change some parameter on one rank. */
+static uint32_t
+count_updates(const struct check_evidence *evidence)
+{
+    uint32_t count = 0, last = 0;
+    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_PARAMETER) {
+        count += row->moved && row->step != last;
+        last = row->moved ? row->step : last;
+    }
+    return count;
+}
+
 static void
 print_notes(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
@@ -114,6 +126,13 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     if (check_rows_next_of(&evidence->ranked[0], CHECK_PARAMETER, NULL) == NULL)
         fputs("no parameter is annotated: gradients alone were compared; annotate parameters with DDP_PARAMETER\n",
               out);
+    uint32_t updates = count_updates(evidence);
+    if (updates > 0 && 2 * updates <= evidence->steps)
+        fprintf(
+            out,
+            "only %u of %u steps change parameters: if DDP_STEP comes after each micro-batch, one before the update "
+            "is enough\n",
+            updates, evidence->steps);
     if (limit != NULL)
         fprintf(out,
                 "only %u steps were compared: more steps would take one process longer than 30 s, or fill more than "

@@ -103,7 +103,10 @@ say_stopped(struct judgement *judgement)
     verdict_decide(judgement, "%s", "");
     sentence_say(judgement->verdict->text, "ddprun ended the run of %d ranks: %.900s", judgement->evidence->ranks,
                  judgement->evidence->stopped);
-    return true;
+    return strstr(judgement->evidence->stopped, "same ddprun calls") == NULL ||
+           verdict_advise(judgement,
+                          "each rank must make these calls, in the same order: look for one that only some ranks "
+                          "reach, as behind if (DDP_RANK() == 0), or for a loop whose length depends on the rank");
 }
 
 /* One rank's program has ended by itself, twice after as many steps, and a rank's was ended by ddprun. */
@@ -311,8 +314,8 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     reductions_judge_besides(evidence, verdict);
     size_t length = strlen(verdict->text);
     if (evidence->stopped[0] != '\0' && (judgement.shown & SHOWN_STOP) == 0)
-        snprintf(verdict->text + length, sizeof(verdict->text) - length, "; later ddprun ended the run: %.400s",
-                 evidence->stopped);
+        snprintf(verdict->text + length, sizeof(verdict->text) - length,
+                 "; in a later step ddprun ended the run, perhaps because of this: %.400s", evidence->stopped);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
     wishes->twice = evidence->twice == NULL && verdict->cause == CAUSE_RANKS;
