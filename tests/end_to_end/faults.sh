@@ -39,18 +39,18 @@ failed_with "options of another version" 1 "launcher and engine are of different
 
 fault "no parameter is annotated: said, for nothing else would" 0 "no parameter is annotated: each rank keeps" no-parameters &&
     check "no parameter is annotated: said once" [ "$(grep -c 'no parameter is annotated' "$work/stderr")" -eq 1 ]
-fault "one parameter of eight is not annotated: said once" 0 "gradients without a parameter of their size: .* Annotated: 18432 elements of gradients, 16128 of parameters" few-parameters
-fault "half the count of each parameter: said once" 0 "gradients without a parameter of their size: .* Annotated: 18432 elements of gradients, 9216 of parameters" half-parameters &&
+fault "one parameter of eight is not annotated: said once" 0 "gradients without a parameter of the same size: .* Annotated: 18432 elements of gradients, 16128 of parameters" few-parameters
+fault "half the count of each parameter: said once" 0 "gradients without a parameter of the same size: .* Annotated: 18432 elements of gradients, 9216 of parameters" half-parameters &&
     check "half the count of each parameter: the elements, and the part of an allocation" [ "$(grep -c '^ddprun: .*annotat.* correct the count' -i "$work/stderr")" -eq 2 ]
 run "$ddprun" -n 2 "$ladder" --fault few-gradients
 check "one gradient of eight is not annotated: said, with its parameter, before parameters differ" grep -Eq \
-    '^ddprun: parameters without a gradient of their size: 8 parameters and 7 gradients of 2304 elements. .* 18432 elements of parameters, 16128 of gradients$' "$work/stderr"
+    '^ddprun: parameters without a gradient of the same size: 8 parameters and 7 gradients of 2304 elements. .* 18432 elements of parameters, 16128 of gradients$' "$work/stderr"
 fault "half the count of parameters and gradients: said once, as a list" 0 \
     "annotations cover a part of their allocations: parameter 1 of 8 \(.t->layers\[l\].weight., 1152 float32, ladder.cu:[0-9]+\): 4608 of 9216 bytes, .* and 14 more. Correct the count" half-both
 fault "all elements are annotated: the closing line has their number" 0 "bitwise identical .*; 18432 elements of parameters, 18432 of gradients$" momentum-behind &&
-    check "all elements are annotated, with momentum behind the weights: no word of a part" bash -c "! grep -Eq 'of their size|cover a part' '$work/stderr'"
+    check "all elements are annotated, with momentum behind the weights: no word of a part" bash -c "! grep -Eq 'of the same size|cover a part' '$work/stderr'"
 run "$ddprun" -n 2 "$ladder" --fault padded
-check "all elements are annotated, with padding behind them: no word of a part" bash -c "! grep -Eq 'of their size|cover a part' '$work/stderr'"
+check "all elements are annotated, with padding behind them: no word of a part" bash -c "! grep -Eq 'of the same size|cover a part' '$work/stderr'"
 
 # DDP_MEAN: the host reads and writes what it is handed.
 fault "DDP_MEAN of a null pointer" 1 "DDP_MEAN .mean_of. \(.*ladder.cu:[0-9]+\): a null pointer; pass a float or double in host memory" mean-of-null --fault-step 3

@@ -78,7 +78,8 @@ put_trials(json_object *section, const struct group_facts *of, const char *name)
         return;
     struct table table = report_table(section, name, "closed",
                                       "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
-    report_sentence(table.object, "notes", "Medians of pairs of steps. Slowed: longer kernels during all-reduces.");
+    report_sentence(table.object, "notes",
+                    "Medians of pairs of steps. Slowed: how much longer kernels take during all-reduces.");
     FOR_EACH(trial, of->run->trials, of->run->trial_count) {
         if (trial->group == of->group)
             report_row(&table,
@@ -115,7 +116,7 @@ void
 section_buckets(json_object *report, const struct facts *facts)
 {
     json_object *section = report_section(report, "buckets", "Buckets and tensors",
-                                          "A bucket is the gradients that one all-reduce sends.");
+                                          "A bucket holds the gradients that one all-reduce sends.");
     for (int g = 0; g < TRACE_GROUPS; ++g) {
         struct group_facts of = {.run = facts->first, .group = g, .plan = TRACE_LAST(facts->first, plan, g)};
         if (facts->group_steps[g] > 0 || g == facts->group)

@@ -38,7 +38,7 @@ put_ranks(json_object *section, const struct facts *facts)
 static const char *
 mark_of(const struct facts *facts, const struct step_facts *step)
 {
-    const char *mark = step->control ? "trial of other buckets, or without overlap" : NULL;
+    const char *mark = step->control ? "trial of other buckets, or of no overlap" : NULL;
     FOR_EACH(change, facts->first->overlaps, facts->first->overlap_count) {
         if (change->group == facts->group && change->after_step + 1 == step->number)
             mark = change->overlaps ? "overlap is on again from this step on" : "overlap is off from this step on";
@@ -68,7 +68,7 @@ section_steps(json_object *report, const struct facts *facts)
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
     json_object *section =
         report_section(report, "step-times", "Step times by rank",
-                       "A step has the median time of its ranks; least and greatest are of all ranks.");
+                       "The time of a step is the median of its ranks; Least and Greatest are those of single ranks.");
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
                         "With --plan a step is a round of %.0f of the program's %.0f batches, one on each rank.", each,

@@ -100,16 +100,16 @@ compare_elements(const struct tensor *tensors, size_t count, uint64_t parameters
                                         "does not compare them; annotate them with DDP_PARAMETER");
     } else if (gradients > parameters) {
         message_warning("parameter_missing",
-                        "gradients without a parameter of their size: %s. Annotate their parameters with "
+                        "gradients without a parameter of the same size: %s. Annotate their parameters with "
                         "DDP_PARAMETER, or correct the count: memory without an annotation is neither sent from rank 0 "
                         "nor compared. Annotated: %llu elements of gradients, %llu of parameters",
                         list_all_unmatched(&unmatched, tensors, count, TENSOR_GRADIENT, TENSOR_PARAMETER),
                         (unsigned long long)gradients, (unsigned long long)parameters);
     } else if (gradients < parameters) {
         message_warning("gradient_missing",
-                        "parameters without a gradient of their size: %s. Annotate their gradients with "
+                        "parameters without a gradient of the same size: %s. Annotate their gradients with "
                         "DDP_GRADIENT, or correct the count: memory without an annotation is not averaged. Frozen "
-                        "parameters have no gradient. Annotated: %llu elements of parameters, %llu of gradients",
+                        "parameters need no gradient. Annotated: %llu elements of parameters, %llu of gradients",
                         list_all_unmatched(&unmatched, tensors, count, TENSOR_PARAMETER, TENSOR_GRADIENT),
                         (unsigned long long)parameters, (unsigned long long)gradients);
     }

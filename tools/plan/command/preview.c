@@ -137,12 +137,12 @@ print_by_gradients(struct json_object *plan, int ranks)
     struct json_object *group = play_length(groups) > 0 ? json_object_array_get_idx(groups, 0) : NULL;
     char title[512];
     snprintf(title, sizeof(title),
-             "averaged over %d ranks, before %s at %s (aK[B:E] are bytes B to E of allocation K):", ranks,
+             "averaged over %d ranks, before %s at %s (aK[B:E]: bytes B to E of the program's allocation K):", ranks,
              play_text(group, "text"), or_unknown(play_text(group, "at")));
     print_memory(plan, tensors, "gradient", title);
     print_memory(plan, tensors, "parameter|optimizer state|moving average|random state",
-                 has_noise(turns, memory) ? "compared, and the same on all ranks up to rounding:"
-                                          : "compared, and bitwise the same on all ranks:");
+                 has_noise(turns, memory) ? "compared on all ranks; rounding may differ:"
+                                          : "compared on all ranks; all bits must be the same:");
     print_memory(plan, memory, "state by change", "statistics of batches, averaged over the ranks:");
     print_memory(plan, memory, "per rank", "different on each rank, not compared:");
     print_proofs(plan);
@@ -150,7 +150,7 @@ print_by_gradients(struct json_object *plan, int ranks)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
     message_line(
         "%d batches of the program make one update: rank r computes batch r of them. The learning rate stays the "
-        "program's. The last batches, if fewer than %d, are in no update",
+        "program's. If the last batches are fewer than %d, they change nothing",
         ranks, ranks);
 }
 
