@@ -428,8 +428,9 @@ find_argument(struct trail *trail, uint32_t number, char said[LIFT_BYTES])
         const char *line = source != NULL ? source->text + source_place(source, list[i].line, 1) : "",
                    *first = strstr(line, ");"), *next = first != NULL ? strstr(first + 1, ");") : NULL;
         bool is_alone = next == NULL || next > line + strcspn(line, "\n"); /* else it is not known which it is */
+        bool is_choice = false;
         trail->frame = i;
-        if (node != NODE_NONE && is_alone && lift_argument(source, node, number, said))
+        if (node != NODE_NONE && is_alone && lift_argument(source, node, number, said, &is_choice) && !is_choice)
             return true;
     }
     return false;

@@ -490,9 +490,10 @@ share_of(const struct effect *effect, const struct part *part, bool stays)
         return (struct scout_range){0};
     bool is_old = scout_state.operation_count - batch->at >= atomic_load(&scout_state.progress->period);
     is_old = stays ? !is_old || allocation->kinds != NULL : is_old;
-    bool is_open = /* a share of one alone does not belong to the others */
+    bool is_open = /* a share of one alone does not belong to the others; a counter is none of them */
         (part->change == CHANGE_INTEGER && part->integers == NULL) ||
-        ANY(it, effect->parts, effect->part_count, it != part && goes_with(part, it) && it->killed.count == 0);
+        ANY(it, effect->parts, effect->part_count,
+            it != part && goes_with(part, it) && it->killed.count + it->modified.count == 0);
     uint64_t aligned = batch->range.hi - batch->range.lo > 64 ? 16 : sizeof(uint32_t); /* a few labels */
     lo = batch->range.lo > lo ? batch->range.lo / aligned * aligned : lo;
     hi = batch->range.hi < hi ? batch->range.hi : hi;

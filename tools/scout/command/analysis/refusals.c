@@ -16,26 +16,6 @@ belongs_to_update(const struct roles *roles, uint32_t number)
                        (roles->chain[out->to] && roles->inner[out->to]));
 }
 
-/* The operations by which data reaches a version past the gradients: "K1, K2 and K3". */
-static void
-describe_way(const struct roles *roles, uint32_t number, char *text, size_t room)
-{
-    size_t used = 0;
-    char name[SCOUT_NAME_BYTES];
-    text[0] = '\0';
-    for (int steps = 0; steps < 6 && used < room; ++steps) {
-        uint32_t next = UINT32_MAX;
-        FOR_EACH_IN(edge, roles, number)
-            next = next == UINT32_MAX && roles->past[edge->from] ? edge->from : next;
-        if (version_of(roles, number)->op >= 0)
-            used += (size_t)snprintf(text + used, room - used, "%s%s", steps > 0 ? " after " : "",
-                                     version_op_name(roles, number, name));
-        if (next == UINT32_MAX)
-            return;
-        number = next;
-    }
-}
-
 enum roles_verdict
 refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
 {
@@ -48,10 +28,9 @@ refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
     for (uint32_t i = 0; i < count; ++i) {
         if (!roles->parameter[i] || !roles->past[i])
             continue;
-        char way[512], place[64];
-        describe_way(roles, i, way, sizeof(way));
+        char name[SCOUT_NAME_BYTES], place[64];
         return note_refuse(finding, ROLES_REFUSED, "data reaches %s without passing through a gradient, by %s",
-                           version_place(roles, i, place), way);
+                           version_place(roles, i, place), version_op_name(roles, i, name));
     }
     return ROLES_FOUND;
 }

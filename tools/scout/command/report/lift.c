@@ -219,17 +219,22 @@ declares(const char *text, struct span span, const char *name, size_t length)
     return false;
 }
 
+bool
+lift_declares(const struct source *source, uint32_t node, const char *name, size_t length)
+{
+    struct span own = own_part(source, node);
+    const char *open = source->nodes[node].is_loop ? memchr(source->text + own.begin, '(', own.end - own.begin) : NULL;
+    own.begin = open != NULL ? (size_t)(open + 1 - source->text) : own.begin;
+    return declares(source->text, own, name, length);
+}
+
+/* Whether a statement that begins in a part of the text declares the name. */
 static bool
 is_declared(const struct source *source, const char *name, size_t length, size_t begin, size_t end)
 {
-    for (uint32_t i = 0; i < source->count; ++i) {
-        const struct source_node *node = &source->nodes[i];
-        if (node->is_block || node->begin < begin || node->begin >= end)
-            continue;
-        if (lift_declares(source, i, name, length))
-            return true;
-    }
-    return false;
+    return ANY_NUMBER(i, 0, source->count,
+                      !source->nodes[i].is_block && source->nodes[i].begin >= begin && source->nodes[i].begin < end &&
+                          lift_declares(source, i, name, length));
 }
 
 /* A type or a cast of the language, which is the same everywhere. */
@@ -279,6 +284,7 @@ struct passage {
     struct span statement; /* of `outer`, with the call */
     struct call call;
     const char *name; /* of the function, "make<float>" with what its template got */
+    bool is_front;    /* in front of the call, before the function gives names other values */
 };
 
 /* "count" of "size_t count = 1", "float *w[]". */
@@ -352,25 +358,67 @@ is_member(const struct passage *passage, const char *name, size_t length, bool *
 
 static void pass_expression(const struct passage *passage, char expression[LIFT_BYTES]);
 
-/* "n * 4" of "const size_t bytes = n * 4;", at the call. False: the function has no such constant. */
+/* "name = ", "name += ", "++name", "&name". */
 static bool
-pass_constant(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
+sets_name(const char *text, struct span part, const char *name, size_t length)
+{
+    for (size_t at = source_skip(text, part.begin), last = at, end; at < part.end;
+         last = at, at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (!is_word(text, (struct span){at, end}, name, length) || strchr(".>", text[last]) != NULL)
+            continue;
+        size_t next = source_skip(text, end), sign = next + (strchr("+-", text[next]) != NULL);
+        if ((text[sign] == '=' && text[sign + 1] != '=') || strncmp(text + next, "++", 2) == 0 || text[last] == '&' ||
+            (strchr("+-", text[last]) != NULL && text[last - 1] == text[last]))
+            return true;
+    }
+    return false;
+}
+
+/* "n * 4" of "const size_t bytes = n * 4;", at the call; in front of it, of what is no constant, too. False: the
+ * function declares no such value. */
+static bool
+pass_value(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
 {
     const struct source *inner = passage->inner;
     char value[LIFT_BYTES];
     for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
         struct span own = own_part(inner, i);
         const char *text = inner->text + own.begin, *equal = memchr(text, '=', own.end - own.begin);
-        if (inner->nodes[i].is_block || strncmp(text, "const ", 6) != 0 || equal == NULL ||
-            memchr(text, ',', own.end - own.begin) != NULL || !declares(inner->text, own, name, length))
+        bool may = passage->is_front || strncmp(text, "const ", 6) == 0;
+        if (inner->nodes[i].is_block || !may || equal == NULL || memchr(text, ',', own.end - own.begin) != NULL ||
+            !declares(inner->text, own, name, length))
             continue;
         struct span of = {(size_t)(equal + 1 - inner->text), own.end - 1};
-        if (!copy_span(inner->text, of, value))
+        if (sets_name(inner->text, (struct span){own.end, passage->said}, name, length) ||
+            !copy_span(inner->text, of, value))
             return false;
         pass_expression(passage, value);
         return value[0] != '\0' && snprintf(to, LIFT_BYTES, is_primary(value) ? "%s" : "(%s)", value) < LIFT_BYTES;
     }
     return false;
+}
+
+/* "in" of "net->x = in;", the only value that the function gives an expression before its use; "": there are several.
+ */
+static void
+follow_value(const struct passage *passage, char expression[LIFT_BYTES])
+{
+    const struct source *inner = passage->inner;
+    char text[LIFT_BYTES], value[LIFT_BYTES] = "";
+    size_t length = strlen(expression);
+    bool is_one = true;
+    for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
+        bool is_like = copy_span(inner->text, own_part(inner, i), text) && strncmp(text, expression, length) == 0;
+        size_t equal = length + strspn(text + length, " ");
+        if (!is_like || text[equal] != '=' || text[equal + 1] == '=')
+            continue;
+        is_one = value[0] == '\0' && inner->nodes[i].parent == source_block(inner, passage->function);
+        size_t begin = source_skip(text, equal + 1);
+        snprintf(value, sizeof(value), "%.*s", (int)strcspn(text + begin, ";"), text + begin);
+    }
+    if (value[0] != '\0')
+        memcpy(expression, is_one ? value : "", is_one ? LIFT_BYTES : 1);
 }
 
 /* Whether a name is a parameter of a template around the function. *number_p: which, of the function's own one; else
@@ -487,6 +535,9 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
 {
     const struct source *inner = passage->inner;
     char text[LIFT_BYTES];
+    struct span before = {inner->nodes[source_block(inner, passage->function)].begin, passage->said};
+    if (passage->is_front && sets_name(inner->text, before, name, length))
+        return pass_value(passage, name, length, to);
     for (uint32_t i = 0; i < passage->parameters.count; ++i) {
         struct span parameter = parameter_name(inner->text, passage->parameters.arguments[i]);
         if (!is_word(inner->text, parameter, name, length))
@@ -498,7 +549,7 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
     }
     if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1)) {
         snprintf(text, sizeof(text), "%.*s", (int)length, name);
-        if (pass_constant(passage, name, length, to))
+        if (pass_value(passage, name, length, to))
             return true;
         if (!is_returned(inner, passage->function, passage->said, text))
             return false;
@@ -615,12 +666,13 @@ read_innermost(const struct source *source, struct span statement, size_t place,
 }
 
 bool
-lift_choice(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
+lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
 {
     const char *text = source->text;
     struct span own = own_part(source, node);
     struct call call = {.count = 0};
-    for (size_t at = source_skip(text, own.begin), end; at < own.end && call.count == 0; at = source_skip(text, end)) {
+    for (size_t at = source_skip(text, own.begin), end; at < own.end && call.count <= slot;
+         at = source_skip(text, end)) {
         bool launches = strncmp(text + at, ">>>", 3) == 0;
         end = launches ? at + 3 : source_token(text, at);
         size_t open = source_skip(text, end);
@@ -631,8 +683,8 @@ lift_choice(const struct source *source, uint32_t node, uint32_t slot, char to[L
     if (slot >= call.count || !copy_span(text, call.arguments[slot], to))
         return false;
     char *first = strchr(to, '?'), *other = first != NULL ? strrchr(first, ':') : NULL;
-    *is_choice = first != NULL;
-    if (other != NULL) {
+    *is_choice = *is_choice || first != NULL;
+    if (other != NULL && memmem(to, (size_t)(first - to), "==", 2) != NULL) {
         while (isspace((unsigned char)other[-1]))
             --other;
         *other = '\0';
@@ -640,13 +692,6 @@ lift_choice(const struct source *source, uint32_t node, uint32_t slot, char to[L
         memmove(to, first, strlen(first) + 1);
     }
     return strpbrk(to, "={?") == NULL && strstr(to, "++") == NULL && strstr(to, "--") == NULL;
-}
-
-bool
-lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
-{
-    bool is_choice;
-    return lift_choice(source, node, slot, to, &is_choice) && !is_choice;
 }
 
 /* The statement of a frame, also among several of one line: that of the call. */
@@ -730,23 +775,6 @@ lift_find_tail(struct sources *sources, const char *callee, const struct site_pl
     return node != NODE_NONE && !calls && find_tail(sources, source->text, own_part(source, node), callee, tail);
 }
 
-/* "name = ", "name += ", "++name", "&name". */
-static bool
-sets_name(const char *text, struct span part, const char *name, size_t length)
-{
-    for (size_t at = source_skip(text, part.begin), last = at, end; at < part.end;
-         last = at, at = source_skip(text, end)) {
-        end = source_token(text, at);
-        if (!is_word(text, (struct span){at, end}, name, length) || strchr(".>", text[last]) != NULL)
-            continue;
-        size_t next = source_skip(text, end), sign = next + (strchr("+-", text[next]) != NULL);
-        if ((text[sign] == '=' && text[sign + 1] != '=') || strncmp(text + next, "++", 2) == 0 ||
-            strchr("&+-", text[last]) != NULL)
-            return true;
-    }
-    return false;
-}
-
 bool
 lift_changes(const struct source *source, struct span part, const struct lifted *lifted)
 {
@@ -755,7 +783,8 @@ lift_changes(const struct source *source, struct span part, const struct lifted 
     bool changes = false;
     for (size_t i = 0; i < 2; ++i)
         for (size_t at = 0; next_name(expressions[i], &at, &name) && !changes;)
-            changes = sets_name(source->text, part, expressions[i] + name.begin, name.end - name.begin);
+            changes = sets_name(source->text, part, expressions[i] + name.begin, name.end - name.begin) ||
+                      is_declared(source, expressions[i] + name.begin, name.end - name.begin, part.begin, part.end);
     return changes;
 }
 
@@ -804,20 +833,12 @@ lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth
     const struct source *inner = sources_open(sources, frames[depth - 1].file),
                         *outer = sources_open(sources, frames[depth].file);
     uint32_t node = outer != NULL ? statement_of(outer, frames, depth) : NODE_NONE;
-    struct passage passage = {.inner = inner};
+    struct passage passage = {.inner = inner, .is_front = true};
     if (inner == NULL || node == NODE_NONE || !find_passage(outer, own_part(outer, node), frames, depth, &passage))
         return false;
+    follow_value(&passage, expression);
     pass_expression(&passage, expression);
     return expression[0] != '\0';
-}
-
-bool
-lift_declares(const struct source *source, uint32_t node, const char *name, size_t length)
-{
-    struct span own = own_part(source, node);
-    const char *open = source->nodes[node].is_loop ? memchr(source->text + own.begin, '(', own.end - own.begin) : NULL;
-    own.begin = open != NULL ? (size_t)(open + 1 - source->text) : own.begin;
-    return declares(source->text, own, name, length);
 }
 
 char *

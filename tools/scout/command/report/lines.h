@@ -145,12 +145,10 @@ bool lift(struct sources *sources, const struct site_place *frames, uint32_t dep
 bool lift_find_tail(struct sources *sources, const char *callee, const struct site_place *from, struct site_place *tail)
     __attribute__((warn_unused_result));
 
-/* What the launch, the copy or the call of cuBLAS in a statement gets as argument `slot`, from 0. False: not known, or
- * not to be said twice. */
-bool lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES])
-    __attribute__((warn_unused_result));
-/* The same; of "l == 0 ? x : z" the first one, and *is_choice: it holds where the loop or the condition begins. */
-bool lift_choice(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
+/* What the launch, the copy or the call of cuBLAS in a statement gets as argument `slot`, from 0. Of "l == 0 ? x : z"
+ * that is x, and *is_choice becomes true: it holds where the loop or the condition begins. False: not known, or not to
+ * be said twice. */
+bool lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
     __attribute__((warn_unused_result));
 
 /* Says an expression of the function of frame `depth - 1` as frame `depth`, which calls it, has it. False: not known.

@@ -369,6 +369,22 @@ ends_at(const struct scout_segment *segment, uint64_t hi)
     return ranges->count > 0 && ranges->items[ranges->count - 1].hi == hi;
 }
 
+/* Whether a launch writes more to a memory than gradients, parameters and a loss. */
+static bool
+is_result(const struct search *search, const struct scout_segment *segment)
+{
+    const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
+    uint64_t lo = ranges->count > 0 ? ranges->items[0].lo : 0;
+    return ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double) &&
+           !is_trained(search, segment->alloc, lo);
+}
+
+static bool
+goes_on(const struct search *search, const struct scout_op *op)
+{
+    return op->effect != NULL && ANY(it, op->effect->segments, op->effect->segment_count, is_result(search, it));
+}
+
 /* What a launch makes of the batch in a memory: of its first part a part of the results, or one of all of it; gradients
  * are made of all of it. Results that are made element by element show neither, nor does what no launch was repeated
  * with other data in. */
@@ -386,6 +402,7 @@ read_records(const struct search *search, const struct scout_op *op, const struc
         uint32_t from = effect->segments[dependence->from].alloc;
         if (dependence->read.count == 0 || search->memory_of[from] != memory ||
             !is_in(batch, effect->segments[dependence->from].lo) ||
+            !ANY(it, effect->segments, effect->segment_count, it->alloc == dependence->to && is_result(search, it)) ||
             is_trained(search, dependence->to, dependence->changed.items[0].lo))
             continue;
         if (ANY(it, effect->segments, effect->segment_count,
@@ -397,21 +414,6 @@ read_records(const struct search *search, const struct scout_op *op, const struc
                 found = RECORDS_OPEN;
     }
     return found < RECORDS_UNTESTED || !is_tested ? found : RECORDS_ONE;
-}
-
-/* Whether an operation writes more than gradients, parameters and a loss. */
-static bool
-goes_on(const struct search *search, const struct scout_op *op)
-{
-    bool goes = false;
-    for (uint32_t i = 0; op->effect != NULL && i < op->effect->segment_count && !goes; ++i) {
-        const struct scout_segment *segment = &op->effect->segments[i];
-        const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
-        uint64_t lo = ranges->count > 0 ? ranges->items[0].lo : 0;
-        goes = ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double) &&
-               !is_trained(search, segment->alloc, lo);
-    }
-    return goes;
 }
 
 /* How many records the batches have, if the smallest has one element of each, as labels have. */
@@ -676,16 +678,35 @@ place_share(struct search *search, const struct batches *list, const struct batc
     return found;
 }
 
-/* Whether a statement is in a loop that does not lead to the boundary of the step. */
-static bool
-is_repeated(const struct spot *spot, uint32_t step)
+/* The outermost loop around a statement that does not lead to the boundary of the step; NODE_NONE. */
+static uint32_t
+loop_around(const struct spot *spot, uint32_t step)
 {
     const struct source_node *nodes = spot->source->nodes;
+    uint32_t loop = NODE_NONE;
     for (uint32_t i = spot->node; i != NODE_NONE; i = nodes[i].parent)
         if (nodes[i].is_loop &&
             (step == NODE_NONE || nodes[step].begin < nodes[i].begin || nodes[step].begin >= nodes[i].end))
-            return true;
-    return false;
+            loop = i;
+    return loop;
+}
+
+/* Moves a spot in front of the loop whose first pass launches with the batch. False: a pass before does, or what is
+ * said has another value there. */
+static bool
+move_to_front(struct search *search, const struct batch *batch, const struct stack *stack, uint32_t depth,
+              uint32_t loop, const struct lifted *said, struct spot *spot)
+{
+    const struct source_node *nodes = spot->source->nodes;
+    const uint32_t period = search->finding->period;
+    for (uint32_t i = search->finding->first; i % period != batch->launch % period; ++i) {
+        struct stack other = spot_stack(search, search->log->ops[i].site);
+        if (spot_is_same_chain(stack, &other, depth))
+            return false;
+    }
+    bool changes = lift_changes(spot->source, (struct span){nodes[loop].begin, nodes[spot->node].begin}, said);
+    spot->node = loop;
+    return !changes;
 }
 
 /* Whether all launches of steps by these calls get the batch. */
@@ -711,7 +732,7 @@ place_slice(struct search *search, const struct batches *list, const struct batc
     struct lifted now = {0}, said;
     struct spot spot = {0}, found = {0};
     uint32_t last, at_step;
-    bool is_said = false, is_choice = false, any = false, has_number = batch->number != SCOUT_NONE;
+    bool is_said = false, is_choice = false, has_number = batch->number != SCOUT_NONE;
     if (!spot_find_parting(&stack, &step, &last, &at_step))
         return false;
     uint32_t step_node = spot_node(search, &step.frames[at_step], &spot.source);
@@ -719,27 +740,29 @@ place_slice(struct search *search, const struct batches *list, const struct batc
         const struct site_place *frames = stack.frames;
         bool is_first = !is_said;
         spot.node = spot_node(search, &frames[depth], &spot.source);
-        if (spot.node == NODE_NONE && is_said)
-            break;
         if (spot.node == NODE_NONE)
             continue;
-        is_said = is_said ? lift_up(&search->sources, frames, depth, now.memory) &&
-                                (!has_number || lift_up(&search->sources, frames, depth, now.bytes))
-                          : depth < 2 && lift_choice(spot.source, spot.node, batch->pointer, now.memory, &is_choice) &&
-                                (!has_number || lift_argument(spot.source, spot.node, batch->number, now.bytes));
+        is_said =
+            is_said ? lift_up(&search->sources, frames, depth, now.memory) &&
+                          (!has_number || lift_up(&search->sources, frames, depth, now.bytes))
+                    : depth < 2 && lift_argument(spot.source, spot.node, batch->pointer, now.memory, &is_choice) &&
+                          (!has_number || lift_argument(spot.source, spot.node, batch->number, now.bytes, &is_choice));
         if (!is_said && !is_first)
             break;
+        if (!is_said || now.memory[0] == '&' || spot.source->nodes[spot.node].is_loop)
+            continue;
+        uint32_t loop = depth == last ? loop_around(&spot, step_node) : NODE_NONE;
+        bool is_here = (!is_first || !is_choice) &&
+                       ((depth == last && loop == NODE_NONE) || is_for_batch(search, batch, &stack, depth));
+        bool is_found =
+            is_here || (loop != NODE_NONE && move_to_front(search, batch, &stack, depth, loop, &now, &spot));
         uint32_t parent = spot.source->nodes[spot.node].parent;
-        if (is_said && (!is_first || !is_choice) &&
-            ((depth == last && !is_repeated(&spot, step_node)) || is_for_batch(search, batch, &stack, depth)) &&
-            now.memory[0] != '&' && parent != NODE_NONE && spot.source->nodes[parent].is_block &&
-            !spot.source->nodes[spot.node].is_loop) {
+        if (is_found && parent != NODE_NONE && spot.source->nodes[parent].is_block) {
             found = spot;
             said = now;
-            any = true;
         }
     }
-    if (!any)
+    if (found.source == NULL)
         return false;
     char *at = has_number ? xasprintf("(size_t)(%s) * %" PRIu64, lift_bare(said.bytes), batch->unit) : xstrdup("0");
     snprintf(said.bytes, sizeof(said.bytes), "%s", at);
