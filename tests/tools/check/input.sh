@@ -211,7 +211,7 @@ import json, sys
 found = json.load(open(sys.argv[1]))
 members = """ddprun_version verdict cause exit_code text advice ranks steps overlapped_steps tolerance
     largest_difference factor first_step tensor tensors""".split()
-of_tensors = """role number group text file line elements type differs scratch sampled first_step first_rank
+of_tensors = """role number group text file line elements type differs scratch first_step first_rank
     ranks_that_differ difference floor""".split()
 assert set(members) <= set(found), set(members) - set(found)
 assert all(set(of_tensors) <= set(tensor) for tensor in found["tensors"])

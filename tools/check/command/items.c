@@ -420,7 +420,6 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
         item->worst_rank = rank;
     }
     item->typical = fmax(item->typical, vanishes ? relative : distance->typical);
-    item->sampled = item->sampled || row->sampled;
     item->moved = item->moved || row->moved;
     bool whole = distance->whole > whole_limit || beyond, block = distance->block > block_limit;
     if (vanishes && !row->same_bits && is_lost_in_noise(evidence, row, most)) {

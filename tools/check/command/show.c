@@ -19,6 +19,14 @@ result_name(enum check_result result)
     return names[result];
 }
 
+/* The largest of all differences would count as equal up to here. */
+static double
+equal_up_to(const struct check_verdict *verdict)
+{
+    double noise = fmin(ITEMS_FLOOR_FACTOR * verdict->largest_floor, verdict->bearable);
+    return fmax(verdict->tolerance, noise);
+}
+
 /* ---- the table ---- */
 
 static void
@@ -62,9 +70,9 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
     place_tensor(&item->tensor, place);
     if (item->differs)
         snprintf(step, sizeof(step), items_step(item) > 0 ? "%u" : "start", items_step(item));
-    fprintf(out, "%-13s %9llu%s %-8s %-45s %5s", name, (unsigned long long)item->tensor.count,
-            item->sampled ? "*" : " ", element_name((int)item->tensor.type), place, step);
-    fprintf(out, " %10.1e %7.1e  %s\n", item->difference, item->floor, state_of(item, tolerance));
+    fprintf(out, "%-13s %9llu  %-8s %-45s %5s %10.1e %7.1e  %s\n", name, (unsigned long long)item->tensor.count,
+            element_name((int)item->tensor.type), place, step, item->difference, item->floor,
+            state_of(item, tolerance));
 }
 
 /* Steps that change some parameter on one rank. */
@@ -234,8 +242,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
                 "as equal)\n",
                 evidence->ranks, evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
                 in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
-                fmin(fmax(verdict->tolerance, ITEMS_FLOOR_FACTOR * verdict->largest_floor),
-                     fmax(verdict->tolerance, verdict->bearable)));
+                equal_up_to(verdict));
     else
         print_facts(out, verdict->text);
     if (verdict->advice[0] != '\0')
@@ -252,7 +259,6 @@ void
 check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool all)
 {
     size_t shown = 0, of_role[CHECK_ROLES] = {0};
-    bool has_star = false;
     if (verdict->item_count > 0)
         fprintf(out,
                 "%d ranks are compared with one process. step: the first step that differs; difference: the largest "
@@ -263,11 +269,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
         if (!all && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;
         print_item(out, item, verdict->tolerance);
-        has_star = has_star || item->sampled;
         ++shown;
     }
-    if (has_star)
-        fputs("*: compared by sums of elements\n", out);
     if (verdict->item_count > shown)
         fprintf(out, "... and %zu more rows, differences not larger (-v prints all)\n", verdict->item_count - shown);
     print_notes(out, evidence, verdict);
@@ -300,7 +303,6 @@ describe_item(const struct check_item *item)
     json_object_object_add(object, "differs", json_object_new_boolean(item->differs));
     json_object_object_add(object, "scratch", json_object_new_boolean(item->is_scratch));
     json_object_object_add(object, "repeats", json_object_new_boolean(!item->ignored));
-    json_object_object_add(object, "sampled", json_object_new_boolean(item->sampled));
     json_object_object_add(object, "moved", json_object_new_boolean(item->moved));
     json_object_object_add(object, "unclear", json_object_new_boolean(item->unclear));
     json_object_object_add(object, "first_step", item->differs ? json_object_new_int((int)items_step(item)) : NULL);
@@ -340,7 +342,7 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     play_put_number(object, "steps", evidence->steps);
     json_object_object_add(object, "same_bits", json_object_new_boolean(check_evidence_same_bits(evidence)));
     play_put_number(object, "overlapped_steps", evidence->overlapped_steps);
-    add_real(object, "tolerance", verdict->tolerance);
+    add_real(object, "tolerance", equal_up_to(verdict));
     add_real(object, "largest_difference", verdict->largest);
     add_real(object, "largest_floor", verdict->largest_floor);
     json_object_object_add(object, "factor", verdict->factor != 0 ? json_object_new_double(verdict->factor) : NULL);

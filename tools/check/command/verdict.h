@@ -73,7 +73,6 @@ struct check_item {
     bool endless;   /* and one rank has others */
     bool is_own; /* unannotated memory of each rank's own update, where ranks average parameters: it does not count */
     bool is_scratch; /* unannotated memory that holds nothing from step to step: it does not count */
-    bool sampled;
     bool ignored;    /* a mean that does not repeat on one rank: it does not count */
     bool unweighted; /* a mean over ranks whose shares are unequal: it does not count either */
     bool unclear;    /* it is equal only by a tolerance that hides mistakes, or its change is no more than rounding */

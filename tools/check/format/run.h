@@ -143,7 +143,7 @@ struct check_row {
     struct check_tensor tensor;
     struct check_norms norms;
     uint64_t value; /* of a tensor: hash of what this rank has; 0: not known */
-    bool uneven, sampled, same_bits, of_change;
+    bool uneven, same_bits, of_change;
     bool moved;    /* the step before has changed what the reference has */
     bool averaged; /* by DDP_STEP_PARAMETERS */
     union {

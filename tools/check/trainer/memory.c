@@ -215,8 +215,7 @@ compare_range(struct range_found *range, const struct sketch *own, uint32_t step
         struct check_row row = {.kind = CHECK_ROW_TENSOR,
                                 .step = step,
                                 .tensor = range->memory.tensor,
-                                .norms = sketch_compare(own, &theirs),
-                                .sampled = own->count > SKETCH_COUNTERS};
+                                .norms = sketch_compare(own, &theirs)};
         row.norms.unbounded = own->unbounded != theirs.unbounded;
         row.same_bits = row.norms.difference == 0 && row.norms.unbounded == 0;
         row.of_change = compare_change(range, own, &theirs, &row.norms);
