@@ -85,8 +85,8 @@ add_events(struct rank_status *status, char *text, size_t bytes)
         char words[160];
         uint64_t age = now > events[i].time_ns ? now - events[i].time_ns : 0;
         flight_describe(&events[i], words, sizeof(words));
-        add_line(text, bytes, "      %8.3f s ago, in step %" PRIu64 ": %s", (double)age * 1e-9, events[i].step + 1,
-                 words);
+        add_line(text, bytes, "      %8.3f s ago, in step %" PRIu64 ": %s", (double)age * 1e-9,
+                 events[i].step + (events[i].kind != FLIGHT_BOUNDARY_END), words);
     }
 }
 

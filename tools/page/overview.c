@@ -56,11 +56,11 @@ put_longest(json_object *section, const struct facts *facts)
         longest = longest == NULL || step->most_us > longest->most_us ? step : longest;
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
-        report_sentence(section, "notes",
-                        "Half of the steps take at most %s. The longest traced step, step %llu, takes a rank %s: "
-                        "evaluation and checkpoints count as part of a step.",
-                        figure_time(p50_us, half), (unsigned long long)longest->number,
-                        figure_time(longest->most_us, most));
+        report_sentence(
+            section, "notes",
+            "Half of the steps take at most %s. The longest traced step, step %llu, took %s on its slowest rank: "
+            "evaluation and checkpoints count as part of a step.",
+            figure_time(p50_us, half), (unsigned long long)longest->number, figure_time(longest->most_us, most));
 }
 
 /* Which lost part of a step is the largest: the figures have all. */
@@ -116,8 +116,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"ranks", "ranks", "count", facts->world, ""},
         {"step", "a step takes", "time", facts->step_us, "mean, from one DDP_STEP to the next"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "a step, less exposed communication, less waiting or slowed kernels, whichever is longer"
-                          : ""},
+         facts->world > 1 ? "step - exposed communication - the longer of waiting and slowed kernels" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},

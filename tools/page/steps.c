@@ -66,9 +66,9 @@ void
 section_steps(json_object *report, const struct facts *facts)
 {
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
-    json_object *section =
-        report_section(report, "step-times", "Step times by rank",
-                       "The time of a step is the median of its ranks; Least and Greatest are those of single ranks.");
+    json_object *section = report_section(
+        report, "step-times", "Step times by rank",
+        "A step's time is the median over its ranks; Least and Greatest are of the quickest and slowest rank.");
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
                         "With --plan a step is a round of %.0f of the program's %.0f batches, one on each rank.", each,

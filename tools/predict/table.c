@@ -36,9 +36,10 @@ predict(const struct forecasts *forecasts, const struct model *model, unsigned r
     if (model_predict(model, ranks, link, row))
         return true;
     if (link == NULL && ranks > 1 && model->sample_count == 0)
-        return error_set(error, DDPRUN_EXIT_FAILURE,
-                         "the trace has no time of an all-reduce: give --link BANDWIDTH,LATENCY; it is measured for "
-                         "256 KiB of gradients and more, without --bucket-mb");
+        return error_set(
+            error, DDPRUN_EXIT_FAILURE,
+            "no time of an all-reduce is known: give --link BANDWIDTH,LATENCY; a run measures it if the gradients have "
+            "at least 256 KiB and --bucket-mb is not given");
     return error_set(error, DDPRUN_EXIT_FAILURE, "a step of %u ranks would take longer than half an hour", ranks);
 }
 
@@ -177,7 +178,7 @@ print_assumptions(const struct forecasts *forecasts)
     printf(
         "\nAssumptions:\n"
         "- without averaging a step takes %.3f ms: mean of all steps after start-up of %u rank%s (%s), with pauses\n"
-        "  such as validation. All ranks are equally fast%s. Ranges: the mean step of each of nine parts of the run.\n"
+        "  such as validation. All ranks are equally fast%s. Ranges: least and largest mean of nine parts of the run.\n"
         "- each rank has a GPU of its own, and as many CPU cores as in this run; with fewer cores it is slower.\n"
         "- gradients: %zu, of %.2f MB; %s.\n",
         model->alone_us / 1e3, model->ranks, model->ranks == 1 ? "" : "s", model->host,

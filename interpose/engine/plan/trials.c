@@ -215,7 +215,7 @@ judge(struct trial *trial, struct group *group) BY_ISSUER
     uint64_t early = 0;
     bool complete = true, known = false;
     mine.complete = trial_times_read(mine.steps);
-    exchange("the exchange of trial timings", &mine, sizeof(mine), &all);
+    exchange("the comparison of overlap trials in DDP_STEP", &mine, sizeof(mine), &all);
     const struct trial_step **steps = engine_calloc((size_t)all.count, sizeof(*steps));
     for (int r = 0; r < all.count; ++r) {
         const struct trial_vote *theirs = all.messages[r];

@@ -30,15 +30,16 @@ equal_say_doubt(struct judgement *judgement)
                                                              : "before averaging, the gradients",
                           evidence->ranks);
     else if (unclear != NULL && unclear->hidden > 0)
-        sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear,
-                          check_evidence_is_forced(evidence)
-                              ? "check fewer steps (--steps), or after a warm-up"
-                              : "check fewer steps (--steps 1), a smaller learning rate, or after a warm-up",
-                          "%s, differs by %.2g, which %s explains; a tolerance above %.1e hides mistakes",
-                          sentence_name_item(verdict, unclear, name), unclear->hidden,
-                          evidence->tolerance > evidence->bearable ? "only --tolerance"
-                                                                   : "rounding or repeating the program",
-                          evidence->bearable);
+        sentence_conclude(
+            verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear,
+            check_evidence_is_forced(evidence)
+                ? "check fewer steps (--steps), or start from a warmed-up checkpoint"
+                : "check fewer steps (--steps 1), a smaller learning rate, or start from a warmed-up checkpoint",
+            "%s, differs by %.2g, and %s; a tolerance above %.1e hides mistakes",
+            sentence_name_item(verdict, unclear, name), unclear->hidden,
+            evidence->tolerance > evidence->bearable ? "only --tolerance allows this"
+                                                     : "runs of one process differ as much",
+            evidence->bearable);
     else if (unclear != NULL)
         sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear,
                           "check with a larger learning rate, or after the warm-up",

@@ -54,8 +54,10 @@ print_times(struct json_object *plan, int ranks)
         message_line("the speed is not known: the program makes too few batches");
     else
         message_line("forecast: %d ranks take %.3g ms for %d batches, one process %.3g ms: %.2f times as fast%s", ranks,
-                     round, ranks, batch * ranks, times < ranks ? times : ranks,
-                     forecast.high > 2 * forecast.low ? "; the measured times vary by more than a factor of two" : "");
+                     round, ranks, batch * ranks, times,
+                     times > ranks                      ? "; this is impossible: one of the runs was disturbed"
+                     : forecast.high > 2 * forecast.low ? "; the measured times vary by more than a factor of two"
+                                                        : "");
 }
 
 /* One that was not asked for is not there. */

@@ -140,11 +140,11 @@ rounds_end(void)
         double ms = (double)ns[middle] / 1e6, said = (double)plan->forecast.round_ns / 1e6;
         double times = ms > 0 ? (double)plan->forecast.batch_ns / 1e6 * player_world() / ms : 0;
         char proof[60] = "";
-        times = times < player_world() ? times : player_world();
         if (plan->forecast.ranks == player_world()) /* else the proof was made with those of one host */
             snprintf(proof, sizeof(proof), " (forecast: %.3g ms)", said);
-        message_line("plan: %u ranks took %.3g ms for %u batches%s, %.2f times as fast as one process", player_world(),
-                     ms, player_world(), proof, times);
+        message_line("plan: %u ranks took %.3g ms for %u batches%s, %.2f times as fast as one process%s",
+                     player_world(), ms, player_world(), proof, times,
+                     times > player_world() ? "; this is impossible: a run was disturbed" : "");
         if (times < 1)
             message_warning("slow_plan", "plan: these ranks were slower than one process: %.2f times as fast", times);
     }

@@ -251,7 +251,10 @@ has_own_figures(const struct scout_log *log, const struct scout_finding *finding
     OWNED char *text = shown != NULL ? sites_explain(log, scout_tensor_place(shown, place)) : NULL;
     if (text != NULL)
         error_set(error, DDPRUN_EXIT_FAILURE,
-                  "only the host reads %s, and each rank would have its own value; --by gradients accepts this", text);
+                  "only the host reads %s: by gradients each rank's value would be of its own batches; --by gradients "
+                  "accepts "
+                  "this",
+                  text);
     else if (is_idle)
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "%s, after the update, changed nothing in the recorded steps: if it changes a figure in other steps, "

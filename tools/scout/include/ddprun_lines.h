@@ -45,8 +45,8 @@ ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
                       ranks);
     if ((item & DDP_ELEMENTS) == DDP_ELEMENTS && ranks > 1 && DDP_RANK() == 0 && ddp_warnings++ == 0)
         fprintf(stderr,
-                "ddprun_lines.h: scout does not know the bytes of a record: if %zu does not divide the records of a "
-                "batch, `ddprun check` shows a difference\n",
+                "ddprun_lines.h: scout does not know the bytes of a record: a batch that %zu ranks cannot share "
+                "evenly gives a wrong result; `ddprun check` shows it\n",
                 ranks);
     share = bytes / ranks;
     for (at = 0; at < bytes; at += share)

@@ -46,7 +46,7 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
     struct proof *proof = it->proof;
     uint32_t tensor, border;
     const char *between =
-        borders == OUTSIDE ? ", and after the work between steps" : "; no work between steps was seen";
+        borders == OUTSIDE ? ", and so does the work between them" : "; no work between steps was seen";
     if (find_unlike_border(it, rest, 0, borders, &tensor, &border)) {
         const char *name = proof_name(proof, &it->play->tensors[tensor]);
         if (border < BORDERS - 2)
@@ -71,10 +71,11 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
                                  "step wrote, and that differs between ranks"
                                : "");
     } else {
-        proof_conclude(proof, PROOF_PASSED,
-                       "memory without a class was set back by one step: all memory that persists, and all that the "
-                       "host reads, stays the same for %d steps%s%s",
-                       BORDERS - 2, between, proof_is_noisy(it->play) ? ", up to the noise of one process" : "");
+        proof_conclude(
+            proof, PROOF_PASSED,
+            "with memory without a class set back by one step, %d steps give the same results%s%s: no result "
+            "depends on that memory",
+            BORDERS - 2, between, proof_is_noisy(it->play) ? ", up to the noise of one process" : "");
     }
 }
 

@@ -7,6 +7,8 @@
 #include "tools/common/range.h"
 #include "tools/plan/format/play_json.h"
 
+#include <math.h>
+
 /* What no operation writes, and is not the same when two runs begin, is an address, or was never set. */
 static bool
 is_left_out(const struct trial *it, const struct played *run, uint32_t tensor)
@@ -149,12 +151,6 @@ take_stretches(const struct played *played, struct range *ns)
         range_add(ns, (double)page->stretch_ns[i]);
 }
 
-static uint32_t
-hundredths(double times, uint32_t most)
-{
-    return (uint32_t)(100 * (times < most ? times : most));
-}
-
 static void
 find_times(const struct played *ranks, const struct played *alone, struct play_times *times)
 {
@@ -164,11 +160,12 @@ find_times(const struct played *ranks, const struct played *alone, struct play_t
     take_stretches(alone, &batch);
     if (round.count == 0 || batch.count == 0)
         return;
-    *times = (struct play_times){.ranks = count,
-                                 .round_ns = (uint64_t)range_middle(&round),
-                                 .batch_ns = (uint64_t)range_middle(&batch),
-                                 .low = hundredths(count * range_low(&batch) / range_high(&round), count),
-                                 .high = hundredths(count * range_high(&batch) / range_low(&round), count)};
+    *times =
+        (struct play_times){.ranks = count,
+                            .round_ns = (uint64_t)range_middle(&round),
+                            .batch_ns = (uint64_t)range_middle(&batch),
+                            .low = (uint32_t)fmin(100 * count * range_low(&batch) / range_high(&round), UINT32_MAX),
+                            .high = (uint32_t)fmin(100 * count * range_high(&batch) / range_low(&round), UINT32_MAX)};
 }
 
 /* ---- the host ---- */
