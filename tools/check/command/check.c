@@ -592,7 +592,7 @@ run_check(const struct command *command, const struct options *options)
 
 const struct command check_command = {
     .name = "check",
-    .brief = "compares N ranks with one process, tensor by tensor",
+    .brief = "compare N ranks with one process, tensor by tensor",
     .starts_ranks = true,
     .usage = "Usage: ddprun check [options] program [arguments...]\n\n"
              "Runs a few steps of the program in one process, and again on several ranks with the\n"

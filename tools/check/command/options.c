@@ -36,7 +36,7 @@ take_alone(const struct option_row *row, void *target, const char *value, struct
 const struct option_row check_rows[] = {
 OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000"),
        .help = "compare K steps, 1 to 10000 (default: 64, or as many as one\n"
-               "rank makes in 30 s)")
+               "process makes in 30 s)")
 OPTION("alone", "ARGS", SPECIAL(take_alone),
        .help = "run one process with ARGS instead of the program's arguments: for\n"
                "programs with an option for the batch of a rank (split into words\n"

@@ -454,7 +454,7 @@ run_scout(const struct command *command, const struct options *options)
 
 const struct command scout_command = {
     .name = "scout",
-    .brief = "which annotations a program needs",
+    .brief = "find the annotations that a program needs",
     .starts_ranks = true,
     .usage = "Usage: ddprun [options] scout [options] program [arguments...]\n\n"
              "Runs the program in one process and repeats each launch with other inputs, to find\n"
