@@ -23,7 +23,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 17
+#define PLAY_VERSION 18
 
 enum {
     PLAY_RANKS = 2, /* of proofs, but for (d) of `--plan auto` */
@@ -32,7 +32,6 @@ enum {
     PLAY_SITES = 4,
     PLAY_BUILD_ID_BYTES = 136,
     PLAY_SAMPLES = 4096,
-    PLAY_GROUPS = 16, /* as DDP_GRADIENT_GROUP */
     PLAY_STRETCHES = 9,
     PLAY_WHY_BYTES = 512
 };
@@ -123,9 +122,7 @@ enum play_by {
 struct play_tensor {
     PLAY_TENSOR(PLAY_MEMBER);
     PLAY_NOISE(PLAY_MEMBER);
-    uint32_t group;  /* of a gradient: as DDP_GRADIENT_GROUP, of which proof (c) may have several */
-    uint32_t before; /* and the operation of the period in front of which it is averaged */
-    char at[64];     /* where the program allocates it, for messages; "": not known */
+    char at[64]; /* where the program allocates it, for messages; "": not known */
     /* Of proof (complete) of what changes, before a plan is made of it: no element comes from its own old value alone;
      * but its launches read all they write; nothing but the host reads it, and a trial has to show what it is. */
     bool is_overwritten, is_in_place, may_be_sum;

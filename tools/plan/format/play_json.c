@@ -278,8 +278,6 @@ code_play(struct codec *codec, struct json_object *root, struct play *play)
     code_whole(codec, root, "reduce_before", plan->operation_count, &plan->average_before);
     if (codec->wrong == NULL && !is_place_of_average(plan))
         codec->wrong = "reduce_before";
-    for (uint32_t i = 0; i < plan->tensor_count && !codec->writes; ++i)
-        play->tensors[i].before = plan->average_before;
 }
 
 struct json_object *

@@ -128,13 +128,12 @@ shows_statistics(const struct operation *operation)
 }
 
 static void
-average_gradients(uint32_t at, int group, CUstream stream, const struct ddp_site *site)
+average_gradients(CUstream stream, const struct ddp_site *site)
 {
-    (void)at;
     agreement_show(stream);
     inner_engine_hold(false);
     player_wait_begin();
-    player.engine->step(group, stream, site);
+    player.engine->step(0, stream, site);
     player_wait_end();
     settle_statistics(!player.is_given_up, player.is_given_up, stream);
     is_pending = false;

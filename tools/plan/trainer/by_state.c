@@ -551,10 +551,8 @@ find_changes(CUstream stream)
 
 /* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
 static void
-average_state(uint32_t at, int group, CUstream unused, const struct ddp_site *site)
+average_state(CUstream unused, const struct ddp_site *site)
 {
-    (void)at;
-    (void)group;
     (void)unused;
     bool looks = !player_plays_all() && !any_differed && steps == player_world() && player_world() > 1;
     struct state_mean mean = {.times = player_world(), .under = updating_steps()};

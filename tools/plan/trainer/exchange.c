@@ -263,14 +263,13 @@ note_sent(const struct operation *operation)
     read_hash = XXH3_64bits_withSeed(sent.source, sent.bytes, read_hash + 1);
 }
 
-/* Of gradients: those that are averaged in front of operation `place`. */
 static void
-sample(uint32_t role, uint32_t place)
+sample(uint32_t role)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         const struct allocation *allocation = tensor->role == role ? player_allocation(tensor) : NULL;
-        if (allocation != NULL && (role != PLAY_GRADIENT || tensor->before == place))
+        if (allocation != NULL)
             player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], i));
     }
 }
@@ -284,7 +283,7 @@ begin_step(void)
     if (step != FIRST_EXCHANGE + 1)
         return;
     player_synchronize();
-    sample(PLAY_PER_RANK, 0);
+    sample(PLAY_PER_RANK);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         uint32_t role = player.play.tensors[i].role;
         if (role != PLAY_GRADIENT && role <= PLAY_COMPARED)
@@ -295,21 +294,20 @@ begin_step(void)
     player_wait_for_end(PLAY_OVER);
 }
 
-/* Of which there may be several places. */
 static void
-average_exchanged(uint32_t at, int group, CUstream stream, const struct ddp_site *site)
+average_exchanged(CUstream stream, const struct ddp_site *site)
 {
     if (step == FIRST_EXCHANGE)
         player_synchronize();
     for (uint32_t i = 0; i < player.play.plan.tensor_count && step == FIRST_EXCHANGE; ++i) {
-        if (player.play.tensors[i].role == PLAY_GRADIENT && player.play.tensors[i].before == at)
+        if (player.play.tensors[i].role == PLAY_GRADIENT)
             *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
     }
-    by_gradients.average(at, group, stream, site);
+    by_gradients.average(stream, site);
     if (step != FIRST_EXCHANGE)
         return;
     player_synchronize();
-    sample(PLAY_GRADIENT, at);
+    sample(PLAY_GRADIENT);
 }
 
 /* ---- sums, and what each step changes a little ---- */
@@ -462,9 +460,9 @@ begin_border(void)
     if (player.play.plan.data == PLAY_BORDERS)
         bits_judge(border == last_border() - 1);
     if (border == FIRST_EXCHANGE + 1) {
-        sample(PLAY_CHANGES, 0);
-        sample(PLAY_SUM, 0);
-        sample(PLAY_PER_RANK, 0);
+        sample(PLAY_CHANGES);
+        sample(PLAY_SUM);
+        sample(PLAY_PER_RANK);
     }
     if (player.play.plan.data == PLAY_SUMS_EXCHANGED)
         watch(PLAY_SUM, border);

@@ -197,10 +197,8 @@ annotate(uint32_t number)
     const struct ddp_site *site = &player.named[number].site;
     if (tensor->role == PLAY_PARAMETER)
         player.engine->parameter(memory, count, type, site);
-    if (tensor->role == PLAY_GRADIENT) {
-        player.engine->gradient_group((int)tensor->group, site);
+    if (tensor->role == PLAY_GRADIENT)
         player.engine->gradient(memory, count, type, site);
-    }
     if (tensor->role == PLAY_STATE)
         player.engine->state(memory, count, type, site);
     if (tensor->role == PLAY_STREAM || tensor->role == PLAY_LAST)
@@ -210,14 +208,13 @@ annotate(uint32_t number)
     /* of others each rank has its own, or they share bytes with a gradient, or by_state.c has them */
 }
 
-/* In front of operation `at` of the plan. */
+/* Where gradients, or what ranks average by state, are averaged. */
 static void
-require_tensors(uint32_t at)
+require_tensors(void)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
-        bool is_later = tensor->role == PLAY_GRADIENT && tensor->before != at;
-        if (tensor->role < PLAY_COMPARED && !player.named[i].live && !is_later)
+        if (tensor->role < PLAY_COMPARED && !player.named[i].live)
             scout_stop("%s is not there in batch %llu of the program: the model has other sizes than when its plan was "
                        "made; make a new plan: ddprun scout --prove with these arguments",
                        player.named[i].text, (unsigned long long)player.period + 1);
@@ -257,38 +254,27 @@ variable_found(CUdeviceptr address, size_t bytes)
 
 /* ---- operations ---- */
 
-/* Whether gradients are averaged in front of operation `at` of the plan, and of which group; by turns there is one. */
+/* Whether gradients are averaged in front of operation `at` of the plan. */
 static bool
-is_place(uint32_t at, int *group)
+is_place(uint32_t at)
 {
-    const struct play_tensor *found =
-        FIND(it, player.play.tensors, player.play.plan.tensor_count, it->role == PLAY_GRADIENT && it->before == at);
-    *group = found != NULL ? (int)found->group : 0;
-    return found != NULL && way.average != NULL;
-}
-
-static void
-average_at(uint32_t at, CUstream stream)
-{
-    static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
-    int group;
-    (void)is_place(at, &group);
-    require_tensors(at);
-    if (!player.is_given_up)
-        rounds_note(stream);
-    rounds += !player.is_given_up;
-    way.average(at, group, stream, &site);
-    if (!is_awaited) /* once more: the libraries that the first step needs are there */
-        await_end();
-    is_awaited = true;
-    pending_averaged();
-    player.is_open = false;
+    return at == player.play.plan.average_before && way.average != NULL && !player_is_by_state();
 }
 
 static void
 average_round(CUstream stream)
 {
-    average_at(player.play.plan.average_before, stream);
+    static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
+    require_tensors();
+    if (!player.is_given_up)
+        rounds_note(stream);
+    rounds += !player.is_given_up;
+    way.average(stream, &site);
+    if (!is_awaited) /* once more: the libraries that the first step needs are there */
+        await_end();
+    is_awaited = true;
+    pending_averaged();
+    player.is_open = false;
 }
 
 static void
@@ -453,18 +439,17 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
     is_elsewhere = false;
     player.next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
-    int group;
-    bool averages = is_place(at, &group);
+    bool averages = is_place(at);
     if (way.meet != NULL)
         way.meet(operation, at);
     if (averages)
         player_note_batch();
     if (averages && way.add_up != NULL) {
-        require_tensors(plan->average_before);
+        require_tensors();
         way.add_up();
     }
     if (averages && player_is_last_turn())
-        average_at(at, operation->stream);
+        average_round(operation->stream);
     operation->skip = !way.makes(of->part);
     reads_begin(operation, at, player.period);
     ends_step = way.end_step != NULL && at + 1 == plan->average_before;

@@ -158,7 +158,7 @@ struct way {
     const char *(*judge_order)(uint32_t at);
     bool (*makes)(uint32_t part); /* whether this process makes operations of this part (enum play_part) */
     void (*add_up)(void);         /* where gradients are averaged, in each turn */
-    void (*average)(uint32_t at, int group, CUstream stream, const struct ddp_site *site);
+    void (*average)(CUstream stream, const struct ddp_site *site);
     /* In front of an operation that is not in the plan: whether it reads what waits; after one that has; after all.
      */
     bool (*must_close)(const struct operation *operation); /* whether it has to find the round averaged */

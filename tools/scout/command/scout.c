@@ -339,7 +339,7 @@ try_without_suspects(const struct scout_order *order, const struct request *requ
         return true;
     }
     json_object_put(proofs->played);
-    *proofs = (struct scout_proofs){.for_plan = request->silent};
+    *proofs = (struct scout_proofs){0};
     scout_finding_free(&other);
     return ok;
 }
@@ -349,7 +349,7 @@ static bool
 report_findings(const struct scout_order *order, const struct request *request, const struct scout_log *log,
                 struct scout_finding *finding, struct error *error)
 {
-    struct scout_proofs proofs = {.for_plan = request->silent};
+    struct scout_proofs proofs = {0};
     if (request->by == PLAN_BY_STATE)
         return report_by_state(order, request, log, finding, error);
     bool ok = try_without_suspects(order, request, log, finding, &proofs, error) &&

@@ -57,7 +57,6 @@ struct scout_finding {
     char *reason;           /* why not; NULL if found */
     uint32_t first, period; /* operations [first, first + period) of the log are a period, from border to border */
     uint32_t begin, end;    /* in operations [begin, end) of the log, of the deep pass, the period repeats */
-    bool has_later;         /* a period holds several updates of a parameter: groups show the first */
     struct scout_tensor *tensors;
     uint32_t tensor_count;
     struct scout_group *groups;

@@ -180,6 +180,5 @@ gradients_find(struct roles *roles, struct scout_finding *finding)
             finding->tensors[way.tensor].role = ROLE_AVERAGE;
         finding->tensors[way.tensor].fused = way.own;
         finding->tensors[way.tensor].cut = way.is_part && reaches_further(roles, i);
-        finding->has_later = finding->has_later || roles->between[i];
     }
 }

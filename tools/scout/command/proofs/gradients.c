@@ -59,24 +59,6 @@ compare_averages(const struct play *play, struct play_page *const pages[2], stru
             shown);
 }
 
-/* Of several groups, which no turns prove: what must be alike on all ranks, after a step in which their data differ.
- */
-static void
-judge_alike(const struct play *play, const struct played *whole, struct proof *proof)
-{
-    FOR_EACH_UNTIL(tensor, play->tensors, play->plan.tensor_count, proof->end != PROOF_NOT_ASKED) {
-        if (tensor->role == PLAY_GRADIENT || tensor->role > PLAY_COMPARED ||
-            played_hash(play, whole, 0, 1, NUMBER_OF(tensor)) == played_hash(play, whole, 1, 1, NUMBER_OF(tensor)))
-            continue;
-        if (noise_hides(play, tensor, proof))
-            return;
-        proof_conclude(proof, PROOF_FAILED,
-                       "%s differs after a step in which two ranks had different data: a gradient is missing, or it is "
-                       "averaged in the wrong place",
-                       proof_name(proof, tensor));
-    }
-}
-
 static void
 judge_halves(const struct play *play, const struct played *whole, const struct played *halves,
              struct scout_proofs *proofs)
@@ -183,9 +165,7 @@ prove_halves(struct trial *it, const struct scout_log *log, const struct scout_f
         return;
     bool has_run =
         played_make(it, PLAY_STEP_BEFORE, PLAY_BEGINS_ITSELF, &whole) && played_steps(&whole, &then, it->proof) > 0;
-    if (has_run && can && finding->group_count > 1)
-        judge_alike(it->play, &whole, it->proof);
-    if (has_run && it->proof->end == PROOF_NOT_ASKED && played_make(it, PLAY_HALVES, PLAY_BEGINS_ITSELF, &halves) &&
+    if (has_run && played_make(it, PLAY_HALVES, PLAY_BEGINS_ITSELF, &halves) &&
         played_steps(&halves, &then, it->proof) > 0) {
         if (can)
             judge_halves(it->play, &whole, &halves, proofs);
@@ -215,22 +195,17 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
     struct turns turns;
     turns_find(log, finding, &turns);
     proofs->needs_halves = turns.is_scaled;
-    bool can = play_plan_make(log, finding, &turns, &play, why), several = finding->group_count > 1;
-    if (!can)
-        proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
-    bool by_turns = (can || several) && play_plan_has_turns(finding, &turns, why) && can;
-    proofs->halves_suffice = several;
-    proofs->played = json_of_played(by_turns, &play, why);
-    if (!by_turns)
-        proof_conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
-    if (by_turns || (can && several && !proofs->for_plan))
+    bool can = play_plan_make(log, finding, &turns, &play, why);
+    proofs->played = json_of_played(can, &play, why);
+    if (can) {
         prove_halves(&trial, log, finding, proofs);
-    else if (can)
-        proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
-    trial.proof = &proofs->turns;
-    if (by_turns)
+        trial.proof = &proofs->turns;
         proof_host(&trial, false);
-    if (by_turns && proofs->turns.end == PROOF_NOT_ASKED)
+    } else {
+        proof_conclude(&proofs->halves, PROOF_IMPOSSIBLE, "%s", why);
+        proof_conclude(&proofs->turns, PROOF_IMPOSSIBLE, "%s", why);
+    }
+    if (proofs->turns.end == PROOF_NOT_ASKED)
         proof_play_turns(&trial, &proofs->times);
     if (has_named(finding) && proofs->own.end == PROOF_NOT_ASKED)
         proof_conclude(

@@ -180,19 +180,6 @@ add_tensor(const struct scout_log *log, struct play *play, const struct play_ten
     to->bytes = log->allocs[tensor->alloc].bytes;
 }
 
-/* Gradients that share memory have one annotation, and one group; that is the lowest of theirs. */
-static uint32_t
-group_of(const struct scout_finding *finding, const struct scout_tensor *gradient)
-{
-    uint32_t group = gradient->group;
-    FOR_EACH(other, finding->tensors, finding->tensor_count) {
-        if (other->role == ROLE_GRADIENT && other->alloc == gradient->alloc && other->lo < gradient->hi &&
-            gradient->lo < other->hi && other->group < group)
-            group = other->group;
-    }
-    return finding->group_count <= PLAY_GROUPS ? group : 0;
-}
-
 /* What a finding has a role for. */
 static bool
 take_tensors(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
@@ -212,10 +199,6 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, s
             return refuse(why, "the type of the %s a%u is not known", scout_role_name(tensor->role), tensor->alloc);
         struct play_tensor to = {
             .role = role, .type = type, .alloc = tensor->alloc, .lo = tensor->lo, .hi = tensor->hi};
-        if (role == PLAY_GRADIENT) {
-            to.group = group_of(finding, tensor);
-            to.before = counted(log, finding->first, finding->groups[tensor->group].before);
-        }
         add_tensor(log, play, &to);
     }
     return true;
@@ -243,19 +226,13 @@ take_ranges(const struct scout_log *log, const struct turns *turns, struct play 
     }
 }
 
-/* Where gradients are averaged, the last place if there are several. */
+/* Where gradients are averaged. */
 static bool
-take_groups(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
+take_group(const struct scout_log *log, const struct scout_finding *finding, struct play *play, char *why)
 {
-    bool is_inside = finding->group_count > 0;
-    FOR_EACH(group, finding->groups, finding->group_count) {
-        uint32_t at = play->plan.average_before = counted(log, finding->first, group->before);
-        is_inside = is_inside && at > 0 && at < play->plan.operation_count;
-    }
-    return (is_inside || refuse(why, "gradients are averaged where a step begins")) &&
-           (finding->group_count == 1 || !finding->has_later ||
-            refuse(why,
-                   "a step updates parameters several times, and scout knows only the gradients of the first update"));
+    uint32_t at = finding->group_count > 0 ? counted(log, finding->first, finding->groups[0].before) : 0;
+    play->plan.average_before = at;
+    return (at > 0 && at < play->plan.operation_count) || refuse(why, "gradients are averaged where a step begins");
 }
 
 bool
@@ -280,6 +257,8 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *found, c
     }
     if (is_by_state && turns->reason != NULL)
         return refuse(why, "%s", turns->reason);
+    if (!is_by_state && finding->group_count > 1)
+        return refuse(why, "gradients are averaged in %u places", finding->group_count);
     if (!take_operations(log, finding, turns, play, why))
         return false;
     if (is_by_state)
@@ -289,13 +268,6 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *found, c
     take_ranges(log, turns, play);
     FOR_EACH_MUTABLE(it, play->tensors, play->plan.tensor_count)
         it->noise = counted_noise(log, finding, noise_at(log, turns, it->alloc, it->lo, it->hi));
-    return is_by_state || take_groups(log, finding, play, why);
-}
-
-bool
-play_plan_has_turns(const struct scout_finding *finding, const struct turns *turns, char *why)
-{
-    if (finding->group_count != 1)
-        return refuse(why, "gradients are averaged in %u places", finding->group_count);
-    return turns->reason == NULL || refuse(why, "%s", turns->reason);
+    return is_by_state ||
+           (take_group(log, finding, play, why) && (turns->reason == NULL || refuse(why, "%s", turns->reason)));
 }

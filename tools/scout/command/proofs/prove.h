@@ -27,8 +27,6 @@ bool scout_prove_by_state(const struct scout_order *order, const struct scout_lo
  * with the reason in `why`, PLAY_WHY_BYTES: this finding cannot be played. */
 bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                     struct play *play, char *why) MUST_USE;
-/* Whether ranks can take turns by such a plan by gradients; if not, why. */
-bool play_plan_has_turns(const struct scout_finding *finding, const struct turns *turns, char *why);
 /* enum ddp_type of an enum scout_type. What is no float is known as bytes. */
 uint32_t play_plan_type(uint32_t type);
 

@@ -10,7 +10,11 @@
 #include "tools/plan/format/play.h"
 #include "tools/scout/command/analysis/rules.h"
 
-enum { TEXT_BYTES = 1024, MADE_AT_MOST = 1024 /* of ddprun_lines.h */ };
+enum {
+    TEXT_BYTES = 1024,
+    MADE_AT_MOST = 1024 /* of ddprun_lines.h */,
+    GROUPS_AT_MOST = 16 /* as DDP_GRADIENT_GROUP */
+};
 
 /* Of one line: a brace comes after what it closes, and #undef in front of the next #define. */
 static int
@@ -388,7 +392,7 @@ number_groups(const struct search *search)
         }
     for (uint32_t g = 0; g < finding->group_count; ++g) /* without gaps; a number is that of its first group */
         number[g] = number[g] < g ? number[number[g]] : search->to->groups++;
-    if (search->to->groups > PLAY_GROUPS) {
+    if (search->to->groups > GROUPS_AT_MOST) {
         memset(number, 0, finding->group_count * sizeof(*number));
         search->to->groups = 1;
     }

@@ -132,14 +132,11 @@ proofs_missing(const struct scout_proofs *proofs)
 {
     const struct proof *all[] = {&proofs->halves, &proofs->turns, &proofs->complete};
     bool suffices = proofs->turns.end == PROOF_PASSED && !proofs->needs_halves && !proofs->by_state;
-    suffices = suffices || (proofs->halves.end == PROOF_PASSED && proofs->halves_suffice);
     if (proofs->own.end == PROOF_FAILED || proofs->own.end == PROOF_IMPOSSIBLE)
         return &proofs->own;
     for (int i = 0; i < 3; ++i)
         if (all[i]->end == PROOF_FAILED)
             return all[i];
-    if (proofs->halves_suffice && !proofs->for_plan && proofs->halves.end == PROOF_IMPOSSIBLE)
-        return &proofs->halves;
     for (int i = 2; i >= 0; --i)
         if (all[i]->end == PROOF_IMPOSSIBLE && !suffices)
             return all[i];

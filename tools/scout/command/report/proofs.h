@@ -29,8 +29,6 @@ struct scout_proofs {
     struct proof own;        /* what --per-rank names: each element depends on one half of a batch alone */
     struct json_object *played; /* for (d): how ranks take turns, or {"reason": why they cannot}; NULL: not asked */
     bool by_state;              /* ranks take turns by state: no gradient was looked for */
-    bool for_plan;              /* ranks are to take turns: nothing is proved that only lines need */
-    bool halves_suffice;        /* for lines: gradients are averaged in several places, which no turns can show */
     bool needs_halves; /* (c) must pass: gradients are scaled before they are averaged, or the exchange changed them */
 };
 
@@ -38,7 +36,7 @@ struct scout_proofs {
 const char *proof_end_name(enum proof_end end);
 
 /* The proof by which the plan is not proved; NULL: it is, or nothing was asked for. What is not possible is not passed,
- * but for (c) where (d) has passed and (c) is not needed, and for (d) where (c) suffices. */
+ * but for (c) where (d) has passed and (c) is not needed. */
 const struct proof *proofs_missing(const struct scout_proofs *proofs);
 
 /* A line for each that was asked for. */
