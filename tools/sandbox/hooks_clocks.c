@@ -80,33 +80,25 @@ system_clock_now(void)
 
 /* ---- random bytes ---- */
 
-ssize_t
-getrandom(void *bytes, size_t count, unsigned flags)
+static uint32_t
+next_number(void)
 {
-    if (!is_ours("getrandom", __builtin_return_address(0)))
-        return REAL(getrandom)(bytes, count, flags);
-    date_fill(bytes, count);
-    return (ssize_t)count;
+    uint32_t number;
+    date_fill(&number, sizeof(number));
+    return number;
 }
 
-int
-getentropy(void *bytes, size_t count)
-{
-    if (!is_ours("getentropy", __builtin_return_address(0)))
-        return REAL(getentropy)(bytes, count);
-    date_fill(bytes, count);
-    return 0;
-}
-
-uint32_t
-arc4random(void)
-{
-    uint32_t value;
-    if (!is_ours("arc4random", __builtin_return_address(0)))
-        return REAL(arc4random)();
-    date_fill(&value, sizeof(value));
-    return value;
-}
+/* `ours`: what the program gets. */
+#define HOOK_RANDOM(type, name, declared, given, ours)                                        \
+    type name declared                                                                        \
+    {                                                                                         \
+        return is_ours(#name, __builtin_return_address(0)) ? (type)(ours) : REAL(name) given; \
+    }
+HOOK_RANDOM(ssize_t, getrandom, (void *bytes, size_t count, unsigned flags), (bytes, count, flags),
+            (date_fill(bytes, count), count))
+HOOK_RANDOM(int, getentropy, (void *bytes, size_t count), (bytes, count), (date_fill(bytes, count), 0))
+HOOK_RANDOM(uint32_t, arc4random, (void), (), next_number())
+HOOK_RANDOM(uint32_t, arc4random_uniform, (uint32_t bound), (bound), bound > 0 ? next_number() % bound : 0)
 
 void
 arc4random_buf(void *bytes, size_t count)
@@ -115,16 +107,6 @@ arc4random_buf(void *bytes, size_t count)
         date_fill(bytes, count);
     else
         REAL(arc4random_buf)(bytes, count);
-}
-
-uint32_t
-arc4random_uniform(uint32_t bound)
-{
-    uint32_t value;
-    if (!is_ours("arc4random_uniform", __builtin_return_address(0)))
-        return REAL(arc4random_uniform)(bound);
-    date_fill(&value, sizeof(value));
-    return bound > 0 ? value % bound : 0;
 }
 
 /* ---- std::random_device::operator()() ---- */
@@ -152,10 +134,8 @@ unsigned
 random_device_value(void *device)
 {
     unsigned value = 0;
-    if (is_ours("std::random_device", __builtin_return_address(0))) {
-        date_fill(&value, sizeof(value));
-        return value;
-    }
+    if (is_ours("std::random_device", __builtin_return_address(0)))
+        return next_number();
     void *function = random_device_of(__builtin_return_address(0));
     if (function != NULL)
         value = ((unsigned (*)(void *))function)(device);
