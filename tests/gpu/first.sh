@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # first.sh - what is so on this machine's GPU: the first checks of ddprun there, each with what was expected and what was seen, and
-# then the end-to-end tests of run.sh. Part of the bundle (bundle.sh); README.md beside it says how to read the report.
+# then the end-to-end tests of run.sh. What decides most comes first. Part of the bundle (bundle.sh); README.md beside it says how to read the report.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/tests/gpu
@@ -8,8 +8,8 @@ source "$here/libraries.sh"
 source "$here/report.sh"
 source "$root/tests/patience.sh"
 
-all_checks=(doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth overlap tokens sums lt_verify host_memory
-    reduces nonfinite atomics check scout plan check_every world_of_one launch_cost all_reduce)
+all_checks=(doctor exit_order scout plan atomics check bandwidth waits overlap tokens sums reduces handles addresses tensor_maps reading costs
+    arithmetic lt_verify host_memory nonfinite check_every world_of_one launch_cost all_reduce)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
 usage() {
