@@ -31,7 +31,7 @@ rows=(
     'grid | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: its grid has 1 blocks on rank 0 and 2 in one process'
     'early | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it updates a parameter, and argument 2 .*points to a gradient that DDP_STEP has not averaged since `gradient` '
     'late | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it updates a parameter, and argument 2 .*points to a gradient that DDP_STEP has not averaged since `add` '
-    'uneven | 3 | indivisible | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 11 on rank 1 and 23 in one process'
+    'uneven | 3 | indivisible | the 23 items do not divide .*`gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*is 12 on rank 0, 11 on rank 1 and 23 in one process'
     'unit | 1 | update | `unit_length` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it reads parameters that the rank.s own update has changed'
     'part | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: the ranks. changes add up'
     'forgotten_sum means | 1 | reduction | `move_centre` \(sums.cu:[0-9]+ from sums.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `add_up` .* computes from the rank.s share alone'
