@@ -141,10 +141,8 @@ struct trials {
 };
 
 static void
-measure_link(const struct model *model, const struct cost *cost, double bandwidth, int latency_us, void *context)
+measure_link(const struct model *model, const struct cost *cost, struct trials *trials)
 {
-    (void)bandwidth, (void)latency_us;
-    struct trials *trials = context;
     struct regrets *regrets = &trials->regrets;
     struct plan *plans[RULES];
     for (enum rule rule = 0; rule < RULES; ++rule)
@@ -160,40 +158,15 @@ measure_link(const struct model *model, const struct cost *cost, double bandwidt
         plan_free(plans[rule]);
 }
 
-/* What is exposed if everything comes as learned: one line for each link. */
 static void
-print_exposed(const struct model *model, const struct cost *cost, double bandwidth, int latency_us, void *nothing)
-{
-    (void)nothing;
-    struct plan_forecast forecasts[RULES];
-    size_t buckets[RULES];
-    for (enum rule rule = 0; rule < RULES; ++rule) {
-        struct plan *plan = plan_by(rule, model, cost);
-        if (!plan_forecast(plan, model->ready_ns, cost, &forecasts[rule]))
-            exit(1);
-        buckets[rule] = plan->bucket_count;
-        plan_free(plan);
-    }
-    double backward = (double)model->backward_ns;
-    printf("%-14s %5g %5d %9.2f %10.3f %10.3f %8zu %10.3f %8zu %10.3f\n", model->name, bandwidth, latency_us,
-           backward / 1e6, ((double)forecasts[0].bound_ns - backward) / 1e6,
-           ((double)forecasts[RULE_MEASURED].end_ns - backward) / 1e6, buckets[RULE_MEASURED],
-           ((double)forecasts[RULE_PYTORCH].end_ns - backward) / 1e6, buckets[RULE_PYTORCH],
-           ((double)forecasts[RULE_ONE].end_ns - backward) / 1e6);
-}
-
-typedef void (*visit_fn)(const struct model *model, const struct cost *cost, double bandwidth, int latency_us,
-                         void *context);
-
-static void
-each_link(const struct model *model, visit_fn visit, void *context)
+measure_links(const struct model *model, struct trials *trials)
 {
     for (size_t b = 0; b < LINKS; ++b) {
         for (size_t l = 0; l < LATENCIES; ++l) {
             struct cost cost;
             if (!cost_of_link(latencies_us[l] * INT64_C(1000), gbytes_per_s[b] * 1000.0, &cost))
                 exit(1);
-            visit(model, &cost, gbytes_per_s[b], latencies_us[l], context);
+            measure_link(model, &cost, trials);
         }
     }
 }
@@ -243,7 +216,7 @@ measure_model(const struct model *model, int count, struct regrets *all)
     for (enum rule rule = 0; rule < RULES; ++rule)
         trials.regrets.values[rule] = array((size_t)count * LINKS * LATENCIES, sizeof(double));
 
-    each_link(model, measure_link, &trials);
+    measure_links(model, &trials);
     for (enum rule rule = 0; rule < RULES; ++rule) {
         memcpy(all->values[rule] + all->count, trials.regrets.values[rule], trials.regrets.count * sizeof(double));
         report_regrets(model->name, &trials.regrets, rule);
@@ -270,21 +243,11 @@ print_conditions(const struct model *models, int trials)
     printf("\n");
 }
 
-static void
-print_all_exposed(const struct model *models)
-{
-    printf("Exposed ms if everything comes as learned:\n%-14s %5s %5s %9s %10s %10s %8s %10s %8s %10s\n", "model",
-           "GB/s", "us", "backward", "bound", "measured", "buckets", "25+1 MiB", "buckets", "one bucket");
-    for (size_t m = 0; m < MODEL_COUNT; ++m)
-        each_link(&models[m], print_exposed, NULL);
-    printf("\n");
-}
-
 static int
 usage(FILE *out, int code)
 {
     fprintf(out,
-            "Usage: partition [--trials N] [--exposed]\n"
+            "Usage: partition [--trials N]\n"
             "How far the plan of buckets is from the best one in hindsight when ready times are not as learned.\n\n"
             "  --trials N  days to try for each model and link, 1 to %d (default 20)\n"
             "  --help      print this\n\n"
@@ -298,11 +261,8 @@ int
 main(int argc, char **argv)
 {
     int trials = 20;
-    bool exposed = false;
     for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--exposed") == 0)
-            exposed = true;
-        else if (strcmp(argv[i], "--help") == 0)
+        if (strcmp(argv[i], "--help") == 0)
             return usage(stdout, 0);
         else if (strcmp(argv[i], "--trials") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0 &&
                  atoi(argv[i + 1]) <= TRIALS_AT_MOST)
@@ -318,8 +278,6 @@ main(int argc, char **argv)
     for (size_t m = 0; m < MODEL_COUNT; ++m)
         model_read(model_folder(), model_names[m], &models[m]);
     print_conditions(models, trials);
-    if (exposed)
-        print_all_exposed(models);
     printf("%-58s %10s %-8s %-10s %s\n", "figure", "value", "unit", "bar", "holds");
     for (size_t m = 0; m < MODEL_COUNT; ++m)
         measure_model(&models[m], trials, &all);

@@ -13,7 +13,6 @@ fail() {
 
 timeout -k 1 120 "$build/bench/partition" --trials 5 >"$folder/partition"
 [ "$(grep -c ' >= 0.9 *yes$' "$folder/partition")" -eq 5 ] || fail 'the plan misses its bar on some model'
-[ "$(grep -c "^bert-large  *[0-9.]* " <<<"$("$build/bench/partition" --exposed --trials 1)")" -ge 24 ] || fail "partition prints no table"
 grep -q '^PREDICTION' <<<"$("$build/bench/scale")" || fail 'scale does not say that it predicts'
 
 for bench in partition scale; do

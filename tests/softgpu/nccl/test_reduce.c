@@ -1,6 +1,6 @@
 /*
- * test_reduce.c - the arithmetic of reductions: against the plainest loop, for each type and operation; and conversions
- * of 16-bit floats against their definition, for each of the 65,536 patterns.
+ * test_reduce.c - the arithmetic of reductions: against the plainest loop, for each type and operation. Conversions of
+ * 16-bit floats are tested by tests/softgpu/cc/kernels/half.cu, for each of the 65,536 patterns.
  */
 #include "library/half.h"
 #include "nccl/reduce.h"
@@ -15,50 +15,7 @@ static const ncclDataType_t all_types[] = {ncclInt8,   ncclUint8,   ncclInt32,  
                                            ncclUint64, ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16};
 static const ncclRedOp_t all_ops[] = {ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg};
 
-/* The value that a binary16 pattern stands for, by the definition of the format. */
-static double
-half_by_definition(unsigned bits)
-{
-    unsigned exponent = bits >> 10 & 31u, fraction = bits & 1023u;
-    double sign = bits & 0x8000u ? -1.0 : 1.0;
-    if (exponent == 31)
-        return fraction ? NAN : sign * INFINITY;
-    return sign * (exponent ? ldexp(1024 + fraction, (int)exponent - 25) : ldexp(fraction, -24));
-}
-
 TEST_GROUP(reduce, .timeout_s = 60);
-
-TEST(half_patterns_mean_what_the_format_says)
-{
-    for (unsigned bits = 0; bits < 65536; ++bits) {
-        double expected = half_by_definition(bits);
-        float value = float_from_half((uint16_t)bits);
-        ck_assert(isnan(expected) ? isnan(value) : (double)value == expected);
-        ck_assert_int_eq(signbit(value) != 0, (bits >> 15 & 1) != 0 && !isnan(expected));
-        if (!isnan(expected))
-            ck_assert_uint_eq(half_from_float(value), bits);
-        float wide = float_of_bits(bits << 16);
-        if (!isnan(wide))
-            ck_assert_uint_eq(bfloat_from_float(wide), bits);
-    }
-    ck_assert(isnan(float_from_half(half_from_float(NAN))));
-    ck_assert(isnan(float_from_bfloat(bfloat_from_float(NAN))));
-}
-
-/* Between two neighbouring halves the nearer one is chosen, in the middle the even one; beyond the largest, infinity.
- */
-TEST(half_rounds_to_nearest_even)
-{
-    for (unsigned bits = 0; bits < 0x7bffu; ++bits) {
-        double low = half_by_definition(bits), high = half_by_definition(bits + 1), middle = (low + high) / 2;
-        ck_assert_uint_eq(half_from_float((float)middle), bits + (bits & 1));
-        ck_assert_uint_eq(half_from_float(nextafterf((float)middle, 0.0f)), bits);
-        ck_assert_uint_eq(half_from_float(nextafterf((float)middle, INFINITY)), bits + 1);
-    }
-    ck_assert_uint_eq(half_from_float(65519.996f), 0x7bff);
-    ck_assert_uint_eq(half_from_float(65520.0f), 0x7c00);
-    ck_assert_uint_eq(half_from_float(-1e30f), 0xfc00);
-}
 
 static void
 fill_random(unsigned *seed, unsigned char *bytes, size_t count, ncclDataType_t type)
