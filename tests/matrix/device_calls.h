@@ -5,7 +5,12 @@
 #ifndef TESTS_MATRIX_DEVICE_CALLS_H
 #define TESTS_MATRIX_DEVICE_CALLS_H
 
+/* The call that the trainer's shape makes; the other one is not compiled. */
 #ifdef MATRIX_DRIVER
+#define EITHER(driver, runtime) CHECK(driver)
+#else
+#define EITHER(driver, runtime) CHECK(runtime)
+#endif
 
 static inline CUdeviceptr
 device_address(const void *memory)
@@ -16,6 +21,7 @@ device_address(const void *memory)
 DEVICE_CALL void
 device_open(void)
 {
+#ifdef MATRIX_DRIVER
     CUdevice device;
     CUcontext context;
     loaded_open();
@@ -23,134 +29,9 @@ device_open(void)
     CHECK(cuDeviceGet(&device, 0));
     CHECK(cuDevicePrimaryCtxRetain(&context, device));
     CHECK(cuCtxSetCurrent(context));
-}
-
-/* In a thread that device_open() did not run in. */
-DEVICE_CALL void
-device_enter(void)
-{
-    device_open();
-}
-
-/* Zeros; they are there when it returns: no stream has to follow the default stream. */
-DEVICE_CALL void *
-device_allocate(size_t bytes)
-{
-    CUdeviceptr memory;
-    CHECK(cuMemAlloc(&memory, bytes));
-    CHECK(cuMemsetD8(memory, 0, bytes));
-    CHECK(cuStreamSynchronize(NULL));
-    return (void *)(uintptr_t)memory;
-}
-
-DEVICE_CALL void *
-pinned_allocate(size_t bytes)
-{
-    void *memory;
-    CHECK(cuMemAllocHost(&memory, bytes));
-    return memory;
-}
-
-DEVICE_CALL void *
-managed_allocate(size_t bytes)
-{
-    CUdeviceptr memory;
-    CHECK(cuMemAllocManaged(&memory, bytes, CU_MEM_ATTACH_GLOBAL));
-    return (void *)(uintptr_t)memory;
-}
-
-DEVICE_CALL void
-device_free(void *memory)
-{
-    CHECK(cuMemFree(device_address(memory)));
-}
-
-DEVICE_CALL void
-device_zero(float *memory, size_t count, cudaStream_t stream)
-{
-    CHECK(cuMemsetD32Async(device_address(memory), 0, count, stream));
-}
-
-DEVICE_CALL void
-device_upload(void *memory, const void *host, size_t bytes, cudaStream_t stream)
-{
-    CHECK(cuMemcpyHtoDAsync(device_address(memory), host, bytes, stream));
-}
-
-DEVICE_CALL void
-device_copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
-{
-    CHECK(cuMemcpyDtoDAsync(device_address(to), device_address(from), bytes, stream));
-}
-
-DEVICE_CALL void
-device_download(void *host, const void *memory, size_t bytes)
-{
-    CHECK(cuMemcpyDtoH(host, device_address(memory), bytes));
-}
-
-/* In the order of `stream`; to pinned memory without a wait. */
-DEVICE_CALL void
-device_download_later(void *host, const void *memory, size_t bytes, cudaStream_t stream)
-{
-    CHECK(cuMemcpyDtoHAsync(host, device_address(memory), bytes, stream));
-}
-
-DEVICE_CALL void
-device_wait(void)
-{
-    CHECK(cuCtxSynchronize());
-}
-
-DEVICE_CALL void
-stream_wait(cudaStream_t stream)
-{
-    CHECK(cuStreamSynchronize(stream));
-}
-
-/* The host calls function(data) in the order of `stream`. */
-DEVICE_CALL void
-stream_call(cudaStream_t stream, void (*function)(void *data), void *data)
-{
-    CHECK(cuLaunchHostFunc(stream, function, data));
-}
-
-DEVICE_CALL cudaStream_t
-stream_create(void)
-{
-    CUstream stream;
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    return stream;
-}
-
-DEVICE_CALL void
-stream_destroy(cudaStream_t stream)
-{
-    CHECK(cuStreamDestroy(stream));
-}
-
-DEVICE_CALL cudaEvent_t
-event_create(void)
-{
-    CUevent event;
-    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    return event;
-}
-
-/* What `first` has got so far comes before what `second` gets from now on. */
-DEVICE_CALL void
-stream_follow(cudaStream_t first, cudaStream_t second, cudaEvent_t event)
-{
-    CHECK(cuEventRecord(event, first));
-    CHECK(cuStreamWaitEvent(second, event, 0));
-}
-
 #else
-
-DEVICE_CALL void
-device_open(void)
-{
     CHECK(cudaSetDevice(0));
+#endif
 }
 
 /* In a thread that device_open() did not run in. */
@@ -165,9 +46,9 @@ DEVICE_CALL void *
 device_allocate(size_t bytes)
 {
     void *memory;
-    CHECK(cudaMalloc(&memory, bytes));
-    CHECK(cudaMemset(memory, 0, bytes));
-    CHECK(cudaStreamSynchronize(0));
+    EITHER(cuMemAlloc((CUdeviceptr *)&memory, bytes), cudaMalloc(&memory, bytes));
+    EITHER(cuMemsetD8(device_address(memory), 0, bytes), cudaMemset(memory, 0, bytes));
+    EITHER(cuStreamSynchronize(NULL), cudaStreamSynchronize(0));
     return memory;
 }
 
@@ -175,7 +56,7 @@ DEVICE_CALL void *
 pinned_allocate(size_t bytes)
 {
     void *memory;
-    CHECK(cudaMallocHost(&memory, bytes));
+    EITHER(cuMemAllocHost(&memory, bytes), cudaMallocHost(&memory, bytes));
     return memory;
 }
 
@@ -183,85 +64,89 @@ DEVICE_CALL void *
 managed_allocate(size_t bytes)
 {
     void *memory;
-    CHECK(cudaMallocManaged(&memory, bytes));
+    EITHER(cuMemAllocManaged((CUdeviceptr *)&memory, bytes, CU_MEM_ATTACH_GLOBAL), cudaMallocManaged(&memory, bytes));
     return memory;
 }
 
 DEVICE_CALL void
 device_free(void *memory)
 {
-    CHECK(cudaFree(memory));
+    EITHER(cuMemFree(device_address(memory)), cudaFree(memory));
 }
 
 DEVICE_CALL void
 device_zero(float *memory, size_t count, cudaStream_t stream)
 {
-    CHECK(cudaMemsetAsync(memory, 0, count * sizeof(float), stream));
+    EITHER(cuMemsetD32Async(device_address(memory), 0, count, stream),
+           cudaMemsetAsync(memory, 0, count * sizeof(float), stream));
 }
 
 DEVICE_CALL void
 device_upload(void *memory, const void *host, size_t bytes, cudaStream_t stream)
 {
-    CHECK(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, stream));
+    EITHER(cuMemcpyHtoDAsync(device_address(memory), host, bytes, stream),
+           cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, stream));
 }
 
 DEVICE_CALL void
 device_copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
 {
-    CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+    EITHER(cuMemcpyDtoDAsync(device_address(to), device_address(from), bytes, stream),
+           cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
 }
 
 DEVICE_CALL void
 device_download(void *host, const void *memory, size_t bytes)
 {
-    CHECK(cudaMemcpy(host, memory, bytes, cudaMemcpyDeviceToHost));
+    EITHER(cuMemcpyDtoH(host, device_address(memory), bytes), cudaMemcpy(host, memory, bytes, cudaMemcpyDeviceToHost));
 }
 
 /* In the order of `stream`; to pinned memory without a wait. */
 DEVICE_CALL void
 device_download_later(void *host, const void *memory, size_t bytes, cudaStream_t stream)
 {
-    CHECK(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream));
+    EITHER(cuMemcpyDtoHAsync(host, device_address(memory), bytes, stream),
+           cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream));
 }
 
 DEVICE_CALL void
 device_wait(void)
 {
-    CHECK(cudaDeviceSynchronize());
+    EITHER(cuCtxSynchronize(), cudaDeviceSynchronize());
 }
 
 DEVICE_CALL void
 stream_wait(cudaStream_t stream)
 {
-    CHECK(cudaStreamSynchronize(stream));
+    EITHER(cuStreamSynchronize(stream), cudaStreamSynchronize(stream));
 }
 
 /* The host calls function(data) in the order of `stream`. */
 DEVICE_CALL void
 stream_call(cudaStream_t stream, void (*function)(void *data), void *data)
 {
-    CHECK(cudaLaunchHostFunc(stream, function, data));
+    EITHER(cuLaunchHostFunc(stream, function, data), cudaLaunchHostFunc(stream, function, data));
 }
 
 DEVICE_CALL cudaStream_t
 stream_create(void)
 {
     cudaStream_t stream;
-    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    EITHER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     return stream;
 }
 
 DEVICE_CALL void
 stream_destroy(cudaStream_t stream)
 {
-    CHECK(cudaStreamDestroy(stream));
+    EITHER(cuStreamDestroy(stream), cudaStreamDestroy(stream));
 }
 
 DEVICE_CALL cudaEvent_t
 event_create(void)
 {
     cudaEvent_t event;
-    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    EITHER(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     return event;
 }
 
@@ -269,11 +154,9 @@ event_create(void)
 DEVICE_CALL void
 stream_follow(cudaStream_t first, cudaStream_t second, cudaEvent_t event)
 {
-    CHECK(cudaEventRecord(event, first));
-    CHECK(cudaStreamWaitEvent(second, event, 0));
+    EITHER(cuEventRecord(event, first), cudaEventRecord(event, first));
+    EITHER(cuStreamWaitEvent(second, event, 0), cudaStreamWaitEvent(second, event, 0));
 }
-
-#endif
 
 /* ---- launches by the driver, in the three forms that they can have ---- */
 
