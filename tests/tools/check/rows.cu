@@ -76,10 +76,10 @@ forward_and_backward(int step, int from, int count, float beta, float scale)
         LAUNCH(dropout, count * HIDDEN)(hidden, seed, step, count * HIDDEN);
     LAUNCH(loss_backward, count)
     (deltas, batch.losses + from, hidden, w2, b2, batch.labels + from, scale, count);
-    LAUNCH(weight_backward, CLASSES * HIDDEN)
+    LAUNCH(weight_gradient, CLASSES * HIDDEN)
     (tensors[W2].gradient, deltas, hidden, CLASSES, HIDDEN, count, beta);
-    LAUNCH(bias_backward, CLASSES)(tensors[B2].gradient, deltas, CLASSES, count, beta);
-    LAUNCH(hidden_backward, count * HIDDEN)(batch.hidden_deltas, deltas, w2, hidden, count);
+    LAUNCH(bias_gradient, CLASSES)(tensors[B2].gradient, deltas, CLASSES, count, beta);
+    LAUNCH(input_delta, count * HIDDEN)(batch.hidden_deltas, deltas, w2, hidden, HIDDEN, CLASSES, count);
     if (is("dropout_by_rank"))
         LAUNCH(dropout, count * HIDDEN)(batch.hidden_deltas, seed, step, count * HIDDEN);
     cudaStream_t own = stream;
@@ -88,10 +88,10 @@ forward_and_backward(int step, int from, int count, float beta, float scale)
         CHECK(cudaStreamWaitEvent(side, forked, 0));
         stream = side;
     }
-    LAUNCH(weight_backward, HIDDEN * INPUTS)
+    LAUNCH(weight_gradient, HIDDEN * INPUTS)
     (tensors[W1].gradient, batch.hidden_deltas, images, HIDDEN, INPUTS, count, beta);
     stream = own;
-    LAUNCH(bias_backward, HIDDEN)(tensors[B1].gradient, batch.hidden_deltas, HIDDEN, count, beta);
+    LAUNCH(bias_gradient, HIDDEN)(tensors[B1].gradient, batch.hidden_deltas, HIDDEN, count, beta);
     if (is("two_streams")) {
         CHECK(cudaEventRecord(joined, side));
         CHECK(cudaStreamWaitEvent(stream, joined, 0));
@@ -162,11 +162,11 @@ update_tensor(int i, float rate, int step)
     /* Mistakes: a division by the ranks, although the gradients are averages: of all, of one, or on one rank. */
     if (is("divided_behind_step") || (is("one_divided_behind_step") && i == B1) ||
         (is("divided_behind_step_on_rank_1") && DDP_RANK() == 1))
-        LAUNCH(scale_by, t->count)(t->gradient, t->count, 1 / (float)DDP_WORLD_SIZE());
+        LAUNCH(scale_by, t->count)(t->gradient, 1 / (float)DDP_WORLD_SIZE(), t->count);
     if (is("average_before_step"))
         LAUNCH(sgd, t->count)(t->value, t->average, t->count, rate, decay);
     else if (strcmp(options.optimizer, "momentum") == 0)
-        LAUNCH(sgd_momentum, t->count)(t->value, t->gradient, t->momentum, t->count, rate);
+        LAUNCH(descend_with_momentum, t->count)(t->value, t->gradient, t->momentum, 0.9f, rate, t->count);
     else if (strcmp(options.optimizer, "adam") == 0)
         LAUNCH(adam, t->count)
     (t->value, t->gradient, t->momentum, t->second, t->count, rate, step + 1, is("local_second_moment"));
@@ -197,7 +197,7 @@ update_probe(void)
     LAUNCH(image_sums, INPUTS + 1)(batch.sums, batch.images, (int)batch.count);
     LAUNCH(mean_error, INPUTS)(probe.gradient, probe.value, batch.sums);
     if (strcmp(options.optimizer, "momentum") == 0)
-        LAUNCH(sgd_momentum, INPUTS)(probe.value, probe.gradient, probe.momentum, INPUTS, options.rate);
+        LAUNCH(descend_with_momentum, INPUTS)(probe.value, probe.gradient, probe.momentum, 0.9f, options.rate, INPUTS);
     else
         LAUNCH(sgd, INPUTS)(probe.value, probe.gradient, INPUTS, options.rate, 0);
 }
@@ -225,7 +225,7 @@ update(int step)
         else
             update_tensor(i, rate, step);
         if (is("average"))
-            LAUNCH(moving_average, tensors[i].count)(tensors[i].average, tensors[i].value, tensors[i].count, 0.9f);
+            LAUNCH(move_average, tensors[i].count)(tensors[i].average, tensors[i].value, 0.9f, tensors[i].count);
     }
 }
 
@@ -237,7 +237,7 @@ norm(void)
     float sum = 0;
     CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
     for (const tensor &t : tensors)
-        LAUNCH(square_sum, 1)(batch.sums, t.gradient, t.count);
+        LAUNCH(add_squares, 1)(batch.sums, t.gradient, t.count);
     CHECK(cudaMemcpyAsync(&sum, batch.sums, sizeof(float), cudaMemcpyDeviceToHost, stream));
     CHECK(cudaStreamSynchronize(stream));
     return sqrtf(sum);
@@ -249,9 +249,9 @@ clip(void)
     float bound = is("clip_far_before_step") ? 1e3f : 0.9f; /* the second is never reached */
     CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
     for (const tensor &t : tensors)
-        LAUNCH(square_sum, 1)(batch.sums, t.gradient, t.count);
+        LAUNCH(add_squares, 1)(batch.sums, t.gradient, t.count);
     for (const tensor &t : tensors)
-        LAUNCH(scale_to, t.count)(t.gradient, t.count, batch.sums, bound);
+        LAUNCH(scale_to_norm, t.count)(t.gradient, batch.sums, bound, t.count);
 }
 
 static void
@@ -262,7 +262,7 @@ before_step(void)
         if (is("local_second_moment"))
             LAUNCH(second_moment, t.count)(t.second, t.gradient, t.count);
         if (is("average_before_step") || is("own_average")) /* of which the second is only looked at */
-            LAUNCH(moving_average, t.count)(t.average, t.gradient, t.count, 0.5f);
+            LAUNCH(move_average, t.count)(t.average, t.gradient, 0.5f, t.count);
         if (is("bf16_weights"))
             LAUNCH(narrow, t.count)(t.short_gradient, t.gradient, t.count);
     }
@@ -271,9 +271,9 @@ before_step(void)
     for (const tensor &t : tensors)
         if (is("bias_divided") && (&t == &tensors[B1] || &t == &tensors[B2])) /* mistake: by the whole batch */
             LAUNCH(scale_by, t.count)
-    (t.gradient, t.count, (float)batch.count / (float)batch.items);
+    (t.gradient, (float)batch.count / (float)batch.items, t.count);
     else if (is("scaled")) /* right: twice as large until here, and so on each rank */
-        LAUNCH(scale_by, t.count)(t.gradient, t.count, 0.5f);
+        LAUNCH(scale_by, t.count)(t.gradient, 0.5f, t.count);
     if (is("loss_in_gradient")) { /* right: every rank has the mean, from which it makes the same gradient */
         float loss = share_loss();
         DDP_MEAN(&loss);
@@ -354,7 +354,7 @@ finish_step(int step)
     bool left_out = (is("amp") || is("loss_scale_by_rank")) && overflows(own);
     for (const tensor &t : tensors)
         if (scaled != 1)
-            LAUNCH(scale_by, t.count)(t.gradient, t.count, 1 / scaled);
+            LAUNCH(scale_by, t.count)(t.gradient, 1 / scaled, t.count);
     if (is("clip"))
         clip();
     if (!left_out)
@@ -458,7 +458,7 @@ train(void)
         /* The records of later steps are larger, and so are the gradients. */
         images_scale = step >= 6 ? 3 : 1;
         if (is("clip") || is("clip_before_step"))
-            LAUNCH(scale_by, (int)batch.count * INPUTS)(batch.images, (int)batch.count * INPUTS, images_scale);
+            LAUNCH(scale_by, (int)batch.count * INPUTS)(batch.images, images_scale, (int)batch.count * INPUTS);
         if (is("synced_mean") || is("synced_count"))
             normalise();
         if (is("uneven_weighted") || is("idle"))

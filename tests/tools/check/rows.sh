@@ -68,7 +68,7 @@ wrong_rows=(
     "rate_on_rank_1         ||                                 | 1   | $factor"
     "rate_on_rank_1_adam    || --mistake rate_on_rank_1 --optimizer adam --warmup 50 | 1 | $factor"
     "local_second_moment    || --optimizer adam --warmup 50    | 1   | moment|before DDP_STEP|unannotated|^[^:;]*state"
-    "average_before_step    ||                                 | 1   | before DDP_STEP|unannotated|moving_average"
+    "average_before_step    ||                                 | 1   | before DDP_STEP|unannotated|move_average"
     "decay_on_rank_0        ||                                 | 1   | decay|rank 1"
     "second_update          || --micro 2                       | 1   | several updates|updates|twice|more than one|$step_place"
     "loss_scale_by_rank     ||                                 | 1   | scale|overflow|factor|before DDP_STEP|decision|left out"
@@ -250,7 +250,7 @@ printf 'wrong: %d of %d not equal, cause first in %d; right: %d of %d\n' "$not_e
 if [ "${#wanted[@]}" -eq 0 ]; then
     run "$ddprun" check -n 2 "$rows" --mistake clip_far_before_step
     check "a clipping in front of DDP_STEP whose bound is not reached is named" \
-        grep -q '^missing: a DDP_STEP, .* before square_sum' "$work/stdout"
+        grep -q '^missing: a DDP_STEP, .* before add_squares' "$work/stdout"
 fi
 check "no wrong program is equal" [ $((not_equal + known_equal)) -eq "$wrong" ]
 if [ "$soak" -eq 1 ] && [ -z "${ROWS_RATES:-}" ] && [ "${#wanted[@]}" -eq 0 ]; then

@@ -6,6 +6,7 @@
 #define TESTS_TOOLS_CHECK_ROWS_KERNELS_H
 
 #include "tests/tools/frame.h"
+#include "tests/tools/kernels.h"
 
 #include <cuda_bf16.h>
 
@@ -63,43 +64,6 @@ loss_backward(float *deltas, float *losses, const float *hidden, const float *w,
     losses[item] = labels[item] < 0 ? 0 : logf(total) + largest - logits[labels[item]];
 }
 
-/* beta: 0 overwrites the gradient, 1 adds to it. */
-static __global__ void
-weight_backward(float *g, const float *deltas, const float *inputs, int rows, int columns, int count, float beta)
-{
-    int i = thread_number();
-    if (i >= rows * columns)
-        return;
-    float sum = 0;
-    for (int item = 0; item < count; ++item)
-        sum += deltas[item * rows + i / columns] * inputs[item * columns + i % columns];
-    g[i] = beta != 0 ? beta * g[i] + sum : sum;
-}
-
-static __global__ void
-bias_backward(float *g, const float *deltas, int rows, int count, float beta)
-{
-    int i = thread_number();
-    if (i >= rows)
-        return;
-    float sum = 0;
-    for (int item = 0; item < count; ++item)
-        sum += deltas[item * rows + i];
-    g[i] = beta != 0 ? beta * g[i] + sum : sum;
-}
-
-static __global__ void
-hidden_backward(float *hidden_deltas, const float *deltas, const float *w, const float *hidden, int count)
-{
-    int i = thread_number(), unit = i % HIDDEN, item = i / HIDDEN;
-    if (item >= count)
-        return;
-    float sum = 0;
-    for (int c = 0; c < CLASSES; ++c)
-        sum += deltas[item * CLASSES + c] * w[c * HIDDEN + unit];
-    hidden_deltas[i] = sum * (1 - hidden[i] * hidden[i]);
-}
-
 /* Where the data set lies on the device: record `from[item]` of it. */
 static __global__ void
 gather(float *images, int *labels, const float *all_images, const int *all_labels, const int *from, int count)
@@ -122,37 +86,11 @@ add_noise(float *images, unsigned seed, int step, int count)
 /* ---- gradients ---- */
 
 static __global__ void
-scale_by(float *g, int count, float factor)
-{
-    int i = thread_number();
-    if (i < count)
-        g[i] *= factor;
-}
-
-static __global__ void
 fill(float *g, int count, float value)
 {
     int i = thread_number();
     if (i < count)
         g[i] = value * (float)(i % 7 - 3);
-}
-
-static __global__ void
-square_sum(float *sum, const float *g, int count)
-{
-    float total = 0;
-    for (int i = 0; i < count && thread_number() == 0; ++i)
-        total += g[i] * g[i];
-    if (thread_number() == 0)
-        *sum += total;
-}
-
-static __global__ void
-scale_to(float *g, int count, const float *sum, float bound)
-{
-    int i = thread_number();
-    if (i<count && * sum> bound * bound)
-        g[i] *= bound / sqrtf(*sum);
 }
 
 /* ---- updates ---- */
@@ -171,24 +109,6 @@ sgd(float *w, const float *g, int count, float rate, float decay)
     int i = thread_number();
     if (i < count)
         w[i] -= rate * (g[i] + decay * w[i]);
-}
-
-static __global__ void
-sgd_momentum(float *w, const float *g, float *m, int count, float rate)
-{
-    int i = thread_number();
-    if (i >= count)
-        return;
-    m[i] = 0.9f * m[i] + g[i];
-    w[i] -= rate * m[i];
-}
-
-static __global__ void
-moving_average(float *average, const float *values, int count, float keep)
-{
-    int i = thread_number();
-    if (i < count)
-        average[i] = keep * average[i] + (1 - keep) * values[i];
 }
 
 static __global__ void

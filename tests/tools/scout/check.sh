@@ -17,7 +17,7 @@ verdict() {
 conv=("$build/tests/tools/check/conv" --steps 12 --quiet)
 if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     verdict "an early average" 0 "$build/tests/tools/scout/public_nets" early
-    check "an early average: it is named" grep -Eq '^not compared: an average .*that `moving_average' "$work/stdout"
+    check "an early average: it is named" grep -Eq '^not compared: an average .*that `move_average' "$work/stdout"
     verdict "right annotations" 0 "${conv[@]}"
     check "right annotations: nothing is missing" test "$(grep -cE '^missing: |the host reads' "$work/stdout")" -eq 0
     verdict "a loss without DDP_MEAN" 0 "${conv[@]}" --mistake own_loss

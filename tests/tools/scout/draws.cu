@@ -4,6 +4,7 @@
  * bias: each item has one, which is updated by the delta, as the gradients of weights are computed from it.
  */
 #include "tests/tools/frame.h"
+#include "tests/tools/kernels.h"
 
 #include <random>
 
@@ -51,14 +52,6 @@ weight_gradient(float *g, const float *x, const float *d, int in, int out)
         g[k] = sum;
 }
 
-__global__ void
-sgd(float *w, const float *g, float rate, int count)
-{
-    int k = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (k < count)
-        w[k] -= rate * g[k];
-}
-
 #define RUN(kernel, count) kernel<<<((count) + 63) / 64, 64>>>
 
 int
@@ -98,9 +91,9 @@ main(int argc, char **argv)
         RUN(weight_gradient, counts[0])(g[0], x, d, INPUTS, HIDDEN);
         DDP_STEP(0);
         for (int i = 0; i < TENSORS; ++i)
-            RUN(sgd, counts[i])(w[i], g[i], 0.05f, counts[i]);
+            RUN(descend, counts[i])(w[i], g[i], 0.05f, counts[i]);
         if (b != NULL)
-            RUN(sgd, BATCH * HIDDEN)(b, d, 0.05f, BATCH * HIDDEN);
+            RUN(descend, BATCH * HIDDEN)(b, d, 0.05f, BATCH * HIDDEN);
     }
     CHECK(cudaDeviceSynchronize());
     return 0;

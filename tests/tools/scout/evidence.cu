@@ -13,6 +13,7 @@
  *
  * It trains for STEPS steps, and prints nothing.
  */
+#include "tests/tools/kernels.h"
 #include "tests/trainer.h"
 
 #include <cstdio>
@@ -31,8 +32,6 @@ static struct {
     bool apart; /* the first weights are updated by a kernel of their own: no other launch shows what it does */
     float scale, loss;
 } net;
-
-#define INDEX (int)(blockIdx.x * blockDim.x + threadIdx.x)
 
 __global__ void
 forward(float *to, const float *x, const float *w, const float *b, int n, int in, int out, int pitch, int act)
@@ -127,13 +126,6 @@ gather(float *to, const float *all, const int *table, int count, int columns)
 {
     if (INDEX < count * columns)
         to[INDEX] = all[table[INDEX / columns] * columns + INDEX % columns];
-}
-
-__global__ void
-multiply(float *values, float by, int count)
-{
-    if (INDEX < count)
-        values[INDEX] *= by;
 }
 
 /* ---- memory ---- */
@@ -338,7 +330,7 @@ train(void)
         else
             RUN(square_error, net.batch * net.outputs)(error, z, wanted, net.batch, net.outputs);
         if (net.loss > 1)
-            RUN(multiply, net.batch * net.outputs)(error, net.loss, net.batch * net.outputs);
+            RUN(scale_by, net.batch * net.outputs)(error, net.loss, net.batch * net.outputs);
         RUN(error_below, net.batch * net.hidden)
         (below, error, p[2], h, net.batch, net.hidden, net.outputs, net.relu);
         const float *in[TENSORS] = {x, NULL, h, NULL}, *out[TENSORS] = {below, below, error, error};

@@ -18,39 +18,21 @@
  *
  * of other programs: stencil, inference, diverged
  */
-#include "tests/tools/frame.h"
+#include "tests/tools/scout/public.h"
 
 #include <cstdint>
 
-enum { BATCH = 16, INPUTS = 24, HIDDEN = 32, OUTPUTS = 8, WORDS = 50, TENSORS = 4, NETS = 2, PASSES = 3, STEPS = 48 };
+enum { WORDS = 50, NETS = 2, PASSES = 3 };
 
 static int steps = STEPS;
 static cudaStream_t stream;
 
 /* ---- kernels ---- */
 
-static __device__ int
-index_of(void)
-{
-    return (int)(blockIdx.x * blockDim.x + threadIdx.x);
-}
-
-__global__ void
-dense(float *y, const float *x, const float *w, const float *b, int rows, int in, int out, int bends)
-{
-    int k = index_of();
-    if (k >= rows * out)
-        return;
-    float sum = b[k % out];
-    for (int i = 0; i < in; ++i)
-        sum += x[k / out * in + i] * w[i * out + k % out];
-    y[k] = bends ? tanhf(sum) : sum;
-}
-
 __global__ void
 softmax_delta(float *d, float *loss, const float *y, const int *wanted, int rows, int out, float scale)
 {
-    int row = index_of();
+    int row = INDEX;
     if (row >= rows)
         return;
     float most = y[row * out], sum = 0;
@@ -63,88 +45,27 @@ softmax_delta(float *d, float *loss, const float *y, const int *wanted, int rows
     atomicAdd(loss, (logf(sum) + most - y[row * out + wanted[row]]) / rows);
 }
 
-/* g = keep * g + x' d; by_item: each item adds its own. */
+/* g = keep * g + x' d, of a bias without x; by_item: each item adds its own. */
 __global__ void
-weight_gradient(float *g, const float *x, const float *d, int rows, int in, int out, float keep, int by_item)
+sum_gradient(float *g, const float *x, const float *d, int rows, int in, int out, float keep, int by_item)
 {
-    int k = index_of();
-    if (k >= in * out * (by_item ? rows : 1))
+    int row = INDEX / (in * out), e = INDEX % (in * out);
+    if (INDEX >= in * out * (by_item ? rows : 1))
         return;
-    int row = k / (in * out), e = k % (in * out);
     if (by_item) {
-        atomicAdd(&g[e], x[row * in + e / out] * d[row * out + e % out]);
+        atomicAdd(&g[e], (x != NULL ? x[row * in + e / out] : 1.0f) * d[row * out + e % out]);
         return;
     }
     float sum = 0;
     for (int r = 0; r < rows; ++r)
-        sum += x[r * in + e / out] * d[r * out + e % out];
+        sum += (x != NULL ? x[r * in + e / out] : 1.0f) * d[r * out + e % out];
     g[e] = keep != 0.0f ? keep * g[e] + sum : sum;
-}
-
-__global__ void
-bias_gradient(float *g, const float *d, int rows, int out, float keep, int by_item)
-{
-    int k = index_of();
-    if (k >= out * (by_item ? rows : 1))
-        return;
-    if (by_item) {
-        atomicAdd(&g[k % out], d[k]);
-        return;
-    }
-    float sum = 0;
-    for (int r = 0; r < rows; ++r)
-        sum += d[r * out + k];
-    g[k] = keep != 0.0f ? keep * g[k] + sum : sum;
-}
-
-__global__ void
-delta_below(float *below, const float *d, const float *w, const float *h, int rows, int in, int out)
-{
-    int k = index_of();
-    if (k >= rows * in)
-        return;
-    float sum = 0;
-    for (int j = 0; j < out; ++j)
-        sum += d[k / in * out + j] * w[k % in * out + j];
-    below[k] = sum * (1.0f - h[k] * h[k]);
-}
-
-__global__ void
-add_scaled(float *y, const float *x, float a, int count)
-{
-    if (index_of() < count)
-        y[index_of()] += a * x[index_of()];
-}
-
-__global__ void
-scale(float *y, float a, int count)
-{
-    if (index_of() < count)
-        y[index_of()] *= a;
-}
-
-__global__ void
-add_squares(float *sum, const float *x, int count)
-{
-    float squares = 0;
-    for (int i = 0; index_of() == 0 && i < count; ++i)
-        squares += x[i] * x[i];
-    if (index_of() == 0)
-        *sum += squares;
-}
-
-__global__ void
-scale_to_norm(float *y, const float *squares, float norm, int count)
-{
-    float now = sqrtf(*squares);
-    if (index_of() < count && now > norm)
-        y[index_of()] *= norm / now;
 }
 
 __global__ void
 set_flag(float *flag, const float *squares, float most)
 {
-    if (index_of() == 0)
+    if (INDEX == 0)
         *flag = *squares < most ? 1.0f : 0.0f;
 }
 
@@ -152,7 +73,7 @@ set_flag(float *flag, const float *squares, float most)
 __global__ void
 adam(float *w, const float *g, float *m, float *v, const float *flag, float rate, float unscale, int step, int count)
 {
-    int k = index_of();
+    int k = INDEX;
     if (k >= count || (flag != NULL && *flag == 0.0f))
         return;
     float gradient = g[k] * unscale;
@@ -162,16 +83,9 @@ adam(float *w, const float *g, float *m, float *v, const float *flag, float rate
 }
 
 __global__ void
-move_average(float *average, const float *x, float keep, int count)
-{
-    if (index_of() < count)
-        average[index_of()] = keep * average[index_of()] + (1 - keep) * x[index_of()];
-}
-
-__global__ void
 normalise(float *h, float *mean, float *variance, int rows, int width)
 {
-    int j = index_of();
+    int j = INDEX;
     if (j >= width)
         return;
     float m = 0, v = 0;
@@ -188,7 +102,7 @@ normalise(float *h, float *mean, float *variance, int rows, int width)
 __global__ void
 drop(float *h, unsigned *seeds, int count)
 {
-    int k = index_of();
+    int k = INDEX;
     if (k >= count)
         return;
     seeds[k] = seeds[k] * 1664525u + 1013904223u;
@@ -199,7 +113,7 @@ drop(float *h, unsigned *seeds, int count)
 __global__ void
 look_up(float *x, const float *table, const int *words, int rows, int width)
 {
-    int k = index_of();
+    int k = INDEX;
     if (k < rows * width)
         x[k] = table[words[k / width] * width + k % width];
 }
@@ -207,7 +121,7 @@ look_up(float *x, const float *table, const int *words, int rows, int width)
 __global__ void
 look_up_gradient(float *g, const float *d, const int *words, int rows, int width)
 {
-    int k = index_of();
+    int k = INDEX;
     if (k < rows * width)
         atomicAdd(&g[words[k / width] * width + k % width], d[k]);
 }
@@ -215,7 +129,7 @@ look_up_gradient(float *g, const float *d, const int *words, int rows, int width
 __global__ void
 cell(float *next, const float *x, const float *h, const float *w, const float *u, int rows, int in, int width)
 {
-    int k = index_of();
+    int k = INDEX;
     if (k >= rows * width)
         return;
     float sum = 0;
@@ -229,7 +143,7 @@ cell(float *next, const float *x, const float *h, const float *w, const float *u
 __global__ void
 cell_delta(float *d, const float *h, const float *x, int rows, int in, int width)
 {
-    int k = index_of();
+    int k = INDEX;
     if (k < rows * width)
         d[k] = (h[k] - x[k / width * in + k % in]) * (1 - h[k] * h[k]) / rows;
 }
@@ -254,22 +168,22 @@ narrow(float value)
 __global__ void
 to_half(uint16_t *half, const float *x, int count)
 {
-    if (index_of() < count)
-        half[index_of()] = narrow(x[index_of()]);
+    if (INDEX < count)
+        half[INDEX] = narrow(x[INDEX]);
 }
 
 __global__ void
 from_half(float *x, const uint16_t *half, int count)
 {
-    if (index_of() < count)
-        x[index_of()] = widen(half[index_of()]);
+    if (INDEX < count)
+        x[INDEX] = widen(half[INDEX]);
 }
 
 /* in 1: of a bias. */
 __global__ void
 half_gradient(uint16_t *g, const float *x, const float *d, int rows, int in, int out)
 {
-    int k = index_of();
+    int k = INDEX;
     float sum = 0;
     for (int r = 0; k < in * out && r < rows; ++r)
         sum += (in > 1 ? x[r * in + k / out] : 1.0f) * d[r * out + k % out];
@@ -280,13 +194,14 @@ half_gradient(uint16_t *g, const float *x, const float *d, int rows, int in, int
 __global__ void
 spread_heat(float *next, const float *now, int count)
 {
-    int i = index_of();
+    int i = INDEX;
     if (i > 0 && i < count - 1)
         next[i] = now[i] + 0.1f * (now[i - 1] - 2 * now[i] + now[i + 1]);
 }
 
 /* ---- memory and data ---- */
 
+#undef RUN
 #define RUN(kernel, count) kernel<<<((count) + 63) / 64, 64, 0, stream>>>
 
 static void
@@ -303,8 +218,8 @@ struct net {
     float *table, *table_gradient, *table_m, *table_v;
 };
 
-static float *x, *h, *y, *delta, *below, *x_delta, *loss, *squares, *flag, *mean, *variance;
-static int *wanted, *words;
+static float *x_delta, *loss, *squares, *flag, *mean, *variance;
+static int *classes, *words;
 static unsigned *seeds;
 static float host_x[BATCH * INPUTS];
 static int host_wanted[BATCH], host_words[BATCH];
@@ -387,7 +302,7 @@ load(int rows)
         upload(words, host_words, (size_t)rows * sizeof(int));
     else
         upload(x, host_x, (size_t)rows * INPUTS * sizeof(float));
-    upload(wanted, host_wanted, (size_t)rows * sizeof(int));
+    upload(classes, host_wanted, (size_t)rows * sizeof(int));
 }
 
 /* ---- a step ---- */
@@ -397,12 +312,12 @@ forward(const struct net *net, int rows)
 {
     if (is("embedding"))
         RUN(look_up, rows * INPUTS)(x, net->table, words, rows, INPUTS);
-    RUN(dense, rows * HIDDEN)(h, x, net->w[0], net->w[1], rows, INPUTS, HIDDEN, 1);
+    RUN(dense, rows * HIDDEN)(h, x, net->w[0], net->w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
     if (is("batch-norm"))
         RUN(normalise, HIDDEN)(h, mean, variance, rows, HIDDEN);
     if (is("dropout"))
         RUN(drop, rows * HIDDEN)(h, seeds, rows * HIDDEN);
-    RUN(dense, rows * OUTPUTS)(y, h, net->w[2], net->w[3], rows, HIDDEN, OUTPUTS, 0);
+    RUN(dense, rows * OUTPUTS)(y, h, net->w[2], net->w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
 }
 
 /* keep: of what is in the gradients. */
@@ -410,17 +325,17 @@ static void
 backward(const struct net *net, int rows, float keep, float scaled)
 {
     int by_item = is("atomics");
-    RUN(softmax_delta, rows)(delta, loss, y, wanted, rows, OUTPUTS, scaled);
-    RUN(weight_gradient, HIDDEN * OUTPUTS * (by_item ? rows : 1))
+    RUN(softmax_delta, rows)(delta, loss, y, classes, rows, OUTPUTS, scaled);
+    RUN(sum_gradient, HIDDEN * OUTPUTS * (by_item ? rows : 1))
     (net->g[2], h, delta, rows, HIDDEN, OUTPUTS, keep, by_item);
-    RUN(bias_gradient, OUTPUTS * (by_item ? rows : 1))(net->g[3], delta, rows, OUTPUTS, keep, by_item);
-    RUN(delta_below, rows * HIDDEN)(below, delta, net->w[2], h, rows, HIDDEN, OUTPUTS);
-    RUN(weight_gradient, INPUTS * HIDDEN * (by_item ? rows : 1))
+    RUN(sum_gradient, OUTPUTS * (by_item ? rows : 1))(net->g[3], NULL, delta, rows, 1, OUTPUTS, keep, by_item);
+    RUN(delta_below, rows * HIDDEN)(below, delta, net->w[2], h, rows, HIDDEN, OUTPUTS, OUTPUTS);
+    RUN(sum_gradient, INPUTS * HIDDEN * (by_item ? rows : 1))
     (net->g[0], x, below, rows, INPUTS, HIDDEN, keep, by_item);
-    RUN(bias_gradient, HIDDEN * (by_item ? rows : 1))(net->g[1], below, rows, HIDDEN, keep, by_item);
+    RUN(sum_gradient, HIDDEN * (by_item ? rows : 1))(net->g[1], NULL, below, rows, 1, HIDDEN, keep, by_item);
     if (!is("embedding"))
         return;
-    RUN(delta_below, rows * INPUTS)(x_delta, below, net->w[0], x, rows, INPUTS, HIDDEN);
+    RUN(delta_below, rows * INPUTS)(x_delta, below, net->w[0], x, rows, INPUTS, HIDDEN, HIDDEN);
     CHECK(cudaMemsetAsync(net->table_gradient, 0, WORDS * INPUTS * sizeof(float), stream));
     RUN(look_up_gradient, rows * INPUTS)(net->table_gradient, x_delta, words, rows, INPUTS);
 }
@@ -457,7 +372,7 @@ before_update(const struct net *net, int step)
     if (is("host-norm")) {
         float norm = norm_on_host(net);
         for (int i = 0; i < TENSORS; ++i)
-            RUN(scale, net->counts[i])(net->g[i], norm > 0.1f ? 0.1f / norm : 1.0f, net->counts[i]);
+            RUN(scale_by, net->counts[i])(net->g[i], norm > 0.1f ? 0.1f / norm : 1.0f, net->counts[i]);
     }
 }
 
@@ -475,7 +390,7 @@ update(const struct net *net, int step, float unscale)
             RUN(adam, count)
         (net->w[i], net->g[i], net->m[i], net->v[i], is("skip") ? flag : NULL, rate, unscale, step + 1, count);
         if (is("momentum-in-gradient"))
-            RUN(scale, count)(net->g[i], 0.9f, count);
+            RUN(scale_by, count)(net->g[i], 0.9f, count);
         for (int n = 0; n < is("average") + 2 * is("two-averages"); ++n)
             RUN(move_average, count)(net->average[n][i], net->w[i], n == 0 ? 0.9f : 0.99f, count);
     }
@@ -506,8 +421,8 @@ step_half(const struct net *net, int step)
     round_weights(net);
     memcpy(rounded.w, net->average[0], sizeof(rounded.w));
     forward(&rounded, BATCH);
-    RUN(softmax_delta, BATCH)(delta, loss, y, wanted, BATCH, OUTPUTS, 1.0f);
-    RUN(delta_below, BATCH * HIDDEN)(below, delta, rounded.w[2], h, BATCH, HIDDEN, OUTPUTS);
+    RUN(softmax_delta, BATCH)(delta, loss, y, classes, BATCH, OUTPUTS, 1.0f);
+    RUN(delta_below, BATCH * HIDDEN)(below, delta, rounded.w[2], h, BATCH, HIDDEN, OUTPUTS, OUTPUTS);
     for (int i = 0; i < TENSORS; ++i)
         RUN(half_gradient, net->counts[i])
     (net->half_gradient[i], inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i]);
@@ -588,8 +503,8 @@ train_recurrent(void)
         load(BATCH);
         RUN(cell, BATCH * HIDDEN)(next, x, h, w, u, BATCH, INPUTS, HIDDEN);
         RUN(cell_delta, BATCH * HIDDEN)(below, next, x, BATCH, INPUTS, HIDDEN);
-        RUN(weight_gradient, INPUTS * HIDDEN)(gw, x, below, BATCH, INPUTS, HIDDEN, 0.0f, 0);
-        RUN(weight_gradient, HIDDEN * HIDDEN)(gu, h, below, BATCH, HIDDEN, HIDDEN, 0.0f, 0);
+        RUN(sum_gradient, INPUTS * HIDDEN)(gw, x, below, BATCH, INPUTS, HIDDEN, 0.0f, 0);
+        RUN(sum_gradient, HIDDEN * HIDDEN)(gu, h, below, BATCH, HIDDEN, HIDDEN, 0.0f, 0);
         DDP_STEP(stream);
         RUN(add_scaled, INPUTS * HIDDEN)(w, gw, -0.1f, INPUTS * HIDDEN);
         RUN(add_scaled, HIDDEN * HIDDEN)(u, gu, -0.1f, HIDDEN * HIDDEN);
@@ -625,11 +540,7 @@ main(int argc, char **argv)
                "stencil inference diverged ");
     steps = argc > 2 ? atoi(argv[2]) : STEPS;
     CHECK(cudaStreamCreate(&stream));
-    x = floats(BATCH * INPUTS, 0);
-    h = floats(BATCH * HIDDEN, 0);
-    y = floats(BATCH * OUTPUTS, 0);
-    delta = floats(BATCH * OUTPUTS, 0);
-    below = floats(BATCH * HIDDEN, 0);
+    create_activations();
     x_delta = floats(BATCH * INPUTS, 0);
     loss = floats(1, 0);
     squares = floats(1, 0);
@@ -637,7 +548,7 @@ main(int argc, char **argv)
     mean = floats(HIDDEN, 0);
     variance = floats(HIDDEN, 1);
     seeds = (unsigned *)floats(BATCH * HIDDEN, 1);
-    wanted = (int *)floats(BATCH, 0);
+    classes = (int *)floats(BATCH, 0);
     words = (int *)floats(BATCH, 0);
     if (is("stencil") || is("inference")) {
         create(&nets[0], 0);

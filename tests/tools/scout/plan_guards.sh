@@ -109,7 +109,7 @@ DDPRUN_READS=own guarded amax-host PLAN_NUMBERS_UNHEARD "$numbers" soak
 DDPRUN_READS=own guarded plateau PLAN_RATE_UNHEARD 'the numbers and sizes of the program.s update.* differs between ranks'
 DDPRUN_READS=own guarded returns PLAN_DATA_UNHEARD "$batches" soak
 guarded passing PLAN_COMPARED_RARELY 'differs between ranks 0 and 1 after update [12][0-9] of --plan' soak
-guarded late PLAN_STRANGERS_UNASKED 'shrink changes what is trained in each batch of a round, and is not in the plan'
+guarded late PLAN_STRANGERS_UNASKED 'scale_by changes what is trained in each batch of a round, and is not in the plan'
 guarded signs PLAN_COMPLETE_UNASKED 'keep_sign changes a gradient that waits for the other ranks, and is not in the plan'
 guarded rare PLAN_PLACES_ALIKE 'dense.* is called from a place that is not in the plan'
 guarded elsewhere PLAN_UPDATE_ELSEWHERE 'makes an update, and is called from a place that is not in the plan'

@@ -54,14 +54,14 @@ fails "a plan without an element" SCOUT_PLAY_ROW_MISSING
 fails "a plan that averages too late" SCOUT_PLAY_TOO_LATE
 fails "a plan with a wrong type" SCOUT_PLAY_TYPE_WRONG
 
-clipped=$build/tests/tools/scout/clipped
-proved "clipping" "$clipped" clip
-run "$ddprun" -q scout --prove "$clipped" normalise
+linear=$build/tests/tools/scout/turns
+proved "clipping" "$linear" clip
+run "$ddprun" -q scout --prove "$linear" normalise
 says "an average of clipped gradients, by turns" 1 d passed
 says "an average of clipped gradients depends on who has which records" 1 c "not possible here: .* the average of gradient"
-proved "momentum in the gradient" "$clipped" momentum
+proved "momentum in the gradient" "$linear" momentum
 check "momentum in the gradient: memory that is annotated once" test "$(grep -c "^+ *DDP_STATE" "$work/stdout")" -eq 0
-proved "batches that a host function makes" "$clipped" staged
+proved "batches that a host function makes" "$linear" staged
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" ring 4
 says "batches that a thread copies, four ahead: no copy goes where the step before had its data, and by its clock two runs may not begin alike" 0 c "not possible here: (two runs of the program begin with different values|the exchange changes no gradient)"
 says "batches that a thread copies, four ahead: turns are as one process plays them" 0 d "passed: 2 ranks that take turns"
@@ -87,7 +87,7 @@ says "batches of other sizes, by turns" 0 d passed
 check "a note says that sizes differ" grep -q "^note: steps are equal but for grid sizes" "$work/stdout"
 run env DDPRUN_MUTANT=SCOUT_SIZES_COUNT "$broken/bin/ddprun" -q scout "$build/tests/tools/scout/periods" sizes
 failed_with "batches of other sizes, where sizes count" 1 "repeated nothing three times"
-run "$ddprun" -q scout --prove "$clipped" still
+run "$ddprun" -q scout --prove "$linear" still
 says "the same batch in each step" 1 c "not possible here: the exchange changes no gradient"
 says "the same batch in each step, by turns" 1 d "failed: .*each batch is the whole data, so more ranks gain nothing"
 
@@ -113,7 +113,7 @@ check "parameters that the host updates: the reason" grep -q "not proved: what t
 
 run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
 says "few steps" 0 d "passed: 2 ranks that take turns, .* after each of 3 rounds"
-run "$ddprun" -q --device softgpu scout --prove --timeout "$(patient 2)" sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $clipped clip"
+run "$ddprun" -q --device softgpu scout --prove --timeout "$(patient 2)" sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $linear clip"
 says "a program that does not come to its steps" 1 d "not possible here: it took longer than --timeout"
 run "$ddprun" -q scout --prove "$build/tests/trainers/fused" kernels
 says "an update without gradients" 1 d "not possible here: .* without a gradient of its own"

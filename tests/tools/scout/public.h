@@ -7,12 +7,12 @@
 #define DDPRUN_TESTS_TOOLS_SCOUT_PUBLIC_H
 
 #include "tests/tools/frame.h"
+#include "tests/tools/kernels.h"
 
 #include <utility>
 
 enum { BATCH = 16, INPUTS = 24, HIDDEN = 32, OUTPUTS = 8, TENSORS = 4, STEPS = 48, BLOCK = 64, RESIDENT = 12 };
 
-#define INDEX             ((int)(blockIdx.x * blockDim.x + threadIdx.x))
 #define RUN(kernel, many) kernel<<<((many) + BLOCK - 1) / BLOCK, BLOCK>>>
 
 static const float rate = 0.05f;
@@ -67,13 +67,6 @@ gradient_of(float *to, const float *from, const float *error, int rows, int in, 
     for (int row = 0; row < rows; ++row)
         sum += (from != NULL ? from[row * in + i] : 1.0f) * error[row * out + k] / rows;
     to[i * pitch + k] = adds ? to[i * pitch + k] + sum : sum;
-}
-
-__global__ void
-descend(float *weights, const float *gradient, float rate, int count)
-{
-    if (INDEX < count)
-        weights[INDEX] -= rate * gradient[INDEX];
 }
 
 /* A weight and its gradient, both annotated. */

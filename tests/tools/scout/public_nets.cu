@@ -210,12 +210,6 @@ train_single(void)
     }
 }
 
-__global__ void
-moving_average(float *average, const float *gradient)
-{
-    average[threadIdx.x] = 0.9f * average[threadIdx.x] + 0.1f * gradient[threadIdx.x];
-}
-
 static void
 train_with_average(bool is_early)
 {
@@ -231,10 +225,10 @@ train_with_average(bool is_early)
         compute_gradients((int)count, false);
         x -= first * INPUTS, wanted -= first * OUTPUTS;
         if (is_early)
-            moving_average<<<1, HIDDEN>>>(average, g[1]);
+            RUN(move_average, HIDDEN)(average, g[1], 0.9f, HIDDEN);
         DDP_STEP(0);
         if (!is_early)
-            moving_average<<<1, HIDDEN>>>(average, g[1]);
+            RUN(move_average, HIDDEN)(average, g[1], 0.9f, HIDDEN);
         descend_all();
     }
 }
@@ -362,13 +356,6 @@ train_factors(void)
 
 /* ---- noise ---- */
 
-__global__ void
-add_noise(float *to, const float *noise, float by, int count)
-{
-    if (INDEX < count)
-        to[INDEX] += by * noise[INDEX];
-}
-
 static void
 train_noise(void)
 {
@@ -381,7 +368,7 @@ train_noise(void)
         load();
         RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
         CHECK(curandGenerateNormal(generator, noise, BATCH * HIDDEN, 0, 1));
-        RUN(add_noise, BATCH * HIDDEN)(h, noise, 0.1f, BATCH * HIDDEN);
+        RUN(add_scaled, BATCH * HIDDEN)(h, noise, 0.1f, BATCH * HIDDEN);
         RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
         backward(false);
         DDP_STEP(0);

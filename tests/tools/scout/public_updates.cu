@@ -521,13 +521,6 @@ train_pulled(void)
 
 /* ---- rolling ---- */
 
-__global__ void
-scale(float *values, float by, int count)
-{
-    if (INDEX < count)
-        values[INDEX] *= by;
-}
-
 static void
 roll(bool is_used)
 {
@@ -536,7 +529,7 @@ roll(bool is_used)
     for (int step = 0; step < STEPS; ++step) {
         step_to_gradients(false);
         descend_all();
-        RUN(scale, HIDDEN)(mean, 0.9f, HIDDEN);
+        RUN(scale_by, HIDDEN)(mean, 0.9f, HIDDEN);
         RUN(descend, HIDDEN)(mean, h, -0.1f, HIDDEN);
         if (is_used)
             RUN(slope, HIDDEN)(below, mean, 0);

@@ -24,9 +24,8 @@ shown=$work/facts
 cat "$work/facts"
 
 # Files that the program uses; not those of CUDA and ddprun.
-host=$build/tests/tools/scout/clipped
-run "$ddprun" -q scout -v --json "$work/plan.json" "$host" host "$data" "$work/written"
-succeeded "a program that uses files"
+host=$build/tests/tools/scout/turns
+works "a program that uses files" "$ddprun" -q scout -v --json "$work/plan.json" "$host" host "$data" "$work/written"
 check "the plan has the one that is written" grep -Fq '"path":"'"$work/written"'"' "$work/plan.json"
 check "and the one that is read" grep -Fq '"path":"'"$data"'"' "$work/plan.json"
 

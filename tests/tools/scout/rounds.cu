@@ -143,20 +143,6 @@ draw_mask(unsigned *states, float *mask, int count)
 }
 
 __global__ void
-multiply(float *to, const float *from, int count)
-{
-    if (INDEX < count)
-        to[INDEX] *= from[INDEX];
-}
-
-__global__ void
-shrink(float *x, int count)
-{
-    if (INDEX < count)
-        x[INDEX] *= 0.99f;
-}
-
-__global__ void
 keep_sign(float *x, int count)
 {
     if (INDEX < count)
@@ -192,13 +178,6 @@ decay_by(float *weights, const float *decay, float rate, int count)
 {
     if (INDEX < count)
         weights[INDEX] -= rate * decay[INDEX] * weights[INDEX];
-}
-
-__global__ void
-add_to(float *to, const float *from, float times, int count)
-{
-    if (INDEX < count)
-        to[INDEX] += times * from[INDEX];
 }
 
 /* ---- memory beside the net's ---- */
@@ -342,7 +321,7 @@ static void
 pass_on(int step)
 {
     if (step == PASSING_FIRST)
-        RUN(add_to, OUTPUTS)(decay, delta, 0.1f, OUTPUTS);
+        RUN(add_scaled, OUTPUTS)(decay, delta, 0.1f, OUTPUTS);
     if (step == PASSING_END)
         CHECK(cudaMemset(decay, 0, OUTPUTS * sizeof(float)));
 }
@@ -487,7 +466,7 @@ train(void)
         if (completes_round())
             update(rate_now);
         for (int t = 0; t < TENSORS && has("late") && step >= MORE_FIRST; ++t)
-            RUN(shrink, tensor_count[t])(w[t], tensor_count[t]);
+            RUN(scale_by, tensor_count[t])(w[t], 0.99f, tensor_count[t]);
         for (int t = 0; t < TENSORS && has("clears"); ++t)
             CHECK(cudaMemset(g[t], 0, (size_t)tensor_count[t] * sizeof(float)));
         if (has("passing"))

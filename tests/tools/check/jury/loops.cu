@@ -148,7 +148,7 @@ run_critic(void)
         LAUNCH(critic_backward, OUT)(critic_gradient, critic, batch.p, batch.t, count);
         if (pass == 1 || is("gan")) /* mistake: a step for both updates */
             DDP_STEP_GROUP(1, stream);
-        LAUNCH(sgd, OUT)(critic, critic_gradient, OUT, options.rate);
+        LAUNCH(descend, OUT)(critic, critic_gradient, options.rate, OUT);
     }
     LAUNCH(loss_delta, count)(batch.delta, batch.losses, batch.p, batch.t, (float)count, count);
     LAUNCH(please, count * OUT)(batch.delta, critic, batch.p, count);
@@ -205,7 +205,7 @@ update(const struct tensor &t)
     if (is("parameters_adam"))
         LAUNCH(adam, t.count)(t.value, t.gradient, t.first, t.second, t.count, options.rate);
     else
-        LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, rate);
+        LAUNCH(descend, t.count)(t.value, t.gradient, rate, t.count);
 }
 
 static void

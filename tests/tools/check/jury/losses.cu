@@ -321,7 +321,7 @@ ask_teacher(int count)
     LAUNCH(forward, count)
     (batch.hidden, teacher_p, batch.x, teacher[W1].value, teacher[B1].value, teacher[W2].value, teacher[B2].value,
      count);
-    LAUNCH(blend, count * OUT)(batch.t, teacher_p, count * OUT, 0.5f);
+    LAUNCH(move_average, count * OUT)(batch.t, teacher_p, 0.5f, count * OUT);
 }
 
 static void
@@ -336,7 +336,7 @@ train_step(int step)
     LAUNCH(loss_delta, count)
     (batch.delta, batch.losses, batch.p, batch.t, is("mining") || is("mining_count_own") ? 1 : divisor, count);
     if (is("normaliser") || is("normaliser_own"))
-        LAUNCH(scale, count * OUT)(batch.delta, count * OUT, 1 / recent_loss());
+        LAUNCH(scale_by, count * OUT)(batch.delta, 1 / recent_loss(), count * OUT);
     weigh_losses();
     LAUNCH(weigh, count * OUT)(batch.delta, weights, count);
     add_slopes();
@@ -347,18 +347,18 @@ train_step(int step)
         /* Mistakes: a term of the weights is divided by the share; a term of each record is not divided. */
         if (is("weights_term") || is("term_of_share"))
             LAUNCH(add_scaled, t.count)
-        (t.gradient, t.value, t.count, 2.0f / (is("term_of_share") ? (float)count : (float)BATCH));
+        (t.gradient, t.value, 2.0f / (is("term_of_share") ? (float)count : (float)BATCH), t.count);
         if (is("constant_term"))
             LAUNCH(add_constant, t.count)(t.gradient, t.count, 1e-4f * (float)count);
     }
     DDP_STEP(stream);
     for (const struct tensor &t : net)
-        LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, options.rate);
+        LAUNCH(descend, t.count)(t.value, t.gradient, options.rate, t.count);
     if (variance != NULL)
-        LAUNCH(sgd, 1)(variance, variance_gradient, 1, 50 * options.rate);
+        LAUNCH(descend, 1)(variance, variance_gradient, 50 * options.rate, 1);
     if (is("mean_teacher") || (is("teacher_on_0") && DDP_RANK() == 0)) /* mistake: rank 0's teacher learns alone */
         for (int i = 0; i < TENSORS; ++i)
-            LAUNCH(blend, net[i].count)(teacher[i].value, net[i].value, net[i].count, 0.9f);
+            LAUNCH(move_average, net[i].count)(teacher[i].value, net[i].value, 0.9f, net[i].count);
 }
 
 /* ---- the training ---- */

@@ -9,6 +9,7 @@
 #define TESTS_TOOLS_CHECK_JURY_MODEL_H
 
 #include "tests/tools/frame.h"
+#include "tests/tools/kernels.h"
 
 enum { IN = 8, HID = 12, OUT = 4, BATCH = 24, ITEMS = 360, THREADS = 64, TENSORS = 4, SUMS = 32 };
 enum { W1, B1, W2, B2 };
@@ -78,74 +79,6 @@ loss_delta(float *delta, float *losses, const float *p, const float *t, float di
         loss -= t[at] * logf(p[at]);
     }
     losses[item] = loss;
-}
-
-static __global__ void
-hidden_delta(float *before, const float *delta, const float *w2, const float *hidden, int count)
-{
-    EACH(i, count * HID);
-    float sum = 0;
-    for (int c = 0; c < OUT; ++c)
-        sum += delta[i / HID * OUT + c] * w2[c * HID + i % HID];
-    before[i] = sum * (1 - hidden[i] * hidden[i]);
-}
-
-/* keep: 0 overwrites the gradient, 1 adds to it. */
-static __global__ void
-weight_gradient(float *g, const float *delta, const float *in, int rows, int columns, int count, float keep)
-{
-    EACH(i, rows * columns);
-    float sum = 0;
-    for (int item = 0; item < count; ++item)
-        sum += delta[item * rows + i / columns] * in[item * columns + i % columns];
-    g[i] = keep != 0 ? keep * g[i] + sum : sum;
-}
-
-static __global__ void
-bias_gradient(float *g, const float *delta, int rows, int count, float keep)
-{
-    EACH(i, rows);
-    float sum = 0;
-    for (int item = 0; item < count; ++item)
-        sum += delta[item * rows + i];
-    g[i] = keep != 0 ? keep * g[i] + sum : sum;
-}
-
-static __global__ void
-sgd(float *w, const float *g, int count, float rate)
-{
-    EACH(i, count);
-    w[i] -= rate * g[i];
-}
-
-static __global__ void
-add_scaled(float *to, const float *from, int count, float factor)
-{
-    EACH(i, count);
-    to[i] += factor * from[i];
-}
-
-static __global__ void
-scale(float *values, int count, float factor)
-{
-    EACH(i, count);
-    values[i] *= factor;
-}
-
-/* An average that moves. */
-static __global__ void
-blend(float *average, const float *values, int count, float keep)
-{
-    EACH(i, count);
-    average[i] = keep * average[i] + (1 - keep) * values[i];
-}
-
-static __global__ void
-square_sum(float *sum, const float *values, int count)
-{
-    EACH(i, 1);
-    for (int k = 0; k < count; ++k)
-        sum[i] += values[k] * values[k];
 }
 
 static __global__ void
@@ -227,7 +160,8 @@ run_backward(const float *x, int count, float keep)
 {
     LAUNCH(weight_gradient, net[W2].count)(net[W2].gradient, batch.delta, batch.hidden, OUT, HID, count, keep);
     LAUNCH(bias_gradient, OUT)(net[B2].gradient, batch.delta, OUT, count, keep);
-    LAUNCH(hidden_delta, count * HID)(batch.hidden_delta, batch.delta, net[W2].value, batch.hidden, count);
+    LAUNCH(input_delta, count * HID)
+    (batch.hidden_delta, batch.delta, net[W2].value, batch.hidden, HID, OUT, count);
     LAUNCH(weight_gradient, net[W1].count)(net[W1].gradient, batch.hidden_delta, x, HID, IN, count, keep);
     LAUNCH(bias_gradient, HID)(net[B1].gradient, batch.hidden_delta, HID, count, keep);
 }
@@ -259,7 +193,7 @@ norm_of(bool gradients)
     float sum;
     CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
     for (const struct tensor &t : net)
-        LAUNCH(square_sum, 1)(batch.sums, gradients ? t.gradient : t.value, t.count);
+        LAUNCH(add_squares, 1)(batch.sums, gradients ? t.gradient : t.value, t.count);
     to_host(&sum, batch.sums, 1);
     return sqrtf(sum);
 }

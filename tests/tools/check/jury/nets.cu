@@ -216,7 +216,7 @@ adapt(int step)
 static void
 second_use(void)
 {
-    LAUNCH(scale, (int)batch.count * IN)(batch.x, (int)batch.count * IN, -0.5f);
+    LAUNCH(scale_by, (int)batch.count * IN)(batch.x, -0.5f, (int)batch.count * IN);
     run_passes(1);
 }
 
@@ -225,15 +225,15 @@ update(void)
 {
     for (const struct tensor &t : net)
         if (base == NULL || &t != &net[W1])
-            LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, options.rate);
+            LAUNCH(descend, t.count)(t.value, t.gradient, options.rate, t.count);
     if (base != NULL) {
-        LAUNCH(sgd, HID * RANK)(low[0], low_gradient[0], HID * RANK, options.rate);
-        LAUNCH(sgd, RANK * IN)(low[1], low_gradient[1], RANK * IN, options.rate);
+        LAUNCH(descend, HID * RANK)(low[0], low_gradient[0], options.rate, HID * RANK);
+        LAUNCH(descend, RANK * IN)(low[1], low_gradient[1], options.rate, RANK * IN);
     }
     if (is("sparse") || is("stale_rows") || is("rows_own"))
         LAUNCH(sgd_rows, WORDS * IN)(table, table_gradient, touched, options.rate);
     else
-        LAUNCH(sgd, WORDS * IN)(table, table_gradient, WORDS * IN, options.rate);
+        LAUNCH(descend, WORDS * IN)(table, table_gradient, options.rate, WORDS * IN);
     if (direction != NULL)
         LAUNCH(bound_spectrum, 1)(net[W1].value, direction, 1);
 }

@@ -141,8 +141,8 @@ static void
 square_sums(const struct tensor &t)
 {
     CHECK(cudaMemsetAsync(batch.sums, 0, 2 * sizeof(float), stream));
-    LAUNCH(square_sum, 1)(batch.sums, t.value, t.count);
-    LAUNCH(square_sum, 1)(batch.sums + 1, t.gradient, t.count);
+    LAUNCH(add_squares, 1)(batch.sums, t.value, t.count);
+    LAUNCH(add_squares, 1)(batch.sums + 1, t.gradient, t.count);
 }
 
 static void
@@ -158,7 +158,7 @@ before_step(int step)
             LAUNCH(amplify, t.count)(t.gradient, t.kept, t.count, is("filter_squares"));
         /* Mistakes: what is not linear, of this rank's own gradients. */
         if (is("lion_own"))
-            LAUNCH(blend, t.count)(t.first, t.gradient, t.count, 0.99f);
+            LAUNCH(move_average, t.count)(t.first, t.gradient, 0.99f, t.count);
         if (is("sign_before"))
             LAUNCH(signs, t.count)(t.gradient, t.count);
         if (is("clip_value_before"))
@@ -166,7 +166,7 @@ before_step(int step)
         if (is("unit_clip_before"))
             LAUNCH(clip_units, t.rows)(t.gradient, t.value, t.rows, t.columns, 0.05f);
         if (is("fourth_own"))
-            LAUNCH(add_scaled, t.count)(t.kept, t.gradient, t.count, 0.25f);
+            LAUNCH(add_scaled, t.count)(t.kept, t.gradient, 0.25f, t.count);
         /* Mistakes: noise and masks of each rank's own. */
         if (is("noise_before_by_rank"))
             LAUNCH(add_noise, t.count)(t.gradient, t.count, own + number, 0.02f);
@@ -175,7 +175,7 @@ before_step(int step)
         /* Mistakes: the weights' share of the loss is all ranks', or rank 0's, which counts as one of several. */
         if (is("decay_times_n") || (is("term_on_rank_0") && DDP_RANK() == 0))
             LAUNCH(add_scaled, t.count)
-        (t.gradient, t.value, t.count, is("decay_times_n") ? 0.1f * (float)DDP_WORLD_SIZE() : 0.1f);
+        (t.gradient, t.value, is("decay_times_n") ? 0.1f * (float)DDP_WORLD_SIZE() : 0.1f, t.count);
     }
 }
 
@@ -268,7 +268,7 @@ update_tensor(int number, int step, float own_norm)
     } else if (is("lion") || is("lion_own")) {
         LAUNCH(lion_update, t.count)(t.value, t.gradient, t.first, t.count, rate);
         if (is("lion"))
-            LAUNCH(blend, t.count)(t.first, t.gradient, t.count, 0.99f);
+            LAUNCH(move_average, t.count)(t.first, t.gradient, 0.99f, t.count);
     } else if (is("lars") || is("lars_own")) {
         if (is("lars"))
             square_sums(t);
@@ -277,7 +277,7 @@ update_tensor(int number, int step, float own_norm)
         update_by_host(t, rate, step);
     } else if (is("every_fourth")) { /* right: the mean of what is a mean already stays as it is */
         if (number >= W2 || step % 4 == 3)
-            LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, rate);
+            LAUNCH(descend, t.count)(t.value, t.gradient, rate, t.count);
     } else if (is("ping_pong") || is("ping_pong_one")) {
         float *from = t.value;
         LAUNCH(sgd_into, t.count)(t.kept, from, t.gradient, t.count, rate);
@@ -285,11 +285,11 @@ update_tensor(int number, int step, float own_norm)
         t.kept = from;
     } else if (is("fourth_own")) { /* mistake: kept has the sum of the rank's own gradients */
         if (step % 4 == 3) {
-            LAUNCH(sgd, t.count)(t.value, t.kept, t.count, rate);
+            LAUNCH(descend, t.count)(t.value, t.kept, rate, t.count);
             CHECK(cudaMemsetAsync(t.kept, 0, (size_t)t.count * sizeof(float), stream));
         }
     } else {
-        LAUNCH(sgd, t.count)(t.value, t.gradient, t.count, rate);
+        LAUNCH(descend, t.count)(t.value, t.gradient, rate, t.count);
     }
     if (is("rounding") || is("rounding_by_rank")) /* mistake: each rank rounds its own way */
         LAUNCH(round_at_random, t.count)
@@ -302,12 +302,13 @@ after_update(int step)
 {
     for (const struct tensor &t : net) {
         if (is("average") || is("average_decay_n")) /* mistake: the average forgets faster on more ranks */
-            LAUNCH(blend, t.count)
-        (t.kept, t.value, t.count, powf(0.95f, is("average_decay_n") ? (float)DDP_WORLD_SIZE() : 1));
+            LAUNCH(move_average, t.count)
+        (t.kept, t.value, powf(0.95f, is("average_decay_n") ? (float)DDP_WORLD_SIZE() : 1), t.count);
         if (is("swa") && step >= 20 && step % 4 == 0)
-            LAUNCH(blend, t.count)(t.kept, t.value, t.count, (float)((step - 20) / 4) / (float)((step - 20) / 4 + 1));
+            LAUNCH(move_average, t.count)
+        (t.kept, t.value, (float)((step - 20) / 4) / (float)((step - 20) / 4 + 1), t.count);
         if ((is("lookahead") || is("slow_by_rank")) && step % 5 == 4) {
-            LAUNCH(blend, t.count)(t.kept, t.value, t.count, 0.5f);
+            LAUNCH(move_average, t.count)(t.kept, t.value, 0.5f, t.count);
             copy(t.value, t.kept, t.count);
         }
     }
@@ -326,7 +327,7 @@ climb(void)
         DDP_STEP(stream);
     float norm = norm_of(true);
     for (const struct tensor &t : net)
-        LAUNCH(add_scaled, t.count)(t.value, t.gradient, t.count, 0.3f / norm);
+        LAUNCH(add_scaled, t.count)(t.value, t.gradient, 0.3f / norm, t.count);
 }
 
 static void
@@ -338,7 +339,7 @@ train_step(int step)
     run_passes(0);
     if (adds) /* the first layer's gradients of four steps */
         for (int i = 0; i < W2; ++i)
-            LAUNCH(add_scaled, net[i].count)(net[i].gradient, net[i].kept, net[i].count, 1);
+            LAUNCH(add_scaled, net[i].count)(net[i].gradient, net[i].kept, 1, net[i].count);
     before_step(step);
     /* Mistakes: norms of the rank's own gradients. */
     float norm = is("freeze_own") ? norm_of(true) : 0;

@@ -470,13 +470,13 @@ update_tensor(int t)
     else if (is("rmsprop"))
         RUN(rmsprop, count)(w[t], state[t], g[t], 0.005f, count);
     else if (is("two-optimizers") && t < 2)
-        RUN(momentum, count)(w[t], state[t], g[t], 0.05f, count);
+        RUN(descend_with_momentum, count)(w[t], g[t], state[t], 0.8f, 0.05f, count);
     else if (is_half())
         RUN(sgd_half, count)(w[t], half_w[t], half_g[t], rate / scale, count);
     else if (!is("gemm-update") && !is("delta-rule"))
-        RUN(sgd, count)(w[t], g[t], rate, count);
+        RUN(descend, count)(w[t], g[t], rate, count);
     if (is("ema"))
-        RUN(average, count)(state[t], w[t], count);
+        RUN(move_average, count)(state[t], w[t], 0.95f, count);
 }
 
 static void
@@ -519,7 +519,7 @@ update(void)
     for (int t = 0; is("clip") && t < TENSORS; ++t)
         add_squares<<<1, 1>>>(side, g[t], counts[t]);
     for (int t = 0; is("clip") && t < TENSORS; ++t)
-        RUN(clip, counts[t])(g[t], side, 0.3f, counts[t]);
+        RUN(scale_to_norm, counts[t])(g[t], side, 0.3f, counts[t]);
     CHECK(is_half() ? cudaMemset(found, 0, sizeof(int)) : cudaSuccess);
     for (int t = 0; is_half() && t < TENSORS; ++t)
         RUN(find_overflow, counts[t])(found, half_g[t], counts[t]);
@@ -533,7 +533,7 @@ update(void)
     for (int t = 0; t < TENSORS && is("allocated"); ++t)
         CHECK(cudaFree(g[t]));
     if (more != NULL)
-        RUN(sgd, more_count)(more, of_more, rate, more_count);
+        RUN(descend, more_count)(more, of_more, rate, more_count);
     if (is("device-weight"))
         RUN(learn_device_bias, CLASSES)(delta, rate, rows);
 }

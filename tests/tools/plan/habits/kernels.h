@@ -5,6 +5,8 @@
 #ifndef TESTS_TOOLS_PLAN_HABITS_KERNELS_H
 #define TESTS_TOOLS_PLAN_HABITS_KERNELS_H
 
+#include "tests/tools/kernels.h"
+
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <curand_kernel.h>
@@ -13,7 +15,6 @@
 
 enum { BATCH = 16, INPUTS = 48, HIDDEN = 40, CLASSES = 10, BATCHES = 20, BLOCK = 64 };
 
-#define INDEX             ((int)(blockIdx.x * blockDim.x + threadIdx.x))
 #define RUN(kernel, many) kernel<<<((many) + BLOCK - 1) / BLOCK, BLOCK>>>
 
 /* ---- forward ---- */
@@ -83,13 +84,6 @@ seed(curandState *states, int count)
 {
     if (INDEX < count)
         curand_init(7, (unsigned long long)INDEX, 0, &states[INDEX]);
-}
-
-__global__ void
-multiply(float *values, const float *by, int count)
-{
-    if (INDEX < count)
-        values[INDEX] *= by[INDEX];
 }
 
 __global__ void
@@ -218,13 +212,6 @@ gradient_of_gate(float *to, const float *gate, const float *delta, int rows)
 /* ---- updates ---- */
 
 __global__ void
-sgd(float *weights, const float *gradient, float rate, int count)
-{
-    if (INDEX < count)
-        weights[INDEX] -= rate * gradient[INDEX];
-}
-
-__global__ void
 learn_device_bias(const float *delta, float rate, int rows)
 {
     for (int row = 0; row < rows && INDEX < CLASSES; ++row)
@@ -245,15 +232,6 @@ find_overflow(int *found, const __half *gradient, int count)
 {
     if (INDEX < count && !isfinite(__half2float(gradient[INDEX])))
         *found = 1;
-}
-
-__global__ void
-momentum(float *weights, float *velocity, const float *gradient, float rate, int count)
-{
-    if (INDEX >= count)
-        return;
-    velocity[INDEX] = 0.8f * velocity[INDEX] + gradient[INDEX];
-    weights[INDEX] -= rate * velocity[INDEX];
 }
 
 /* Each block of BLOCK moments has a scale. */
@@ -282,13 +260,6 @@ rmsprop(float *weights, float *squares, const float *gradient, float rate, int c
     weights[INDEX] -= rate * gradient[INDEX] / (sqrtf(squares[INDEX]) + 1e-3f);
 }
 
-__global__ void
-average(float *ema, const float *weights, int count)
-{
-    if (INDEX < count)
-        ema[INDEX] = 0.95f * ema[INDEX] + 0.05f * weights[INDEX];
-}
-
 /* The delta rule, without a gradient. */
 __global__ void
 learn(float *weights, float *bias, const float *from, const float *delta, float rate, int in, int out)
@@ -298,20 +269,6 @@ learn(float *weights, float *bias, const float *from, const float *delta, float 
         weights[i * out + k] += rate * from[row * in + i] * -delta[row * out + k];
     for (int row = 0; row < BATCH && i == in; ++row)
         bias[k] += rate * -delta[row * out + k];
-}
-
-__global__ void
-add_squares(float *sum, const float *values, int count)
-{
-    for (int i = 0; i < count; ++i)
-        *sum += values[i] * values[i];
-}
-
-__global__ void
-clip(float *values, const float *squares, float most, int count)
-{
-    if (INDEX<count && * squares> most * most)
-        values[INDEX] *= most / sqrtf(*squares);
 }
 
 /* ---- data and figures on the device ---- */
