@@ -224,7 +224,9 @@ print_unshared(const struct forecasts *forecasts)
     if (forecasts->request->folder != NULL)
         puts("Weak scaling: each rank has a batch as large as in this run. Strong scaling: ddprun predict PROGRAM");
     else if (forecasts->kept->batch == 0)
-        puts("Weak scaling: each rank has a batch as large as in this run (DDP_SHARD divides no batch of one size)");
+        puts("Weak scaling: each rank has a batch as large as in this run. No strong scaling: DDP_SHARD is not called "
+             "with "
+             "one size");
 }
 
 bool

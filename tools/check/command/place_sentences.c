@@ -270,8 +270,8 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
         "if this argument is a seed, or depends on the rank, use one value on all ranks; if it is the first item of "
         "the share, add it once, and let no row depend on other rows of the share",
         "a term has another factor on the ranks than in one process: divide it as the loss is divided",
-        "this argument depends on the number of items in the rank's share: before backward call DDP_WEIGHT(this number "
-        "of the share, the same number of the batch)",
+        "this argument depends on the number of items in the rank's share: before backward call DDP_WEIGHT(items of "
+        "the rank's share, items of the whole batch)",
         "this argument must not depend on the rank or on the number of ranks; if the program computes it from the "
         "share, reduce it (DDP_REDUCE), or weigh the share (DDP_WEIGHT)",
         place_weigh_shares};

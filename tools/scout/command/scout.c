@@ -206,8 +206,8 @@ report_instead(const struct scout_order *order, const struct request *request, c
     bool is_one =
         strcmp(finding->instead_of, other.text) == 0 || strstr(finding->instead_of, "no gradients found") != NULL;
     if (!ok && other.exit_code == DDPRUN_EXIT_FAILURE && !is_one)
-        return error_set(error, DDPRUN_EXIT_FAILURE, "by gradients: %.400s; by state: %.400s", finding->instead_of,
-                         other.text);
+        return error_set(error, DDPRUN_EXIT_FAILURE, "not possible by gradients: %.400s; not possible by state: %.400s",
+                         finding->instead_of, other.text);
     if (!ok && (other.exit_code == DDPRUN_EXIT_FAILURE || is_one)) /* else --per-rank names what gradients ask about */
         *error = other;
     return ok;

@@ -40,8 +40,8 @@ ddp_share(const void *data, size_t bytes, size_t item, cudaStream_t stream)
         DDP_LINES_END("a batch of %zu bytes, %zu for each item, has no %zu equal shares: choose another batch size\n",
                       bytes, each, ranks);
     if ((item & DDP_ELEMENTS) == DDP_ELEMENTS && ranks > 2) /* `ddprun check` compares two ranks with one */
-        DDP_LINES_END("ddprun scout does not know the bytes of a record, and %zu shares may cut inside one: write them "
-                      "in the ddp_share line instead of DDP_ELEMENTS and what follows it\n",
+        DDP_LINES_END("ddprun scout does not know the bytes of a record, and %zu shares may cut inside one: in the "
+                      "call of ddp_share, write these bytes in place of DDP_ELEMENTS | ...\n",
                       ranks);
     if ((item & DDP_ELEMENTS) == DDP_ELEMENTS && ranks > 1 && DDP_RANK() == 0 && ddp_warnings++ == 0)
         fprintf(stderr,
