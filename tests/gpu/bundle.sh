@@ -85,7 +85,7 @@ names=(ladder habits graphs libraries values types_legacy types_per_thread thous
 cp "$build"/tests/interpose/libraries/{test_library_*extents,librecorder.so} "$part/build/tests/interpose/libraries/"
 cp "$build/tests/comm/libold_nccl_21701.so" "$part/build/tests/comm/"
 if [ "$rehearse" -eq 0 ]; then
-    cp "$build/gpu/cuda" "$part/build/gpu/"
+    cp "$build/gpu.cuda" "$part/build/"
     cp "$build"/gpu/ddprun{,-plan}-kernels.fatbin "$part/build/lib/"
     for name in "${names[@]}"; do
         cp "$build/gpu/${name}_static" "$part/build/gpu/"

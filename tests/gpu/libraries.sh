@@ -3,9 +3,9 @@
 # run.sh, programs.sh and bundle.sh. Looks in toolkits, in Python wheels (site-packages/nvidia/*/lib) and where the loader looks;
 # $GPU_LIBRARIES, folders with ':' between them, replaces all these places.
 
-# gpu_cuda_of BUILD: names the libraries of the CUDA that programs in BUILD/gpu are built with, which programs.sh writes there (none: 13).
+# gpu_cuda_of BUILD: names the libraries of the CUDA that programs in BUILD/gpu are built with, which programs.sh writes to BUILD/gpu.cuda (none: 13).
 gpu_cuda_of() {
-    gpu_cuda=$(cat "$1/gpu/cuda" 2>/dev/null || echo 13)
+    gpu_cuda=$(cat "$1/gpu.cuda" 2>/dev/null || echo 13)
     gpu_library_names=("libcudart.so.$gpu_cuda" "libcublas.so.$gpu_cuda" "libcublasLt.so.$gpu_cuda" libnccl.so.2 libcuda.so.1)
 }
 # gpu_library_means NAME: what a person installs to have it.

@@ -48,8 +48,8 @@ TABLE
 gpu_nvcc_find || exit 2
 mkdir -p "$build/gpu/objects"
 cuda=$("$gpu_nvcc" --version | sed -n 's/.* release \([0-9]*\)\..*/\1/p')
-[ "$cuda" = "$(cat "$build/gpu/cuda" 2>/dev/null)" ] || rm -f "$build"/gpu/objects/*
-echo "$cuda" >"$build/gpu/cuda"
+[ "$cuda" = "$(cat "$build/gpu.cuda" 2>/dev/null)" ] || rm -f "$build"/gpu/objects/*
+echo "$cuda" >"$build/gpu.cuda"
 gpu_cuda_of "$build"
 gpu_libraries_find "${gpu_library_names[@]:0:3}" || exit 2
 places=()
