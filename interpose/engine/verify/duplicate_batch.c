@@ -6,7 +6,7 @@
  * before they are reduced, for data may lie on the device from the start; ranks compare once. With the hashes goes a
  * sample of values, for a GPU may add up in another order each time (comm/nearness.h). Only a hint, said once by rank 0
  * for one of the two: a trainer may have reasons to feed all ranks alike. One that calls DDP_SHARD in each step may
- * take its share of a copy on the device: there gradients decide.
+ * take its share of a copy on the device: there gradients decide, and always where an observer watches.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/core/observer.h"
@@ -216,7 +216,7 @@ duplicate_batch_compare(void)
     struct control_messages all;
     watch(WATCH_DUPLICATES, false);
     exchange("the comparison of batches", copied, sizeof(copied), &all);
-    bool shares = atomic_load(&engine_state.status->shard_calls) >= STEPS;
+    bool shares = atomic_load(&engine_state.status->shard_calls) >= STEPS || engine_state.observer != NULL;
     for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {
         bool known = all.bytes[r] == sizeof(copied) && are_batches(all.messages[0], LEAST_APART);
         bool same = known && memcmp(all.messages[0], all.messages[r], sizeof(copied)) == 0;
