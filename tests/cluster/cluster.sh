@@ -71,10 +71,8 @@ chargpt_options=(--data "$text" --layers 2 --width 64 --heads 4 --context 32 --b
 # digits_alone: one process trains, and `ddprun -n 4`. digits_equal NAME DDPRUN...: four ranks train what these trained, several buckets are
 # reduced, and every step is compared, which is said once.
 digits_alone() {
-    run "$digits_plain" "${digits_options[@]}" --save "$work/serial"
-    succeeded "digits alone"
-    run "$ddprun" -n 4 -q --check-every 1 --bucket-mb 0.02 "$digits" "${digits_options[@]}" --save "$work/alone-%d"
-    succeeded "ddprun -n 4"
+    works "digits alone" "$digits_plain" "${digits_options[@]}" --save "$work/serial"
+    works "ddprun -n 4" "$ddprun" -n 4 -q --check-every 1 --bucket-mb 0.02 "$digits" "${digits_options[@]}" --save "$work/alone-%d"
 }
 digits_equal() {
     local name=$1
@@ -162,10 +160,8 @@ check_in_two() {
     local name=$1 reference=$work/in-two/reference conv=$build/tests/tools/check/conv
     shift
     mkdir -p "$work/in-two"
-    run "$hosts_runner" h1 "$ddprun" check -q -n 1 --reference "$reference" "$conv"
-    succeeded "$name, check: one rank writes the reference"
-    run "$@" check -q --reference "$reference" "$conv"
-    succeeded "$name, check of a right program"
+    works "$name, check: one rank writes the reference" "$hosts_runner" h1 "$ddprun" check -q -n 1 --reference "$reference" "$conv"
+    works "$name, check of a right program" "$@" check -q --reference "$reference" "$conv"
     check "$name, check of a right program: one verdict" [ "$(grep -c '^equal: 4 ranks' "$work/stdout")" -eq 1 ]
     run "$@" check -q --reference "$reference" "$conv" --mistake rate_by_rank
     check "$name, check of a mistake: exit code" [ "$code" -eq 1 ]

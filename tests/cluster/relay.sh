@@ -22,8 +22,7 @@ export HOME=$work/home
 mkdir -m 700 "$HOME"
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT "${!PET_@}"
 options=(--data "$data" --batch 96 --steps 60 --seed 5)
-run "$ddprun" -n 2 -q --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/alone-%d"
-succeeded "ddprun -n 2"
+works "ddprun -n 2" "$ddprun" -n 2 -q --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/alone-%d"
 relay=
 
 stop_relay() {

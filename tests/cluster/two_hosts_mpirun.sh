@@ -12,8 +12,7 @@ digits_alone
 digits_equal "digits" "${four[@]}" "$ddprun"
 check_in_two "mpirun" "${four[@]}" "$ddprun"
 
-run "${chargpt}_plain" "${chargpt_options[@]}" --save "$work/serial"
-succeeded "chargpt alone"
+works "chargpt alone" "${chargpt}_plain" "${chargpt_options[@]}" --save "$work/serial"
 equal "chargpt" "$work/serial" "${four[@]}" "$ddprun" -v --bucket-mb 0.1 "$chargpt" "${chargpt_options[@]}" --save "$work/rank-%d"
 for host in h1 h2; do
     check "-v: how ranks on $host are bound is said once" [ "$(grep -c "binding of ranks on $host: " "$work/stderr")" -eq 1 ]

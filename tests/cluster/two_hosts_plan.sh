@@ -18,13 +18,10 @@ launch=(bash "$(dirname "$0")/by_variables.sh" -n 4 bash -c
 # alike HABIT BY: on two hosts as on one.
 alike() {
     local name="$1 by $2" of=("$1" --steps 45)
-    run "$ddprun" -q --device softgpu scout --by "$2" --prove --json "$work/plan.json" "$habits" "${of[@]}"
-    succeeded "$name: a plan"
-    run "$ddprun" -n 4 -q --device softgpu --share-gpu --plan "$work/plan.json" "$habits" "${of[@]}" --save "$work/alone"
-    succeeded "$name: on one host"
+    works "$name: a plan" "$ddprun" -q --device softgpu scout --by "$2" --prove --json "$work/plan.json" "$habits" "${of[@]}"
+    works "$name: on one host" "$ddprun" -n 4 -q --device softgpu --share-gpu --plan "$work/plan.json" "$habits" "${of[@]}" --save "$work/alone"
     cp "$work/stdout" "$work/alone.out"
-    run "${launch[@]}" "$ddprun" -q --device softgpu --share-gpu --interface eth0 "$habits" "${of[@]}" --save "$work/apart"
-    succeeded "$name: on two"
+    works "$name: on two" "${launch[@]}" "$ddprun" -q --device softgpu --share-gpu --interface eth0 "$habits" "${of[@]}" --save "$work/apart"
     check "$name: the same bits" cmp "$work/alone" "$work/apart"
     check "$name: the same figures" cmp "$work/alone.out" "$work/stdout"
     clean "$name"

@@ -20,8 +20,7 @@ fi
 
 # Slurm gives each task its GPU, or each host's tasks all of its GPUs: each rank takes one of its own.
 for gpus in --gpus-per-task=1 --gpus-per-node=2; do
-    run env SOFTGPU_DEVICES=2 "${four[@]}" $gpus "$ddprun" -v "$ladder" --steps 4
-    succeeded "$gpus"
+    works "$gpus" env SOFTGPU_DEVICES=2 "${four[@]}" $gpus "$ddprun" -v "$ladder" --steps 4
     for rank in 0 1 2 3; do
         check "$gpus: rank $rank has GPU $((rank % 2))" grep -Eq "rank $rank .*CUDA_VISIBLE_DEVICES: $((rank % 2))(,|$)" "$work/stderr"
     done
@@ -33,8 +32,7 @@ cat >"$work/job.sh" <<END
 #SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-task=1 --output=$work/job.out
 srun --mpi=pmix "$ddprun" "$ladder" --steps 4
 END
-SOFTGPU_DEVICES=2 run "$hosts_runner" h1 sbatch --wait "$work/job.sh"
-succeeded "a batch script"
+SOFTGPU_DEVICES=2 works "a batch script" "$hosts_runner" h1 sbatch --wait "$work/job.sh"
 cp "$work/job.out" "$work/stderr"
 check "a batch script: trains" grep -q '^ddprun: 4 ranks, 4 steps' "$work/stderr"
 clean "a batch script"
@@ -49,8 +47,7 @@ run "$hosts_runner" h1 srun --mpi=none -N2 -n4 --ntasks-per-node=2 "$ddprun" -n 
 check "-n beside srun's: refused" grep -q '^ddprun: -n 4 was given to ddprun, which was started 4 times by another launcher (SLURM_STEP_NUM_TASKS=4)' "$work/stderr"
 clean "-n beside srun's"
 
-run "${four[@]}" "$ddprun" "$ladder" --steps 12 --fault quick-exit --fault-step 11
-succeeded "_exit(0) when all is done"
+works "_exit(0) when all is done" "${four[@]}" "$ddprun" "$ladder" --steps 12 --fault quick-exit --fault-step 11
 killed "a rank that is killed" 3 "${four[@]}"
 slurm_down
 finish

@@ -46,8 +46,7 @@ else
 fi
 
 # Many ranks that leave and come again at the same time meet each other and no other process.
-run "$ddprun" -n 12 --device softgpu sh -c 'for i in 1 2 3; do "$ladder" --steps 4 --layers 2 --width 8 || exit; done'
-succeeded "three trainings of twelve ranks"
+works "three trainings of twelve ranks" "$ddprun" -n 12 --device softgpu sh -c 'for i in 1 2 3; do "$ladder" --steps 4 --layers 2 --width 8 || exit; done'
 
 for rank in 0 1; do
     run "$ddprun" -n 2 --device softgpu sh -c '"$ladder" $first_options && if [ "$RANK" = '$rank' ]; then "$ladder" $first_options; fi'
@@ -76,6 +75,5 @@ succeeded "programs beside the training"
 check "programs beside the training change nothing" cmp "$work/second" "$work/d-1"
 
 # One rank alone may train as it likes.
-run "$ddprun" -n 1 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'
-succeeded "a world of one, after _exit"
+works "a world of one, after _exit" "$ddprun" -n 1 --device softgpu sh -c '"$ladder" --steps 9 --fault quick-exit --fault-step 5; "$ladder" $first_options'
 finish

@@ -38,12 +38,10 @@ deny=$build/tests/end_to_end/deny_peek
 if "$deny" true 2>"$work/stderr"; then
     for mode in pinned managed any-direction; do
         in_turn 3 || continue
-        run "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" "$escapes" "$mode"
-        succeeded "$mode, process_vm_writev forbidden"
+        works "$mode, process_vm_writev forbidden" "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" "$escapes" "$mode"
         check "... the others overlap" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
     done
-    run "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" --all "$escapes" pinned
-    succeeded "pinned, nothing can be looked into"
+    works "pinned, nothing can be looked into" "$ddprun" -n 2 --device softgpu --bucket-mb 0.005 --check-every 1 "$deny" --all "$escapes" pinned
     check "... is reported, and no bucket is launched early" bash -c "grep -q 'cannot be searched for addresses here' '$work/stderr' &&
         grep -q ' 0 of them overlapped' '$work/stderr'"
 else

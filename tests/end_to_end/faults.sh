@@ -10,8 +10,7 @@ fault() {
     local name=$1 expected=$2 pattern=$3
     in_turn 3 || return
     shift 3
-    run "$ddprun" -n 2 --bucket-mb 0.02 --timeout "$timeout" "$ladder" --steps 12 --fault "$@"
-    failed_with "$name" "$expected" "$pattern"
+    fails "$name" "$expected" "$pattern" "$ddprun" -n 2 --bucket-mb 0.02 --timeout "$timeout" "$ladder" --steps 12 --fault "$@"
 }
 
 # Annotations.
@@ -138,8 +137,7 @@ export LADDER_PROGRAM="$digits_plain --data $data --steps 3"
 fault "a second program that uses the device" 0 "parameters bitwise identical" program --fault-step 7 &&
     check "a second program that uses the device: it ran" grep -qx 'the program ended with 0' "$work/stdout"
 export LADDER_PROGRAM="$ladder --steps 2"
-run "$ddprun" -n 2 "$ladder" --steps 12 --fault program --fault-step 7
-succeeded "a second annotated program: the first continues"
+works "a second annotated program: the first continues" "$ddprun" -n 2 "$ladder" --steps 12 --fault program --fault-step 7
 check "a second annotated program: it stops" grep -qx 'the program ended with 256' "$work/stdout"
 check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
 # The first has only the lock so far: the second's words are not left in the record, which the first is about to fill.
@@ -150,8 +148,7 @@ check "a second annotated program while the first starts: says why" [ "$(grep -E
 # A program that the trainer starts may have the descriptors that the test itself has inherited, but no socket of
 # ddprun.
 export LADDER_PROGRAM='readlink /proc/self/fd/*'
-run "$ddprun" -n 2 --device "$device" "$ladder" --steps 12 --fault program --fault-step 7 --fault-rank 0
-succeeded "descriptors of a trainer's program: read"
+works "descriptors of a trainer's program: read" "$ddprun" -n 2 --device "$device" "$ladder" --steps 12 --fault program --fault-step 7 --fault-rank 0
 check "descriptors of a trainer's program: its output is there" grep -q '^/dev/null$' "$work/stdout"
 readlink /proc/$$/fd/* | sort >"$work/inherited"
 check "descriptors of a trainer's program: no socket" [ -z "$(grep '^socket:' "$work/stdout" | sort | comm -23 - "$work/inherited")" ]
@@ -163,6 +160,5 @@ check "a missing NCCL: exit code" [ "$code" -ne 0 ]
 check "a missing NCCL: one line" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
 run "$ddprun" -n 2 --nccl "$build/tests/comm/libold_nccl_21701.so" "$ladder"
 failed_with "an NCCL that is too old" 1 "libold_nccl_21701.so is NCCL 2.17.1; 2.18 or newer is needed"
-run "$ddprun" -n 2 --nccl "$build/lib/libddprun.so" "$ladder"
-failed_with "a library that is not NCCL" 1 "libddprun.so is not NCCL: it has no ncclGetVersion"
+fails "a library that is not NCCL" 1 "libddprun.so is not NCCL: it has no ncclGetVersion" "$ddprun" -n 2 --nccl "$build/lib/libddprun.so" "$ladder"
 finish

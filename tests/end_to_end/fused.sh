@@ -13,8 +13,7 @@ trains() {
     shift 2
     [ -e "$work/$mode.serial" ] || "${runtime[@]}" "$fused" "$mode" --save "$work/$mode.serial"
     rm -f "$work"/rank-*
-    run "$ddprun" -n "$ranks" --bucket-mb 0.004 --check-every 1 "$@" "$fused" "$mode" --save "$work/rank-%d"
-    succeeded "$mode, $ranks ranks${*:+, $*}"
+    works "$mode, $ranks ranks${*:+, $*}" "$ddprun" -n "$ranks" --bucket-mb 0.004 --check-every 1 "$@" "$fused" "$mode" --save "$work/rank-%d"
     same_on_all_ranks "$mode, $ranks ranks${*:+, $*}" "$ranks"
     check "$mode, $ranks ranks${*:+, $*}: serial up to summation order" "$compare" --quiet "$work/rank-0" "$work/$mode.serial" 1e-5
     check "$mode, $ranks ranks${*:+, $*}: compared" grep -q 'parameters bitwise identical on all ranks' "$work/stderr"
@@ -59,8 +58,7 @@ for mode in gemm momentum local streams; do
     done
     check "$mode, every 4 steps: the same bits in disorder" cmp "$work/rank-0" "$work/every-4"
 done
-run "$ddprun" -n 2 --sync-every 4 "$fused" gemm
-failed_with "--sync-every" 2 '--sync-every is gone: .* DDP_STEP_PARAMETERS after every K-th update'
+fails "--sync-every" 2 '--sync-every is gone: .* DDP_STEP_PARAMETERS after every K-th update' "$ddprun" -n 2 --sync-every 4 "$fused" gemm
 
 # Updated weights in input gradients: another model, the same on all ranks.
 "${runtime[@]}" "$fused" updated --steps 10 --save "$work/updated.serial"
@@ -81,8 +79,7 @@ done
 ends() {
     local mode=$1 pattern=$2 ranks=${3:-2}
     in_turn 3 || return 0
-    run "$ddprun" -n "$ranks" --bucket-mb 0.004 "${@:4}" "$fused" "$mode"
-    failed_with "$mode ends the job with $ranks ranks${*:4}" 1 "$pattern"
+    fails "$mode ends the job with $ranks ranks${*:4}" 1 "$pattern" "$ddprun" -n "$ranks" --bucket-mb 0.004 "${@:4}" "$fused" "$mode"
 }
 here='fused.cu:[0-9]+\)'
 for ranks in 1 2; do

@@ -67,8 +67,7 @@ done
 # refused MODE PATTERN: the job ends with this line.
 refused() {
     in_turn 3 || return 0
-    run "$ddprun" -n 2 --bucket-mb 0.006 --timeout 60 "$graphs" "$1"
-    failed_with "$1" 1 "$2"
+    fails "$1" 1 "$2" "$ddprun" -n 2 --bucket-mb 0.006 --timeout 60 "$graphs" "$1"
 }
 refused one-rank-eager "rank 1 waits at DDP_STEP .graphs_steps.h:[0-9]+. outside of a CUDA graph.*CUDA graph 1 of step 11"
 refused one-rank-other-graph "ranks 0 and 1 do different things after step 11: the launch of CUDA graph 2 .*the launch of CUDA graph 1|ranks 1 and 0 do different things"

@@ -107,3 +107,9 @@ failed_with() {
         ok "$1"
     fi
 }
+
+# fails NAME CODE PATTERN COMMAND...: it ends so (failed_with).
+fails() {
+    run "${@:4}"
+    failed_with "$1" "$2" "$3"
+}

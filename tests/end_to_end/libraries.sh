@@ -10,8 +10,7 @@ libraries=$build/tests/trainers/libraries
 equal() {
     local name="${libraries##*/} $1, $2 ranks"
     rm -rf "$work"/rank-* "$work/trace"
-    run "$ddprun" -n "$2" --check-every 1 --bucket-mb 0.003 --trace "$work/trace" "$libraries" --way "$1" --save "$work/rank-%d"
-    succeeded "$name: ends well"
+    works "$name: ends well" "$ddprun" -n "$2" --check-every 1 --bucket-mb 0.003 --trace "$work/trace" "$libraries" --way "$1" --save "$work/rank-%d"
     same_on_all_ranks "$name" "$2"
     if [ "$2" -eq 1 ]; then
         check "$name: bitwise the bare program" cmp "$work/rank-0" "$work/serial"

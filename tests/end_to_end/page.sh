@@ -16,11 +16,9 @@ looked() {
     check "$name: the page is as it must be" python3 "$here/page.py" look "$page" "$@"
 }
 
-run "$ddprun" -n 4 --trace "$trace" --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 60
-succeeded "four ranks: ends well"
+works "four ranks: ends well" "$ddprun" -n 4 --trace "$trace" --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 60
 cp "$work/stderr" "$work/closing"
-run "$ddprun" report "$trace" -o "$page"
-succeeded "four ranks: a page is made"
+works "four ranks: a page is made" "$ddprun" report "$trace" -o "$page"
 check "... without a message" [ ! -s "$work/stderr" ]
 looked "four ranks" "$work/summary"
 run "$ddprun" trace "$trace" -o "$work/timeline.json"
@@ -49,12 +47,10 @@ run env -u XDG_RUNTIME_DIR TMPDIR="$work/tmp" "$ddprun" -n 2 --page "$page" --su
 succeeded "--page: ends well"
 looked "--page" "$work/summary"
 check "--page: its trace is removed" [ -z "$(ls -A "$work/tmp")" ]
-run "$ddprun" -n 2 --page "$page" --trace "$work/kept" "$ladder" "${shape[@]}" --steps 20
-succeeded "--page and --trace: ends well"
+works "--page and --trace: ends well" "$ddprun" -n 2 --page "$page" --trace "$work/kept" "$ladder" "${shape[@]}" --steps 20
 check "--page and --trace: the trace stays" [ -s "$work/kept/rank-1.jsonl" ]
 looked "--page and --trace"
-run "$ddprun" -n 2 --device softgpu -q --unannotated --page "$work/none.html" true
-succeeded "a program without steps keeps its exit code"
+works "a program without steps keeps its exit code" "$ddprun" -n 2 --device softgpu -q --unannotated --page "$work/none.html" true
 check "... and has no page" bash -c "[ ! -e '$work/none.html' ] && grep -q 'no page, in --page: ' '$work/stderr'"
 
 # A job that failed has one, too.
@@ -76,8 +72,7 @@ check "tensors of one name and line have the number of the call" grep -q ', call
 { head -n 20 "$trace/rank-2.jsonl" && printf '{"step":'; } >"$work/half"
 mv "$work/half" "$trace/rank-2.jsonl"
 rm "$trace/rank-3.jsonl"
-run "$ddprun" report "$trace" -o "$page"
-succeeded "a file is cut and another missing: a page is made"
+works "a file is cut and another missing: a page is made" "$ddprun" report "$trace" -o "$page"
 looked "cut and missing"
 for text in 'rank-2.jsonl: line [0-9]* is cut or is not JSON' '1 of 4 ranks have no trace of this job in the folder; the first is rank 3'; do
     check "... it says: $text" grep -q "$text" "$page"
@@ -92,22 +87,19 @@ check "... and the old page stays" cmp "$page" "$work/before.html"
 
 # Names are text, whatever they are.
 python3 "$here/page.py" write "$work/hostile" hostile
-run "$ddprun" report "$work/hostile" -o "$page"
-succeeded "hostile names: a page is made"
+works "hostile names: a page is made" "$ddprun" report "$work/hostile" -o "$page"
 looked "hostile names"
 check "... with the names as text" grep -q '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;' "$page"
 check "... and as data" grep -q '"\\u003c\\/script>\\u003cscript>alert(1)\\u003c\\/script>' "$page"
 [ -z "$chromium" ] || check "... which Chromium shows" python3 "$here/browser.py" "$chromium" "$page"
 python3 "$here/page.py" known "$work/known"
-run "$ddprun" report "$work/known" -o "$page"
-succeeded "a late rank: a page is made"
+works "a late rank: a page is made" "$ddprun" report "$work/known" -o "$page"
 check "a late rank: the figures are those of the trace" python3 "$here/page.py" straggler "$page"
 python3 "$here/page.py" known "$work/outlier" 500000
 run "$ddprun" report "$work/outlier" -o "$page"
 check "a long step is named, where the mean is far above the median" python3 "$here/page.py" long "$page"
 python3 "$here/page.py" grouped "$work/grouped"
-run "$ddprun" report "$work/grouped" -o "$page"
-succeeded "two groups: a page is made"
+works "two groups: a page is made" "$ddprun" report "$work/grouped" -o "$page"
 looked "two groups"
 check "two groups: the figures are those of the trace" python3 "$here/page.py" groups "$page"
 check "two groups: one step has the other group's, too" [ "$(grep -c '<td class=.text.>bucket 0[.]0</td>' "$page")" -eq 2 ]
@@ -117,8 +109,7 @@ looked "a program with two groups" "$work/summary"
 cp "$page" "$work/two.html"
 check "... and both groups' buckets" bash -c "grep -q '<h3>Buckets of group 0' '$page' && grep -q '<h3>Buckets of group 1' '$page'"
 python3 "$here/page.py" write "$work/long" long
-run "$ddprun" report "$work/long" -o "$page"
-succeeded "8 ranks, 10,000 steps: a page is made"
+works "8 ranks, 10,000 steps: a page is made" "$ddprun" report "$work/long" -o "$page"
 looked "8 ranks, 10,000 steps"
 
 # refused NAME CODE MESSAGE WORDS...
@@ -129,12 +120,10 @@ refused() {
     check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
     check "$name: one line" bash -c "[ \$(wc -l <'$work/stderr') -eq 1 ] && grep -q '$message' '$work/stderr'"
 }
-run "$ddprun" report "$work/known" "$work/grouped"
-succeeded "two runs are compared"
+works "two runs are compared" "$ddprun" report "$work/known" "$work/grouped"
 check "... figure by figure" bash -c "grep -Eq '^ranks +4 +2 +-50.0 %$' '$work/stdout' && grep -Eq '^exposed communication per step +500.µs +800.µs +\\+60.0 %$' '$work/stdout'"
 # A figure that one run does not know moves no other one to its row.
-run "$ddprun" report "$work/known" "$work/two.html"
-succeeded "a trace and a page are compared"
+works "a trace and a page are compared" "$ddprun" report "$work/known" "$work/two.html"
 check "... figure by figure, also of one that the trace does not know" bash -c \
     "grep -Eq '^ranks +4 +2 +-50.0 %$' '$work/stdout' && grep -Eq '^wall time +- +[0-9.]+.(s|ms) +-$' '$work/stdout' && grep -Eq '^p50 +[0-9.]+.(µs|ms) +[0-9.]+.(µs|ms) +[-+]' '$work/stdout'"
 run "$ddprun" report "$work/two.html" "$work/known"
@@ -153,6 +142,5 @@ refused "an empty folder" 1 'no trace in' report "$work/empty" -o "$work/t"
 refused "a file in no folder" 2 'cannot write to' report "$work/kept" -o "$work/none/t"
 refused "--page in no folder, before anything starts" 2 'cannot write to .*, in --page' --page "$work/none/t" "$ladder"
 refused "check --page" 2 'page and check contradict each other' --page "$work/t" check "$ladder"
-run "$ddprun" report --help
-succeeded "--help"
+works "--help" "$ddprun" report --help
 finish

@@ -209,8 +209,7 @@ for line in map(json.loads, open(sys.argv[1])):
     print(json.dumps(line, separators=(',', ':')))
 END
 done
-run "$ddprun" predict -n 2,4 "$work/varies"
-succeeded "a run whose steps vary"
+works "a run whose steps vary" "$ddprun" predict -n 2,4 "$work/varies"
 check "... it is too noisy to predict" [ "$(grep -c '^ *4 *too noisy to predict: ' "$work/stdout")" -eq 1 ]
 check "... and what its own ranks took is said" [ -n "$(predicted 2)" ]
 check "... and 4 ranks are not worth it" bash -c "! grep -q 'up to 4 ranks' '$work/stdout'"
@@ -251,7 +250,6 @@ mkdir "$work/alone"
 SOFTGPU_LINK=$of_2 run env _DDPRUN_REHEARSAL=1 "$ddprun" -q -n 1 --trace "$work/alone" "$paced" "${shape[@]}" --steps 30
 succeeded "a rehearsal trains as one rank does"
 refused "a trace of one rank, without a link" 1 'give --link' predict -n 4 "$work/alone"
-run "$ddprun" predict --help
-succeeded "--help"
+works "--help" "$ddprun" predict --help
 check "nothing is left behind" [ -z "$(ls -A "$TMPDIR")" ]
 finish

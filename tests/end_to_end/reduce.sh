@@ -35,8 +35,7 @@ check "steady: the trace has each call" [ "$(grep -c '"call":"DDP_REDUCE (reduce
 
 # ends MODE PATTERN
 ends() {
-    run "$ddprun" -n 2 --device softgpu --timeout 30 "$reduces" "$1"
-    failed_with "$1 ends the job" 1 "$2"
+    fails "$1 ends the job" 1 "$2" "$ddprun" -n 2 --device softgpu --timeout 30 "$reduces" "$1"
 }
 here='DDP_REDUCE `.*` \(.*reduces.cu:[0-9]+\)'
 ends mean-of-integers "$here: elements of type int32 have no mean"
@@ -64,10 +63,8 @@ works "centres-differ, never compared" "$ddprun" -n 2 --device softgpu --check-e
 ends swapped "ranks 0 and 1 differ in call number 21 of DDP_REDUCE: $call, 1000 float32, sum on rank 0, $call, 1000 float32, sum on rank 1"
 ends one-knows "rank 0 .*waits at $call, 999 float32, sum.*, (while|and) rank 1.* waits for it in $call, 1000 float32, sum"
 ends fewer "rank 1 .*waits at the end of the program.*, (while|and) rank 0.* waits for it in $call, 1000 float32, sum"
-run "$ddprun" -n 2 --device softgpu --check-every 10 "$reduces" swapped
-failed_with "swapped, compared every 10 calls" 1 "differ in call number 21 of DDP_REDUCE"
+fails "swapped, compared every 10 calls" 1 "differ in call number 21 of DDP_REDUCE" "$ddprun" -n 2 --device softgpu --check-every 10 "$reduces" swapped
 run "$ddprun" -n 2 --device softgpu --check-every 50 "$reduces" at-steps # where parameters are compared, before call 50 and any end
 failed_with "another order, compared at steps" 1 "differ in call number 4 of DDP_REDUCE"
-run "$ddprun" -n 1 --device softgpu "$reduces" mean-of-integers
-failed_with "a mean of integers, with one rank" 1 "$here: elements of type int32 have no mean"
+fails "a mean of integers, with one rank" 1 "$here: elements of type int32 have no mean" "$ddprun" -n 1 --device softgpu "$reduces" mean-of-integers
 finish

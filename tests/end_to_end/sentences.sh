@@ -68,8 +68,7 @@ succeeded "a plan is made"
 kind plan 0 -n 2 --share-gpu --plan "$work/plan.json" -- "$build/samples/digits_plain" --data "$data" --batch 24 --steps 160 --quiet
 
 # One rank averages nothing, so there is nothing to show.
-run "$ddprun" --device softgpu -n 1 --page "$work/none" --summary-json "$work/summary" "$trainers/ladder" --steps 20
-succeeded "one rank: ends well"
+works "one rank: ends well" "$ddprun" --device softgpu -n 1 --page "$work/none" --summary-json "$work/summary" "$trainers/ladder" --steps 20
 check "one rank: no page, and it is said why" bash -c "[ ! -e '$work/none' ] && grep -q 'no page, in --page: .*the job had one rank' '$work/stderr'"
 check "one rank: nothing is exposed, and no rank is waited for" bash -c "grep -q '\"exposed_ms\": null' '$work/summary' && ! grep -Eq 'exposed|waiting for' '$work/stderr'"
 finish

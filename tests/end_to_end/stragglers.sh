@@ -6,8 +6,7 @@ paced=$build/tests/trainers/paced
 
 # train OPTIONS...: three ranks whose steps take about 25 ms on the device, and no core.
 train() {
-    run "$ddprun" -n 3 --summary-json "$work/end.json" "$paced" --layers 4 --kib 16 --layer-us 10000 --forward-us 5000 "$@"
-    succeeded "trains right: $*"
+    works "trains right: $*" "$ddprun" -n 3 --summary-json "$work/end.json" "$paced" --layers 4 --kib 16 --layer-us 10000 --forward-us 5000 "$@"
 }
 # member NAME: its value in the summary.
 member() { sed -n 's/^ *"'"$1"'": *\([^,]*\),*$/\1/p' "$work/end.json" | head -n 1; }

@@ -25,20 +25,17 @@ aligned() {
 
 for ranks in 2 4; do
     rm -rf "$trace"
-    run "$ddprun" -n "$ranks" --bucket-mb 0.02 --trace "$trace" "$ladder" "${shape[@]}" --steps 30
-    succeeded "$ranks ranks: ends well"
+    works "$ranks ranks: ends well" "$ddprun" -n "$ranks" --bucket-mb 0.02 --trace "$trace" "$ladder" "${shape[@]}" --steps 30
     timeline "$ranks ranks"
     aligned "$ranks ranks"
     check "$ranks ranks: nothing is missing" bash -c "[ \$(wc -l <'$work/said') -eq 1 ]"
 done
 check "-o - prints it" bash -c "'$ddprun' trace '$trace' -o - 2>'$work/said' | cmp - '$work/timeline.json'"
-run "$ddprun" trace "$trace" -o "$work/timeline.json.gz"
-failed_with "a name that ends in .gz" 2 'trace does not compress .*timeline.json.gz; write -o - \| gzip >'
+fails "a name that ends in .gz" 2 'trace does not compress .*timeline.json.gz; write -o - \| gzip >' "$ddprun" trace "$trace" -o "$work/timeline.json.gz"
 check "only the user may read a trace" [ "$(stat -c %a "$trace"/rank-*.jsonl "$work/timeline.json" | sort -u)" = 600 ]
 check "backward stands in steps that overlap" grep -q '"name":"backward"' "$work/timeline.json"
 rm -rf "$trace"
-run "$ddprun" -n 2 --bucket-mb 0.005 --trace "$trace" "$build/tests/matrix/gan_shared" --steps 24 --rhythm joint --streams 3
-succeeded "two groups: ends well"
+works "two groups: ends well" "$ddprun" -n 2 --bucket-mb 0.005 --trace "$trace" "$build/tests/matrix/gan_shared" --steps 24 --rhythm joint --streams 3
 timeline "two groups"
 rm -rf "$trace"
 works "graphs: ends well" "$ddprun" -n 2 --bucket-mb 0.01 --trace "$trace" "$build/tests/trainers/graphs" late

@@ -147,8 +147,7 @@ if in_turn 3; then
     # The same bits as without trials. (The stand-in adds in the order of ranks whatever buckets are: that those are the same is seen above.)
     rm -rf "$trace"
     real=(--layers 6 --width 64 --batch 24 --steps 100)
-    run "$ddprun" -n 3 --trace "$trace" "$ladder" "${real[@]}" --save "$work/rank-%d"
-    succeeded "with a trial: ends well"
+    works "with a trial: ends well" "$ddprun" -n 3 --trace "$trace" "$ladder" "${real[@]}" --save "$work/rank-%d"
     tries "with a trial" 8 -ge
     same_on_all_ranks "with a trial" 3
     mv "$work/rank-0" "$work/tried"
@@ -164,16 +163,14 @@ quick+=(--layer-us 1500 --steps 72)
 for option in '--bucket-mb 0.02' --verify --no-overlap -q; do
     in_turn 3 || continue
     rm -rf "$trace"
-    run "$ddprun" -n 2 $option --trace "$trace" "$paced" "${quick[@]}"
-    succeeded "$option: ends well"
+    works "$option: ends well" "$ddprun" -n 2 $option --trace "$trace" "$paced" "${quick[@]}"
     # shellcheck disable=SC2046 # of a doubtful trial there may be another one
     tries "$option" $([ "$option" = -q ] && echo 8 -ge || echo 0)
 done
 SOFTGPU_LINK=$SOFTGPU_LINK,slows=6,busy_factor=4 run "$ddprun" check -n 2 --steps 100 "$paced" "${quick[@]}" --steps 100
 check "check: no trial" bash -c "grep -q '^different' '$work/stdout' && ! grep -q 'overlap is off' '$work/stderr'"
 rm -rf "$trace"
-run "$ddprun" -n 2 --trace "$trace" "$build/tests/trainers/graphs" mixed 60
-succeeded "captured steps: ends well"
+works "captured steps: ends well" "$ddprun" -n 2 --trace "$trace" "$build/tests/trainers/graphs" mixed 60
 tries "captured steps" 0
 run "$ddprun" -n 1 "$paced" "${quick[@]}"
 check "one rank: no trial" bash -c "[ $code -eq 0 ] && ! grep -q 'kernels run\|overlap is off' '$work/stderr'"

@@ -9,8 +9,7 @@ weights=$build/tests/trainers/weights
 trains() {
     local ranks=$1 mode=$2
     shift 2
-    run "$ddprun" -n "$ranks" --bucket-mb 0.006 --check-every 1 "$@" "$weights" "$mode"
-    succeeded "$mode, $ranks ranks${*:+, $*}"
+    works "$mode, $ranks ranks${*:+, $*}" "$ddprun" -n "$ranks" --bucket-mb 0.006 --check-every 1 "$@" "$weights" "$mode"
 }
 
 works "uneven, without ddprun" "$weights" uneven
@@ -33,8 +32,7 @@ done
 ends() {
     local mode=$1 pattern=$2
     shift 2
-    run "$ddprun" -n 3 --bucket-mb 0.006 "$@" "$weights" "$mode"
-    failed_with "$mode ends the job${*:+, $*}" 1 "$pattern"
+    fails "$mode ends the job${*:+, $*}" 1 "$pattern" "$ddprun" -n 3 --bucket-mb 0.006 "$@" "$weights" "$mode"
 }
 here='DDP_WEIGHT .*weights.cu:[0-9]+.'
 ends late "$here: gradients of this step have been averaged already"
@@ -46,8 +44,7 @@ ends alone "$here: in step 1 the counts of all ranks add up to"
 ends missing "$here: before step 10 rank 0 called it and rank 2 did not"
 ends never "DDP_WEIGHT.*: before step 1 rank 0 called it and rank 2 did not"
 ends other-launch "$here: [0-9]+ of [0-9]+ items before the launch of a graph with DDP_STEP"
-run "$ddprun" -n 1 "$weights" alone
-failed_with "a part of the items, with one rank" 1 "$here: [0-9]+ of [0-9]+ items, and there is one rank only"
+fails "a part of the items, with one rank" 1 "$here: [0-9]+ of [0-9]+ items, and there is one rank only" "$ddprun" -n 1 "$weights" alone
 
 # Each rank shares out a batch of its own: the mean is of no batch.
 ends shards 'DDP_SHARD .weights.cu:[0-9]+.: before step 10 rank 0 shares out 96 items and rank 2 shares out 48' --check-every 1

@@ -79,8 +79,7 @@ trains() {
     in_turn 2 || return 0
     shift 3
     rm -f "$work"/rank-*
-    run "$ddprun" -n "$ranks" --bucket-mb 0.02 --check-every 1 "$@" "$ladder" "${options[@]}" --save "$work/rank-%d"
-    succeeded "$name"
+    works "$name" "$ddprun" -n "$ranks" --bucket-mb 0.02 --check-every 1 "$@" "$ladder" "${options[@]}" --save "$work/rank-%d"
     same_on_all_ranks "$name" "$ranks"
     check "$name: serial up to $tolerance" "$compare" --quiet "$work/rank-0" "$work/serial" "$tolerance"
     overlapped "$name"
@@ -104,8 +103,7 @@ check "a world of one: bitwise the bare program" cmp "$work/one-0" "$work/serial
 # ---- mistakes on the command line ----
 in_turn 3 && for mistake in "--compress fp8" "--compress" "--reduce average" "--communicators 2"; do
     read -r -a words <<<"$mistake"
-    run "$ddprun" "${words[@]}" "$ladder"
-    failed_with "$mistake" 2 "${words[0]}"
+    fails "$mistake" 2 "${words[0]}" "$ddprun" "${words[@]}" "$ladder"
 done
 
 # install FOLDER ENGINE: a copy of what a user has, with another engine. The launcher finds its libraries beside itself.
@@ -154,8 +152,7 @@ if [ "$(head -c 2 "$ddprun")" != '#!' ]; then
     failed_with "without kernels, a late write" 1 "scale_in_place.* wrote gradient .* after bucket 0 "
     run "$work/bare/bin/ddprun" -n 2 --bucket-mb 0.02 "$ladder" --steps 12 --fault drift --fault-rank 1
     failed_with "without kernels, parameters that drift apart" 1 "differs between ranks 0 and 1"
-    run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
-    failed_with "float16 without kernels" 2 "--compress needs ddprun's own kernels.*leave --compress out"
+    fails "float16 without kernels" 2 "--compress needs ddprun's own kernels.*leave --compress out" "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
     echo 'no library' >"$bare"
     ddprun=$work/bare/bin/ddprun reduces "with kernels that do not load" 2 separate mean none
     check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies, and memory is hashed on the host' "$work/stderr")" -eq 1 ]

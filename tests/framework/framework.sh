@@ -17,12 +17,10 @@ include=$here/../../interpose/include
 limit=300
 
 # ---- the build: nothing is said but where the toolkit is ----
-run make CUDA_DIR="$toolkit" DDPRUN_INCLUDE="$include" CXXFLAGS=-O0
-succeeded "make with CUDA_DIR"
+works "make with CUDA_DIR" make CUDA_DIR="$toolkit" DDPRUN_INCLUDE="$include" CXXFLAGS=-O0
 
 configured() { # FOLDER OPTION...
-    run cmake -S . -B "$@" -DCUDA_TOOLKIT_ROOT_DIR="$toolkit" -DDDPRUN_INCLUDE="$include" -DCMAKE_CXX_FLAGS=-O0
-    succeeded "CMake finds CUDA: $*"
+    works "CMake finds CUDA: $*" cmake -S . -B "$@" -DCUDA_TOOLKIT_ROOT_DIR="$toolkit" -DDDPRUN_INCLUDE="$include" -DCMAKE_CXX_FLAGS=-O0
 }
 configured by_language -DCMAKE_DISABLE_FIND_PACKAGE_CUDA=ON
 check "a CMake without FindCUDA has its CUDA language" grep -qF "CUDA by CMake's language" "$work/stdout"
@@ -32,8 +30,7 @@ if cmake --help-module FindCUDA >/dev/null 2>&1; then
     check "CMake's FindCUDA takes CUDA_TOOLKIT_ROOT_DIR" grep -qF "CUDA 13.0 by FindCUDA" "$work/stdout"
     built=by_module
 fi
-run cmake --build $built
-succeeded "CMake builds it"
+works "CMake builds it" cmake --build $built
 run ./small --steps 5
 mv "$work/stdout" "$work/made"
 run $built/small --steps 5
@@ -64,8 +61,7 @@ as_alone() {
         in_turn 3 || continue
         ranks "$n" "${@:2}" --save "$work/rank-{rank}"
         rm -f "$work"/rank-*
-        run "$ddprun" -n "$n" --subst --device "$device" "${command[@]}"
-        succeeded "$n ranks, ${*:2}"
+        works "$n ranks, ${*:2}" "$ddprun" -n "$n" --subst --device "$device" "${command[@]}"
         [ -s "$work/rank-0" ] || continue
         overlapped "$n ranks, ${*:2}"
         same_on_all_ranks "$n ranks, ${*:2}" "$n"
@@ -100,8 +96,7 @@ check "check, statistics of the batch: they differ, and nothing else does" grep 
 check "check, statistics of the batch: one row" [ "$(wc -l <<<"$differing")" -eq 1 ]
 
 # ---- ddprun scout ----
-run "$ddprun" scout -v ./small
-succeeded "scout"
+works "scout" "$ddprun" scout -v ./small
 for row in "5 parameter " "5 gradient " "5 optimizer state "; do
     check "scout: $row" [ "$(grep -c "^  ${row#* }" "$work/stdout")" -eq "${row%% *}" ]
 done

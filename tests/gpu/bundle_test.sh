@@ -14,8 +14,7 @@ one_line() {
 }
 
 # ---- making it ----
-run bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
-succeeded "a bundle is made"
+works "a bundle is made" bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
 run bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
 one_line "a folder that exists" 2 'bundle exists; name a folder that does not'
 run bash "$here/bundle.sh" --build "$work" --rehearse "$work/other"
@@ -156,8 +155,7 @@ MPS_CALLS=$work/calls PATH=$work/fake:$PATH run bash "$here/run.sh" --no-mps "$w
 check "--no-mps: none is started" [ ! -s "$work/calls" ]
 
 # A checkout without a build takes that of a bundle.
-run bash "$here/run.sh" --rehearse "$work/bundle/build" inert
-succeeded "run.sh of the checkout with the programs of a bundle"
+works "run.sh of the checkout with the programs of a bundle" bash "$here/run.sh" --rehearse "$work/bundle/build" inert
 run bash "$here/run.sh" --rehearse "$work/nothing" inert
 one_line "run.sh without a build" 2 'no ddprun in .*bundle'
 run bash "$here/run.sh" --rehearse "$work/bundle/build" everything

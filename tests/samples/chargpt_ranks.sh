@@ -11,8 +11,7 @@ equal() {
     local name=$1 ranks=$2
     shift 2
     rm -f "$work"/rank-*
-    run "$ddprun" -n "$ranks" --check-every 1 --bucket-mb 0.1 "$chargpt" "${options[@]}" "$@" --save "$work/rank-%d"
-    succeeded "$name: ends well"
+    works "$name: ends well" "$ddprun" -n "$ranks" --check-every 1 --bucket-mb 0.1 "$chargpt" "${options[@]}" "$@" --save "$work/rank-%d"
     if [ "$ranks" -eq 1 ]; then
         check "$name: bitwise the bare program" cmp "$work/rank-0" "$work/serial"
         check "$name: prints what the bare program prints" cmp "$work/stdout" "$work/serial.out"
@@ -26,8 +25,7 @@ equal() {
 
 # serial OPTIONS...: what the others are compared with.
 serial() {
-    run "${chargpt}_plain" "${options[@]}" "$@" --save "$work/serial"
-    succeeded "serial $*"
+    works "serial $*" "${chargpt}_plain" "${options[@]}" "$@" --save "$work/serial"
     cp "$work/stdout" "$work/serial.out"
 }
 
@@ -51,8 +49,7 @@ equal "1 rank, 2 passes a step" 1 --accumulate 2
 equal "2 ranks, 2 passes a step" 2 --accumulate 2
 
 # A checkpoint of two ranks, and two ranks that continue from it.
-run "$ddprun" -n 2 "$chargpt" "${options[@]}" --accumulate 2 --steps 6 --checkpoint "$work/half"
-succeeded "2 ranks write a checkpoint"
+works "2 ranks write a checkpoint" "$ddprun" -n 2 "$chargpt" "${options[@]}" --accumulate 2 --steps 6 --checkpoint "$work/half"
 equal "2 ranks, from a checkpoint" 2 --accumulate 2 --resume "$work/half" --sample 20
 
 limit=60 run "$ddprun" -n 3 "$chargpt" "${options[@]}" --batch 2

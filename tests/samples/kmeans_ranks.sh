@@ -12,8 +12,7 @@ close_to() {
         END { exit bad || NR != 32 || points != 100000 }'
 }
 
-run "${kmeans}_plain" --save "$work/serial"
-succeeded "serial"
+works "serial" "${kmeans}_plain" --save "$work/serial"
 cp "$work/stdout" "$work/serial.out"
 check "serial: it finds more than it began with" awk '{ d[NR] = $NF } END { exit !(NR == 5 && d[5] < 0.9 * d[1]) }' "$work/serial.out"
 run "${kmeans}_plain" --iterations 1 --save "$work/first"

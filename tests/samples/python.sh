@@ -14,8 +14,7 @@ ranks_of() {
     run "$ddprun" -n "$1" --device softgpu --check-every 1 "${@:2}"
 }
 
-run env "LD_LIBRARY_PATH=$build/lib/softgpu" "${trainer[@]}" "${options[@]}" --save "$work/serial"
-succeeded "alone"
+works "alone" env "LD_LIBRARY_PATH=$build/lib/softgpu" "${trainer[@]}" "${options[@]}" --save "$work/serial"
 cp "$work/stdout" "$work/serial.out"
 run "$digits_plain" --data "$data" --seed 5 "${options[@]}" --save "$work/in-c"
 check "alone: bitwise what samples/digits trains" cmp "$work/serial" "$work/in-c"
@@ -34,8 +33,7 @@ for ranks in 1 2 4; do
     check "$ranks ranks: compared after every step" grep -q "compared $steps times" "$work/stderr"
 done
 
-run "$ddprun" --device softgpu check "${trainer[@]}" "${options[@]}" --save "$work/of-a-check"
-succeeded "ddprun check"
+works "ddprun check" "$ddprun" --device softgpu check "${trainer[@]}" "${options[@]}" --save "$work/of-a-check"
 check "ddprun check finds it equal" grep -q '^equal: 2 ranks compute what one process computes' "$work/stdout"
 check "and keeps its files to itself" [ ! -e "$work/of-a-check" ]
 

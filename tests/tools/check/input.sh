@@ -80,8 +80,7 @@ refused "--batch-grows" 2 "--batch-grows is gone: give one process the batch of 
 refused "no such program" 127 "cannot start ./nothing" check ./nothing
 printf 'mine\n' >mine
 refused "--json where nothing can be written" 2 "cannot write to ./no/folder/x, in --json" check --json ./no/folder/x "${right[@]}"
-run "$ddprun" -q check --json /dev/full "${right[@]}"
-failed_with "--json without room" 2 "cannot write /dev/full, in --json: No space left"
+fails "--json without room" 2 "cannot write /dev/full, in --json: No space left" "$ddprun" -q check --json /dev/full "${right[@]}"
 check "--json without room: the verdict is printed" grep -q '^equal: ' "$work/stdout"
 run "$ddprun" -q check "${right[@]}"
 check "no other file than mine is there" [ "$(ls)" = mine ]
@@ -149,8 +148,7 @@ judged "two commands: equal" 0 null - 2 "--reference whole" "${right[@]}"
 check "two commands: the verdict of one" grep -qxFf "$work/at_once" "$work/stdout"
 judged "two commands, four ranks" 0 null - 4 "--reference whole" "${right[@]}"
 ln -s whole link
-run "$ddprun" -q check -n 1 --reference link "${right[@]}"
-succeeded "-n 1 --reference of a link to a reference"
+works "-n 1 --reference of a link to a reference" "$ddprun" -q check -n 1 --reference link "${right[@]}"
 check "a link to a reference stays one" [ -L link ]
 run "$ddprun" -q check -n 1 --reference wrong "$conv" --quiet --mistake forgotten_gradient
 judged "two commands: different" 1 tensor fc_weight 2 "--reference wrong" "$conv" --quiet --mistake forgotten_gradient

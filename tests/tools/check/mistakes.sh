@@ -165,8 +165,7 @@ right_program() {
     if [ -z "$why" ]; then ok "$name"; else not_ok "$name" "$why"; fi
 }
 
-run "$conv" --quiet --steps 6 --checkpoint "$work/checkpoint"
-succeeded "conv alone writes a checkpoint"
+works "conv alone writes a checkpoint" "$conv" --quiet --steps 6 --checkpoint "$work/checkpoint"
 
 for ((i = 0; i < ${#right[@]} && ${#wanted[@]} == 0; i++)); do
     chosen "$i" 3 || continue

@@ -22,8 +22,7 @@ row() {
     export SOFTGPU_WORKERS=$1
     checked 2 "" "$program" "$words"
     report "check: $name" "$(why_not $(($# > 2)) "${3:-null}" -)"
-    run "$ddprun" -n 2 "$program" "$words"
-    succeeded "a job: $name"
+    works "a job: $name" "$ddprun" -n 2 "$program" "$words"
     check "a job: $name: the same data are named $(($# - 2)) times" [ "$(grep -cE "$named" "$work/stderr")" -eq $(($# - 2)) ]
 }
 

@@ -17,8 +17,7 @@ says() {
 
 checked 2 "" "$program" nothing
 report "check: statistics that are annotated as nothing" "$(why_not 0 null -)"
-run "$ddprun" -n 2 "$program" nothing
-succeeded "a job: statistics that are annotated as nothing"
+works "a job: statistics that are annotated as nothing" "$ddprun" -n 2 "$program" nothing
 for mode in running unwritten zeroed; do
     says "$mode" tensor '^what to do: if forward writes this memory .running statistics., annotate it with DDP_BUFFER' ': it has no gradient, or a gradient of zeros\. Running statistics.* DDP_BUFFER'
 done

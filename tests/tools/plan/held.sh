@@ -47,8 +47,7 @@ done <<<"$rows"
 # Where it goes by gradients, it can by state, too.
 if [[ plan2/lstm =~ $pattern ]]; then
     "$build/bin/softgpu-cc" -O2 -g "$held/plan2/lstm.cu" -o "$work/lstm" -lcublas
-    run "$ddprun" --device softgpu --share-gpu scout --by state --prove "$work/lstm"
-    succeeded "lstm by state: a struct of scratch is none"
+    works "lstm by state: a struct of scratch is none" "$ddprun" --device softgpu --share-gpu scout --by state --prove "$work/lstm"
     check "... which a proof shows" grep -q 'proof (complete): passed' "$work/stdout"
 fi
 finish

@@ -8,8 +8,7 @@ text=$(dirname "$data")/shakespeare.txt
 judged() {
     local name
     name=$(basename "$1")
-    DDPRUN_TEST_RECORDING=$work/$name run "$ddprun" -q scout "$@"
-    succeeded "$name: recorded"
+    DDPRUN_TEST_RECORDING=$work/$name works "$name: recorded" "$ddprun" -q scout "$@"
     "$build/tests/tools/scout/annotations" "$work/$name" >"$work/changes" || failures=$((failures + 1))
     cat "$work/changes"
 }

@@ -9,8 +9,7 @@ watch_leftovers
 refused() {
     local name=$1 expected=$2 pattern=$3
     shift 3
-    run "$ddprun" -q "$@"
-    failed_with "$name" "$expected" "$pattern"
+    fails "$name" "$expected" "$pattern" "$ddprun" -q "$@"
     check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
     check "$name: leaves no process" none_left
 }
@@ -34,8 +33,7 @@ done
 
 # Every macro may be called while the program is scouted.
 for words in "fused kernels" "fused mixed --sync 1"; do
-    run "$ddprun" -q scout -v "$build/tests/trainers/"$words
-    succeeded "$words: found"
+    works "$words: found" "$ddprun" -q scout -v "$build/tests/trainers/"$words
     check "$words: annotations are confirmed" grep -q '^annotations: each parameter and each gradient has one' "$work/stdout"
 done
 refused "a program that reduces, and trains nothing" 1 "repeated nothing three times" scout "$build/tests/trainers/reduces" types

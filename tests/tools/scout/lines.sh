@@ -234,8 +234,7 @@ if is_wanted ends; then
         compile "$copy" "$work/$ends.program" tests/matrix/mlp.cu samples/common/parameter_file.c
         cp -r "$copy" "$work/$ends.git"
         cd "$copy" || exit
-        run "$ddprun" -q scout --patch "$work/$ends.diff" "$work/$ends.program" --steps 40
-        succeeded "$ends: scouted"
+        works "$ends: scouted" "$ddprun" -q scout --patch "$work/$ends.diff" "$work/$ends.program" --steps 40
         check "$ends: patch takes it" patch -p0 --fuzz=0 -s -i "$work/$ends.diff"
         cd "$work/$ends.git" || exit
         check "$ends: git apply takes it" git apply --whitespace=nowarn "$work/$ends.diff"
