@@ -28,7 +28,7 @@ enum check_mode {
  * Steps of a reference where --steps does not say how many: CHECK_STEPS; fewer, but CHECK_STEPS_LEAST, where they take
  * longer than CHECK_RUN_S behind the start, or half of the room for the reference.
  */
-enum { CHECK_STEPS_LEAST = 3, CHECK_STEPS = 64, CHECK_RUN_S = 30 };
+enum { CHECK_STEPS_LEAST = 4, CHECK_STEPS = 64, CHECK_RUN_S = 30 };
 
 struct check_run {
     uint32_t mode;      /* enum check_mode */
