@@ -9,6 +9,7 @@
 #include <thread>
 
 #if CUDART_VERSION < 13000
+#undef cudaStreamGetCaptureInfo
 #define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
 #endif
 

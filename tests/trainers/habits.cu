@@ -13,8 +13,7 @@ enum { LAYERS = 4, COUNT = 4096 };
 #include <time.h>
 #include <unistd.h>
 
-/* Of each CUDA; 13 does not declare it. */
-extern "C" CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+extern "C" CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice); /* CUDA 13 has it, and does not declare it */
 
 __global__ void
 add_rarely(float *values, float summand)

@@ -50,7 +50,7 @@ for n in "${rows[@]}"; do
     for habit in c-half:sgd blas:cublasSaxpy_v2 shape:sgd shuffled:sgd tables:sgd sealed:sgd answer:cublasSnrm2_v2 legacy:cublasSnrm2; do
         scouts float "$n" "${habit%:*}"
         check "${habit%:*}, $n rows" found float32 "$n" "${habit#*:}"
-        left_out=$(grep -c '^note: by_tables failed with CUDA_ERROR_ILLEGAL_ADDRESS when it was repeated with other integers: the last of 2 runs does not repeat these launches' "$work/stdout")
+        left_out=$(grep -c '^note: by_tables failed with CUDA_ERROR_ILLEGAL_ADDRESS when it was repeated with other integers: the last of 2 runs leaves that out' "$work/stdout")
         check "${habit%:*}, $n rows: what ended a run is named" test "$left_out" -eq "$([ "${habit%:*}" = sealed ] && echo 1 || echo 0)"
     done
 done

@@ -281,8 +281,7 @@ tell_failures(const struct scout_outcome *outcome, const struct scout_log *log, 
         FIND(it, log->ops, log->op_count,
              it->effect != NULL && strcmp(scout_log_name(log, it->effect->why), SCOUT_FAILED) == 0);
     if (outcome->left_out[0] != '\0')
-        tell(finding,
-             xasprintf("%s: the last of %u runs does not repeat these launches", outcome->left_out, outcome->runs));
+        tell(finding, xasprintf("%s: the last of %u runs leaves that out", outcome->left_out, outcome->runs));
     struct sites *sites = sites_open(log);
     if (op != NULL)
         tell(finding, xasprintf("%s (%s) computes nothing: %s", scout_op_name(log, op, name),
