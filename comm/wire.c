@@ -315,6 +315,19 @@ copy_members(const struct bucket_wire *wire, const struct driver *driver, enum d
     return true;
 }
 
+/* Of a bucket in place: the more chunks, the more in a round. Where no look reads small memory, squares read a part. */
+static void
+take_rounds(const struct bucket_wire *wire, struct nonfinite_look *look)
+{
+    uint64_t chunks = (wire->element_count * look->element_bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    uint64_t least = wire->look.claim != 0 ? NONFINITE_BLOCKS : 1, wanted = chunks / NONFINITE_TURNS;
+    wanted = wanted < least ? least : wanted < CHUNK_BLOCKS_AT_MOST ? wanted : CHUNK_BLOCKS_AT_MOST;
+    look->chunks = (uint32_t)(wanted < chunks ? wanted : chunks);
+    uint64_t rounds = (chunks + look->chunks - 1) / look->chunks;
+    look->turns = rounds < NONFINITE_TURNS ? (uint32_t)rounds : NONFINITE_TURNS;
+    look->turn = (uint32_t)(wire->look.turn % look->turns);
+}
+
 static struct nonfinite_look
 look_of(const struct bucket_wire *wire, enum direction direction)
 {
@@ -322,7 +335,10 @@ look_of(const struct bucket_wire *wire, enum direction direction)
     struct nonfinite_look look = {.exponents = types[type].exponents,
                                   .element_bytes = types[type].bytes,
                                   .squares = direction == PACK ? wire->squares.own : wire->squares.averages,
-                                  .after = direction == UNPACK};
+                                  .after = direction == UNPACK,
+                                  .turns = 1};
+    if (wire->path == WIRE_IN_PLACE)
+        take_rounds(wire, &look);
     if (direction == UNPACK)
         return look;
     look.claim = wire->look.claim;
@@ -332,7 +348,6 @@ look_of(const struct bucket_wire *wire, enum direction direction)
     return look;
 }
 
-/* A bucket in place: the more chunks, the more blocks. */
 static bool
 look_in_place(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction,
               CUstream stream, struct comm_error *error)
@@ -342,14 +357,8 @@ look_in_place(const struct bucket_wire *wire, const struct wire_setting *setting
         return true;
     CUdeviceptr address = wire->address;
     unsigned long long bytes = wire->element_count * look.element_bytes;
-    uint64_t chunks = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, wanted = chunks / NONFINITE_TURNS;
-    unsigned blocks = (unsigned)(chunks < NONFINITE_BLOCKS       ? chunks
-                                 : wanted < NONFINITE_BLOCKS     ? NONFINITE_BLOCKS
-                                 : wanted < CHUNK_BLOCKS_AT_MOST ? wanted
-                                                                 : CHUNK_BLOCKS_AT_MOST);
-    unsigned turn = (unsigned)(wire->look.turn % NONFINITE_TURNS);
-    void *arguments[] = {&address, &bytes, &turn, &look};
-    CUresult result = setting->driver->cuLaunchKernel_p(setting->kernels.nonfinite, blocks, 1, 1,
+    void *arguments[] = {&address, &bytes, &look};
+    CUresult result = setting->driver->cuLaunchKernel_p(setting->kernels.nonfinite, look.chunks, 1, 1,
                                                         setting->kernels.threads, 1, 1, 0, stream, arguments, NULL);
     return result == CUDA_SUCCESS || driver_fail(setting->driver, result, "looking at a bucket", error);
 }

@@ -55,8 +55,9 @@ struct wire_look {
 };
 
 /* Doubles of the device, to which the squares of this rank's elements and of the averages are added; 0: they are not
- * wanted. Where means are divided (wire_mean()), at weight 1, on the way of the pass over the bucket; one in place is
- * read once more. */
+ * wanted. Where means are divided (wire_mean()), at weight 1, on the way of the passes over the bucket. Of one in place
+ * they are those of a part, by the look's turn, as many times as there are parts: over the turns their mean is that of
+ * all elements. */
 struct wire_squares {
     CUdeviceptr own, averages;
 };

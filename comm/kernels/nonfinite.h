@@ -31,13 +31,16 @@ struct nonfinite_look {
     uint64_t step;          /* the caller's number of this look */
     uint64_t element_bytes; /* 2, 4 or 8 */
     uint64_t launch;        /* address of struct nonfinite_launch; 0: nothing is added */
-    uint64_t squares;       /* address of a double, to which the squares of all elements are added; 0: to none */
+    uint64_t squares;       /* address of a double, to which the squares of elements are added; 0: to none */
     uint64_t after;         /* not 0: squares of the elements as the kernel stores them; else as it loads them */
+    uint32_t chunks;        /* of a round */
+    uint32_t turn, turns;   /* which rounds are taken: each one in `turns`; 1: all */
 };
 
 /*
- * Memory that is sent where it is would be read for the look alone: a look takes one chunk in so many, the next look
- * other ones. Small memory is looked at as a whole.
+ * Memory that is sent where it is would be read for the look alone: of its rounds, of so many chunks each, a look takes
+ * one in so many, the next look other ones. Small memory is looked at as a whole. Squares are of the same chunks, and
+ * count for all: over the turns their mean is right.
  */
 enum { NONFINITE_TURNS = 16, NONFINITE_BLOCKS = 16 };
 

@@ -280,7 +280,7 @@ move_chunk(typename Work::to *to, const typename Work::from *from, unsigned coun
             __syncthreads(); /* nothing is read before it, as elements of another type */
             squares.add_chunk(to, count * (unsigned)sizeof(*to));
         }
-        return look_at_chunk<1>(bytes, count * (unsigned)sizeof(*from), look);
+        return look_at_chunk<1>(bytes, count * (unsigned)sizeof(*from), look, squares, false);
     }
 #endif
     unsigned head = (unsigned)(-(uintptr_t)from & 15) / (unsigned)sizeof(*from);
@@ -294,18 +294,17 @@ move_chunk(typename Work::to *to, const typename Work::from *from, unsigned coun
     if (squares.look.after == 0)
         add_ends(from);
     move_together<1>(to, from, head, work, 0, NULL);
-    const bool found = squares.look.squares != 0
-                           ? move_together<each>(to + head, from + head, groups, work, exponents, &squares)
-                           : move_together<each>(to + head, from + head, groups, work, exponents, NULL);
+    const bool found = squares.takes ? move_together<each>(to + head, from + head, groups, work, exponents, &squares)
+                                     : move_together<each>(to + head, from + head, groups, work, exponents, NULL);
     move_together<1>(to + rest, from + rest, count - rest, work, 0, NULL);
     if (squares.look.after != 0) {
         __syncthreads();
         add_ends(to);
     }
-    look_at_chunk<1>(bytes, head * (unsigned)sizeof(*from), look);
-    look_at_chunk<1>(bytes + rest * sizeof(*from), (count - rest) * (unsigned)sizeof(*from), look);
+    look_at_chunk<1>(bytes, head * (unsigned)sizeof(*from), look, squares, false);
+    look_at_chunk<1>(bytes + rest * sizeof(*from), (count - rest) * (unsigned)sizeof(*from), look, squares, false);
     if (found)
-        look_again(bytes + head * sizeof(*from), groups, look);
+        look_again(bytes + head * sizeof(*from), 16 * groups, look);
 }
 
 /* ---- kernels: a bucket's members into one piece of memory, and back ---- */
@@ -347,7 +346,7 @@ template <typename Work>
 __device__ static void
 scale_chunk(typename Work::to *values, unsigned count, const Work &work, squares &squares)
 {
-    look_at_chunk<4>((const unsigned char *)values, count * (unsigned)sizeof(*values), squares.look);
+    look_at_chunk<4>((const unsigned char *)values, count * (unsigned)sizeof(*values), squares.look, squares, false);
     if (squares.look.claim != 0)
         __syncthreads();
     move_chunk(values, values, count, work, nonfinite_look{}, squares);
@@ -396,8 +395,10 @@ MOVING_KERNELS(_bfloat16, narrowed<bfloat16>, widened<bfloat16>)
     {                                                                                                                \
         squares squares(look);                                                                                       \
         const unsigned each = CHUNK_BYTES / sizeof(*values);                                                         \
-        for (unsigned long long at = (unsigned long long)each * blockIdx.x; at < count; at += each * gridDim.x)      \
+        for (unsigned long long at = (unsigned long long)each * blockIdx.x; at < count; at += each * gridDim.x) {    \
+            squares.begin_chunk(at / each);                                                                          \
             scale_chunk(values + at, (unsigned)(count - at < each ? count - at : each), Work(times, over), squares); \
+        }                                                                                                            \
     }                                                                                                                \
     MOVING_KERNELS(_scaled_##name, Work, Work)
 

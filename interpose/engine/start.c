@@ -323,7 +323,7 @@ static const struct watcher watchers[WATCHES] = {
     [WATCH_RANGES] = {.bucket_begins = begin_range, .bucket_ends = end_range},
     [WATCH_NONFINITE] = {.bucket_begins = nonfinite_look},
     [WATCH_CHECKS] = {.bucket_ends = checks_bucket_sent},
-    [WATCH_NOISE] = {.bucket_begins = noise_bucket_begins, .bucket_ends = noise_bucket_ends},
+    [WATCH_NOISE] = {.bucket_begins = noise_bucket_begins},
     [WATCH_FORGOTTEN] = {.operation_begins = forgotten_begin, .operation_ends = forgotten_end},
 };
 

@@ -681,45 +681,83 @@ plant_quarters(size_t each, ncclDataType_t type, const struct bucket_member *mem
     return sum;
 }
 
+/* Squares before and after, over so many turns, beside a look or not. A quarter is the mean: there is one rank of 4. In
+ * each turn both are of the same elements. */
+static void
+check_squares(struct bucket_wire *wire, unsigned turns, bool looks, double own, CUdeviceptr memory, const void *values,
+              size_t bytes)
+{
+    CUdeviceptr sums, room = 2 * sizeof(double);
+    double found[2] = {0};
+    require(driver.cuMemAlloc_p(&sums, room + sizeof(struct nonfinite_found)));
+    require(driver.cuMemsetD8Async_p(sums, 0, room + sizeof(struct nonfinite_found), CU_STREAM_PER_THREAD));
+    wire->squares = (struct wire_squares){sums, sums + sizeof(double)};
+    for (unsigned turn = 0; turn < turns; ++turn) {
+        to_device(memory, values, bytes);
+        wire->look = (struct wire_look){.claim = looks ? sums + room : 0, .found = sums + room, .turn = turn};
+        ck_assert_msg(wire_pack(wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        ck_assert_msg(wire_unpack(wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        from_device(found, sums, sizeof(found));
+        ck_assert_msg(found[0] == 16 * found[1], "turn %u: %g %g", turn, found[0], found[1]);
+    }
+    ck_assert_msg(found[0] == turns * own, "threads %u compression %d path %d: %g, not %u times %g",
+                  setting.kernels.threads, (int)setting.compression, (int)wire->path, found[0], turns, own);
+    require(driver.cuMemFree_p(sums));
+}
+
 /* By one thread and by many, in place and packed, with and without a conversion, and where a mean divides before and
  * after the sum. A member that lies beside the bucket's is no part of it. */
 TEST(squares_are_of_the_elements_before_and_after)
 {
     struct wire_setting plain = setting;
-    CUdeviceptr sums;
-    require(driver.cuMemAlloc_p(&sums, 2 * sizeof(double)));
     setting.divides = true;
     setting.world_size = 4;
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         seed = round;
         struct bucket_member members[MEMBERS_AT_MOST];
         struct bucket_wire wire = {0};
-        double found[2] = {0};
         unsigned type = (unsigned)below(4);
         size_t each = wire_element_bytes(float_types[type].type);
         setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
         setting.compression = type == 0 && below(2) ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_NONE;
         size_t count = make_members(members, each);
         double own = plant_quarters(each, float_types[type].type, members, count);
-        to_device(arena, before, sizeof(before));
-        to_device(sums, found, sizeof(found));
         ck_assert_msg(wire_place(&wire, &setting, members, count, float_types[type].type, CU_STREAM_PER_THREAD, &error),
                       "%s", error.text);
-        wire.squares = (struct wire_squares){sums, sums + sizeof(double)};
-        ck_assert_msg(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
-        ck_assert_msg(wire_unpack(&wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
-        from_device(found, sums, sizeof(found));
-        ck_assert_double_eq(found[0], own);
-        ck_assert_msg(found[1] == own / 16, "round %u type %u threads %u compression %d path %d: %g %g", round, type,
-                      setting.kernels.threads, (int)setting.compression, (int)wire.path, found[1], own / 16);
-        ck_assert_double_eq(found[1], own / 16); /* there is one rank, whose quarter is the mean */
+        size_t chunks = (wire.element_count * each + CHUNK_BYTES - 1) / CHUNK_BYTES;
+        bool looks = below(2), in_part = wire.path == WIRE_IN_PLACE && !looks;
+        check_squares(&wire, in_part ? (unsigned)chunks : 1, looks, own, arena, before, sizeof(before));
         wire_free(&wire, &driver);
         setting = plain;
         setting.divides = true;
         setting.world_size = 4;
     }
     setting = plain;
-    require(driver.cuMemFree_p(sums));
+}
+
+/* 17 rounds, of which one turn has two. */
+TEST(squares_of_a_large_bucket_are_taken_in_turns)
+{
+    enum { LARGE = (20 * NONFINITE_TURNS + 1) * CHUNK_BYTES / sizeof(float) + 6 };
+    struct wire_setting plain = setting;
+    struct bucket_member member = {.bytes = LARGE * sizeof(float)};
+    struct bucket_wire wire = {0};
+    float *values = calloc(LARGE, sizeof(float));
+    double own = 0;
+    ck_assert_ptr_nonnull(values);
+    setting.divides = true;
+    setting.world_size = 4;
+    require(driver.cuMemAlloc_p(&member.address, member.bytes));
+    for (size_t i = 0; i < LARGE; ++i) {
+        values[i] = (float)(i % 4001);
+        own += values[i] * values[i];
+    }
+    ck_assert(wire_place(&wire, &setting, &member, 1, ncclFloat32, CU_STREAM_PER_THREAD, &error));
+    check_squares(&wire, NONFINITE_TURNS, true, own, member.address, values, member.bytes);
+    wire_free(&wire, &driver);
+    require(driver.cuMemFree_p(member.address));
+    free(values);
+    setting = plain;
 }
 
 /* Larger than what is looked at as a whole: each element comes in its turn, one in NONFINITE_TURNS of them at a time;

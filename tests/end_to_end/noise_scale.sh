@@ -40,6 +40,8 @@ done
 in_turn 2 && { # the noise is 30 times the gradient
     train 4 -- --sigma 200 --flat 1 --steps 3000
     within_15 "in place" items 1
+    train 2 -- --sigma 100 --flat 1 --count 50000 --steps 600
+    within_15 "in place, parts of a larger bucket in turn" items 1
 }
 in_turn 2 && {
     train 2 -- --shard 0 --sigma 100

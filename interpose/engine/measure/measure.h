@@ -77,9 +77,8 @@ void measure_way_changed(const struct group *group) BY_ISSUER;
 void noise_next_interval(const struct group *group) BY_ISSUER;
 /* The issuer, at a boundary, when all buckets are sent; `is_weighted`: DDP_WEIGHT was called. */
 void noise_boundary(bool is_weighted) BY_ISSUER;
-/* A watcher's, in intervals that are looked at. */
+/* A watcher's. */
 void noise_bucket_begins(const struct group *group, size_t bucket, bool early) BY_ISSUER;
-void noise_bucket_ends(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 
 /* ---- trial_times.c: steps of a trial, one at a time; times are read when all events are complete ---- */
 

@@ -9,7 +9,8 @@
  *
  * Both are without bias, but their ratio in one step is not: each is added up over steps first. Here B is 1: a rank's
  * batch, whatever it holds. Kernels that pass over buckets anyway add up the squares (comm/kernels/nonfinite.h), in one
- * step of LOOK_EVERY, a number that has no divisor in common with the batches of most epochs. Words of LOOKS steps are
+ * step of LOOK_EVERY, a number that has no divisor in common with the batches of most epochs, nor with the turns in
+ * which parts of buckets in place are looked at. Words of LOOKS steps are
  * sent at a time. Rank 0 finds the figure, from the later half of the run so far: the noise scale grows while a program
  * learns. Its spread is by the jackknife over blocks of steps.
  *
@@ -132,15 +133,14 @@ take_looks(void *unused)
 static void
 open_looks(const struct group *group)
 {
-    static const char what[] = "cuMemAlloc for squares of gradients";
     RELAX_CAPTURES();
     noise.is_open = true;
     noise.group = group->id;
-    noise.own = device_allocate(2 * LOOKS * sizeof(double), what);
+    noise.own = device_allocate(2 * LOOKS * sizeof(double), "cuMemAlloc for squares of gradients");
     noise.average = noise.own + LOOKS * sizeof(double);
     noise.averages = device_allocate_pinned(LOOKS * sizeof(double));
     gather_prepare(&noise.words, LOOKS);
-    CUDA("clearing squares", cuMemsetD8Async, noise.own, 0, 2 * LOOKS * sizeof(double), first_stream());
+    watch(WATCH_NOISE, true);
 }
 
 void
@@ -153,22 +153,21 @@ noise_next_interval(const struct group *group)
     noise.looks = !noise.is_off && group->boundary_count % LOOK_EVERY == LOOK_EVERY - 1;
     if (!noise.is_off && !noise.is_open)
         open_looks(group);
-    watch(WATCH_NOISE, noise.looks);
+    if (!noise.looks)
+        return;
+    const size_t at = noise.look * sizeof(double);
+    CUDA("clearing squares", cuMemsetD8Async, noise.own + at, 0, sizeof(double), first_stream());
+    CUDA("clearing squares", cuMemsetD8Async, noise.average + at, 0, sizeof(double), first_stream());
 }
 
 void
 noise_bucket_begins(const struct group *group, size_t bucket, bool early)
 {
+    const CUdeviceptr own = noise.own + noise.look * sizeof(double), average = own + LOOKS * sizeof(double);
+    struct bucket_wire *wire = &group->shipment.wires[bucket];
     (void)early;
-    const size_t at = noise.look * sizeof(double);
-    group->shipment.wires[bucket].squares = (struct wire_squares){noise.own + at, noise.average + at};
-}
-
-void
-noise_bucket_ends(const struct group *group, size_t bucket, bool early)
-{
-    (void)early;
-    group->shipment.wires[bucket].squares = (struct wire_squares){0, 0};
+    wire->squares = noise.looks ? (struct wire_squares){own, average} : (struct wire_squares){0, 0};
+    wire->look.turn = group->boundary_count; /* also where nothing looks for NaN */
 }
 
 void
@@ -176,19 +175,12 @@ noise_boundary(bool is_weighted)
 {
     if (!noise.looks)
         return;
-    const size_t bytes = LOOKS * sizeof(double), at = noise.look * sizeof(double);
-    watch(WATCH_NOISE, false);
+    const size_t bytes = LOOKS * sizeof(double);
     noise.looks = false;
-    if (is_weighted) { /* ranks' shares are not of one size: another step is looked at in its place */
-        CUDA("clearing squares", cuMemsetD8Async, noise.own + at, 0, sizeof(double), first_stream());
-        CUDA("clearing squares", cuMemsetD8Async, noise.average + at, 0, sizeof(double), first_stream());
-        return;
-    }
-    if (++noise.look < LOOKS)
+    if (is_weighted || ++noise.look < LOOKS) /* weighted: another step is looked at in its place */
         return;
     noise.look = 0;
     CUDA("copying squares", cuMemcpyDtoHAsync, noise.words.mine, noise.own, bytes, first_stream());
     CUDA("copying squares", cuMemcpyDtoHAsync, noise.averages, noise.average, bytes, first_stream());
-    CUDA("clearing squares", cuMemsetD8Async, noise.own, 0, 2 * bytes, first_stream());
     gather_send(&noise.words, "the gradients' noise", engine_state.boundary_count + 1, take_looks, NULL);
 }
