@@ -97,7 +97,7 @@ if wanted next soak; then
     ends "next" 0 '20 steps .each a round of 2 of the program.s 40 batches.'
     check "next: a copy for a batch that does not come is no batch" test -z "$(grep 'do not fill a round' "$work/stderr")"
 fi
-refused ahead 'no memory feeds back' soak
+refused ahead 'no data changes memory' soak
 
 # ---- guarded ----
 batches='the batches that the program copies to its device.* differs between ranks'

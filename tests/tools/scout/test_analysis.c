@@ -25,8 +25,10 @@
 /* What is expected. */
 #define BOTH        "w1 parameter <- g1[0:3072]; w2 parameter <- g2[0:1024]; "
 #define SGD_OF_BOTH BOTH "1 group before sgd"
-#define NO_FEEDBACK "no memory feeds back into the next step: this is not training, or its values no longer change"
-#define ON_HOST     "nothing stays on the device between steps: the host may update it "
+#define NO_FEEDBACK                                                                                                   \
+    "no data changes memory that the next step reads: this is not training, its values no longer change, or kernels " \
+    "make the data"
+#define ON_HOST "scout finds nothing that stays on the device between steps: the host may update it "
 
 static const struct row {
     const char *name, *program, *expected;

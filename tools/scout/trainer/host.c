@@ -1,7 +1,7 @@
 /*
  * host.c - files that the program uses, from the list of libddprun-files.so into the log.
  *
- * What libraries of ddprun and of CUDA open is left out.
+ * What libraries of ddprun and of CUDA read is left out.
  */
 #include "tools/scout/trainer/scout.h"
 
@@ -15,7 +15,7 @@ host_put_calls(void)
     size_t count = ddprun_host_calls != NULL ? ddprun_host_calls(&list) : 0;
     for (; done < count; ++done) {
         const struct host_call *call = &list[done];
-        if (!names_is_programs(call->stack, call->depth))
+        if (call->kind != CALL_CLOCK || !names_is_programs(call->stack, call->depth))
             continue;
         struct scout_file file = {
             .path = (char *)call->text, .writes = call->kind == CALL_WRITES, .bytes = call->bytes};

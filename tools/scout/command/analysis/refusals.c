@@ -178,10 +178,11 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
     char place[64], name[SCOUT_NAME_BYTES];
     uint64_t bytes = sent_and_returned(roles);
     if (bytes > 0 && carried == UINT32_MAX)
-        return note_refuse(finding, ROLES_NO_LOOP,
-                           "nothing stays on the device between steps: the host may update it (%" PRIu64
-                           " bytes are copied to the host, and as many come back)",
-                           bytes);
+        return note_refuse(
+            finding, ROLES_NO_LOOP,
+            "scout finds nothing that stays on the device between steps: the host may update it (%" PRIu64
+            " bytes are copied to the host, and as many come back)",
+            bytes);
     if (whole != UINT32_MAX && carried == UINT32_MAX)
         return note_refuse(finding, ROLES_NO_LOOP,
                            "%s is updated by %s, which also computes the inputs of its gradient: separate "
@@ -195,11 +196,14 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
             version_place(roles, carried, place), version_op_name(roles, carried, name));
     uint32_t shared = written_by_host(roles->graph->log);
     if (shared != SCOUT_NONE)
-        return note_refuse(finding, ROLES_NO_LOOP,
-                           "nothing stays on the device between steps: the host may update it (it writes a%" PRIu32 ")",
-                           shared);
+        return note_refuse(
+            finding, ROLES_NO_LOOP,
+            "scout finds nothing that stays on the device between steps: the host may update it (it writes a%" PRIu32
+            ")",
+            shared);
     return note_refuse(finding, ROLES_NO_LOOP,
-                       "no memory feeds back into the next step: this is not training, or its values no longer change");
+                       "no data changes memory that the next step reads: this is not training, its values no longer "
+                       "change, or kernels make the data");
 }
 
 enum roles_verdict

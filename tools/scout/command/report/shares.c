@@ -722,6 +722,21 @@ is_for_batch(struct search *search, const struct batch *batch, const struct stac
     return true;
 }
 
+/* What gives a launch its batch, as frame `at` says it: what the frame before said, or, not `is_said`, its launch. */
+static bool
+say_slice(struct search *search, const struct batch *batch, const struct site_place *frames, uint32_t at, bool is_said,
+          struct lifted *now, bool *is_choice)
+{
+    const struct source *source;
+    uint32_t node = spot_node(search, &frames[at], &source);
+    bool has_number = batch->number != SCOUT_NONE;
+    if (is_said)
+        return lift_up(&search->sources, frames, at, now->memory) &&
+               (!has_number || lift_up(&search->sources, frames, at, now->bytes));
+    return node != NODE_NONE && lift_argument(source, node, batch->pointer, now->memory, is_choice) &&
+           (!has_number || lift_argument(source, node, batch->number, now->bytes, is_choice));
+}
+
 /* In front of the launch that a pointer or a number gives its batch, or of the call that leads to it, in the outermost
  * function of the step that says both. */
 static bool
@@ -742,11 +757,12 @@ place_slice(struct search *search, const struct batches *list, const struct batc
         spot.node = spot_node(search, &frames[depth], &spot.source);
         if (spot.node == NODE_NONE)
             continue;
-        is_said =
-            is_said ? lift_up(&search->sources, frames, depth, now.memory) &&
-                          (!has_number || lift_up(&search->sources, frames, depth, now.bytes))
-                    : depth < 2 && lift_argument(spot.source, spot.node, batch->pointer, now.memory, &is_choice) &&
-                          (!has_number || lift_argument(spot.source, spot.node, batch->number, now.bytes, &is_choice));
+        struct site_place list[] = {frames[depth - (depth > 0)], {.line = 0}, frames[depth]};
+        if (depth > 0 && lift_find_tail(&search->sources, list[0].function, &list[2], &list[1]))
+            is_said = say_slice(search, batch, list, 1, is_said, &now, &is_choice);
+        else
+            list[1] = list[0];
+        is_said = (is_said || depth < 2) && say_slice(search, batch, list, 2, is_said, &now, &is_choice);
         if (!is_said && !is_first)
             break;
         if (!is_said || now.memory[0] == '&' || spot.source->nodes[spot.node].is_loop)
