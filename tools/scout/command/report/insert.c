@@ -663,16 +663,13 @@ print_shares(FILE *out, const struct scout_log *log, const struct scout_finding 
     char known[48] = "", place[512];
     if (records > 0)
         snprintf(known, sizeof(known), " of %" PRIu64 " records", records);
-    fprintf(
-        out,
-        "note: each rank prints the loss or count of its share: use DDP_MEAN for a mean, DDP_REDUCE for a count, "
-        "and print where DDP_RANK() is 0\n"
-        "note: ddp_share fills the batch with copies of the rank's share: the result is right where a record counts "
-        "alone, without batch normalisation or noise by its place in the batch, but a step is no faster than on "
-        "one GPU. The number of ranks must divide the batch%s. An evaluation that reads this "
-        "batch sees "
-        "the rank's share alone\n",
-        known);
+    fprintf(out,
+            "note: each rank prints the loss or count of its share: use DDP_MEAN for a mean, DDP_REDUCE for a count, "
+            "and print where DDP_RANK() is 0\n"
+            "note: ddp_share fills the batch with copies of the rank's share: the result is right (but for batch "
+            "normalisation and noise by place), and a step is no faster. The number of ranks must divide the batch%s. "
+            "An evaluation that reads this batch sees the rank's share alone\n",
+            known);
     const struct scout_tensor *own =
         FIND(it, finding->tensors, finding->tensor_count,
              it->hi - it->lo > ELEMENT_BYTES &&
