@@ -64,6 +64,10 @@ ask_other(const char *library)
     require(handle != NULL, "dlopen");
     time_t (*ask)(void) = (time_t(*)(void))dlsym(handle, "late_date");
     require(ask != NULL && ask() > LONG_AGO_S, "the other library has the system's date");
+    unsigned (*number)(void) = (unsigned (*)(void))dlsym(handle, "late_random");
+    require(number != NULL, "dlsym");
+    unsigned first = number();
+    require(first != number() || first != number(), "and random numbers that differ");
 }
 
 /* A wait for WAIT_US, which has to take as long, and the date then is what was waited for. */

@@ -231,7 +231,10 @@ static const struct row {
      "~g\n",
      "refused: parameters are computed from data element by element: scout cannot tell which memory holds the "
      "gradients"},
+    {"inference", "x 128\nw 512\nh 256\nstep\nh2d x\ncell: h = x w\nd2h h[0:16]\n", "refused: " NO_FEEDBACK},
     {"a stencil", "u 1024\nv 1024\nstep\nheat: v = u\nheat: u = v\n", "refused: " NO_FEEDBACK},
+    {"a run whose numbers no longer move", NET "step\n" FORWARD BACKWARD "sgd: w1 =\nsgd: w2 =\n",
+     "refused: " NO_FEEDBACK},
     {"results that differ",
      NET "step\n" BATCH "layer1: h = x w1\nlayer2!differs: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
      "refused: the same launch twice gives different results: layer2"},
@@ -243,6 +246,9 @@ static const struct row {
     {"a launch that cannot be repeated",
      NET "step\n" BATCH "layer1: h = x w1\nlayer2!excluded: y = h w2\nlossk: dy = y t\n" BACKWARD SGD,
      "refused: layer2 cannot be repeated: it is a cooperative launch"},
+    {"an update that is scaled by data",
+     NET "s 1\nstep\n" FORWARD BACKWARD "scale: s = y\nsgd: w1 += ~g1 s\nsgd: w2 += ~g2\n",
+     "refused: data reaches a2[0:3072] without passing through a gradient, by sgd"},
     {"the same bytes in each step", NET "step\nh2d= x\nh2d= t\n" PASS BACKWARD SGD, SGD_OF_BOTH},
     {"preconditioned by products of matrices",
      NET "m1 768\nu1 768\nstep\n" FORWARD BACKWARD "mom: m1 += ~g1\northo: u1 = m1\nsgd: w1 += ~u1\nsgd: w2 += ~g2\n",
@@ -256,8 +262,7 @@ static const struct row {
      NET "norm 1\nstep\n" FORWARD ADDING NORM CLIP "sgd: w1 += ~g1\nscal: g1 +=\nsgd: w2 += ~g2\nscal: g2 +=\n",
      BOTH "g1 optimizer state; g2 optimizer state; 1 group before norm2"},
     {"a gradient that arrives by a copy",
-     NET "s1 768\nstep\n" FORWARD "dw2: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\ncopy g1 s1\n" SGD,
-     "w1 parameter <- s1[0:3072]; w2 parameter <- g2[0:1024]; 1 group before a copy"},
+     NET "s1 768\nstep\n" FORWARD "dw2: g2 = h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\ncopy g1 s1\n" SGD, SGD_OF_BOTH},
     {"passes that are added from scratch memory",
      NET "s1 768\nstep\nfill g1\nfill g2\n" FORWARD
          "dw2: g2 += h dy\ndx: dh = dy w2 ~h\ndw1: s1 = x dh\nadd: g1 += ~s1\n" FORWARD

@@ -46,10 +46,36 @@ gradients_log_op(const struct roles *roles, uint32_t number)
     return roles->graph->first + (uint32_t)(op < 0 ? 0 : op);
 }
 
+/* The version that a gradient is copied to as it is, if it leads to parameters in no other way: there all of it may lie
+ * together. Moves [*lo, *hi) along. */
+static uint32_t
+follow_copies(const struct roles *roles, uint32_t number, uint64_t *lo, uint64_t *hi)
+{
+    for (;;) {
+        const struct graph_edge *only = NULL;
+        for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
+            const struct graph_edge *edge = version_out_edge(roles, number, e);
+            if (!version_in_period(roles, edge->to) || !roles->leads[edge->to])
+                continue;
+            if (only != NULL || !roles->chain[edge->to] || !edge->elementwise || version_of(roles, edge->to)->op < 0 ||
+                graph_op(roles->graph, version_of(roles, edge->to))->kind != SCOUT_COPY)
+                return number;
+            only = edge;
+        }
+        if (only == NULL || roles->parameter[only->to])
+            return number;
+        *lo = *lo - only->map.from_base + only->map.to_base;
+        *hi = *hi - only->map.from_base + only->map.to_base;
+        number = only->to;
+    }
+}
+
 static void
 end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
 {
     const struct roles *roles = way->roles;
+    if (number != way->parameter)
+        number = follow_copies(roles, number, &lo, &hi);
     const struct graph_version *version = version_of(roles, number);
     roles->gradient[number] = true;
     if (number == way->parameter) {
