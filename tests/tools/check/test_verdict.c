@@ -126,6 +126,15 @@ static const struct scene {
     {"does not repeat itself, and differs by far",
      EDITS(EDIT(DIFFERENCE, AGAIN, 1, EVERY(PARAMETER)), EDIT(DIFFERENCE, .value = 1, .role = ANY)),
      NOT_COMPARABLE(NOT_REPEATABLE)},
+    {"a start nearby makes what rounding cannot, and the ranks differ",
+     EDITS(EDIT(DIFFERENCE, PERTURBED, 0.5, EVERY(GRADIENT)), DIFFERS(2, EVERY(GRADIENT))),
+     NOT_COMPARABLE(NOT_REPEATABLE), .says = "in one process differ by 0.5 in"},
+    {"... and the ranks do not differ", EDITS(EDIT(DIFFERENCE, PERTURBED, 0.5, EVERY(GRADIENT)))},
+    {"ranks that are right in a second run",
+     EDITS(DIFFERS(0.5, EVERY(GRADIENT)), EDIT(DIFFERENCE, TWICE, 1e-6, EVERY(GRADIENT))), DIFFERENT(NOT_REPEATABLE),
+     .says = "in a second run of the ranks by another amount"},
+    {"ranks that differ as much in a second run",
+     EDITS(DIFFERS(0.5, EVERY(GRADIENT)), EDIT(DIFFERENCE, TWICE, 0.501, EVERY(GRADIENT))), DIFFERENT(DIRECTION)},
     {"memory that does not repeat is not the program's result",
      EDITS(EDIT(DIFFERENCE, AGAIN, 1, EVERY(MEMORY)), EDIT(DIFFERENCE, AGAIN, 1, ROLE(MEAN), .last = 9))},
     {"chaos",
@@ -363,11 +372,15 @@ static const struct scene {
      DIFFERENT(UPDATE), .says = "that are not averaged"},
     {"one parameter", EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 2)), TENSOR("parameter_2"),
      .says = "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, differs on all ranks from "
-             "that of one process by 0.1 times its norm; the annotated gradients of the step are equal; the other 5 "
-             "parameters are equal"},
+             "that of one process by 0.1 times its norm; the annotated gradients of the step are equal; 5 of 6 "
+             "parameters are equal then"},
+    {"two parameters of eight",
+     EDITS(EDIT(ADDED, .value = 0.1, ONE(PARAMETER, 6), .from = 2),
+           EDIT(ADDED, .value = 0.2, ONE(PARAMETER, 7), .from = 2)),
+     TENSOR("parameter_7"), .says = "6 of 8 parameters are equal then"},
     {"one parameter, and more of its momentum",
      EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3), DIFFERS(0.5, ONE(MEMORY, 2), .from = 3)), TENSOR("parameter_2"),
-     .says = "the other 5 parameters are equal", .wishes = "probe"},
+     .says = "5 of 6 parameters are equal then", .wishes = "probe"},
     {"gradients of the second step", EDITS(DIFFERS(0.1, EVERY(GRADIENT), .from = 2)), DIFFERENT(UPDATE),
      .says = "in step 2"},
 
@@ -393,7 +406,7 @@ static const struct scene {
     {"twice one rank's change, on rank 1", EDITS(EDIT(TIMES, .value = 2, EVERY(PARAMETER), .from = 2, .rank = 2)),
      DIFFERENT(UPDATE), .says = "compute it from the step"},
     {"a factor of one parameter", EDITS(EDIT(TIMES, .value = 0.5, ONE(PARAMETER, 3), .from = 2)), TENSOR("parameter_3"),
-     .says = "the change is 0.5 times that of one process, the reciprocal of the number of ranks; the other 5"},
+     .says = "the change is 0.5 times that of one process, the reciprocal of the number of ranks; 5 of 6"},
     {"a half of the first moments and a third of the second",
      EDITS(EDIT(FACTOR, .value = 0.5, .role = CHECK_MEMORY, .first = 0, .last = 2),
            EDIT(FACTOR, .value = 0.33, .role = CHECK_MEMORY, .first = 3, .last = 5)),
@@ -407,7 +420,7 @@ static const struct scene {
      TENSOR("parameter_2"), .says = "annotate the gradient with DDP_GRADIENT and its full count"},
     {"a gradient of all parameters together",
      EDITS(EDIT(CHANGED, .value = 0.5, ONE(PARAMETER, 2), .from = 2), EDIT(COUNT, .value = 6144, ONE(GRADIENT, 2))),
-     TENSOR("parameter_2"), .says = "the other 5 parameters are equal"},
+     TENSOR("parameter_2"), .says = "5 of 6 parameters are equal then"},
 
     /* ---- zeros, and what is not finite ---- */
     {"all gradients but one are zero, and that one differs",

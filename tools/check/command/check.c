@@ -2,7 +2,7 @@
  * check.c - `ddprun check`: which runs there are, in which order, and what becomes of what they find (check.h).
  *
  * Four runs: one rank, which writes the reference; one rank again, and from a start one unit in the last place away; N
- * ranks, each with a date of its own. At most two more where those differ, and two with other dates if the program
+ * ranks, each with a date of its own. At most three more where those differ, and two with other dates if the program
  * reads the date. With --reference FILE they may be two commands; the first then also finds out which unannotated
  * memory lasts.
  */
@@ -24,7 +24,7 @@
 
 #include <math.h>
 
-enum { MOST_EXTRA_RUNS = 2 };
+enum { MOST_EXTRA_RUNS = 3 };
 
 /* ---- the ranks ---- */
 
@@ -604,8 +604,7 @@ const struct command check_command = {
              "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"
              "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
              "                                           an option sets the batch of a rank\n"
-             "  ddprun check -n 4 --plan plan.json ./train\n"
-             "                                           an unannotated program, by a plan of scout\n"
+             "  ddprun check --plan plan.json ./train    an unannotated program, by a plan of scout\n"
              "  ddprun check -n 1 --reference ref.ddp ./train\n"
              "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"
              "                                           in two commands, on a cluster\n",

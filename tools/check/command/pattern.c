@@ -181,10 +181,10 @@ pattern_uneven_items(const struct check_evidence *evidence, uint32_t step)
 }
 
 double
-pattern_worst(const struct check_evidence *evidence, const struct check_rows *run)
+pattern_worst(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     struct check_evidence one = *evidence;
-    struct check_rows none = {0}, copy = *run;
+    struct check_rows none = {0}, copy = evidence->again;
     one.ranks = 1;
     one.again = one.perturbed = one.probe = one.nudged = none;
     size_t count;
@@ -192,6 +192,10 @@ pattern_worst(const struct check_evidence *evidence, const struct check_rows *ru
     OWNED struct check_item *items = items_make(&one, &copy, &count);
     FOR_EACH(item, items, count)
         worst = is_trained(item) ? fmax(worst, item->difference) : worst;
+    FOR_EACH(item, verdict->items, verdict->item_count)
+        if (item->tensor.role == CHECK_GRADIENT && (item->differs || item->unclear) && item->floor > 0.1 &&
+            isfinite(item->floor))
+            worst = fmax(worst, item->floor);
     return worst;
 }
 

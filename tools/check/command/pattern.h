@@ -49,8 +49,9 @@ uint64_t pattern_uneven_items(const struct check_evidence *evidence, uint32_t st
 /* Nothing of such a run of the ranks differs from the reference. */
 bool pattern_is_right(const struct check_evidence *evidence, const struct check_rows *ranked);
 
-/* Of the runs on one rank: the worst difference of a parameter or gradient from the reference. */
-double pattern_worst(const struct check_evidence *evidence, const struct check_rows *run);
+/* How far one process is from itself: the worst of parameters and gradients when it runs again, and of gradients that
+ * are not equal where it starts nearby, if rounding cannot make that. */
+double pattern_worst(const struct check_evidence *evidence, const struct check_verdict *verdict);
 
 /* ---- the table of verdicts ---- */
 /*
@@ -61,6 +62,7 @@ enum shown {
     SHOWN_UNREPEATED = 1 << 0,    /* one rank does not repeat what it does */
     SHOWN_NOTHING = 1 << 1,       /* of a rank nothing that is trained was compared */
     SHOWN_STOP = 1 << 2,          /* ddprun ended the run, and nothing differed a whole step before */
+    SHOWN_UNSTEADY = 1 << 3,      /* it differs by another amount in a second run of the ranks */
     SHOWN_RANKS = 1 << 4,         /* ranks differ from each other, before anything differs from one rank */
     SHOWN_ALARM = 1 << 5,         /* something would have ended the run */
     SHOWN_ROUNDS = 1 << 6,        /* steps are rounds of DDP_REDUCE calls */

@@ -38,14 +38,6 @@ place_tensor(const struct check_tensor *tensor, char text[46])
         snprintf(text, 46, "%.32s:%d %s", tensor->file, tensor->line, tensor->text);
 }
 
-/* "a, b" of "a"; frees `text`. */
-static char *
-add_words(char *text, const char *words)
-{
-    OWNED char *before = text;
-    return xasprintf("%s%s%s", before, before[0] != '\0' ? ", " : "", words);
-}
-
 static const char *
 state_of(const struct check_item *item, double tolerance)
 {
@@ -117,20 +109,18 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
                            *end = check_rows_find(&evidence->alone, CHECK_ROW_END);
     if (check_evidence_in_rounds(evidence) || evidence->by_plan)
         return;
-    char *text = xstrdup("");
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
     if (evidence->steps < 4)
-        text = add_words(text, "whether ranks train on the same data (fewer than four steps)");
+        fputs("not exercised: whether ranks train on the same data (fewer than four steps)\n", out);
     if (evidence->overlapped_steps < 3)
-        text = add_words(text, "overlap with backward (fewer than three steps overlapped)");
+        fputs("not exercised: overlap with backward (fewer than three steps overlapped)\n", out);
     EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED) {
-        char group[64];
-        snprintf(group, sizeof(group), "a step of group %u", row->tensor.group);
-        text = row->tensor.group != last ? add_words(text, group) : text;
+        if (row->tensor.group != last)
+            fprintf(out, "not exercised: a step of group %u\n", row->tensor.group);
         last = row->tensor.group;
     }
     if (evidence->readings != 0 && evidence->one_date)
-        text = add_words(text, "dates and random bytes that differ from rank to rank");
+        fputs("not exercised: dates and random bytes that differ from rank to rank\n", out);
     if (check_rows_next_of(&evidence->ranked[0], CHECK_PARAMETER, NULL) == NULL)
         fputs("no parameter is annotated: gradients alone were compared; annotate parameters with DDP_PARAMETER\n",
               out);
@@ -148,9 +138,6 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
                 evidence->steps);
     else if (end != NULL && end->value != 0)
         fprintf(out, "the program continues after step %u: --steps K compares more steps\n", evidence->steps);
-    if (text[0] != '\0')
-        fprintf(out, "not exercised: %s\n", text);
-    free(text);
 }
 
 /* In a training each of these ranks would replace what the others have written. */
@@ -171,15 +158,12 @@ print_written(FILE *out, const struct check_evidence *evidence)
 static void
 print_turns(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    size_t differing = 0;
-    FOR_EACH(item, verdict->items, verdict->item_count)
-        differing += item->difference > 0;
     fprintf(out, "%d ranks that take turns compute what one process with all turns computes: ", evidence->ranks);
     if (check_evidence_same_bits(evidence))
         fprintf(out, "the same bits in %zu tensors, in %u rounds\n", verdict->item_count, evidence->steps);
     else
-        fprintf(out, "in %u rounds %zu of %zu tensors differ, by at most %.1e, which rounding explains\n",
-                evidence->steps, differing, verdict->item_count, verdict->largest);
+        fprintf(out, "in %u rounds the %zu tensors differ by at most %.1e, which rounding explains\n", evidence->steps,
+                verdict->item_count, verdict->largest);
     fprintf(out, "%llu of %u rounds were overlapped\n", (unsigned long long)evidence->overlapped_steps,
             evidence->steps);
 }

@@ -112,7 +112,7 @@ update_say_all(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     uint32_t role = judgement->first->tensor.role;
-    size_t others = judgement->pattern.all[role] - judgement->pattern.differing[role];
+    size_t all = judgement->pattern.all[role], differing = judgement->pattern.differing[role];
     bool has_graphs = check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL,
          is_few = (judgement->shown & SHOWN_FEW) != 0;
     char change[120] = "", rest[80] = "";
@@ -121,8 +121,8 @@ update_say_all(struct judgement *judgement)
         snprintf(change, sizeof(change), "; the change is %.4g times that of one process%s", factor,
                  factor_meaning(evidence, factor));
     if (is_few)
-        snprintf(rest, sizeof(rest), "; the other %zu %s%s", others,
-                 role == CHECK_MEMORY ? "range" : check_role_name(role), others == 1 ? " is equal" : "s are equal");
+        snprintf(rest, sizeof(rest), "; %zu of %zu %ss are equal then", all - differing, all,
+                 role == CHECK_MEMORY ? "range" : check_role_name(role));
     verdict_decide(judgement, "%s%s%s",
                    has_graphs                ? "; gradients that a CUDA graph averages were not compared"
                    : are_compared(judgement) ? "; the annotated gradients of the step are equal"

@@ -81,11 +81,16 @@ say_unrepeated(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     *judgement->wishes = (struct check_wishes){.plain = false};
-    judgement->first = NULL;
-    return verdict_conclude(
-        judgement, "give the program a fixed seed (not the clock, not std::random_device), for the check at least",
-        "two runs of the program in one process differ by %.2g in %u steps", pattern_worst(evidence, &evidence->again),
-        evidence->steps);
+    if (judgement->row->result == CHECK_DIFFERENT) {
+        verdict_decide(judgement, ", and in a second run of the ranks by another amount");
+    } else {
+        judgement->first = NULL;
+        verdict_decide(judgement, "runs of the program in one process differ by %.2g in %u steps",
+                       pattern_worst(evidence, judgement->verdict), evidence->steps);
+    }
+    return verdict_advise(judgement, "give the program a fixed seed (not the clock, not std::random_device), for the "
+                                     "check at least; or look for a race: a cudaMemset or a copy on another stream "
+                                     "than the kernels that use its memory, and no wait between them");
 }
 
 static bool
@@ -201,6 +206,7 @@ static const struct verdict_row table[] = {
     ROW(REDUCTION, DIFFERENT, SHOWN_ROUNDS, 0, reductions_say_rounds),
     ROW(STOPPED, DIFFERENT, 0, SHOWN_DIFFERENCE | SHOWN_ROUNDS | SHOWN_PLAN, say_goes_on),
     ROW(NONE, EQUAL, 0, SHOWN_DIFFERENCE, equal_say),
+    ROW(NOT_REPEATABLE, DIFFERENT, SHOWN_UNSTEADY, 0, say_unrepeated),
     ROW(OVERLAP, DIFFERENT, SHOWN_PLAIN_RIGHT, 0, say_overlap),
     ROW(PLAN, DIFFERENT, SHOWN_PLAN, 0, say_plan),
     ROW(OVERFLOW, DIFFERENT, SHOWN_UNBOUNDED, 0, say_unbounded),
@@ -234,15 +240,21 @@ shown_of_first(struct judgement *judgement)
     struct pattern *pattern = &judgement->pattern;
     const struct check_item *first = judgement->first;
     uint32_t role = first->tensor.role;
+    const struct check_rows *of = evidence->twice != NULL ? evidence->twice : evidence->ranked;
+    const struct check_row *row = pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step),
+                           *again = pattern_row(&of[first->first_rank], &first->tensor, first->first_step);
     double factor;
+    bool is_unsteady = row != NULL && again != NULL &&
+                       fabs(row->norms.difference - again->norms.difference) > row->norms.difference / 10;
     bool starts = pattern->moment == items_moment(CHECK_PARAMETER, 1), is_gradient = role == CHECK_GRADIENT,
          is_first = is_gradient && pattern->moment == items_moment(CHECK_GRADIENT, 1);
     if (pattern->ever[CHECK_PARAMETER] + pattern->ever[CHECK_GRADIENT] == 0 && role == CHECK_MEMORY &&
         pattern->memory == NULL)
         pattern->memory = first;
-    return (first->unbounded ? SHOWN_UNBOUNDED : 0) | (pattern->memory != NULL ? SHOWN_MEMORY : 0) |
-           (starts ? SHOWN_START : 0) | (starts && is_right_on_rank_0(evidence, first) ? SHOWN_RANK_0_RIGHT : 0) |
-           (is_first ? SHOWN_FIRST : 0) | (is_gradient ? SHOWN_GRADIENT : 0) |
+    return (first->unbounded ? SHOWN_UNBOUNDED : 0) | (is_unsteady ? SHOWN_UNSTEADY : 0) |
+           (pattern->memory != NULL ? SHOWN_MEMORY : 0) | (starts ? SHOWN_START : 0) |
+           (starts && is_right_on_rank_0(evidence, first) ? SHOWN_RANK_0_RIGHT : 0) | (is_first ? SHOWN_FIRST : 0) |
+           (is_gradient ? SHOWN_GRADIENT : 0) |
            (is_gradient || role == CHECK_BUFFER || role == CHECK_MEAN ? SHOWN_RESULT : 0) |
            (pattern_is_few(pattern->differing[role], pattern->all[role]) ? SHOWN_FEW : 0) |
            (is_gradient && pattern->all[role] > pattern->differing[role] ? SHOWN_SOME : 0) |
@@ -255,7 +267,7 @@ shown_in_all(const struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     const struct pattern *pattern = &judgement->pattern;
-    double repeated = pattern_worst(evidence, &evidence->again);
+    double repeated = pattern_worst(evidence, judgement->verdict);
     bool apart =
         judgement->agreement.moment != 0 && (pattern->moment == 0 || judgement->agreement.moment < pattern->moment);
     bool stopped = evidence->stopped[0] != '\0' &&
@@ -318,7 +330,8 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
                  "; in a later step ddprun ended the run, perhaps because of this: %.400s", evidence->stopped);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
-    wishes->twice = evidence->twice == NULL && verdict->cause == CAUSE_RANKS;
+    wishes->twice = evidence->twice == NULL &&
+                    (verdict->cause == CAUSE_RANKS || (wishes->plain && (judgement.shown & SHOWN_GRADIENT) != 0));
     const struct check_item *first = judgement.pattern.first;
     /* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
     bool is_late = first != NULL && first->first_step >= LATE &&
