@@ -52,8 +52,7 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
     say("%s", line);
 }
 
-/* "6 gradients", "no gradients at the end (DDP_FORGET)", "4 parameters", "6 gradients and 2 parameters", "4 parameters
- * and 2 states" */
+/* "6 gradients", "no gradients at the end (DDP_FORGET)", "4 parameters", "6 gradients and 2 parameters" */
 static void
 averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
 {
@@ -61,8 +60,9 @@ averaged_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
     const struct {
         uint64_t count;
         const char *name;
-    } kinds[] = {
-        {rank->gradient_count - parameters - states, "gradient"}, {parameters, "parameter"}, {states, "state"}};
+    } kinds[] = {{rank->gradient_count - parameters - states, "gradient"},
+                 {parameters, rank->batch_count > 0 ? "state tensor" : "parameter"},
+                 {states, "state"}};
     text[0] = '\0';
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
         if (kinds[i].count > 0)
@@ -112,7 +112,7 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     if (rank->gradient_count > 0)
         printable_append(line, LINE_BYTES, ", %s per step, %s", closing_bytes_text(rank->gradient_bytes, size),
                          buckets);
-    if (rank->reduce_count > 0)
+    if (rank->reduce_count > 0 && rank->batch_count == 0) /* by a plan the program has none */
         printable_append(line, LINE_BYTES, "; %s", reduces_text(rank, reduces));
     say("%s", line);
     if (count == 1)
@@ -120,8 +120,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     close_exposed(ranks, count, say);
     bool by_plan = rank->batch_count > 0;
     char elements[2 * TEXT_BYTES + 48];
-    snprintf(elements, sizeof(elements), "%" PRIu64 " elements of parameters, %" PRIu64 " of gradients",
-             rank->parameter_elements, rank->gradient_elements);
+    snprintf(elements, sizeof(elements), "%" PRIu64 " elements of %s, %" PRIu64 " of gradients",
+             rank->parameter_elements, by_plan ? "state" : "parameters", rank->gradient_elements);
     if (rank->noise_count > 0)
         say("%s equal on all ranks up to rounding: all ranks took rank 0's values in %" PRIu64
             " comparison%s, last after step %" PRIu64 " of %" PRIu64 "; %s",
@@ -212,7 +212,7 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     if (pace.items_per_s > 0.0)
         printable_append(line, LINE_BYTES, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
     if (rank->shard_total == UINT64_MAX)
-        printable_append(line, LINE_BYTES, "; no items/s: DDP_SHARD got batches of different sizes");
+        printable_append(line, LINE_BYTES, "; no items/s: items of a batch are unknown or vary (DDP_SHARD, ddp_share)");
     else if (rank->shard_total > 0)
         printable_append(line, LINE_BYTES, "; effective batch of all ranks: %" PRIu64 " items (DDP_SHARD)",
                          rank->shard_total);

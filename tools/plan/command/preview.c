@@ -14,13 +14,13 @@ or_unknown(const char *text)
     return text[0] != '\0' ? text : "?";
 }
 
-/* Of a list of memory that of these roles ("a|b"), under a title. */
-static void
+/* Of a list of memory that of these roles ("a|b"), under a title. Whether there is any. */
+static bool
 print_memory(struct json_object *plan, struct json_object *list, const char *roles, const char *title)
 {
     char size[CLOSING_BYTES_TEXT];
     uint64_t rest_bytes = 0;
-    size_t rows = 0, rest = 0;
+    size_t rows = 0;
     for (size_t i = 0; i < play_length(list); ++i) {
         struct json_object *memory = json_object_array_get_idx(list, i);
         const char *role = play_text(memory, "role"), *found = strstr(roles, role);
@@ -31,17 +31,16 @@ print_memory(struct json_object *plan, struct json_object *list, const char *rol
             continue;
         if (rows == 0)
             message_line("%s", title);
-        if (rows++ < ROWS) {
+        if (rows++ < ROWS)
             message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, allocated at %s",
                          strcmp(role, "state by change") == 0 ? "state" : role, alloc, begin, end,
                          closing_bytes_text(end - begin, size), or_unknown(plan_file_place(plan, alloc)));
-        } else {
-            rest += 1;
+        else
             rest_bytes += end - begin;
-        }
     }
-    if (rest > 0)
-        message_line("  and %zu more, %s in all", rest, closing_bytes_text(rest_bytes, size));
+    if (rows > ROWS)
+        message_line("  and %zu more, %s in all", rows - ROWS, closing_bytes_text(rest_bytes, size));
+    return rows > 0;
 }
 
 static void
@@ -156,7 +155,8 @@ print_by_gradients(struct json_object *plan, int ranks)
         ranks, ranks);
 }
 
-static void
+/* Whether the host reads sums over all ranks. */
+static bool
 print_by_state(struct json_object *plan, int ranks)
 {
     struct json_object *proof = json_object_object_get(plan, "proof");
@@ -168,7 +168,7 @@ print_by_state(struct json_object *plan, int ranks)
     message_line("the ranks average state%s%s", because != NULL ? " and not gradients: " : " (--by state)",
                  because != NULL ? json_object_get_string(because) : "");
     print_memory(plan, memory, "state by change", "state; a round adds the mean of the ranks' changes:");
-    print_memory(plan, memory, "sum", "sums; a round adds the changes of all ranks:");
+    bool sums = print_memory(plan, memory, "sum", "sums; a round adds the changes of all ranks:");
     print_memory(plan, memory, "stream", "computed by all ranks, and equal:");
     print_memory(plan, memory, "last", "read by the host; all ranks get the value of the latest step:");
     print_memory(plan, memory, "per rank", "different on each rank (--per-rank), not compared:");
@@ -187,18 +187,21 @@ print_by_state(struct json_object *plan, int ranks)
     message_line(
         "for SGD, momentum and weight decay this equals averaged gradients; for Adam, clipping and updates by signs "
         "or norms the result differs");
+    return sums;
 }
 
 void
 preview_print(struct json_object *plan, int ranks, int timed, bool reads_own)
 {
-    if (plan_file_is_by_state(plan))
-        print_by_state(plan, ranks);
-    else
+    bool by_state = plan_file_is_by_state(plan), sums = by_state && print_by_state(plan, ranks);
+    if (!by_state)
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
-    message_line("the program prints the loss of %s. Its step counters and schedules advance by %d for each update",
-                 reads_own ? "the last batch that rank 0 computed" : "each batch, from the rank that computed it",
+    message_line("the program prints %s. Its step counters and schedules advance by %d for each update",
+                 reads_own ? "the loss of the last batch that rank 0 computed"
+                 : sums
+                     ? "the sums above over all ranks, and any other loss of one batch, from the rank that computed it"
+                     : "the loss of each batch, from the rank that computed it",
                  ranks);
     if (reads_own && reads > 0)
         message_line("--reads own: for another rank's batch these reads return old values, which mean nothing");
