@@ -86,15 +86,15 @@ rehearse_share(struct rehearsal *rehearsal, unsigned shares, struct error *error
     return model;
 }
 
-/* Once with the whole batch, and where the program shares it out, once for each number of ranks that it is enough for.
- */
+/* Once with the whole batch, and where the program shares it out and an all-reduce has a cost, once for each number of
+ * ranks that it is enough for. */
 static bool
 rehearse_all(struct rehearsal *rehearsal, struct forecasts *forecasts, struct error *error)
 {
     const struct predict_request *request = rehearsal->request;
     forecasts->kept = rehearse_share(rehearsal, 1, error);
-    bool ok = forecasts->kept != NULL;
-    for (size_t i = 0; ok && i < request->count_count; ++i) {
+    bool ok = forecasts->kept != NULL, has_cost = request->has_link || (ok && forecasts->kept->sample_count > 0);
+    for (size_t i = 0; ok && has_cost && i < request->count_count; ++i) {
         unsigned ranks = request->counts[i];
         if (ranks < 2 || ranks > forecasts->kept->batch)
             continue;
@@ -147,12 +147,10 @@ const struct command predict_command = {
              "on two ranks, to measure when gradients are ready and the time of an all-reduce; with\n"
              "--link it needs one rank and one GPU. If the program calls DDP_SHARD, it is run again\n"
              "with the share of the batch for each number of ranks. With DIR no program runs: the\n"
-             "times are those of the trace that ddprun --trace DIR wrote. For each number of ranks\n"
-             "it prints step time, exposed communication, steps and items per second, speed-up and\n"
-             "efficiency, with the batch divided among ranks and with the same batch on each rank;\n"
-             "then the largest useful number of ranks, and the assumptions.\n",
-    .notes = "Exit codes: 0: printed; 1: the program failed, or neither it nor the trace has steps\n"
-             "(the reason is printed); 2: wrong options.\n",
+             "times are those of the trace that ddprun --trace DIR wrote. Prints one table with the\n"
+             "batch divided among ranks, one with the same batch on each, and the assumptions.\n",
+    .notes = "Exit codes: 0: printed; 1: the program failed, neither it nor the trace has steps,\n"
+             "or they vary too much for any prediction (the reason is printed); 2: wrong options.\n",
     .wants = "program",
     .example = "ddprun predict -n 2,4,8 ./train",
     .rows = predict_rows,

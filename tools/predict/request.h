@@ -45,7 +45,7 @@ struct forecasts {
     struct model *shared[PREDICT_MOST_COUNTS]; /* each has the share of one of counts[i] ranks; NULL: not looked at */
 };
 
-/* To standard output. Error: a number of ranks that cannot be predicted, and nothing is printed. */
+/* To standard output. Error: a number of ranks that cannot be predicted, and nothing is printed; or all are noise. */
 bool table_print(const struct forecasts *forecasts, struct error *error) MUST_USE;
 
 /* ---- rehearse.c: a run of the program for some steps, by a ddprun of its own, for its trace ---- */

@@ -115,7 +115,7 @@ print_rows(const struct scaling *scaling)
         char items[32] = "-", range[64], times[32] = "-", each[32] = "-";
         snprintf(range, sizeof(range), "%.3f-%.3f", found->low_us / 1e3, found->high_us / 1e3);
         if (row->is_noisy) {
-            printf("%8u   too noisy to predict: measured steps give %s ms\n", found->ranks, range);
+            printf("%8u   too noisy to predict: a step may take up to %.3f ms\n", found->ranks, found->high_us / 1e3);
             print_reason(row);
             continue;
         }
@@ -217,18 +217,6 @@ print_losses(const struct model *model)
     }
 }
 
-/* Why there is one table only. */
-static void
-print_unshared(const struct forecasts *forecasts)
-{
-    if (forecasts->request->folder != NULL)
-        puts("Weak scaling: each rank has a batch as large as in this run. Strong scaling: ddprun predict PROGRAM");
-    else if (forecasts->kept->batch == 0)
-        puts("Weak scaling: each rank has a batch as large as in this run. No strong scaling: DDP_SHARD is not called "
-             "with "
-             "one size");
-}
-
 bool
 table_print(const struct forecasts *forecasts, struct error *error)
 {
@@ -239,14 +227,19 @@ table_print(const struct forecasts *forecasts, struct error *error)
         unsigned long long batch = forecasts->kept->batch;
         printf("Strong scaling: one batch of %llu items divided among the ranks (DDP_SHARD)\n", batch);
         print_rows(&shared);
+        FOR_EACH(ranks, forecasts->request->counts, forecasts->request->count_count)
+            if (*ranks > batch)
+                printf("%8u   not predicted: the batch has fewer items than this number of ranks\n", *ranks);
         printf("\nWeak scaling: a batch of %llu items on each rank\n", batch);
-    } else {
-        print_unshared(forecasts);
+    } else if (forecasts->request->folder != NULL || forecasts->kept->batch == 0) {
+        printf("Weak scaling: each rank has a batch as large as in this run%s\n",
+               forecasts->request->folder != NULL ? ". Strong scaling: ddprun predict PROGRAM"
+                                                  : " (DDP_SHARD divides no batch of one size)");
     }
     print_rows(&kept);
     printf("\n");
     if (ANY(row, shared.rows, shared.count, row->is_noisy) || ANY(row, kept.rows, kept.count, row->is_noisy))
-        printf("Repeat this on an idle machine%s.\n\n",
+        printf("Repeat this on an idle machine%s.\n",
                forecasts->kept->unbound ? ", and with --bind core: unbound ranks vary more" : "");
     print_worth(&shared);
     print_worth(&kept);
@@ -255,5 +248,6 @@ table_print(const struct forecasts *forecasts, struct error *error)
     print_assumptions(forecasts);
     if (forecasts->request->folder != NULL || shared.count == 0)
         print_losses(forecasts->kept);
-    return true;
+    return ANY(row, shared.rows, shared.count, !row->is_noisy) || ANY(row, kept.rows, kept.count, !row->is_noisy) ||
+           error_set(error, DDPRUN_EXIT_FAILURE, "no step time was predicted: the measured steps vary too much");
 }
