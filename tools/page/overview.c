@@ -114,13 +114,13 @@ put_figures(json_object *section, const struct facts *facts)
         bool folded; /* not for a first reading */
     } figures[] = {
         {"ranks", "ranks", "count", facts->world, ""},
-        {"step", "a step takes", "time", facts->step_us, "mean, from one DDP_STEP to the next"},
+        {"step", "a step takes", "time", facts->step_us, "mean, with pauses, from one DDP_STEP to the next"},
         {"alone", "without averaging", "time", alone_us,
          facts->world > 1 ? "step - exposed communication - the longer of waiting and slowed kernels" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},
-        {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us, "longer than in steps without overlap"},
+        {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us, "longer than in trials without overlap"},
         {"waiting", "waiting for other ranks", "time", facts->waiting_us, "mean of the ranks that wait"},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),
