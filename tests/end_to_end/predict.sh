@@ -172,7 +172,7 @@ holds() {
     if noisy; then ok "$1 # not judged: the machine is busy"; else check "$@"; fi
 }
 scaled 1,2,4
-succeeded "a program that shares its batch out"
+holds "a program that shares its batch out: exit code 0" [ "$code" -eq 0 ]
 holds "... has two tables" [ "$(rows | awk '{ printf "%s ", $1 }')" = "1 2 4 1 2 4 " ]
 holds "... shared out, a step is of 48 items" hold 1 'near($4, 48 * $3)'
 holds "... kept, of 48 on each rank" hold 2 'near($4, 48 * $1 * $3)'
@@ -184,11 +184,12 @@ holds "... and none is above what so many ranks can do" awk 'NF == 8 && $1 + 0 >
 holds "... and it says how many are worth it" grep -Eq '^Weak scaling: the efficiency is (at least 50 % up to [24] ranks|below 50 % in all rows)' "$work/stdout"
 check "... each share was rehearsed, once" [ "$(grep -c 'predict: runs the program for\|the share of the batch for [24] ranks' "$work/stderr")" -eq 3 ]
 scaled 2,64
+check "more ranks than items: a line says so" grep -q '^ *64 *not predicted: the batch has fewer items' "$work/stdout"
 holds "more ranks than items share nothing out" [ "$(rows | awk '{ printf "%s ", $1 }')" = "2 2 64 " ]
 printf '#!/bin/sh\nmkdir "$0.once" 2>/dev/null && exec "$@" --steps 3\nexec "$@"\n' >"$work/shy"
 chmod +x "$work/shy"
 run "$ddprun" -q --device softgpu predict -n 2 --steps 40 --link "$link" "$work/shy" "$ladder" --layers 4 --width 32 --batch 48
-succeeded "a first rehearsal in which no step counts is made once more"
+holds "a first rehearsal in which no step counts is made once more" [ "$code" -eq 0 ]
 cat >"$work/share.py" <<'END'
 import ddprun
 print(ddprun.shard(50))
@@ -212,6 +213,10 @@ done
 works "a run whose steps vary" "$ddprun" predict -n 2,4 "$work/varies"
 check "... it is too noisy to predict" [ "$(grep -c '^ *4 *too noisy to predict: ' "$work/stdout")" -eq 1 ]
 check "... and what its own ranks took is said" [ -n "$(predicted 2)" ]
+run "$ddprun" predict -n 4 "$work/varies"
+check "... if nothing else is asked for: exit code 1" [ "$code" -eq 1 ]
+check "... and why" grep -q '^ddprun: no step time was predicted' "$work/stderr"
+check "... and one empty line before the assumptions" cmp <(cat -s "$work/stdout") "$work/stdout"
 check "... and 4 ranks are not worth it" bash -c "! grep -q 'up to 4 ranks' '$work/stdout'"
 
 # ---- what cannot be predicted ----
@@ -242,6 +247,10 @@ check "a program that fails: exit code 1" [ "$code" -eq 1 ]
 check "... its last words are shown" grep -q 'paced: --what is no option' "$work/stderr"
 check "... and how it ended" grep -q '^ddprun: the program cannot be run on 2 ranks: .*exit code 2' "$work/stderr"
 refused "options that contradict each other" 1 'cannot be run on 2 ranks: .*--gpus' --gpus 0 predict "$paced"
+run "$ddprun" predict -n 2,4 "$paced" --layers 4 --kib 4 --layer-us 500 --forward-us 500 --steps 1000 --batch 48
+check "without a link, and less than 256 KiB: exit code 1" [ "$code" -eq 1 ]
+check "... after the first run" [ "$(grep -c 'predict: runs' "$work/stderr")" -eq 1 ]
+check "... and why" grep -q 'no time of an all-reduce is known' "$work/stderr"
 refused "a folder without a trace" 1 'no trace in' predict "$TMPDIR"
 grep -v '"step"' "$work/two/rank-0.jsonl" >"$TMPDIR/rank-0.jsonl"
 refused "a trace without steps" 1 'has no steps' predict "$TMPDIR"
