@@ -40,6 +40,10 @@ auto() {
 auto "$fused" gemm
 check 'auto: it trains' test "$code" -eq 0
 check 'auto: by state, and it says why' grep -q 'the ranks average state and not gradients: ' "$work/stderr"
+check 'auto: what is averaged and compared is called state' test "$(grep -c -E '; 8 state tensors, .* in 1 bucket$|; 4224 elements of state, 0 of gradients$' "$work/stderr")" -eq 2
+check 'auto: the losses that it prints are of one batch' grep -q 'the program prints the loss of each batch' "$work/stderr"
+auto --by state "$build/tests/tools/plan/habits" ring
+check 'auto: sums that it prints are of all ranks' grep -q 'the program prints the sums above over all ranks' "$work/stderr"
 run "$ddprun" -n 5 --device softgpu --share-gpu --timeout 60 --reads owner --plan auto --by state --yes --slow "$build/tests/tools/plan/habits" ring
 check 'auto: a history that is shorter than a round is refused' grep -q 'may begin again within a round of 5 ranks' "$work/stderr"
 auto --by gradients "$fused" gemm
