@@ -15,7 +15,7 @@ rows=(
     'rows | rate_times_n amp || 1 | update | the change is 2 times that of one process, the number of ranks'
     'rows | rate_times_n idle_group || 1 | update | the change is 2 times that of one process, the number of ranks'
     'rows | rate_by_n || 1 | update | the change is 0.5 times that of one process'
-    'updates | rate_on_rank_1 --rate 1e-6 || 1 | update | on rank 1 differs .*; the annotated gradients .* 2 times .*depends on the rank'
+    'updates | rate_on_rank_1 --rate 1e-6 || 1 | update | differs on rank 1 .*; the annotated gradients .* 2 times .*depends on the rank'
     'rows | rate_times_n || 1 | update | .sgd. .*is the first operation that differs: argument 4 .*is 0.2 on all ranks and 0.1 in one process'
     'rows | divided_behind_step || 1 | update | .scale_by. .*differs: between DDP_STEP and the update it changes averaged gradients'
     'rows | divided_behind_step --optimizer adam --warmup 50 || 1 | update | .scale_by. .*between DDP_STEP and the update it changes averaged gradients'
