@@ -116,7 +116,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"ranks", "ranks", "count", facts->world, ""},
         {"step", "a step takes", "time", facts->step_us, "mean, with pauses, from one DDP_STEP to the next"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "step - exposed communication - the longer of waiting and slowed kernels" : ""},
+         facts->world > 1 ? "step minus exposed communication, minus the longer of waiting and slowed kernels" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},

@@ -163,7 +163,7 @@ report_curve(json_object *section, const char *title, const char *kind, const st
     size_t each = count > MOST_POINTS ? (count + MOST_POINTS - 1) / MOST_POINTS : 1;
     bool bands = each > 1 || ANY(point, points, count, point->low < point->high);
     snprintf(columns, sizeof(columns),
-             bands ? "Step:count|Mean:%s|Mark|Least:%s|Greatest:%s" : "Step:count|Value:%s|Mark", kind, kind, kind);
+             bands ? "Step:count|Median:%s|Mark|Least:%s|Greatest:%s" : "Step:count|Value:%s|Mark", kind, kind, kind);
     struct table table = report_table(section, title, "curve", columns, SIZE_MAX);
     if (each > 1)
         report_sentence(table.object, "notes", "Each row is for %zu steps, from the step that it names on.", each);

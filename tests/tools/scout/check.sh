@@ -26,7 +26,7 @@ if [ "$sanitized" -eq 0 ]; then # whose runs take too long beside the others
     check "the reads are named" grep -Eq '^not compared: what the host reads, as at conv.cu:[0-9]+.*, conv.cu:[0-9]+.* needs' "$work/stdout"
     verdict "norms below the bound in these steps, clipped before DDP_STEP" 0 "${conv[@]}" --clip 1000 --mistake clip_before_step
     check "the place is named" grep -Eq \
-        '^missing: a DDP_STEP, after conv_bias_backward \(conv.cu:[0-9]+\) and before square_sum \(conv.cu:[0-9]+\); DDP_STEP stands at conv.cu:[0-9]+$' \
+        '^missing: DDP_STEP \(conv.cu:[0-9]+\) stands elsewhere: it belongs after conv_bias_backward \(conv.cu:[0-9]+\) and before square_sum \(conv.cu:[0-9]+\)$' \
         "$work/stdout"
     check "what to do is said, and not to run it" test "$(grep '^what to do' "$work/stdout" | cut -c1-35)" = 'what to do: annotate what is missin'
     verdict "a bound that is never reached, clipped after DDP_STEP" 0 "${conv[@]}" --clip 1000

@@ -200,7 +200,8 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
     if (annotations != NULL && strstr(annotations, "missing: ") != NULL)
-        puts("what to do: annotate what is missing, or move DDP_STEP there, and check again; other steps may differ");
+        puts("what to do: annotate what is missing, or move DDP_STEP, and check again: steps that were not compared "
+             "may differ");
     else if (verdict->result == CHECK_EQUAL && !check->options->quiet)
         printf("next: ddprun -n N %s%s%s%s%s\n", check->evidence.by_plan ? "--plan " : "",
                check->evidence.by_plan ? check->options->plan : "", check->evidence.by_plan ? " " : "",

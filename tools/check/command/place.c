@@ -500,7 +500,8 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             : is_whole
                 ? "a data set, weights or state must be the same on all ranks: use the same seed, or annotate this "
                   "memory with DDP_PARAMETER or DDP_STATE"
-                : "read the batch by `first` and `count` of DDP_SHARD. If these are random numbers, use the same seed "
+                : "read the batch by `first` and `count` of DDP_SHARD. If the copied values are random numbers, use "
+                  "the same seed "
                   "on all ranks, and draw the numbers of the whole batch on each rank. If the host computes them from "
                   "the share, reduce them (DDP_REDUCE)",
             is_whole ? "a rank copies other values than one process to the memory of %s%s"

@@ -122,15 +122,17 @@ print_group(struct comparison *it, uint32_t number, const struct scout_annotatio
     const struct scout_finding *finding = it->finding;
     const struct scout_group *group = &finding->groups[number];
     ++it->wrong;
-    fputs("missing: a DDP_STEP, after ", it->out);
+    if (other != NULL)
+        fprintf(it->out, "missing: DDP_STEP (%s:%u) stands elsewhere: it belongs after ", file_name_of(other->file),
+                other->line);
+    else
+        fputs("missing: a DDP_STEP, after ", it->out);
     print_operation(it, group->complete);
     fputs(" and before ", it->out);
     if (group->before >= finding->first + finding->period)
         fputs("the next step", it->out);
     else
         print_operation(it, group->before);
-    if (other != NULL)
-        fprintf(it->out, "; DDP_STEP stands at %s:%u", file_name_of(other->file), other->line);
     fputc('\n', it->out);
 }
 
