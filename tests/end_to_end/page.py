@@ -229,7 +229,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
     for share in (50, 95, 99):
         shown_as("p%d" % share, figure(report, "p%d" % share), durations[max(0, math.ceil(len(durations) * share / 100) - 1)])
     drawn = rows(report, "step-times", "Duration of each step")
-    name = "Median" if "Median" in drawn[0] else "Value"  # one value a step has no band
+    name = "Value"
     if sum(row[name] is not None and not row["Mark"].startswith("trial") for row in drawn) != len(durations):
         complain("the curve is of %d steps, and the trace has %d" % (len(drawn), len(durations)))
     if not math.isclose(sum(row[name] or 0 for row in drawn if not row["Mark"].startswith("trial")), sum(durations), rel_tol=1e-3):

@@ -166,7 +166,7 @@ function drawCurve(table, data) {
         return `step ${step.toLocaleString('en-US')}: ${figure(kind, value)}${band}\n${mark}`.trim();
     });
     if (above > 0)
-        add(place, 'p', {class: 'caption'}, `${above} of ${known.length} values lie above this picture.`);
+        add(place, 'p', {class: 'caption'}, `${above} of ${known.length} points are higher than the picture.`);
     legend(place, [...new Set(known.map(row => row[4]))].filter(mark => mark).map(mark => ['mark', mark]));
 }
 

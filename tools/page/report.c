@@ -163,10 +163,11 @@ report_curve(json_object *section, const char *title, const char *kind, const st
     size_t each = count > MOST_POINTS ? (count + MOST_POINTS - 1) / MOST_POINTS : 1;
     bool bands = each > 1 || ANY(point, points, count, point->low < point->high);
     snprintf(columns, sizeof(columns),
-             bands ? "Step:count|Median:%s|Mark|Least:%s|Greatest:%s" : "Step:count|Value:%s|Mark", kind, kind, kind);
+             bands ? "Step:count|Value:%s|Mark|Least:%s|Greatest:%s" : "Step:count|Value:%s|Mark", kind, kind, kind);
     struct table table = report_table(section, title, "curve", columns, SIZE_MAX);
     if (each > 1)
-        report_sentence(table.object, "notes", "Each row is for %zu steps, from the step that it names on.", each);
+        report_sentence(table.object, "notes",
+                        "Each row covers %zu steps: Step is the first of them, Value their mean.", each);
     for (size_t first = 0; first < count; first += each) {
         size_t end = first + each < count ? first + each : count, known = 0;
         struct point all = {points[first].x, 0, NAN, NAN, ""};

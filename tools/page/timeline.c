@@ -1,7 +1,7 @@
 /*
  * timeline.c - one step of the run: what the device of each rank did, bucket by bucket. A table, of which page.js makes
- * a picture. Its times are those of the devices, as in all means; averages end on all ranks at one time, and that
- * brings their clocks together.
+ * a picture. Its times are those of the devices, as in all means; the last all-reduce ends on all ranks at one time,
+ * and that brings their clocks together.
  */
 #include "tools/page/report.h"
 
@@ -17,13 +17,23 @@ struct lane {
     const struct facts *facts;
     const struct rank_facts *rank;
     const struct trace_step *shown;
-    double width_us; /* of the picture; the step ends at its end */
+    double end_us, width_us; /* in the picture: the end of the last all-reduce, and of the picture */
 };
 
 static double
 begin_us(const struct trace_step *step)
 {
     return !isnan(step->begin_us) ? step->begin_us : !isnan(step->backward_us) ? step->backward_us : 0;
+}
+
+/* When the last all-reduce has ended; else when the step ends. */
+static double
+collected_us(const struct trace_step *step)
+{
+    double end_us = NAN;
+    FOR_EACH(bucket, step->buckets, step->bucket_count)
+        end_us = fmax(end_us, bucket->end_us);
+    return isnan(end_us) ? step->released_us : end_us;
 }
 
 /* The one whose duration and exposed part are nearest to the means, of those that these are of, and that are as the
@@ -56,7 +66,7 @@ put_slice(const struct lane *lane, const char *track, const char *name, const ch
           double begin, double end, double ready, double bytes)
 {
     double later_us = (double)(step->boundary_ns - lane->shown->boundary_ns) / 1e3;
-    double zero_us = lane->width_us - lane->shown->released_us + later_us;
+    double zero_us = lane->end_us - collected_us(lane->shown) + later_us;
     if (zero_us + end >= 0 && zero_us + begin <= lane->width_us)
         report_row(lane->table, ROW({lane->rank->run->rank}, {.text = track}, {.text = name}, {.text = part},
                                     {zero_us + begin}, {end - begin}, {zero_us + ready}, {bytes}));
@@ -111,7 +121,7 @@ section_timeline(json_object *report, const struct facts *facts)
 {
     char shortest[FIGURE_BYTES], longest[FIGURE_BYTES];
     size_t lanes = facts->rank_count < MOST_LANES ? facts->rank_count : MOST_LANES;
-    double width_us = 0;
+    double end_us = 0, after_us = 0;
     const struct step_facts *step = choose_step(facts);
     json_object *section = report_section(
         report, "timeline", "One step",
@@ -121,11 +131,11 @@ section_timeline(json_object *report, const struct facts *facts)
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;
     }
-    report_sentence(section, "notes",
-                    "Step %llu took %s on the quickest rank and %s on the slowest. All ranks end it at the right, "
-                    "when the averages are there.",
-                    (unsigned long long)step->number, figure_time(step->least_us, shortest),
-                    figure_time(step->most_us, longest));
+    report_sentence(
+        section, "notes",
+        "Step %llu took %s on the quickest rank and %s on the slowest. The last all-reduce ends on all ranks "
+        "at one time.",
+        (unsigned long long)step->number, figure_time(step->least_us, shortest), figure_time(step->most_us, longest));
     if (lanes < facts->rank_count)
         report_sentence(section, "notes", "The picture shows %zu of %zu ranks.", lanes, facts->rank_count);
     struct table table =
@@ -133,8 +143,9 @@ section_timeline(json_object *report, const struct facts *facts)
                      "Rank:count|Track|Slice|Part|Begin:time|Takes:time|Ready:time|Bytes:bytes", MOST_SLICES);
     FOR_EACH(rank, facts->ranks, lanes) {
         const struct trace_step *own = facts_step_of(rank, step->number);
-        width_us = fmax(width_us, own->released_us - begin_us(own));
+        end_us = fmax(end_us, collected_us(own) - begin_us(own));
+        after_us = fmax(after_us, own->released_us - collected_us(own));
     }
     FOR_EACH(rank, facts->ranks, lanes)
-        put_lane(&(struct lane){&table, facts, rank, facts_step_of(rank, step->number), width_us});
+        put_lane(&(struct lane){&table, facts, rank, facts_step_of(rank, step->number), end_us, end_us + after_us});
 }

@@ -192,8 +192,8 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
             continue;
         place_add(place,
                   first[0] != '\0' ? ", and at %s"
-                  : is_library     ? ", after the host has read a value of the rank's share alone at %s"
-                                   : ", after the host has read values of the rank's share alone at %s into %s",
+                  : is_library     ? ", after the host has read a value at %s that is of the rank's share alone"
+                               : ", after the host has read values at %s that are of the rank's share alone, into %s",
                   from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
         if (first[0] != '\0')
             return;

@@ -88,7 +88,8 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "each step started from the values of one process: differences do not add up from step to step\n"
+              ? "each step, and each update, started from the values of one process: a row shows its own difference "
+                "only\n"
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);

@@ -76,7 +76,7 @@ update_say_start(struct judgement *judgement)
                               is_state ? "DDP_STATE" : "DDP_PARAMETER");
     }
     if ((judgement->shown & SHOWN_RANK_0_RIGHT) == 0) {
-        verdict_decide(judgement, ": an update before the first DDP_STEP has changed it");
+        verdict_decide(judgement, ": the program's first update comes before its first DDP_STEP");
         judgement->verdict->cause = is_one ? CAUSE_TENSOR : CAUSE_UPDATE;
         return verdict_advise(
             judgement, "%s",
