@@ -96,6 +96,8 @@ prepare(const struct rank_settings *settings, int index, char ***environment, st
          is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN);
     if (!is_played && !is_scouted && !is_set(*environment, DDPRUN_ENV_CHECK_RUN))
         return true;
+    if (is_scouted && !is_played)
+        environment_set(environment, FILES_ENV_NOTES, "1");
     /* without it a program would write the user's files */
     OWNED char *library = installation_library("libddprun-files.so");
     bool ok = installation_check(library, "the library that keeps a check's files apart", error) &&

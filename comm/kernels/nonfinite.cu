@@ -120,16 +120,19 @@ report_nonfinite(const unsigned char *element, uint64_t bits, const nonfinite_lo
     found->ready = 1;
 }
 
-/* Element by element. */
+/* Element by element; each thread has 16 bytes at a time, as where they were seen together. */
 __device__ static void
 look_again(const unsigned char *address, unsigned bytes, const nonfinite_look &look)
 {
     const unsigned each = (unsigned)look.element_bytes;
 #pragma unroll 1
-    for (unsigned at = each * threadIdx.x; at < bytes; at += each * blockDim.x) {
-        const uint64_t bits = element_at(address + at, each);
-        if (hash_infinite(bits, look.exponents) != 0)
-            return report_nonfinite(address + at, bits, look);
+    for (unsigned begin = 16 * threadIdx.x; begin < bytes; begin += 16 * blockDim.x) {
+#pragma unroll 1
+        for (unsigned at = begin; at < bytes && at < begin + 16; at += each) {
+            const uint64_t bits = element_at(address + at, each);
+            if (hash_infinite(bits, look.exponents) != 0)
+                report_nonfinite(address + at, bits, look);
+        }
     }
 }
 

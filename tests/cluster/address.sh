@@ -190,6 +190,7 @@ at_exit 'kill "$recorder" 2>/dev/null'
 check "a recorder is there" within 10 grep -q ready "$work/recorder"
 BY_PORT=$((port + 200)) job 2 sh -c '[ "$RANK" = 0 ] || MASTER_PORT=$((MASTER_PORT - 100)); exec "$@"' sh "$ddprun" --job replay --device softgpu --unannotated true
 succeeded "a job is recorded"
+[ "$code" -eq 0 ] || kill "$recorder"
 wait "$recorder"
 check "... with a rank's whole answer" [ "$(stat -c %s "$work/said")" -gt 80 ]
 # Rank 1 comes when what was recorded has been refused.

@@ -37,7 +37,7 @@ misses() {
     case $1 in
     scout*) [ "$checked" != 0 ] ;;
     */right_*) [ "$code" != 0 ] ;;
-    *) [[ "$code $line $operand" != "1 "@(yes|-)" "@(yes|-) ]] ;;
+    *) [[ "$code $line $operand" != [13]" "@(yes|-)" "@(yes|-) ]] ;;
     esac
 }
 

@@ -19,7 +19,7 @@ static _Atomic int state = UNDECIDED;
 
 /* Written while state is DECIDING. */
 static struct files_config config;
-static bool redirects, has_date;
+static bool redirects, notes, has_date;
 static struct files_date date;
 
 /* Prefixes of paths. */
@@ -141,6 +141,7 @@ read_environment(void)
 {
     const char *dir = getenv(FILES_ENV_DIR), *excepted = getenv(FILES_ENV_EXCEPT);
     char canonical[PATH_MAX];
+    notes = getenv(FILES_ENV_NOTES) != NULL;
     if (dir == NULL || *dir == '\0')
         return;
     read_date(getenv(FILES_ENV_DATE));
@@ -185,6 +186,12 @@ const struct files_config *
 files_config(void)
 {
     return is_decided() && redirects ? &config : NULL;
+}
+
+bool
+files_notes(void)
+{
+    return is_decided() && notes;
 }
 
 const struct files_date *

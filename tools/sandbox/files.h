@@ -1,6 +1,7 @@
 /*
- * files.h - the contract between ddprun and libddprun-files.so, a preload library with which a run of `ddprun check`
- * writes no file of the user's (FILES_ENV_DIR).
+ * files.h - the contract between ddprun and libddprun-files.so, a preload library with two jobs, each of which the
+ * environment asks for: a run of `ddprun check` writes no file of the user's (FILES_ENV_DIR), and one of `ddprun scout`
+ * notes which files the program uses (FILES_ENV_NOTES, notes.h). The rest is about the first.
  *
  * The library puts a copy-on-write overlay over the file system, for one tree of processes: a file that is opened for
  * writing is copied into a private folder first, and the copy is opened; what is created, renamed or removed is so in
@@ -64,6 +65,9 @@
 /* The program's first step: its date runs from now on. Any thread. For the engine, which is loaded later, and in
  * processes without this library. */
 void ddprun_files_steps_begin(void) __attribute__((weak, visibility("default")));
+
+/* Present: files are noted. */
+#define FILES_ENV_NOTES "_DDPRUN_FILES_NOTES"
 
 /*
  * What the private folder holds. None of them exists before the first write.

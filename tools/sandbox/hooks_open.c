@@ -99,14 +99,17 @@ mode_of(int flags, va_list args)
 
 /* Opens `path`, from the folder `from`, with the flags `how`; the call behind it gets the folder `at`. `before`
  * declares what else it gets. */
-#define HOOK_OPENS(name, large, from, how, declared, before, given)                   \
-    ALSO(large, name)                                                                 \
-    int name declared                                                                 \
-    {                                                                                 \
-        struct place place;                                                           \
-        int at = from, opened = how;                                                  \
-        before;                                                                       \
-        return open_prepare(&at, &path, opened, &place) != 0 ? -1 : REAL(name) given; \
+#define HOOK_OPENS(name, large, from, how, declared, before, given)                     \
+    ALSO(large, name)                                                                   \
+    int name declared                                                                   \
+    {                                                                                   \
+        struct place place;                                                             \
+        const char *asked = path;                                                       \
+        int at = from, opened = how;                                                    \
+        before;                                                                         \
+        int fd = open_prepare(&at, &path, opened, &place) != 0 ? -1 : REAL(name) given; \
+        note_file(from, asked, fd, opened);                                             \
+        return fd;                                                                      \
     }
 #define TAKE_MODE                       \
     va_list args;                       \

@@ -25,8 +25,11 @@ FILE *
 fopen(const char *path, const char *mode)
 {
     struct place place;
-    int dirfd = AT_FDCWD;
-    return open_prepare(&dirfd, &path, flags_of(mode), &place) != 0 ? NULL : REAL(fopen)(path, mode);
+    const char *given = path;
+    int dirfd = AT_FDCWD, flags = flags_of(mode);
+    FILE *stream = open_prepare(&dirfd, &path, flags, &place) != 0 ? NULL : REAL(fopen)(path, mode);
+    note_file(AT_FDCWD, given, stream != NULL ? fileno(stream) : -1, flags);
+    return stream;
 }
 ALSO(fopen64, fopen)
 

@@ -57,6 +57,9 @@ struct files_config {
 /* What the environment asked for when the process started; NULL: nothing is redirected. */
 const struct files_config *files_config(void);
 
+/* Whether files are noted. */
+bool files_notes(void);
+
 /* What FILES_ENV_DATE says. */
 struct files_date {
     int64_t start_us;
@@ -150,6 +153,11 @@ int overlay_prepare_create(const struct place *place) __attribute__((warn_unused
 /* Copies the real file or link there (without content: an empty file of the same mode); place is PLACE_COPY after it.
  */
 int overlay_copy_up(struct place *place, bool with_content) __attribute__((warn_unused_result));
+
+/* ---- notes.c ---- */
+
+/* A call of the program has opened `path`, from the folder `dirfd`, with these flags; fd -1: it has not. */
+void note_file(int dirfd, const char *path, int fd, int flags);
 
 /* ---- callers.c ---- */
 

@@ -13,7 +13,7 @@ rnn_stateful | refused | ranks cannot take turns by state
 lstm_seq | state | as many bytes go to the host as come back, and no proof shows that they depend on them
 poisson | state | the kernel gets the address of the loss, which moves in each step
 mlp_streams | state | what is only copied ahead is no turn
-simclr | state | an update of all tensors in one launch, whose struct of pointers no name describes
+simclr | gradients | an update of all tensors in one launch, whose struct of pointers no name describes
 vae | gradients | all ranks draw all random numbers: a generator may keep states that it seldom writes
 attn_heads | gradients | a copy between devices brings no data of the host
 matfac | state | a step of one launch, in which no element comes from its own old value alone

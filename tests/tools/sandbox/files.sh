@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # files.sh BUILD - behind libddprun-files.so programs and shell tools see every change that they make, the user's folder stays as it
 # is, and all that was written is in the private folder; without a private folder, and on excepted paths, nothing is redirected.
-# The date and random bytes are what is asked for.
+# Files and clocks are noted where that is asked for, and the date and random bytes are what is asked for.
 # Exits 1 if a case is not ok.
 set -euo pipefail
 build=$(realpath "$1")
@@ -194,6 +194,24 @@ if [ -e "$shim" ]; then
 fi
 unset preload
 
+# ---- what is noted, for `ddprun scout`, in the real folder and behind an overlay ----
+noted=$work/noted
+{
+    printf 'reads %s 5\nreads %s 4\n' "$work/it/kept" "$work/it/sub/one"
+    printf 'writes %s 0\nwrites %s 10\n' "$work/it/log.txt" "$work/it/untouched"
+} | LC_ALL=C sort >"$noted"
+notes() { # FOLDER
+    _DDPRUN_FILES_NOTES=1 "$helpers/files_notes" "$1" "$helpers/libfiles_late.so" | LC_ALL=C sort | diff "$noted" -
+}
+export -f notes
+export helpers noted
+run_over "notes behind an overlay" bash -c 'notes FOLDER'
+rm -rf "$work/it"
+make_folder "$work/it"
+check "notes alone" env LD_PRELOAD="$library" bash -c "notes '$work/it'"
+check "what was written is in the folder" test -e "$work/it/log.txt"
+check "nothing is noted that was not asked for" test -z "$(LD_PRELOAD=$library "$helpers/files_notes" "$work/it" "$helpers/libfiles_late.so")"
+
 # ---- the date and random bytes of a run of `ddprun check` ----
 dates() { # AHEAD: what it prints into $work/random
     rm -rf "$work/private" && mkdir "$work/private"
@@ -229,7 +247,7 @@ if command -v readelf >/dev/null; then
     meant=$(grep -oE 'HOOK\([a-z_0-9A-Z]+\)' "$here/../../../tools/sandbox/hooks.def" | sed 's/HOOK(\(.*\))/\1/' | LC_ALL=C sort)
     shown=$(nm -D "$library" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort)
     meant=$(printf '%s\n' "$meant" _ZNSt13random_device9_M_getvalEv _ZNSt6chrono3_V212system_clock3nowEv \
-        ddprun_files_steps_begin | LC_ALL=C sort)
+        ddprun_files_steps_begin ddprun_host_calls | LC_ALL=C sort)
     check "shows its hooks and nothing else" test "$meant" = "$shown"
 fi
 

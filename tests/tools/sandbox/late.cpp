@@ -1,5 +1,5 @@
 /*
- * late.cpp - a C++ library that dates.c, which is none, loads with RTLD_LOCAL: no other object of the
+ * late.cpp - a C++ library that notes.c and dates.c, which are none, load with RTLD_LOCAL: no other object of the
  * process finds its libstdc++.
  */
 #include <ctime>

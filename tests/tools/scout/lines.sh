@@ -55,7 +55,7 @@ if is_wanted one_line; then
     check "one line: no line after return" test "$(grep -Ec 'return .*; *(ddp_|DDP_)' "$work/one_line.diff")" -eq 0
     run "$ddprun" -n 2 "$work/one_line"
     check "one line: bytes are not counted as items" test "$code$(grep -c 'steps/s' "$work/stderr")$(grep -Ec 'effective batch|[0-9] items' "$work/stderr")" = 010
-    check "one line: records that scout does not know are said once" test "$(grep -c 'does not know the bytes of a record: if 2 does not divide' "$work/stderr")" -eq 1
+    check "one line: records that scout does not know are said once" test "$(grep -c 'does not know the bytes of a record: a batch that 2 ranks' "$work/stderr")" -eq 1
     check "one line: the step is in front of the first of two updates" grep -Eq '^\+ *DDP_STEP\(0\);$' "$work/one_line.diff"
     mkdir "$work/four.d"
     four='float *m, *n, *o; CHECK(cudaMalloc(\&m, 64)); CHECK(cudaMalloc(\&t.g, 256)); CHECK(cudaMalloc(\&n, 64)); CHECK(cudaMalloc(\&o, 64));'
@@ -210,7 +210,7 @@ matrix=$work/matrix.d
 mkdir -p "$matrix/tests/tools/scout"
 cp -r "$sources/samples" "$matrix"
 cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources"/tests/trainer*.h "$matrix/tests"
-cp "$sources/tests/tools/frame.h" "$matrix/tests/tools"
+cp "$sources"/tests/tools/{frame,kernels}.h "$matrix/tests/tools"
 cp "$sources"/tests/tools/scout/public* "$matrix/tests/tools/scout"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
     -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers,tools/scout}/* "$matrix/tests/tools/frame.h"

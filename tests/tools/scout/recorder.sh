@@ -23,7 +23,12 @@ shown=$work/facts
 "$scout/facts_check" "$work/recording" >"$work/facts" || failures=$((failures + 1))
 cat "$work/facts"
 
-works "a program that loads device code from its heap" "$ddprun" -q scout "$scout/turns" heap
+# Files that the program uses; not those of CUDA and ddprun.
+host=$build/tests/tools/scout/turns
+works "a program that uses files" "$ddprun" -q scout -v --json "$work/plan.json" "$host" host "$data" "$work/written"
+check "the plan has the one that is written" grep -Fq '"path":"'"$work/written"'"' "$work/plan.json"
+check "and the one that is read" grep -Fq '"path":"'"$data"'"' "$work/plan.json"
+
 undisturbed digits "$build/samples/digits" --data "$data" --steps 24 --quiet --save @
 undisturbed chargpt "$build/samples/chargpt" --data "$text" --layers 1 --width 16 --heads 2 --context 8 --batch 2 --steps 9 \
     --warmup 0 --eval-every 1000 --eval-batches 1 --quiet --save @

@@ -91,6 +91,7 @@ put_all(void)
                                                       .elementwise = &map,
                                                       .elementwise_count = 1}));
     ck_assert(scout_writer_put(&writer, SCOUT_FREE, &(uint32_t){1}));
+    ck_assert(scout_writer_put(&writer, SCOUT_FILE, &(struct scout_file){.path = "data.bin", .bytes = 1000}));
     ck_assert(scout_writer_put(&writer, SCOUT_ANNOTATION,
                                &(struct scout_annotation){.says = SCOUT_SAYS_GRADIENT,
                                                           .alloc = 0,
@@ -133,6 +134,7 @@ TEST(all_records_come_back_as_they_were)
     ck_assert_uint_eq(effect->dependences[0].read.count, 1);
     ck_assert_uint_eq(effect->elementwise[0].from_bytes, 2);
     ck_assert_uint_eq(effect->written[0].ranges.count, 2);
+    ck_assert_str_eq(log.files[0].path, "data.bin");
     ck_assert_uint_eq(log.annotations[0].at, 2);
     ck_assert_str_eq(log.annotations[0].file, "train.cu");
     scout_log_free(&log);
@@ -150,7 +152,7 @@ records(const struct scout_log *log)
     for (uint32_t i = 0; i < log->alloc_count; ++i)
         frees += log->allocs[i].freed_at != UINT64_MAX;
     return log->has_end + log->name_count + log->object_count + log->site_count + log->alloc_count + log->op_count +
-           log->annotation_count + effects + frees;
+           log->file_count + log->annotation_count + effects + frees;
 }
 
 TEST(of_a_log_that_was_cut_the_whole_records_are_read)
@@ -172,7 +174,7 @@ TEST(of_a_log_that_was_cut_the_whole_records_are_read)
         before = now;
         scout_log_free(&log);
     }
-    ck_assert_uint_eq(before, 11);
+    ck_assert_uint_eq(before, 12);
     free(copy);
     end();
 }

@@ -11,7 +11,7 @@
  * Of prove.sh: `clip` clips its gradient by a norm that a kernel of its own computes; `normalise` does so in backward,
  * which hides where the gradient was complete; `momentum` keeps momentum in the gradient's buffer; `still` copies the
  * same batch in each step; `staged` has a host function make the batch, which is other numbers until that is over;
- * `heap` loads device code from its heap.
+ * `host IN OUT` reads a file, writes one, and loads device code from its heap.
  */
 #include "tests/trainer.h"
 
@@ -19,6 +19,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <unistd.h>
 
 enum { BATCH = 32, COUNT = 8, STEPS = 40, LOOKED_AT = 31 };
@@ -132,6 +133,15 @@ load_copy(void)
 }
 
 static void
+use_host(const char *in, const char *out)
+{
+    std::ifstream reads(in);
+    FILE *writes = fopen(out, "w");
+    REQUIRE(reads.good() && writes != NULL);
+    fclose(writes);
+}
+
+static void
 make_batch(float *batch)
 {
     for (int i = 0; i < BATCH * COUNT; ++i)
@@ -163,8 +173,8 @@ int
 main(int argc, char **argv)
 {
     habit = argc > 1 ? argv[1] : "";
-    if (is("heap"))
-        load_copy();
+    if (argc > 3 && is("host"))
+        load_copy(), use_host(argv[2], argv[3]);
     void *gap; /* addresses differ between processes */
     for (int i = is("addresses") ? getpid() % 61 : 0; i > 0; --i)
         CHECK(cudaMalloc(&gap, 12345));

@@ -263,6 +263,12 @@ code_effect(struct codec *codec, void *record)
 }
 
 static void
+code_file(struct codec *codec, void *record)
+{
+    code_text(codec, &((struct scout_file *)record)->path);
+}
+
+static void
 code_annotation(struct codec *codec, void *record)
 {
     struct scout_annotation *annotation = record;
@@ -290,6 +296,7 @@ static const struct kind {
     [SCOUT_FREE] = {code_free, sizeof(uint32_t), 0, 0},
     [SCOUT_OP] = {code_op, ITEM(op)},
     [SCOUT_EFFECT] = {code_effect, sizeof(struct scout_effect), 0, 0},
+    [SCOUT_FILE] = {code_file, ITEM(file)},
     [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation)},
     [SCOUT_END] = {NULL, 0, 0, 0},
 };

@@ -44,6 +44,7 @@ enum scout_record {
     SCOUT_FREE,       /* number of an allocation */
     SCOUT_OP,         /* struct scout_op */
     SCOUT_EFFECT,     /* struct scout_effect: of the last SCOUT_OP, which thereby belongs to the deep pass */
+    SCOUT_FILE,       /* struct scout_file */
     SCOUT_ANNOTATION, /* struct scout_annotation */
     SCOUT_END,        /* nothing: the last record */
 };
@@ -191,6 +192,12 @@ struct scout_effect {
 
 /* ---- what the host did ---- */
 
+struct scout_file {
+    char *path;
+    uint32_t writes; /* 1: opened for writing */
+    uint64_t bytes;  /* size when it was opened */
+};
+
 enum scout_annotated { SCOUT_SAYS_PARAMETER = 1, SCOUT_SAYS_GRADIENT, SCOUT_SAYS_STEP };
 
 struct scout_annotation {
@@ -233,8 +240,9 @@ struct scout_log {
     struct scout_site *sites;
     struct scout_alloc *allocs;
     struct scout_op *ops;
+    struct scout_file *files;
     struct scout_annotation *annotations;
-    uint32_t name_count, object_count, site_count, alloc_count, op_count, annotation_count;
+    uint32_t name_count, object_count, site_count, alloc_count, op_count, file_count, annotation_count;
     struct obstack *held; /* everything else */
 };
 

@@ -422,6 +422,7 @@ course_close_log(void)
 {
     if (atomic_exchange(&closed, true))
         return;
+    host_put_calls();
     names_put_objects();
     (void)scout_writer_put(&scout_state.log, SCOUT_END, "");
     if (!scout_writer_close(&scout_state.log))

@@ -351,6 +351,7 @@ record_end(struct operation *operation, bool enqueued)
     }
     operation->notes = NULL;
     if (enqueued) {
+        host_put_calls();
         course_note_copy(&current.op);
         if (is_held) {
             loaders_hold(&current);

@@ -89,6 +89,11 @@ bool names_caller(uintptr_t *base_p);
 /* What device memory that is allocated now is (enum scout_memory): `own` if the program allocates it. */
 uint32_t names_memory_of_caller(uint32_t own);
 
+/* ---- host.c: files of the program ---- */
+
+/* Those since the last call. One thread at a time. */
+void host_put_calls(void);
+
 /* ---- allocations.c: memory that the device reaches ---- */
 
 enum { BATCHES_AT_MOST = 8 };

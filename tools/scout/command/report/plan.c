@@ -155,6 +155,18 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     }
 }
 
+static void
+put_files(struct json_object *plan, const struct scout_log *log)
+{
+    struct json_object *files = play_put_list(plan, "files");
+    for (uint32_t i = 0; i < log->file_count; ++i) {
+        struct json_object *item = play_put_item(files);
+        play_put_text(item, "path", log->files[i].path);
+        play_put_number(item, "bytes", log->files[i].bytes);
+        json_object_object_add(item, "writes", json_object_new_boolean(log->files[i].writes != 0));
+    }
+}
+
 /* free() releases it. */
 static char *
 plan_text(char *const *words, const struct scout_log *log, const struct scout_finding *finding,
@@ -170,6 +182,7 @@ plan_text(char *const *words, const struct scout_log *log, const struct scout_fi
     put_program(plan, log, words);
     if (finding->found || finding->is_open)
         put_found(plan, log, finding, proofs, sites);
+    put_files(plan, log);
     sites_close(sites);
     char *text = xasprintf(
         "%s\n", json_object_to_json_string_ext(plan, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
