@@ -170,7 +170,7 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
         return NULL;
     FILE *out = open_memstream(&text, &bytes);
     if (reduces)
-        print_not_held(out, "the program calls DDP_REDUCE");
+        print_not_held(out, "the program calls DDP_REDUCE; ddprun scout prints them");
     else if (scout_program(check, &order, &outcome, &error))
         print_open(out, outcome.log, means);
     else

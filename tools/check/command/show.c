@@ -88,8 +88,8 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "each step, and each update, started from the values of one process: a row shows its own difference "
-                "only\n"
+              ? "as long as updates agree, each step starts from the values of one process: differences do not add "
+                "up\n"
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);
@@ -111,7 +111,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     if (check_evidence_in_rounds(evidence) || evidence->by_plan)
         return;
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
-    if (evidence->steps < 4)
+    if (evidence->steps < CHECK_STEPS_LEAST)
         fputs("not exercised: whether ranks train on the same data (fewer than four steps)\n", out);
     if (evidence->overlapped_steps < 3)
         fputs("not exercised: overlap with backward (fewer than three steps overlapped)\n", out);
