@@ -66,7 +66,6 @@ static const struct sample {
     {"reference", "ref.ddp"},
     {"tolerance", "0.001"},
     {"json", "check.json"},
-    {"batch-grows", NULL},
     {"free", NULL},
     {"per-rank", "a3,a7"},
     {"np", "2"},

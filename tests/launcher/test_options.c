@@ -143,9 +143,9 @@ static const struct flagged {
     {TRACED, "bucket-mb no-overlap reduce compress nccl check-every "
              "verify "},
     {NOT_HANDED_ON, "ranks nnodes node-rank master dry-run steps alone reference tolerance "
-                    "batch-grows free per-rank json "},
+                    "free per-rank json "},
     {COMMAND_LINE_ONLY, "nnodes node-rank master by yes slow dry-run tee version help help-all steps alone reference "
-                        "tolerance batch-grows free per-rank json "},
+                        "tolerance free per-rank json "},
 };
 
 TABLE_TEST(flags_are_on_the_options_that_they_are_for, flagged)

@@ -11,11 +11,12 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
-/* CUDA 12.4 brought the call by which kernels' arguments are read; release 580 serves CUDA 13. */
+/* CUDA 12.4, of release 550, brought the call by which kernels' arguments are read; release 580 serves CUDA 13. */
 enum { LEAST_CUDA = 12040, WANTED_CUDA = 13000, LIMIT_S = 60 };
 
 static const char install_driver[] =
-    "install NVIDIA's driver, release 580 or newer; in a container start it with access to the GPUs (--gpus all)";
+    "install NVIDIA's driver, release 580 or newer (550 for programs of CUDA 12); in a container start it with access "
+    "to the GPUs (--gpus all)";
 static const char restart[] = "see that nvidia-smi works; restart the machine after an update of the driver";
 
 /* What a child was told, in pages that it shares with the doctor. */
@@ -116,7 +117,9 @@ unless_softgpu(const struct examination *it, enum finding_state state)
 static void
 judge_version(struct examination *it, const struct answers *told)
 {
-    static const char update[] = "update NVIDIA's driver to release 580 or newer";
+    static const char update[] = "update NVIDIA's driver to release 580 or newer (550 for programs of CUDA 12)";
+    bool is_of_12 = ANY(library, it->loaded.libraries, it->loaded.count,
+                        strncmp(library->name, "libcudart.so.12", strlen("libcudart.so.12")) == 0);
     const char *release = told->release;
     int major = told->cuda / 1000, minor = told->cuda % 1000 / 10;
     if (told->cuda <= 0)
@@ -126,11 +129,12 @@ judge_version(struct examination *it, const struct answers *told)
         findings_say(it, unless_softgpu(it, FINDING_PROBLEM), "driver", update,
                      "release %s serves CUDA %d.%d only; ddprun reads kernels' arguments by a call of CUDA 12.4",
                      release, major, minor);
-    else if (told->cuda < WANTED_CUDA)
-        findings_say(it, unless_softgpu(it, FINDING_WARNING), "driver",
-                     "update it to release 580 or newer, or use programs built with that CUDA version",
-                     "release %s serves CUDA %d.%d; programs built with CUDA 13 do not run on it", release, major,
-                     minor);
+    else if (told->cuda < WANTED_CUDA && !is_of_12)
+        findings_say(
+            it, unless_softgpu(it, FINDING_WARNING), "driver",
+            "ignore this if the program is built with that CUDA version; else update the driver to release 580 or "
+            "newer",
+            "release %s serves CUDA %d.%d; programs built with CUDA 13 do not run on it", release, major, minor);
     else
         findings_ok(it, "driver", "release %s, serves CUDA %d.%d", release, major, minor);
 }

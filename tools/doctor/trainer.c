@@ -115,10 +115,12 @@ examine_annotations(struct examination *it)
         findings_ok(it, "annotations", "%s uses ddprun.h", where == it->program.path ? "the program" : where);
         break;
     case ANNOTATED_NO:
-        findings_say(it, FINDING_PROBLEM, "annotations",
-                     "annotate it (man ddprun.h), or run copies of it with --unannotated",
-                     "no annotation in the program and its libraries, although they contain kernels: ddprun -n 2 "
-                     "refuses the program");
+        findings_say(
+            it, FINDING_PROBLEM, "annotations",
+            "annotate it (man ddprun.h; `ddprun scout --patch FILE` writes the lines), train it unchanged (--plan "
+            "auto), or start separate copies (--unannotated)",
+            "no annotation in the program and its libraries, although they contain kernels: ddprun -n 2 "
+            "refuses the program");
         break;
     default:
         findings_say(it, FINDING_WARNING, "annotations",

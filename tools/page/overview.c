@@ -58,8 +58,8 @@ put_longest(json_object *section, const struct facts *facts)
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
         report_sentence(
             section, "notes",
-            "Half of the steps take at most %s. The longest traced step, step %llu, took %s on its slowest rank: "
-            "evaluation and checkpoints count as part of a step.",
+            "Half of the steps take at most %s. The longest traced one, step %llu, took %s on its slowest rank. A step "
+            "lasts from one DDP_STEP to the next: an evaluation or a checkpoint between the two counts.",
             figure_time(p50_us, half), (unsigned long long)longest->number, figure_time(longest->most_us, most));
 }
 

@@ -11,7 +11,7 @@ wanted=("${@:2}")
 rows=(
     'rows | rate_times_n || 1 | update | the change is 2 times that of one process, the number of ranks'
     'updates | rate_times_n --rate 1e-6 || 1 | update | the change is 2 times that of one process, the number of ranks'
-    'updates | rate_times_n --rate 1e-6 --adam || 1 | update | .rate. .*is 2e-06 on all ranks and 1e-06 in one process, and goes into .adam. .*as argument 5'
+    'updates | rate_times_n --rate 1e-6 --adam || 1 | update | .rate. .*is 2e-06 on all ranks and 1e-06 in one process, and is passed to .adam. .*as argument 5'
     'rows | rate_times_n amp || 1 | update | the change is 2 times that of one process, the number of ranks'
     'rows | rate_times_n idle_group || 1 | update | the change is 2 times that of one process, the number of ranks'
     'rows | rate_by_n || 1 | update | the change is 0.5 times that of one process'

@@ -76,7 +76,6 @@ done
 refused "--max-restarts" 2 "--max-restarts and check contradict each other" --max-restarts 1 check "${right[@]}"
 refused "--dry-run" 2 "--dry-run and check contradict each other" --dry-run check "${right[@]}"
 refused "--trace" 2 "--trace and check contradict each other" check --trace traces "${right[@]}"
-refused "--batch-grows" 2 "--batch-grows is gone: give one process the batch of all ranks by --alone" check --batch-grows "${right[@]}"
 refused "no such program" 127 "cannot start ./nothing" check ./nothing
 printf 'mine\n' >mine
 refused "--json where nothing can be written" 2 "cannot write to ./no/folder/x, in --json" check --json ./no/folder/x "${right[@]}"

@@ -77,16 +77,16 @@ done <<'ROWS'
 check9/wrong_11_quarry|`nesterov` .*: it changes 1631 elements of the parameter; of the gradient .*DDP_GRADIENT annotates only 1540
 check9/wrong_12_harbour|`output_gradient` .*argument 6 .*is 1/214 on each rank and in one process, .*: 214 is of the whole batch
 check10/wrong_02_autoenc|`hidden_delta` .*argument 3 .*points to a value that `column_mean` .*computes from the rank's share alone
-check10/wrong_07_bigram|`lr` \(wrong_07_bigram.cu:117\), computed from `seen` \(wrong_07_bigram.cu:116\), that from `n`, is 0.25 on all ranks and 0.5 in one process, and goes into `apply`
+check10/wrong_07_bigram|`lr` \(wrong_07_bigram.cu:117\), computed from `seen` \(wrong_07_bigram.cu:116\), which is computed from `n`, is 0.25 on all ranks and 0.5 in one process, and is passed to `apply`
 check10/wrong_03_spirals|`k_add_square` .*argument 1 \(`all\[p\]->g`\) points to a gradient that DDP_STEP has not averaged .*; then `k_climb` .* updates a parameter by it
 check11/wrong_01_kestrel|`cublasSgemm` .*argument 13 \(`c: sim`\) .*elements that it changes: 256 on all ranks and 1024 in one process
 check11/wrong_03_saffron|`cudaMemcpyAsync` .*argument 1 \(`image: x`\) are not its share .*; the host fills `image_` at wrong_03_saffron.cu:84
 check11/wrong_10_cobalt|`cudaMemcpy` .*argument 2 \(`g`\) points to a gradient that DDP_STEP has not averaged .*; then `cudaMemcpy` .*copies a parameter
 check11/wrong_14_pumice|`follow` .*argument 1 \(`codebook`\) points to memory that is not annotated, .*; its argument 4 \(`chosen`\) points to values of the rank's share alone .*; in step 2 `quantise`
 check12/wrong_02_moons|`make_mask` .*all ranks compute the first items of the batch .*argument 1 \(`mask`\) .* on rank 1 and [0-9.]* in one process
-check12/wrong_04_skipgram|`rate` \(wrong_04_skipgram.cu:128\), computed from `words_seen` .*, that from `count`, is 5.95 on all ranks and 5.9 in one process
+check12/wrong_04_skipgram|`rate` \(wrong_04_skipgram.cu:128\), computed from `words_seen` .*, which is computed from `count`, is 5.95 on all ranks and 5.9 in one process
 check12/wrong_07_normnet|`back_norm` .*argument 6 \(`dgb.p`\) points to a gradient of the rank's share alone, from which it computes rows
-check10/wrong_04_softmax|`minus` \(wrong_04_softmax.cu:99\), computed from `eta` \(wrong_04_softmax.cu:98\), is -0.92[0-9]* on all ranks and -1.5 in one process, and goes into `cublasSaxpy` .*, after the host has read .* at .*wrong_04_softmax.cu:94
+check10/wrong_04_softmax|`minus` \(wrong_04_softmax.cu:99\), computed from `eta` \(wrong_04_softmax.cu:98\), is -0.92[0-9]* on all ranks and -1.5 in one process, and is passed to `cublasSaxpy` .*, after the host has read .* at .*wrong_04_softmax.cu:94
 ROWS
 
 # Sums of DDP_REDUCE that ranks add in another order move the gradients as far as this one differs: no kernel is named for it.

@@ -121,6 +121,10 @@ STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "an old driver, GPUs in a mode that prohibits computing" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
 STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu examine ./plain
 report "a driver that is not quite new" "$(finds "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
+link -shared -fPIC -Wl,-soname,libcudart.so.12 -o "$top/p/lib/libcudart.so.12" "$top/library.c"
+link -o "$top/p/of_12" "$top/calls.c" "$top/p/lib/libcudart.so.12"
+STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu:$top/p/lib examine ./of_12
+report "the same driver serves a program of CUDA 12" "$(finds "$rc" '^machine\|ok\|driver\|.*CUDA 12.4' '!(warning|problem)\|driver')"
 STUB_GPUS=1 STUB_CRASH=1 LD_LIBRARY_PATH=$top/gpu examine ./plain
 # Sanitizers make an exit code of the signal.
 report "a driver that crashes" "$(finds 1 '^machine\|problem\|driver\|the query by NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"

@@ -16,8 +16,6 @@ said(void)
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL)
-        exit(2);
     struct sites *sites = sites_open(&recording);
     annotated_print(out, &recording, &finding, sites);
     sites_close(sites);
@@ -51,10 +49,7 @@ static uint32_t
 other_memory(void)
 {
     for (uint32_t i = 0; i < recording.alloc_count; ++i) {
-        bool used = false;
-        for (uint32_t t = 0; t < finding.tensor_count; ++t)
-            used = used || (finding.tensors[t].alloc == i && finding.tensors[t].role <= ROLE_GRADIENT);
-        if (!used)
+        if (!ANY(it, finding.tensors, finding.tensor_count, it->alloc == i && it->role <= ROLE_GRADIENT))
             return i;
     }
     return SCOUT_NONE;
@@ -72,16 +67,14 @@ static bool
 is_named_elsewhere(const struct scout_annotation *like)
 {
     struct scout_annotation *old = recording.annotations;
-    struct scout_annotation *more = calloc(recording.annotation_count + 1, sizeof(*more));
-    if (more == NULL)
-        exit(2);
+    struct scout_annotation *more = xcalloc(recording.annotation_count + 1, sizeof(*more));
     memcpy(more, old, recording.annotation_count * sizeof(*more));
     more[recording.annotation_count] = *like;
     more[recording.annotation_count].alloc = other_memory();
     more[recording.annotation_count].offset = 0;
     recording.annotations = more;
     recording.annotation_count += 1;
-    bool named = names("superfluous: ", like->text, "is no ");
+    bool named = names("superfluous: ", like->text, "bytes are not a ");
     recording.annotation_count -= 1;
     recording.annotations = old;
     free(more);
@@ -93,14 +86,19 @@ static unsigned
 change(struct scout_annotation *annotation)
 {
     struct scout_annotation kept = *annotation;
-    char memory[64];
+    char memory[64], place[256];
     unsigned failures = 0;
-    snprintf(memory, sizeof(memory), "a%u[", kept.alloc);
+    struct sites *sites = sites_open(&recording);
+    const char *begin =
+        kept.says == SCOUT_SAYS_PARAMETER ? "missing: DDP_PARAMETER for " : "missing: DDP_GRADIENT for ";
+    (void)sites_text(sites, recording.allocs[kept.alloc].site, place, sizeof(place));
+    sites_close(sites);
     annotation->says = 0;
-    failures += report(names("missing: ", memory, "annotated"), "taken away", &kept);
+    failures += report(names(begin, place, " elements (float32)"), "taken away", &kept);
     *annotation = kept;
     annotation->bytes -= kept.bytes / 2 / 4 * 4;
-    failures += report(names("missing: ", memory, " bytes of "), "halved", &kept);
+    snprintf(memory, sizeof(memory), "%llu of ", (unsigned long long)(kept.bytes / 2 / 4));
+    failures += report(names(begin, place, memory), "halved", &kept);
     *annotation = kept;
     failures += report(is_named_elsewhere(&kept), "added elsewhere", &kept);
     return failures;

@@ -29,7 +29,6 @@ struct check_options {
     const char *alone;     /* arguments of the program in runs of one rank; NULL: as in all */
     const char *reference; /* file; NULL: one of its own */
     const char *json;      /* file for what was found; NULL: none */
-    bool batch_grows;      /* refused: it is gone */
     bool is_free;          /* steps do not begin from the reference */
     const char *per_rank;  /* with --plan auto: suspects that are state of each rank: "a3,a7"; NULL: none is named */
 };

@@ -44,9 +44,7 @@ OPTION("alone", "ARGS", SPECIAL(take_alone),
 OPTION("reference", "FILE", TEXT(reference, "a file"),
        .help = "check in two commands: with -n 1 write one process's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
-       .help = "relative difference that counts as equal (default: 1e-5, or 20 times\nthe noise, at most 4e-5; 4e-3 where gradients are float16 or sent as\nfloat16, 3e-2 for bfloat16; with more than 4 times these the verdict is\nnever equal)")
-OPTION("batch-grows", NULL, SWITCH(batch_grows),
-       .help = "gone: give one process the batch of all ranks by --alone")
+       .help = "relative difference that counts as equal. Default: 20 times the noise\nof one process, at least 1e-5 and at most 4e-5; 4e-3 with float16 or\nTF32, 3e-2 with bfloat16. With X above four times the default the\nverdict is never equal")
 OPTION("free", NULL, SWITCH(is_free),
        .help = "do not set tensors to the reference's values in each step:\n"
                "differences add up")

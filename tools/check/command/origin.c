@@ -382,7 +382,7 @@ stand_at(const struct trail *trail, struct said *said)
     return node != NODE_NONE;
 }
 
-/* Appends ", computed from `seen` (train.cu:12)", and what that is computed from. */
+/* Appends ", computed from `seen` (train.cu:12)", and ", which is computed from ..." for `seen`. */
 static void
 add_sources(struct trail trail, const struct said *said, const struct variable *but, int depth, struct origin *origin)
 {
@@ -395,7 +395,7 @@ add_sources(struct trail trail, const struct said *said, const struct variable *
     (void)expression_differs(said, but, 0, &only, &count);
     if (count != 1 || depth == 3 || length > ORIGIN_FROM_BYTES - 200)
         return;
-    const char *join = depth == 0 ? ", computed from" : ", that from";
+    const char *join = depth == 0 ? ", computed from" : ", which is computed from";
     length += (size_t)snprintf(from + length, ORIGIN_FROM_BYTES - length, "%s `%.*s`", join,
                                (int)(only.length < 60 ? only.length : 60), only.name);
     if (only.is_parameter) {
@@ -404,7 +404,7 @@ add_sources(struct trail trail, const struct said *said, const struct variable *
             !stand_at(&trail, &outer))
             return;
         name_line(outer.source, outer.at, place);
-        snprintf(from + length, ORIGIN_FROM_BYTES - length, ", that from `%.60s` (%s)", expression, place);
+        snprintf(from + length, ORIGIN_FROM_BYTES - length, ", passed as `%.60s` (%s)", expression, place);
         outer.span = (struct span){0, strlen(expression)};
         add_sources(trail, &outer, NULL, depth + 1, origin);
     } else if (find_setting(&only, said->at, &next) && !(origin->is_share = is_share(&only, &next))) {

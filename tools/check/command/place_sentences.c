@@ -254,7 +254,7 @@ say_origin(const struct step *step, const struct look_argument *it, const struct
 {
     char name[320];
     snprintf(place->text, sizeof(place->text),
-             "`%s` (%s)%s is %s, and goes into %s as %s: %sthe first operation that differs", origin->name,
+             "`%s` (%s)%s is %s, and is passed to %s as %s: %sthe first operation that differs", origin->name,
              origin->place, origin->from, values, place_name_step(step, name), ARGUMENT_OF(step, it),
              place->is_probable ? "probably " : "");
 }

@@ -55,9 +55,6 @@ refuse_others(const struct check *check, struct error *error)
     if (check_options.per_rank != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "--per-rank is for ddprun --plan auto, and ddprun check makes no plan; leave it out");
-    if (check_options.batch_grows)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "--batch-grows is gone: give one process the batch of all ranks by --alone \"ARGUMENTS\"");
     return whole_file_check(check_options.json, "--json", error);
 }
 

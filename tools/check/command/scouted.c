@@ -10,23 +10,6 @@
 
 enum { LEAST_S = 5 }; /* for annotations, besides the time of the runs */
 
-/* Of bytes [lo, hi): up to where they are annotated alike, and whether they are. */
-static uint64_t
-end_alike(const struct scout_log *log, uint32_t alloc, uint64_t lo, uint64_t hi, bool *is_annotated)
-{
-    *is_annotated = false;
-    for (const struct scout_annotation *it = log->annotations; it < log->annotations + log->annotation_count; ++it) {
-        if (it->alloc != alloc || it->says == SCOUT_SAYS_STEP || it->offset + it->bytes <= lo || it->offset >= hi)
-            continue;
-        if (it->offset <= lo) {
-            *is_annotated = true;
-            return it->offset + it->bytes < hi ? it->offset + it->bytes : hi;
-        }
-        hi = it->offset;
-    }
-    return hi;
-}
-
 /* ---- the run ---- */
 
 /* One run of the program of the check, in one process; what it writes goes where the check's runs write. */
@@ -68,8 +51,9 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
         const struct scout_tensor *tensor = &finding->tensors[i];
         uint32_t known = scout_type_bytes(tensor->type), each = known > 0 ? known : sizeof(float);
         uint64_t own = (tensor->hi - tensor->lo) / each;
-        bool annotated;
-        (void)end_alike(log, tensor->alloc, tensor->lo, tensor->hi, &annotated);
+        bool annotated = ANY(it, log->annotations, log->annotation_count,
+                             it->alloc == tensor->alloc && it->says != SCOUT_SAYS_STEP && it->offset <= tensor->lo &&
+                                 it->offset + it->bytes > tensor->lo);
         /* Gradients are computed from a teacher, and are compared. */
         bool is_teacher = tensor->pair != PAIR_NONE && finding->tensors[tensor->pair].role == ROLE_GRADIENT;
         if (tensor->role != role || annotated || own < LEAST_ELEMENTS || is_teacher)
@@ -80,14 +64,14 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
     }
     if (elements > 0)
         fprintf(out,
-                "not compared: %s: %" PRIu64 " elements that `%s` writes; no other operation of a step reads them\n",
-                what, elements, name);
+                "not compared: %" PRIu64 " elements that `%s` writes, which no other operation of a step reads: %s\n",
+                elements, name, what);
 }
 
 static void
 print_not_held(FILE *out, const char *why)
 {
-    fprintf(out, "not compared: the annotations, with what ddprun scout finds: %s\n", why);
+    fprintf(out, "not exercised: the search of ddprun scout for missing annotations: %s\n", why);
 }
 
 static bool
@@ -116,7 +100,7 @@ print_read(FILE *out, const struct scout_log *log, size_t means)
     sites_close(sites);
     if (count > means)
         fprintf(out,
-                "not compared: what the host reads, as at %s: a loss or count of a rank's share needs DDP_MEAN or "
+                "not compared: values that the host reads at %s: the loss or count of a rank's share needs DDP_MEAN or "
                 "DDP_REDUCE\n",
                 places);
 }
@@ -145,8 +129,8 @@ print_open(FILE *out, const char *path, size_t means)
         print_not_held(out, finding.found ? "the program averages parameters, too" : finding.reason);
     if (finding.found || finding.is_rough || finding.is_open) {
         print_uncompared(out, &log, &finding, ROLE_AVERAGE,
-                         "an average of gradients or parameters (DDP_STATE compares it)");
-        print_uncompared(out, &log, &finding, ROLE_STATISTICS, "results for each rank's own data");
+                         "a moving average of gradients or parameters, which DDP_STATE would compare");
+        print_uncompared(out, &log, &finding, ROLE_STATISTICS, "results of the rank's share");
     }
     scout_finding_free(&finding);
     scout_log_free(&log);

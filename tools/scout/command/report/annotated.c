@@ -20,15 +20,6 @@ struct comparison {
     uint32_t wrong; /* lines printed */
 };
 
-/* " (train.cu:31)", or nothing. */
-static void
-print_place(const struct comparison *it, uint32_t site)
-{
-    struct site_place place;
-    if (sites_find(it->sites, site, &place) && place.file[0] != '\0')
-        fprintf(it->out, " (%s)", place.text);
-}
-
 COMPARES(by_begin, struct scout_range, COMPARE(a, b, lo, 0))
 
 /* How many bytes of [lo, hi) the ranges have together. */
@@ -60,12 +51,32 @@ is_about(const struct comparison *it, const struct scout_annotation *annotation,
            it->memory_of[annotation->alloc] == it->memory_of[tensor->alloc];
 }
 
+/* "2 of 1280 elements (float32), from element 8 on, of the memory allocated at train.cu:31". */
+static void
+print_elements(const struct comparison *it, const struct scout_tensor *tensor, uint64_t lacking)
+{
+    struct site_place place;
+    char text[256];
+    uint32_t site = it->log->allocs[tensor->alloc].site;
+    uint32_t known = scout_type_bytes(tensor->type), each = known > 0 ? known : 1;
+    uint64_t bytes = tensor->hi - tensor->lo;
+    if (lacking < bytes)
+        fprintf(it->out, "%" PRIu64 " of ", lacking / each);
+    fprintf(it->out, "%" PRIu64 " %s%s%s", bytes / each, known > 0 ? "elements (" : "bytes",
+            known > 0 ? scout_type_name(tensor->type) : "", known > 0 ? ")" : "");
+    if (tensor->lo > 0)
+        fprintf(it->out, ", from %s %" PRIu64 " on,", known > 0 ? "element" : "byte", tensor->lo / each);
+    if (sites_find(it->sites, site, &place) && place.file[0] != '\0')
+        fprintf(it->out, " of the memory allocated at %s\n", sites_text(it->sites, site, text, sizeof(text)));
+    else
+        fprintf(it->out, " of the program's allocation a%" PRIu32 "\n", tensor->alloc);
+}
+
 /* `begun`: what no annotation has a byte of is left out. */
 static void
 compare_tensor(struct comparison *it, const struct scout_tensor *tensor, bool begun, struct scout_range *ranges)
 {
     uint32_t count = 0;
-    char place[64];
     FOR_EACH(annotation, it->log->annotations, it->log->annotation_count) {
         if (is_about(it, annotation, tensor))
             ranges[count++] = (struct scout_range){annotation->offset, annotation->offset + annotation->bytes};
@@ -74,13 +85,8 @@ compare_tensor(struct comparison *it, const struct scout_tensor *tensor, bool be
     if (done == bytes || (done == 0 && begun))
         return;
     ++it->wrong;
-    if (done > 0)
-        fprintf(it->out, "missing: %" PRIu64 " of %" PRIu64 " bytes of ", done, bytes);
-    else
-        fputs("missing: ", it->out);
-    fprintf(it->out, "%s %s", scout_role_name(tensor->role), scout_tensor_place(tensor, place));
-    print_place(it, it->log->allocs[tensor->alloc].site);
-    fprintf(it->out, " %s annotated\n", done > 0 ? "are" : "is not");
+    fprintf(it->out, "missing: %s for ", tensor->role == ROLE_PARAMETER ? "DDP_PARAMETER" : "DDP_GRADIENT");
+    print_elements(it, tensor, bytes - done);
 }
 
 static void
@@ -94,25 +100,23 @@ compare_annotation(struct comparison *it, const struct scout_annotation *annotat
             ranges[count++] = (struct scout_range){tensor->lo, tensor->hi};
     }
     uint64_t done = covered(ranges, count, annotation->offset, annotation->offset + annotation->bytes);
-    const char *role = scout_role_name(annotation->says == SCOUT_SAYS_GRADIENT ? ROLE_GRADIENT : ROLE_PARAMETER);
     if (done == annotation->bytes)
         return;
     ++it->wrong;
-    if (done > 0)
-        fprintf(it->out, "superfluous: %" PRIu64 " of %" PRIu64 " bytes of %s, annotated at %s:%u, are no %s\n",
-                annotation->bytes - done, annotation->bytes, annotation->text, annotation->file, annotation->line,
-                role);
-    else
-        fprintf(it->out, "superfluous: %s, annotated at %s:%u, is no %s\n", annotation->text, annotation->file,
-                annotation->line, role);
+    bool is_gradient = annotation->says == SCOUT_SAYS_GRADIENT;
+    fprintf(it->out, "superfluous: %s of `%s` (%s:%u): %" PRIu64 " of its %" PRIu64 " bytes are not a %s\n",
+            is_gradient ? "DDP_GRADIENT" : "DDP_PARAMETER", annotation->text, annotation->file, annotation->line,
+            annotation->bytes - done, annotation->bytes, is_gradient ? "gradient" : "parameter");
 }
 
 static void
 print_operation(const struct comparison *it, uint32_t op)
 {
+    struct site_place place;
     char name[SCOUT_NAME_BYTES];
     fputs(scout_op_name(it->log, &it->log->ops[op], name), it->out);
-    print_place(it, it->log->ops[op].site);
+    if (sites_find(it->sites, it->log->ops[op].site, &place) && place.file[0] != '\0')
+        fprintf(it->out, " (%s)", place.text);
 }
 
 /* `other`: a step that stands elsewhere, or NULL. */

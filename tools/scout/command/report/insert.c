@@ -572,8 +572,9 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
         elements += (other->hi - other->lo) / (bytes > 0 ? bytes : 1);
         last = i;
     }
-    fprintf(out, "%" PRIu32 " %s%s, %" PRIu64 " %s", count, scout_role_name(tensor->role),
-            count > 1 && tensor->role != ROLE_STATISTICS ? "s" : "", elements,
+    bool may_count = tensor->role == ROLE_CARRIED && tensor->type == SCOUT_INTEGER; /* of hits, beside labels */
+    fprintf(out, "%" PRIu32 " %s%s%s, %" PRIu64 " %s", count, may_count ? "count or " : "",
+            scout_role_name(tensor->role), count > 1 && tensor->role != ROLE_STATISTICS ? "s" : "", elements,
             bytes > 0 ? scout_type_name(tensor->type) : "bytes");
     if (tensor->role != ROLE_GRADIENT)
         fprintf(out, ", written by %s", scout_op_name(log, &log->ops[tensor->writer], name));
