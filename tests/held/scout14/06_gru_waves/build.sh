@@ -1,0 +1,3 @@
+#!/bin/sh
+set -e
+${NVCC:-nvcc} -O2 -g gru.cu -o train
