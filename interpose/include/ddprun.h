@@ -357,9 +357,9 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * before one DDP_STEP add up: one for each pass of a gradient accumulation. Each group of gradients adds up all calls
  * since its own last step. A rank with count 0 adds nothing, whatever its gradients hold. A step without DDP_WEIGHT, or
  * with equal shares, has the same bits as before. A DDP_STEP that is captured into a CUDA graph keeps the weight of its
- * capture in every launch. The host waits only for a message in the first step with DDP_WEIGHT. Ends the job: a count
- * above the total, totals that differ between ranks, counts that do not add up to the total, a call after some of the
- * step's gradients were averaged, --reduce sum.
+ * capture in every launch. In the first step with DDP_WEIGHT the host waits until all ranks have compared their totals.
+ * Ends the job: a count above the total, totals that differ between ranks, counts that do not add up to the total, a
+ * call after some of the step's gradients were averaged, --reduce sum.
  */
 #define DDP_WEIGHT(count, total) DDP_CALL_(weight, count, (size_t)(count), (size_t)(total))
 

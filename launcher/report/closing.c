@@ -214,8 +214,7 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     if (rank->shard_total == UINT64_MAX)
         printable_append(line, LINE_BYTES, "; no items/s: items of a batch are unknown or vary (DDP_SHARD, ddp_share)");
     else if (rank->shard_total > 0)
-        printable_append(line, LINE_BYTES, "; effective batch of all ranks: %" PRIu64 " items (DDP_SHARD)",
-                         rank->shard_total);
+        printable_append(line, LINE_BYTES, "; DDP_SHARD divides a batch of %" PRIu64 " items", rank->shard_total);
     if (closing->restarts > 0)
         printable_append(line, LINE_BYTES, "; restarts: %u", closing->restarts);
     if (strstr(rank->gpu, "stand-in") != NULL)

@@ -41,7 +41,7 @@ report "-v: what is started, where, with which NCCL" "$(expect 0 \
     "$err" "^ddprun: starting $fake on [^ ]+, 2 ranks on the stand-in; NCCL: libnccl.so.2; job folder: $top/tmp/ddprun-" \
     "$err" '^ddprun: rank 1 is process [0-9]+, CUDA_VISIBLE_DEVICES: not set, not bound to cores$' "$err" '^ddprun: NCCL 2.27.3$')"
 run_command "$ddprun" -n 2 "$fake" nccl 22703 stage 3 step 3 gradients 6 70000 2 shard 96 stage 4
-report "the effective batch" "$(expect 0 "$err" '^ddprun: wall time .*; effective batch of all ranks: 96 items')$(grep 'NCCL 2' "$err")"
+report "the effective batch" "$(expect 0 "$err" '^ddprun: wall time .*; DDP_SHARD divides a batch of 96 items')$(grep 'NCCL 2' "$err")"
 
 # ---- the summary as a file ----
 # Every member that docs/man/ddprun.1.in names, with its type, and no other.

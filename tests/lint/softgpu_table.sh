@@ -22,7 +22,7 @@ END
         # Of a section: its features as a list, then a table of the others.
         function close_section() {
             if (others != "")
-                printf "\n| not there | instead |\n| --- | --- |\n%s", others
+                printf "\n| not supported | instead |\n| --- | --- |\n%s", others
             others = ""
         }
         /^#/ || /^$/ { next }

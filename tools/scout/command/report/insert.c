@@ -667,8 +667,9 @@ print_shares(FILE *out, const struct scout_log *log, const struct scout_finding 
     fprintf(out,
             "note: each rank prints the loss or count of its share: use DDP_MEAN for a mean, DDP_REDUCE for a count, "
             "and print where DDP_RANK() is 0\n"
-            "note: ddp_share fills the batch with copies of the rank's share: the result is right (but for batch "
-            "normalisation and noise by place), and a step is no faster. The number of ranks must divide the batch%s. "
+            "note: ddp_share fills the batch with copies of the rank's share: the result is right, except "
+            "with batch normalisation or random numbers by place in the batch. A step is no faster. The number of "
+            "ranks must divide the batch%s. "
             "An evaluation that reads this batch sees the rank's share alone\n",
             known);
     const struct scout_tensor *own =

@@ -65,7 +65,7 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
               "batch to batch, or scratch; ddprun check tests it\n",
               out);
     if (ok && path != NULL)
-        fprintf(out, "next: patch -p0 <%s; add lines 'by hand', if any; compile; ddprun check\n", path);
+        fprintf(out, "next: patch -p0 <%s; add each line that 'by hand:' names; compile; ddprun check\n", path);
     else if (size > 0 && path == NULL)
         fputs("ddprun scout --patch FILE writes them as a diff\n", out);
     if (verbose)
