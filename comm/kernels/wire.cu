@@ -237,17 +237,16 @@ move_together(typename Work::to *to, const typename Work::from *from, unsigned c
     const auto *const in = (const together<typename Work::from, N> *)from;
     auto *const out = (together<typename Work::to, N> *)to;
     const unsigned step = blockDim.x;
-    uint64_t found = 0;
+    bool found = false;
     unsigned i = threadIdx.x;
     for (; squares == NULL && i + 3 * step < count; i += 4 * step) {
         const auto a = in[i], b = in[i + step], c = in[i + 2 * step], d = in[i + 3 * step];
-        out[i] = each_of(a, work);
-        out[i + step] = each_of(b, work);
-        out[i + 2 * step] = each_of(c, work);
-        out[i + 3 * step] = each_of(d, work);
-        if (exponents != 0)
-            found |= infinite_in(a, exponents) | infinite_in(b, exponents) | infinite_in(c, exponents) |
-                     infinite_in(d, exponents);
+        const auto put = [&](unsigned at, const auto &loaded) {
+            if (exponents != 0) /* first: no register holds an element once another is made of it */
+                found |= infinite_in(loaded, exponents) != 0;
+            out[at] = each_of(loaded, work);
+        };
+        put(i, a), put(i + step, b), put(i + 2 * step, c), put(i + 3 * step, d);
     }
     for (; i < count; i += step) {
         const auto a = in[i];
@@ -258,9 +257,9 @@ move_together(typename Work::to *to, const typename Work::from *from, unsigned c
         else if (squares != NULL)
             squares->add(a, a.known);
         if (exponents != 0)
-            found |= infinite_in(a, exponents);
+            found |= infinite_in(a, exponents) != 0;
     }
-    return found != 0;
+    return found;
 }
 
 /* A chunk, by all threads of a block. Where both sides can be brought to 16 bytes it is looked at on the way. */
