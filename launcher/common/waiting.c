@@ -87,13 +87,19 @@ rank_waits_add(struct rank_waits *waits, int rank, double waited, const struct l
     waits->last_count += last->rank == rank;
 }
 
+double
+waiting_least(double step, double ms)
+{
+    return fmax(0.1 * step, ms);
+}
+
 void
-waiting_find_straggler(struct waiting *waiting, const struct last_rank *latest, size_t count, double least)
+waiting_find_straggler(struct waiting *waiting, const struct last_rank *latest, size_t count)
 {
     size_t now = count < WAITING_LATEST ? count : WAITING_LATEST;
     int rank = most_often_last(latest, now);
     waiting->straggler = -1;
-    if (waiting->count < WAITING_LEAST || latest[0].count < 2 || rank < 0 || gap_of(latest, now, rank) < least)
+    if (waiting->count < WAITING_LEAST || latest[0].count < 2 || rank < 0 || gap_of(latest, now, rank) < waiting->least)
         return;
     waiting->straggler = rank;
     waiting->now_count = waiting->now_latest = 0;
@@ -112,6 +118,7 @@ waiting_take(struct waiting *waiting, const struct rank_waits *ranks, size_t cou
         sum += (int)r != waiting->straggler ? ranks[r].sum : 0;
     bool is_known = waiting->count >= WAITING_LEAST && count > 1;
     waiting->waiting = is_known ? sum / (double)(others * waiting->count) : NAN;
+    waiting->matters = waiting->straggler >= 0 || waiting->waiting >= waiting->least; /* a NAN is not */
     waiting->exposed = waiting->count > 0 ? waiting->exposed / (double)waiting->count : NAN;
     waiting->last_count = waiting->straggler >= 0 ? ranks[waiting->straggler].last_count : 0;
 }

@@ -37,6 +37,8 @@ enum { WAITING_LEAST = 8, WAITING_LATEST = 20 };
  */
 struct waiting {
     size_t count;
+    double least;      /* waiting_least() of these steps: */
+    bool matters;      /* there is a straggler, or `waiting` is as much. Else it is not worth a sentence */
     double exposed;    /* NAN: there are none */
     double waiting;    /* what ranks waited for another one, without the straggler's own; NAN: too few boundaries */
     int straggler;     /* the rank that they waited for, by the latest boundaries, control steps too; -1: none */
@@ -53,13 +55,16 @@ struct rank_waits {
 /* Takes what a rank waited at one boundary, which is no control step. */
 void rank_waits_add(struct rank_waits *waits, int rank, double waited, const struct last_rank *last);
 
+/* The least waiting that is worth a sentence: a tenth of a step, and a millisecond. `ms`: what one is in the unit. */
+double waiting_least(double step, double ms);
+
 /*
  * Who the straggler is, by the `count` boundaries before now, the latest first: the last in three of four of the
  * latest WAITING_LATEST, and in these the others would be done `least` earlier without it. Of a machine with too few
  * cores, one rank may often be the last, but by little now and by much then. Where ranks take turns, or several are
  * late, each waits for others, and no single one is to blame.
  */
-void waiting_find_straggler(struct waiting *waiting, const struct last_rank *latest, size_t count, double least);
+void waiting_find_straggler(struct waiting *waiting, const struct last_rank *latest, size_t count);
 
 /* The other figures, of ranks whose waits are added up: `exposed` becomes the mean of a sum. After the straggler is
  * known. */

@@ -47,7 +47,7 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
     else if (ranks[0].slowed_ns > 0)
         printable_append(line, LINE_BYTES, "; collectives slow kernels by %s ms per step",
                          waiting_ms_text((double)ranks[0].slowed_ns * 1e-6, ms));
-    if (pace.waits)
+    if (pace.waited.matters)
         printable_append(line, LINE_BYTES, "; %s", waiting_text(&pace.waited, 1e6, waiting));
     say("%s", line);
 }
@@ -205,9 +205,8 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     char line[LINE_BYTES] = "";
     printable_append(line, LINE_BYTES, "wall time %.*f s", closing->seconds < 10.0 ? 2 : 1, closing->seconds);
     if (pace.steps_per_s > 0.0)
-        printable_append(line, LINE_BYTES, "; after start-up (steps %" PRIu64 " to %" PRIu64 ") %.1f %s",
-                         (rank->training_step > 0 ? rank->training_step : 1) + 1, rank->step,
-                         pace.steps_per_s >= 1.0 ? pace.steps_per_s : 1.0 / pace.steps_per_s,
+        printable_append(line, LINE_BYTES, "; after start-up (steps %" PRIu64 " to %" PRIu64 ") %.1f %s", pace.first,
+                         pace.last, pace.steps_per_s >= 1.0 ? pace.steps_per_s : 1.0 / pace.steps_per_s,
                          pace.steps_per_s >= 1.0 ? "steps/s" : "s a step");
     if (pace.items_per_s > 0.0)
         printable_append(line, LINE_BYTES, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
@@ -220,7 +219,7 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     if (strstr(rank->gpu, "stand-in") != NULL)
         printable_append(line, LINE_BYTES, "; on the stand-in for a GPU");
     say("%s", line);
-    if (closing->unbound && pace.waits)
+    if (closing->unbound && pace.waited.matters)
         say("ranks wait for each other; --bind core gives each rank its own cores, and may shorten a step");
 }
 

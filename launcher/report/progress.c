@@ -19,7 +19,6 @@ enum { TEXT_BYTES = 256 };
 #define REDRAW_AFTER_NS  2000000000ull  /* also if nothing is new: the program may have cleared its screen */
 #define LINE_INTERVAL_NS 10000000000ull /* where there is no terminal */
 #define FIRST_AFTER_NS   1000000000ull
-#define RATE_AFTER_NS    4000000000ull /* the rate is of this time, and of one step at least; of less at first */
 
 struct progress {
     struct status_line line;
@@ -27,9 +26,6 @@ struct progress {
     uint64_t first_step_ns; /* when the first step was seen, or gradients without one; 0: not yet */
     uint64_t drawn_ns;
     char drawn[TEXT_BYTES];
-
-    uint64_t since_ns, since_step, seen_step; /* the rate is of the steps since then; 0: none was seen */
-    double steps_per_s;
 };
 
 struct progress *
@@ -56,21 +52,21 @@ is_only(const struct rank_view *rank, const struct mean_view *mean)
 }
 
 void
-progress_compose(const struct rank_view *ranks, int count, double steps_per_s, char *text, size_t bytes)
+progress_compose(const struct rank_view *ranks, int count, char *text, size_t bytes)
 {
-    struct pace pace = pace_latest(ranks, count);
+    struct pace pace = pace_of(ranks, count, NULL);
     char waiting[WAITING_TEXT_BYTES], ms[32];
     if (verdict_least_steps(ranks, count) > 0)
         snprintf(text, bytes, "step %" PRIu64, verdict_least_steps(ranks, count));
     else
         snprintf(text, bytes, "no DDP_STEP yet");
-    if (steps_per_s >= 1.0)
-        printable_append(text, bytes, ", %.1f steps/s", steps_per_s);
-    else if (steps_per_s > 0.0)
-        printable_append(text, bytes, ", %.1f s a step", 1.0 / steps_per_s);
+    if (pace.steps_per_s >= 1.0)
+        printable_append(text, bytes, ", %.1f steps/s", pace.steps_per_s);
+    else if (pace.steps_per_s > 0.0)
+        printable_append(text, bytes, ", %.1f s a step", 1.0 / pace.steps_per_s);
     if (pace.sums.count > 0)
         printable_append(text, bytes, ", exposed %s ms", waiting_ms_text((double)pace.exposed_ns * 1e-6, ms));
-    if (pace.waits)
+    if (pace.waited.matters)
         printable_append(text, bytes, ", %s", waiting_text(&pace.waited, 1e6, waiting));
     for (unsigned i = 0; i < ranks[0].mean_count; ++i) {
         const struct mean_view *mean = &ranks[0].means[i];
@@ -82,24 +78,6 @@ progress_compose(const struct rank_view *ranks, int count, double steps_per_s, c
     for (char *p = text; *p != '\0'; ++p) {
         if (!isprint((unsigned char)*p)) /* names come from the program's source; a terminal obeys such bytes */
             *p = '?';
-    }
-}
-
-/* When the step is seen to have changed. */
-static void
-take_rate(struct progress *progress, uint64_t step, uint64_t now_ns)
-{
-    if (step == progress->seen_step)
-        return;
-    if (step < progress->seen_step) /* the next training of a script */
-        progress->since_ns = 0, progress->steps_per_s = 0.0;
-    progress->seen_step = step;
-    uint64_t since_ns = progress->since_ns, passed_ns = now_ns - since_ns;
-    if (since_ns != 0 && (progress->steps_per_s == 0.0 || passed_ns >= RATE_AFTER_NS))
-        progress->steps_per_s = (double)(step - progress->since_step) * 1e9 / (double)passed_ns;
-    if (since_ns == 0 || passed_ns >= RATE_AFTER_NS) {
-        progress->since_ns = now_ns;
-        progress->since_step = step;
     }
 }
 
@@ -120,14 +98,12 @@ progress_show(struct progress *progress, const struct rank_view *ranks, int coun
         return;
     if (progress->first_step_ns == 0)
         progress->first_step_ns = progress->drawn_ns = now_ns;
-    if (step > 0)
-        take_rate(progress, step, now_ns);
     uint64_t interval_ns = progress->on_terminal ? DRAW_INTERVAL_NS : LINE_INTERVAL_NS;
     if (now_ns - progress->first_step_ns < FIRST_AFTER_NS || now_ns - progress->drawn_ns < interval_ns)
         return;
 
     char text[TEXT_BYTES];
-    progress_compose(ranks, count, progress->steps_per_s, text, sizeof(text));
+    progress_compose(ranks, count, text, sizeof(text));
     if (!progress->on_terminal) {
         progress->drawn_ns = now_ns;
         if (progress_is_read()) /* a line like any other */

@@ -1,6 +1,6 @@
 /*
  * progress.h - the progress line: steps, steps a second, exposed communication, a rank that the others wait for,
- * and what the program reports by DDP_MEAN.
+ * as the closing lines would have them now (watch/pace.h); and what the program reports by DDP_MEAN.
  *
  *     ddprun: step 1200, 458.6 steps/s, exposed 1.2 ms, waiting for rank 3: 58 ms per step, loss 0.4312
  *
@@ -31,7 +31,7 @@ bool progress_is_read(void);
 
 /* ---- for the unit test ---- */
 
-/* Writes the line into text[bytes] (without "ddprun: "). steps_per_s: 0 if not known yet. */
-void progress_compose(const struct rank_view *ranks, int count, double steps_per_s, char *text, size_t bytes);
+/* Writes the line into text[bytes] (without "ddprun: "). */
+void progress_compose(const struct rank_view *ranks, int count, char *text, size_t bytes);
 
 #endif

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LEAST_WAITING_NS 1e6
-
 /* The latest first. */
 static int
 compare_steps(const void *a, const void *b)
@@ -93,17 +91,17 @@ add_up(const struct rank_view *ranks, int count, const struct boundaries *bounda
 enum { LOOKS_LEAST = 4, LOOKS_MOST = 32, QUICK_STEPS = 20 /* a second: the latest took less than one */ };
 
 static void
-find_exposed(const struct rank_view *ranks, int count, struct pace_sums sums, bool doubts, struct rank_waits *waits,
-             struct pace *pace)
+find_exposed(const struct rank_view *ranks, int count, bool doubts, struct rank_waits *waits, struct pace *pace)
 {
     struct boundaries boundaries;
-    double least_ns = fmax(0.1 * pace->step_ns, LEAST_WAITING_NS);
+    struct pace_sums sums = sums_so_far(&ranks[0]);
     struct waiting *waited = &pace->waited;
     find_boundaries(ranks, count, &boundaries);
     add_up(ranks, count, &boundaries, &sums, waits);
-    *waited = (struct waiting){.count = sums.count, .exposed = sums.exposed_ns, .straggler = -1};
+    *waited = (struct waiting){
+        .count = sums.count, .least = waiting_least(pace->step_ns, 1e6), .exposed = sums.exposed_ns, .straggler = -1};
     if (boundaries.count > 0)
-        waiting_find_straggler(waited, boundaries.list, boundaries.count, least_ns);
+        waiting_find_straggler(waited, boundaries.list, boundaries.count);
     doubts = doubts && pace->steps_per_s > QUICK_STEPS && ranks[0].pace_looks >= LOOKS_LEAST;
     if (doubts && waited->straggler >= 0 && 4 * ranks[waited->straggler].pace_stragglers < 3 * ranks[0].pace_looks)
         waited->straggler = -1;
@@ -111,19 +109,22 @@ find_exposed(const struct rank_view *ranks, int count, struct pace_sums sums, bo
     pace->sums = sums;
     pace->exposed_ns = sums.count > 0 ? (uint64_t)llround(waited->exposed) : 0;
     pace->waiting_ns = !isnan(waited->waiting) ? (uint64_t)llround(waited->waiting) : UINT64_MAX;
-    pace->waits = waited->straggler >= 0 || waited->waiting >= least_ns; /* a NAN is not */
 }
 
 /* By the device's clock, where most steps were timed; else by the host's, which may be ahead of it. */
-static double
-step_ns(const struct rank_view *first)
+static void
+find_step(const struct rank_view *first, struct pace *pace)
 {
     uint64_t from = first->training_step > 0 ? first->training_step : 1;
     if (first->step <= from)
-        return 0;
-    if (2 * first->timed_steps >= first->step - from)
-        return (double)first->timed_ns / (double)first->timed_steps;
-    return (double)first->training_us * 1e3 / (double)(first->step - from);
+        return;
+    bool is_timed = 2 * first->timed_steps >= first->step - from;
+    pace->first = from + 1;
+    pace->last = first->step;
+    pace->is_timed = is_timed;
+    pace->step_ns = is_timed ? (double)first->timed_ns / (double)first->timed_steps
+                             : (double)first->training_us * 1e3 / (double)(first->step - from);
+    pace->steps_per_s = pace->step_ns > 0 ? 1e9 / pace->step_ns : 0;
 }
 
 /* `items`: of a step; 0: not known. */
@@ -152,11 +153,11 @@ noise_scale_text(const struct noise_scale *noise, char text[NOISE_TEXT_BYTES])
 }
 
 static struct pace
-pace_since(const struct rank_view *ranks, int count, struct pace_sums so_far, bool doubts, struct rank_waits *waits)
+find_pace(const struct rank_view *ranks, int count, bool doubts, struct rank_waits *waits)
 {
     const struct rank_view *first = &ranks[0];
-    struct pace pace = {.step_ns = step_ns(first), .waited.straggler = -1, .waiting_ns = UINT64_MAX};
-    pace.steps_per_s = pace.step_ns > 0 ? 1e9 / pace.step_ns : 0;
+    struct pace pace = {.waited.straggler = -1, .waiting_ns = UINT64_MAX};
+    find_step(first, &pace);
     /* One call, before the loop, is of each step's batch. Calls for evaluation do not make a step; where there are
      * fewer than steps, what they share out is not a batch. */
     uint64_t calls_each_step = first->shard_calls == 1 ? 1 : first->step > 0 ? first->shard_calls / first->step : 0;
@@ -165,8 +166,12 @@ pace_since(const struct rank_view *ranks, int count, struct pace_sums so_far, bo
     pace.noise = noise_of(first, count, first->shard_calls > 1 ? items : 0); /* one call may be of all data */
     struct rank_waits *own = waits == NULL ? xcalloc((size_t)count, sizeof(*own)) : NULL;
     if (count > 1)
-        find_exposed(ranks, count, so_far, doubts, waits != NULL ? waits : own, &pace);
+        find_exposed(ranks, count, doubts, waits != NULL ? waits : own, &pace);
     free(own);
+    if ((pace.is_timed || pace.step_ns == 0) && pace.sums.count > 0) {
+        pace.first = pace.sums.first;
+        pace.last = pace.sums.last;
+    }
     return pace;
 }
 
@@ -174,7 +179,7 @@ void
 pace_note(struct rank_view *ranks, int count)
 {
     struct rank_waits *waits = xcalloc((size_t)count, sizeof(*waits));
-    struct pace pace = pace_since(ranks, count, sums_so_far(&ranks[0]), false, waits);
+    struct pace pace = find_pace(ranks, count, false, waits);
     ranks[0].pace_sums = pace.sums;
     for (int i = 0; i < count; ++i)
         ranks[i].pace_waits = waits[i];
@@ -195,11 +200,5 @@ pace_note(struct rank_view *ranks, int count)
 struct pace
 pace_of(const struct rank_view *ranks, int count, struct rank_waits *waits)
 {
-    return pace_since(ranks, count, sums_so_far(&ranks[0]), true, waits);
-}
-
-struct pace
-pace_latest(const struct rank_view *ranks, int count)
-{
-    return pace_since(ranks, count, (struct pace_sums){0}, true, NULL);
+    return find_pace(ranks, count, true, waits);
 }

@@ -22,23 +22,21 @@ struct noise_scale {
 };
 
 struct pace {
-    double step_ns;        /* mean from the end of start-up (training_step) to the last boundary; 0: not known */
+    double step_ns;        /* mean since the end of start-up (training_step); 0: not known */
+    bool is_timed;         /* on the device; else by rank 0's host, of all steps */
+    uint64_t first, last;  /* the steps that all figures are of, or lie between; 0: none are known */
     double steps_per_s;    /* the same; 0: not known */
     double items_per_s;    /* of DDP_SHARD, over all ranks; 0: not known */
     struct pace_sums sums; /* boundaries that what follows is of; none: it is not known */
     uint64_t exposed_ns;   /* the network's part */
     uint64_t waiting_ns;   /* for another rank, on top of that; UINT64_MAX: not known */
     struct noise_scale noise;
-    bool waits;            /* that is worth a word: there is a straggler, or it is 1 ms and a tenth of a step */
-    struct waiting waited; /* the same in nanoseconds, and who the straggler is */
+    struct waiting waited; /* the same in nanoseconds, who the straggler is, and whether that is worth a word */
 };
 
 /* Where 20 steps take less than a second, names a straggler only if pace_note() has found it in three of four looks, or
  * has hardly looked. `waits`: NULL, or room for what each rank waited. */
 struct pace pace_of(const struct rank_view *ranks, int count, struct rank_waits *waits);
-
-/* The same of the last RANK_EXPOSED_STEPS boundaries alone: for what is shown while a job runs. */
-struct pace pace_latest(const struct rank_view *ranks, int count);
 
 /* The sentences about it, the same wherever a user reads them: "the critical batch size (gradient noise scale) is
  * about 640 items (480 to 800). This run has 512, so a larger batch saves steps". */

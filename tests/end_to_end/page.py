@@ -212,7 +212,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
     # the page: each place where a word has a figure
     verdict = section(report, "verdict")
     window = re.fullmatch(r"Means are of steps (\d+) to (\d+)\.", verdict["caption"])
-    if not window or not first <= int(window[1]) <= int(window[2]) <= last:
+    if not window or [int(window[1]), int(window[2])] != [first, last]:
         complain("the verdict is not of steps %d to %d: %s" % (first, last, verdict["caption"]))
         return
     lead = re.fullmatch(r"A step takes ([^,]*)\.", verdict["notes"][0])
@@ -273,8 +273,11 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
 
 
 def failed(path, rank, step):
-    """Who, where, and the steps of each rank."""
-    report = report_of(open(path, encoding="utf-8").read())
+    """Who, where, and the steps of each rank; no sentence has a figure that is not known, or takes the ranks for running."""
+    page = open(path, encoding="utf-8").read()
+    report = report_of(page)
+    for found in re.findall(r"[^.>]*(?: -[ .]|still running)[^.<]*", " ".join(re.findall("<p[^>]*>[^<]*", page.split("<script")[0]))):
+        complain("the page of a job that failed says '%s'" % found)
     ends = {row["Rank"]: row for row in rows(report, "failure", "End of each rank")}
     if [r for r in ends if ends[r]["Signal"] == "SEGV"] != [rank]:
         complain("rank %d crashed, and the page says %s" % (rank, ends))
@@ -372,7 +375,7 @@ KNOWN = {"verdict": ["Means are of steps 1 to 20.", "A step takes 20.2 ms.", "Mo
          "timeline": ["took 20.0 ms on the quickest rank and 20.2 ms on the slowest.", "2 device exposed communication 19.7 ms 500 \u00b5s - -",
                       "0 device waits for other ranks 15.7 ms 4.00 ms - -", "bucket 0 begins during backward", "bucket 1 begins after backward"],
          "buckets": ["w t.c:1 float32 4 16 bytes 0"]}
-LONG = {"verdict": ["A step takes 45.2 ms. Half of the steps take at most 20.0 ms. The longest traced one, step 11, took 520 ms on its slowest rank. A step lasts from one DDP_STEP to the next: an evaluation or a checkpoint between the two counts. Most"]}
+LONG = {"verdict": ["A step takes 45.2 ms. Half of the steps take at most 20.0 ms. The longest traced one, step 11, took 520 ms on its slowest rank. A step lasts from one DDP_STEP to the next: an evaluation or a checkpoint between the two counts. No option"]}
 
 
 def hold_to_known(path, wanted):

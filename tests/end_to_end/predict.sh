@@ -239,8 +239,8 @@ refused "an unknown option" 2 'unknown option --what of predict' predict --what 
 refused "--dry-run" 2 '--dry-run and predict contradict' --dry-run predict "$paced"
 PMIX_RANK=0 PMIX_NAMESPACE=x refused "under another launcher" 2 'ddprun predict starts its own ranks, but another launcher' predict "$paced"
 refused "-n before predict" 2 '-n before predict' -n 4 predict "$paced"
-refused "a program without steps" 1 'cannot be measured: it has no steps' predict --link "$link" "$paced" --steps 0
-refused "a program with few steps" 1 'cannot be measured: it has too few steps' predict --link "$link" "$paced" --steps 3
+refused "a program without steps" 1 'cannot be measured: the run has no steps' predict --link "$link" "$paced" --steps 0
+refused "a program with few steps" 1 'cannot be measured: the run has too few steps' predict --link "$link" "$paced" --steps 3
 refused "a program that is not there" 127 'cannot be run on 1 rank' predict --link "$link" "$work/nothing"
 run "$ddprun" -q predict "$paced" --what
 check "a program that fails: exit code 1" [ "$code" -eq 1 ]

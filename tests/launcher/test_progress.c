@@ -1,8 +1,11 @@
 /*
- * test_progress.c - what the progress line says, and when: rates from the times at which steps were seen, nothing that
+ * test_progress.c - what the progress line says, and when: the figures of the closing lines at that step, nothing that
  * a terminal would obey, nothing before there is something to say. On a terminal: seen.sh.
  */
 #include "launcher/report/progress.h"
+
+#include "launcher/report/closing.h"
+#include "launcher/watch/pace.h"
 
 #include "tests/test.h"
 
@@ -12,30 +15,66 @@ TEST(says_what_is_known)
 {
     char text[256];
     struct rank_view ranks[2] = {{.step = 12}, {.step = 11}}, none[2] = {{.gradient_count = 1}, {.gradient_count = 1}};
-    progress_compose(none, 2, 0.0, text, sizeof(text));
+    progress_compose(none, 2, text, sizeof(text));
     ck_assert_str_eq(text, "no DDP_STEP yet");
-    progress_compose(ranks, 2, 0.0, text, sizeof(text));
+    progress_compose(ranks, 2, text, sizeof(text));
     ck_assert_str_eq(text, "step 11"); /* the job is where its last rank is */
-    progress_compose(ranks, 2, 458.62, text, sizeof(text));
-    ck_assert_str_eq(text, "step 11, 458.6 steps/s");
-    progress_compose(ranks, 2, 0.25, text, sizeof(text));
+    ranks[0].training_us = 11 * 2180;
+    progress_compose(ranks, 2, text, sizeof(text));
+    ck_assert_str_eq(text, "step 11, 458.7 steps/s");
+    ranks[0].training_us = 11 * 4000000;
+    progress_compose(ranks, 2, text, sizeof(text));
     ck_assert_str_eq(text, "step 11, 4.0 s a step");
 }
 
-TEST(exposed_is_that_of_the_rank_that_waited_least)
+static char said[2048];
+
+static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
+{
+    va_list args;
+    size_t at = strlen(said);
+    va_start(args, format);
+    vsnprintf(said + at, sizeof(said) - at, format, args);
+    va_end(args);
+}
+
+static void
+set_wait(struct rank_view *rank, uint64_t step, uint64_t ns)
+{
+    rank->exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, ns);
+}
+
+/* Rank 1 waits 1 ms in each step, rank 0 59 ms. The first 30 of 600 steps are out of the records by then. */
+TEST(the_figures_are_those_of_the_closing_lines)
 {
     char text[256];
-    struct rank_view ranks[2] = {{.step = 9}, {.step = 9}};
-    for (uint64_t step = 1; step <= 9; ++step) {
-        ranks[0].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 59000000);
-        ranks[1].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 1000000);
+    struct rank_view ranks[2] = {{.stage = RANK_STAGE_TRAINING}, {.stage = RANK_STAGE_TRAINING}};
+    const struct closing closing = {.ranks = ranks, .rank_count = 2, .summary = true};
+    for (uint64_t step = 1; step <= 600; ++step) {
+        for (int r = 0; r < 2; ++r) {
+            set_wait(&ranks[r], step, r == 1 ? 1000000 : step <= 30 ? 259000000 : 59000000);
+            ranks[r].step = step;
+            ranks[r].timed_steps = step - 1;
+            ranks[r].timed_ns = (step - 1) * 32258064;
+        }
+        pace_note(ranks, 2);
+        if (step != 9 && step != 600)
+            continue;
+        progress_compose(ranks, 2, text, sizeof(text));
+        ck_assert_str_eq(text, step == 9 ? "step 9, 31.0 steps/s, exposed 1 ms, waiting for rank 1: 258 ms per step, "
+                                           "last to arrive in 9 of 9 steps"
+                                         : "step 600, 31.0 steps/s, exposed 1 ms, waiting for rank 1: 68 ms per step, "
+                                           "last to arrive in 600 of 600 steps");
+        said[0] = '\0';
+        closing_say(&closing, say);
+        ck_assert_msg(strstr(said, strstr(text, "waiting for")) != NULL && strstr(said, ") 31.0 steps/s") != NULL &&
+                          strstr(said, "exposed communication: 1 ms per step") != NULL,
+                      "%s", said);
     }
-    progress_compose(ranks, 2, 31.0, text, sizeof(text));
-    ck_assert_str_eq(
-        text, "step 9, 31.0 steps/s, exposed 1 ms, waiting for rank 1: 58 ms per step, last to arrive in 9 of 9 steps");
     memset(ranks[0].exposed_steps, 0, sizeof(ranks[0].exposed_steps)); /* not measured there yet: nothing is claimed */
-    progress_compose(ranks, 2, 31.0, text, sizeof(text));
-    ck_assert_str_eq(text, "step 9, 31.0 steps/s");
+    ranks[0].pace_sums.count = 0;
+    progress_compose(ranks, 2, text, sizeof(text));
+    ck_assert_str_eq(text, "step 600, 31.0 steps/s");
 }
 
 TEST(means_by_name_and_nothing_that_a_terminal_obeys)
@@ -44,14 +83,14 @@ TEST(means_by_name_and_nothing_that_a_terminal_obeys)
     struct rank_view ranks[1] = {{.step = 3,
                                   .mean_count = 2,
                                   .means = {{.name = "loss", .value = 0.43125}, {.name = "a\033[2Jb\n", .value = 2}}}};
-    progress_compose(ranks, 1, 0.0, text, sizeof(text));
+    progress_compose(ranks, 1, text, sizeof(text));
     ck_assert_str_eq(text, "step 3, loss 0.4313, a?[2Jb? 2");
     ranks[0].means[1] = (struct mean_view){.name = "loss", .place = "train.c:88", .value = 2};
     snprintf(ranks[0].means[0].place, sizeof(ranks[0].means[0].place), "train.c:71");
-    progress_compose(ranks, 1, 0.0, text, sizeof(text));
+    progress_compose(ranks, 1, text, sizeof(text));
     ck_assert_str_eq(text, "step 3, loss (train.c:71) 0.4313, loss (train.c:88) 2");
     char tiny[12];
-    progress_compose(ranks, 1, 0.0, tiny, sizeof(tiny));
+    progress_compose(ranks, 1, tiny, sizeof(tiny));
     ck_assert_str_eq(tiny, "step 3, los");
 }
 
@@ -107,35 +146,11 @@ TEST(without_a_terminal_a_line_every_ten_seconds_if_asked_for)
     for (size_t i = 2; i < 30; ++i)
         steps[i] = 2 * (i - 1);
     look(PROGRESS_ON, steps, 30, written, sizeof(written));
-    ck_assert_str_eq(written, "ddprun: step 22, 2.0 steps/s\nddprun: step 42, 2.0 steps/s\n");
+    ck_assert_str_eq(written, "ddprun: step 22\nddprun: step 42\n");
     look(PROGRESS_AUTO, steps, 30, written, sizeof(written));
     ck_assert_str_eq(written, "");
     look(PROGRESS_OFF, steps, 30, written, sizeof(written));
     ck_assert_str_eq(written, "");
-}
-
-TEST(the_rate_forgets_what_is_long_ago)
-{
-    char written[2048];
-    /* 40 seconds with a step in each, then 60 seconds with five. */
-    uint64_t steps[100];
-    for (size_t i = 0; i < 100; ++i)
-        steps[i] = i < 40 ? i + 1 : 40 + 5 * (i - 39);
-    look(PROGRESS_ON, steps, 100, written, sizeof(written));
-    const char *last = strstr(written, "step 295,"); /* second 91 */
-    ck_assert_msg(last != NULL, "%s", written);
-    ck_assert_msg(strncmp(last, "step 295, 5.0 steps/s\n", 22) == 0, "%s", last);
-}
-
-TEST(the_rate_is_that_of_the_training_in_progress)
-{
-    char written[1024];
-    /* 15 steps, five in each second, and another program that makes two. */
-    uint64_t steps[24] = {5, 10, 15};
-    for (size_t i = 4; i < 24; ++i)
-        steps[i] = 2 * (i - 3);
-    look(PROGRESS_ON, steps, 24, written, sizeof(written));
-    ck_assert_str_eq(written, "ddprun: step 14, 2.0 steps/s\nddprun: step 34, 2.0 steps/s\n");
 }
 
 TEST(a_reader_that_does_not_read_is_not_waited_for)

@@ -76,7 +76,7 @@ put_lost(json_object *section, const struct facts *facts)
     size_t most = 0;
     for (size_t i = 1; i < sizeof(us) / sizeof(us[0]); ++i)
         most = us[i] > us[most] ? i : most;
-    if (facts->world == 1 || isnan(us[0]))
+    if (most == 0 && !facts->waited.matters) /* nor where it is not known */
         return;
     report_sentence(section, "notes", "Most of the lost time is %s: %s per step.", names[most],
                     figure_time(us[most], text));
@@ -146,8 +146,8 @@ section_verdict(json_object *report, const struct facts *facts, const struct mod
     snprintf(caption, sizeof(caption), "Means are of steps %llu to %llu%s.", (unsigned long long)facts->first_counted,
              (unsigned long long)facts->last_counted, group);
     json_object *section =
-        report_section(report, "verdict", "Verdict", facts->counted > 0 ? caption : "No step was measured.");
-    if (facts->counted > 0)
+        report_section(report, "verdict", "Verdict", isnan(facts->step_us) ? "No step was measured." : caption);
+    if (!isnan(facts->step_us))
         report_sentence(section, "notes", "A step takes %s.", figure_time(facts->step_us, text));
     put_longest(section, facts);
     put_lost(section, facts);

@@ -47,8 +47,8 @@ choose_step(const struct facts *facts)
     FOR_EACH(step, facts->steps, facts->step_count) {
         bool is_usual = step->counts && step->overlapped == overlaps &&
                         (facts->plan == NULL || step->number > facts->plan->after_step);
-        double distance = isnan(step->middle_us) ? 1e15 : fabs(step->middle_us - facts->step_us);
-        distance += isnan(facts->exposed_us) ? 0 : fabs(step->last.waited - facts->exposed_us);
+        double distance = isnan(step->middle_us) ? 1e15 : fmax(0, fabs(step->middle_us - facts->step_us));
+        distance += fmax(0, fabs(step->last.waited - facts->exposed_us)); /* of a mean that is not known: 0 */
         distance += (is_usual ? 0 : 1e16) + (step->control ? 1e17 : 0);
         if (distance < best) {
             best = distance;

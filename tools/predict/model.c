@@ -91,7 +91,7 @@ take_waits(struct model *model, const struct facts *facts)
 {
     model->measured_step_us = facts->step_us;
     model->exposed_us = facts->exposed_us;
-    model->waiting_us = facts->rank_count > 1 ? fmax(0.0, facts->waiting_us) : 0.0; /* a NAN is not */
+    model->waiting_us = facts->rank_count > 1 && facts->waited.matters ? facts->waiting_us : 0.0;
     (void)facts_waiting_text(facts, model->waiting);
     snprintf(model->noise, sizeof(model->noise), "%s", facts_string(facts->noise, "text"));
     model->own_us = facts->own_us;
@@ -106,8 +106,8 @@ take_waits(struct model *model, const struct facts *facts)
     snprintf(model->straggler_host, sizeof(model->straggler_host), "%s", straggler->run->host);
 }
 
-/* How the steps since the first plan vary: means of up to nine stretches of them. What the program does now and then,
- * such as validation, is in these. False: there is none. */
+/* How the steps since the first plan vary, of which a trace may have each tenth: means of up to nine stretches beside
+ * their own mean. Pauses such as validation are in them. False: there is none. */
 static bool
 take_spread(struct model *model, const struct facts *facts)
 {
@@ -124,18 +124,17 @@ take_spread(struct model *model, const struct facts *facts)
             us[count++] = step->middle_us;
     }
     size_t most = count < RANGE_MOST_VALUES ? count : RANGE_MOST_VALUES;
+    double all_us = 0.0;
     for (size_t k = 0; k < most; ++k) {
         size_t begin = k * count / most, end = (k + 1) * count / most;
         double sum_us = 0.0;
         for (size_t i = begin; i < end; ++i)
             sum_us += us[i];
         range_add(&stretches, sum_us / (double)(end - begin));
+        all_us += sum_us;
     }
-    model->low = model->high = 1.0;
-    if (most > 0 && model->measured_step_us > 0.0) {
-        model->low = fmin(1.0, range_low(&stretches) / model->measured_step_us);
-        model->high = fmax(1.0, range_high(&stretches) / model->measured_step_us);
-    }
+    model->low = count > 0 ? range_low(&stretches) * (double)count / all_us : 1.0;
+    model->high = count > 0 ? range_high(&stretches) * (double)count / all_us : 1.0;
     return count > 0;
 }
 
@@ -196,13 +195,13 @@ take_all(struct model *model, const struct facts *facts)
     if (facts->counted > 0)
         take_waits(model, facts);
     if (facts->plan == NULL || facts->counted == 0 || !take_spread(model, facts))
-        return facts->graph_steps > 0         ? "its steps are in CUDA graphs, which have no times"
-               : facts->first->step_count > 0 ? "it has too few steps: about 40 are needed"
-                                              : "it has no steps";
+        return facts->graph_steps > 0         ? "steps of the run are in CUDA graphs, which have no times"
+               : facts->first->step_count > 0 ? "the run has too few steps: about 40 are needed"
+                                              : "the run has no steps";
     if (model->ranks > 1)
         take_cost(model, facts->first);
     if (!take_gradients(model, facts))
-        return "it does not list the gradients";
+        return "the trace does not list the gradients";
     if (isnan(model->alone_us))
         return "too few steps were timed, or their times vary too much; train for more steps";
     take_last_words(model, facts);

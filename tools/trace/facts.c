@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-#define WAITING_LEAST_US 1e3
-
 /* From the end of the step before; NAN: not known. */
 static double
 duration_of(const struct trace_step *step)
@@ -68,13 +66,10 @@ static void
 take_ranks(struct facts *facts)
 {
     const struct trace *trace = facts->trace;
-    int64_t job = INT64_MIN;
     facts->ranks = xcalloc(trace->run_count, sizeof(facts->ranks[0]));
-    FOR_EACH(run, trace->runs, trace->run_count)
-        job = run->job > job ? run->job : job;
     FOR_EACH(run, trace->runs, trace->run_count) {
         bool again = facts->rank_count > 0 && facts->ranks[facts->rank_count - 1].run->rank == run->rank;
-        if (run->job == job && !again)
+        if (run->job == trace->job && !again)
             facts->ranks[facts->rank_count++].run = run;
     }
     facts->first = facts->ranks[0].run;
@@ -147,20 +142,24 @@ count_steps(struct facts *facts, uint64_t first, uint64_t last)
     return facts->counted;
 }
 
-/* Those that the launcher has measured; or all since the first plan, which ends start-up. */
+/* Those that the launcher has measured, which the trace may lack; or all since the first plan, the end of start-up. */
 static void
 take_window(struct facts *facts)
 {
     double first = facts_number(facts->summary, "first_measured"), last = facts_number(facts->summary, "last_measured");
+    bool is_said = first > 0 && last >= first && last < 1e18;
     uint64_t start = 0;
-    if (first > 0 && last >= first && last < 1e18 && count_steps(facts, (uint64_t)first, (uint64_t)last) > 0)
-        return;
     for (size_t p = facts->first->plan_count; p-- > 0;) {
         const struct trace_plan *plan = &facts->first->plans[p];
         start = plan->group == facts->group ? plan->after_step : start;
     }
-    if (count_steps(facts, start + 1, UINT64_MAX) == 0)
+    if ((!is_said || count_steps(facts, (uint64_t)first, (uint64_t)last) == 0) &&
+        count_steps(facts, start + 1, UINT64_MAX) == 0)
         (void)count_steps(facts, 0, UINT64_MAX);
+    if (is_said && facts->group_count <= 1) {
+        facts->first_counted = (uint64_t)first;
+        facts->last_counted = (uint64_t)last;
+    }
 }
 
 /* ---- figures ---- */
@@ -253,7 +252,7 @@ take_waiting(struct facts *facts)
     struct last_rank latest[WAITING_LATEST];
     struct waiting *waited = &facts->waited;
     size_t count = 0;
-    *waited = (struct waiting){.count = facts->counted, .straggler = -1};
+    *waited = (struct waiting){.count = facts->counted, .least = waiting_least(facts->step_us, 1e3), .straggler = -1};
     for (size_t i = facts->step_count; i-- > 0;) {
         const struct step_facts *step = &facts->steps[i];
         if (count < WAITING_LATEST && step->number >= facts->first_counted && step->number <= facts->last_counted)
@@ -261,7 +260,7 @@ take_waiting(struct facts *facts)
         waited->exposed += step->counts ? step->last.waited : 0;
     }
     if (count > 0)
-        waiting_find_straggler(waited, latest, count, fmax(0.1 * facts->step_us, WAITING_LEAST_US));
+        waiting_find_straggler(waited, latest, count);
     waited->straggler = straggler_of(facts, waited->straggler);
     double exposed = waited->exposed / (double)waited->count;
     take_said_ranks(facts);

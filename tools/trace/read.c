@@ -445,28 +445,28 @@ COMPARES(by_time, struct trace_step,
 static void
 look_for_ranks(struct trace *trace)
 {
-    int64_t job = 0;
     FOR_EACH(run, trace->runs, trace->run_count) {
-        trace->world = run->job > job ? run->world : trace->world;
-        job = run->job > job ? run->job : job;
+        trace->world = run->job > trace->job ? run->world : trace->world;
+        trace->job = run->job > trace->job ? run->job : trace->job;
     }
-    int missing = 0, first = -1, unended = 0, last = -1;
+    int missing = 0, first = -1, unended = 0, first_unended = -1;
+    double code = NAN;
     for (int rank = 0; rank < trace->world; ++rank) {
-        bool found = ANY(run, trace->runs, trace->run_count, run->rank == rank && run->job == job);
-        missing += !found;
-        first = !found && first < 0 ? rank : first;
+        const struct trace_run *own =
+            FIND(run, trace->runs, trace->run_count, run->rank == rank && (run + 1 == run_end || run[1].rank != rank));
+        if (own == NULL || own->job != trace->job)
+            first = missing++ == 0 ? rank : first;
+        if (own != NULL && !own->ended && !own->cut)
+            first_unended = unended++ == 0 ? rank : first_unended;
+        if (own != NULL && own->summary != NULL)
+            code = facts_number(own->summary, "exit_code");
     }
-    FOR_EACH(run, trace->runs, trace->run_count) {
-        bool is_last = run + 1 == run_end || run[1].rank != run->rank;
-        bool has_no_end = is_last && !run->ended && !run->cut;
-        unended += has_no_end;
-        last = has_no_end ? run->rank : last;
-    }
-    if (unended == 1)
-        remark(trace, "rank-%d.jsonl has no end: the rank is still running, or was killed", last);
-    else if (unended > 1)
-        remark(trace, "the traces of %d of %d ranks have no end: these ranks are still running, or were killed",
-               unended, trace->world);
+    if (unended > 0)
+        remark(trace, "the traces of %d of %d ranks have no end, the first is rank %d's: %s", unended, trace->world,
+               first_unended,
+               isnan(code) ? "these ranks are still running, or were killed"
+               : code > 0  ? "the job failed, and these ranks crashed or were stopped"
+                           : "these ranks ended without exit()");
     if (missing > 0)
         remark(trace, "%d of %d ranks have no trace of this job in the folder; the first is rank %d", missing,
                trace->world, first);

@@ -126,7 +126,8 @@ struct trace_run {
 struct trace {
     struct trace_run *runs; /* in the order of ranks, those of one rank in their order of time */
     size_t run_count;
-    int world;      /* of the last job */
+    int64_t job;    /* the last one, */
+    int world;      /* and its ranks */
     char **remarks; /* what is missing or not whole, for the user */
     size_t remark_count;
 };

@@ -58,6 +58,8 @@ def read_closing(text):
     text = "\n".join(line for line in text.splitlines() if line.startswith("ddprun: "))
     find("rate", "closing", r"after start-up \(steps \d+ to \d+\) (\S+) steps/s", text)
     find("rate_slow", "closing", r"after start-up \(steps \d+ to \d+\) (\S+) s a step", text)
+    find("first", "closing", r"after start-up \(steps (\d+) to \d+\)", text)
+    find("last", "closing", r"after start-up \(steps \d+ to (\d+)\)", text)
     said["rate"] = [(o, v, max(h, 0.05)) for o, v, h in said.get("rate", [])]
     find("items", "closing", r", (\S+) items/s", text)
     said["items"] = [(o, v, 0.5 if v >= 100 else 0.05) for o, v, h in said.get("items", [])]
@@ -71,6 +73,31 @@ def read_closing(text):
     find("steps", "closing", r"ranks, (\d+) steps?", text)
     find("overlapped", "closing", r"(\d+) of them overlapped", text)
     find("measured", "closing", r"mean of (\d+) measured steps", text)
+
+
+def read_status(text):
+    """The progress line after the last step."""
+    find("steps", "status", r"^ddprun: step (\d+),", text)
+    find("rate", "status", r", (\S+) steps/s", text)
+    find("rate_slow", "status", r", (\S+) s a step", text)
+    rounded("exposed", "status", r", exposed (\S+) ms", text)
+    rounded("waiting", "status", r"waiting for (?:rank \d+|each other): (\S+) ms per step", text)
+    find("straggler", "status", r"waiting for rank (\d+): \S+ ms", text)
+
+
+def hold_waiting(summary):
+    """Where it is worth a sentence, closing line and status have the same one; the page and predict have one nowhere else, of that rank."""
+    sentence = r"waiting for (?:rank \d+|each other): [^;,\n]*(?:, last to arrive in \d+ of \d+ steps)?"
+    closing, status = (re.findall(sentence, read(name)) for name in ("closing", "status"))
+    worth = summary["waited_for"] is not None or (summary["waiting_ms"] or 0) >= max(0.1 * (summary["step_ms"] or 0), 1)
+    if len(closing) != worth or status != closing:
+        complain("waiting is worth %d sentences; closing lines have %s, the status %s" % (worth, closing, status))
+    for output in ("page.html", "report.html", "predict"):
+        text = plain(parts(read(output))["verdict"]) if output != "predict" else read(output)
+        found = re.search(r"lost time is waiting|^- waiting|look at rank|What may help: (?:give all|--bind)", text, re.M)
+        rank = re.search(r"waiting for rank (\d+)", text)
+        if found and not worth or rank and int(rank[1]) != summary["waited_for"]:
+            complain("%s has '%s', and waiting is worth %d sentences, of rank %s" % (output, (rank or found)[0], worth, summary["waited_for"]))
 
 
 MEMBERS = {"step": "step_ms", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed_ms", "planned": "exposed_planned_ms", "bound": "exposed_bound_ms",
@@ -128,7 +155,9 @@ def read_page(output, page, summary):
             complain("%s is %s of the whole" % (name, one["value"]))
     verdict, times = plain(markup["verdict"]), plain(markup["step-times"])
     find("step", output + "'s verdict", r"A step takes (\d\S* \S+)\. ", verdict)
-    find("first", output + "'s verdict", r"Means are of steps (\d+) to", verdict)
+    for text in (verdict, times):
+        find("first", output + "'s text", r"Means (?:are )?of steps (\d+) to", text)
+        find("last", output + "'s text", r"Means (?:are )?of steps \d+ to (\d+)", text)
     hold_losses(output, report, figures, verdict)
     if kind != "captured":
         hold_picture(output, report, summary)
@@ -159,7 +188,8 @@ def hold_losses(output, report, figures, verdict):
     named = re.search(r"Most of the lost time is (waiting|exposed|kernels)", verdict)
     names = {"waiting": "waiting", "exposed": "exposed", "kernels": "slowed"}
     losses = {word: figures[name]["value"] for word, name in names.items() if name in figures}
-    if named and losses[named[1]] != max(losses.values()) or not named and "waiting" in losses:
+    largest = max(losses, key=losses.get, default=None)
+    if named and largest != named[1] or not named and "waiting" in losses and largest != "waiting":
         complain("the %s names '%s' of the losses %s" % (output, named and named[1], losses))
 
 
@@ -311,7 +341,7 @@ def hold_delay(summary):
             complain("rank 0 waits %.3f ms in the %s, and rank 1 was late by %d ms in %d of %d steps" % (value, output, LATE_MS, late, summary["measured_steps"]))
     if late < 18:
         complain("only %d of the late steps were measured" % late)
-    for output in ("closing", "summary", "metrics", "page", "report", "report A B", "predict"):
+    for output in ("closing", "status", "summary", "metrics", "page", "report", "report A B", "predict"):
         if not any(o == output for o, _, _ in said["waiting"]):
             complain("the %s does not say that ranks wait" % output)
 
@@ -319,6 +349,9 @@ def hold_delay(summary):
 def main():
     summary = json.loads(read("summary"))
     read_closing(read("closing"))
+    if os.path.exists(os.path.join(folder, "status")):
+        read_status(read("status"))
+        hold_waiting(summary)
     read_summary(summary)
     read_metrics(read("metrics"))
     for output in ("page", "report"):
@@ -331,12 +364,12 @@ def main():
             if abs(value - wanted) > (half + slack) * 1.001 + 1e-9:
                 complain("%s is %.6g in the %s, and %.6g in the %s" % (figure, wanted, other, value, where))
     timed = kind != "captured"
-    for figure, outputs in {"step": 8, "rate": 7, "exposed": 8, "waiting": 6, "alone": 6, "efficiency": 3, "steps": 7, "ranks": 5}.items():
+    for figure, outputs in {"step": 8, "rate": 7, "exposed": 8, "waiting": 6, "alone": 6, "efficiency": 3, "steps": 7, "ranks": 5, "first": 4, "last": 4}.items():
         found = {output for output, _, _ in said.get(figure, [])}
         if figure in ("alone", "efficiency", "rate", "step") and "alone" not in said:
             continue  # by a trial, collectives slow a step by more than its own work: there is no prediction, either
         outputs -= kind == "failed"  # which has no closing lines
-        if len(found) < outputs and (timed or figure in ("steps", "ranks")):
+        if len(found) < outputs and (timed or figure in ("steps", "ranks", "first", "last")):
             complain("%s stands in %s only" % (figure, sorted(found)))
     if not timed and said.get("exposed"):
         complain("steps in graphs expose %s" % said["exposed"])

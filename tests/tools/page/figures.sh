@@ -1,17 +1,24 @@
 #!/usr/bin/env bash
 # figures.sh BUILD - one run, one truth: of eight kinds of runs each figure is the same in every output, to the digit that is printed:
-# closing lines, --summary-json, --metrics, the page of --page and that of `ddprun report DIR`, `report A B`, `predict DIR`, and the
-# timeline; parts add up to the whole; and the sums are those of the raw events (figures.py). Ordinarily some of the kinds run (in_turn).
+# closing lines, the progress line after the last step, --summary-json, --metrics, the page of --page and that of `ddprun report DIR`,
+# `report A B`, `predict DIR`, and the timeline; parts add up to the whole; and the sums are those of the raw events (figures.py).
+# Ordinarily some of the kinds run (in_turn).
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 here, which reads the outputs"
 figures=$(dirname "$0")/figures.py
 trainers=$build/tests/trainers
 
-# kind NAME CODE OPTIONS... -- COMMAND...: a run; its outputs are in $work/NAME.
+# After the last step each rank waits until the progress line was seen (terminal.py).
+# shellcheck disable=SC2016 # the rank's shell expands it
+held=(sh -c '"$@"; code=$?; touch "$SHOWN/ended.$RANK"; until [ -e "$SHOWN/seen" ]; do sleep 0.05; done; exit $code' held)
+
+# kind NAME CODE -n RANKS OPTIONS... -- COMMAND...: a run; its outputs are in $work/NAME.
 kind() {
-    local name=$1 of=$work/$1
+    local name=$1 of=$work/$1 terminal=()
     mkdir "$of"
-    run "$ddprun" --device softgpu --trace "$of/trace" --page "$of/page.html" --summary-json "$of/summary" --metrics "$of/metrics" "${@:3}"
+    export SHOWN=$of
+    [[ "$*" != *"${held[2]}"* ]] || terminal=(python3 "$(dirname "$0")/terminal.py" "$of" "$4")
+    run "${terminal[@]}" "$ddprun" --device softgpu --trace "$of/trace" --page "$of/page.html" --summary-json "$of/summary" --metrics "$of/metrics" "${@:3}"
     check "$name: exit code $2" [ "$code" -eq "$2" ]
     cp "$work/stderr" "$of/closing"
     run "$ddprun" report "$of/trace" -o "$of/report.html"
@@ -24,34 +31,38 @@ kind() {
 }
 
 # Rank 1 is 5 ms late in steps 10 to 30. With --bucket-mb there are no trials, so none of these is a control step.
-kind annotated 0 -n 2 --bucket-mb 25 -- "$trainers/paced" --layers 4 --kib 16 --layer-us 600 --forward-us 600 --steps 46 --host-from 1 \
+kind annotated 0 -n 2 --bucket-mb 25 -- "${held[@]}" "$trainers/paced" --layers 4 --kib 16 --layer-us 600 --forward-us 600 --steps 46 --host-from 1 \
     --late-us 5000 --late-rank 1 --late-from 9 --late-until 30
 
-# What is changed is seen: a figure of each output.
-changed() { # FILE PATTERN REPLACEMENT
+# What is changed is seen: a figure of each output gets one more digit.
+changed() { # FILE, PATTERN of what stands before the figure
     cp "$work/annotated/$1" "$work/kept"
-    sed -E -i "s/$2/$3/" "$work/annotated/$1"
+    sed -E -i "s/($2)/\19/" "$work/annotated/$1"
     check "seen: another figure in $1 ($2)" bash -c \
         "! cmp -s '$work/annotated/$1' '$work/kept' && ! python3 '$figures' annotated '$work/annotated' >/dev/null"
     cp "$work/kept" "$work/annotated/$1"
 }
-changed closing '(exposed communication: )[0-9.]+' '\177.7'
-changed closing '(steps [0-9]+ to [0-9]+\) )[0-9.]+ steps' '\177.7 steps'
-changed summary '("waiting_ms": )[0-9.]+' '\177.7'
-changed metrics '^(ddprun_step_seconds.* )[0-9.]+' '\17.77'
-changed page.html "(run-exposed'>)[0-9.]+" '\177.7'
-changed report.html "(run-efficiency'>)[0-9.]+" '\177.7'
-changed compared '^(without averaging +)[0-9.]+' '\177.7'
-changed predict '^( +2 +)[0-9.]+' '\177.7'
-changed timeline '("exposed_us":)[0-9.]+' '\1777777'
-changed timeline '("waiting_us":)[0-9.]+' '\1777777'
+changed closing 'exposed communication: '
+changed closing 'steps [0-9]+ to [0-9]+\) '
+changed closing 'steps [0-9]+ to '
+changed status 'exposed '
+changed status '^ddprun: step [0-9]+, '
+changed summary '"waiting_ms": '
+changed metrics '^ddprun_step_seconds.* '
+changed page.html "run-exposed'>"
+changed page.html 'Means are of steps [0-9]+ to '
+changed report.html "run-efficiency'>"
+changed compared '^without averaging +'
+changed predict '^ +2 +'
+changed timeline '"exposed_us":'
+changed timeline '"waiting_us":'
 
-in_turn 3 && kind nan 0 -n 4 -- "$trainers/sick" --rank 2 --tensor 3 --step 20 --steps 300
+in_turn 3 && kind nan 0 -n 4 -- "${held[@]}" "$trainers/sick" --rank 2 --tensor 3 --step 20 --steps 300
 in_turn 3 && kind failed 139 -n 2 -- "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80 --fault crash --fault-rank 1 --fault-step 60
 in_turn 3 && kind restarted 0 -n 2 --max-restarts 1 -- sh -c \
     'if [ -z "$DDPRUN_RESTART" ]; then exec "$0" "$@" --fault exit --fault-rank 1 --fault-step 5; fi; exec "$0" "$@"' \
     "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80
-in_turn 3 && kind captured 0 -n 2 -- "$trainers/graphs"
+in_turn 3 && kind captured 0 -n 2 -- "${held[@]}" "$trainers/graphs"
 
 if in_turn 3; then # more processes than cores
     burners=()
@@ -59,7 +70,7 @@ if in_turn 3; then # more processes than cores
         bash -c 'while :; do :; done' &
         burners+=($!)
     done
-    kind load 0 -n 3 -- "$trainers/paced" --layers 4 --kib 16 --layer-us 1000 --forward-us 1000 --steps 80
+    kind load 0 -n 3 -- "${held[@]}" "$trainers/paced" --layers 4 --kib 16 --layer-us 1000 --forward-us 1000 --steps 80
     kill "${burners[@]}"
     wait "${burners[@]}" 2>/dev/null
 fi
