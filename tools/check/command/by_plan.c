@@ -9,21 +9,14 @@
 #include "tools/check/command/check.h"
 #include "tools/plan/command/auto.h"
 
-/* An option that says what a plan says otherwise; NULL: none is given. */
-static const char *
-contradiction_of(const struct options *options)
-{
-    return check_options.reference != NULL               ? "--reference"
-           : check_options.alone != NULL                 ? "--alone"
-           : options->job.reduction == DDPRUN_REDUCE_SUM ? "--reduce sum"
-                                                         : NULL;
-}
-
 bool
 by_plan_prepare(const struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    const char *other = contradiction_of(options);
+    const char *other = check_options.reference != NULL               ? "--reference"
+                        : check_options.alone != NULL                 ? "--alone"
+                        : options->job.reduction == DDPRUN_REDUCE_SUM ? "--reduce sum"
+                                                                      : NULL;
     if (strcmp(options->plan, "auto") == 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "ddprun check makes no plan; make one by ddprun scout --prove --json FILE, and give --plan "

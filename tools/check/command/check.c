@@ -24,7 +24,7 @@
 
 #include <math.h>
 
-enum { MOST_EXTRA_RUNS = 3 };
+enum { MOST_EXTRA_RUNS = 3, UNSEEN_AT_MOST = 8 /* steps that are looked at before an update */ };
 
 /* ---- the ranks ---- */
 
@@ -51,15 +51,6 @@ count_ranks(const char *results)
     return count;
 }
 
-static void
-remove_rows(const char *results, int count)
-{
-    for (int rank = 0; rank < count; ++rank) {
-        OWNED char *path = xasprintf("%s-%d", results, rank);
-        unlink(path);
-    }
-}
-
 /* Its rows into ranked_p[*count_p]. False: it ended in a way of which there is no verdict. */
 static bool
 run_ranks(struct check *check, const struct check_order *order, struct check_rows **ranked_p, int *count_p,
@@ -81,8 +72,10 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
         any_step = any_step || check_rows_find(&ranked[r], CHECK_ROW_STEP) != NULL;
         stop = stop == NULL ? check_rows_find(&ranked[r], CHECK_ROW_STOPPED) : stop;
     }
-    if (check->place.shared != NULL)
-        remove_rows(outcome.results, count > 0 ? count : 1);
+    for (int r = 0; check->place.shared != NULL && r < (count > 0 ? count : 1); ++r) {
+        OWNED char *path = xasprintf("%s-%d", outcome.results, r);
+        unlink(path);
+    }
     *ranked_p = ranked;
     *count_p = count;
     bool is_judged = ranked_p == &check->evidence.ranked;
@@ -350,7 +343,8 @@ look_at_step(struct check *check, struct place_question *question, struct place 
         session_order(check, "look", "one process, recording each operation of a step", CHECK_COMPARES);
     struct check_order all = order_ranks(check, "look-ranks", "all ranks, recording each operation of a step");
     one.run.look = all.run.look = question->interval + 1;
-    one.run.look_since = all.run.look_since = question->since > 0 ? question->since - 1 : 0;
+    uint32_t since = question->is_update && question->unseen < question->since ? question->unseen : question->since;
+    one.run.look_since = all.run.look_since = since > 0 ? since - 1 : 0;
     one.run.looks_early = all.run.looks_early = question->is_early && !question->is_averaged;
     one.run.steps = one.run.look + LOOK_MORE < check->steps ? one.run.look + LOOK_MORE : check->steps;
     all.run.steps = one.run.look < check->steps ? one.run.look + 1 : check->steps;
@@ -358,35 +352,17 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     struct check_outcome outcomes[2];
     if (!session_start(check, &one, &outcomes[0], error) || !session_start(check, &all, &outcomes[1], error))
         return false;
-    const char **files = xcalloc((size_t)check->ranks + 1, sizeof(*files));
-    for (int r = 0; r <= check->ranks; ++r)
-        files[r] = xasprintf("%s-%d.look", outcomes[r > 0].results, r > 0 ? r - 1 : 0);
-    question->one = files[0];
-    question->of = files + 1;
     question->ranks = check->ranks;
-    bool kept = ALL(file, files, check->ranks + 1, access(*file, R_OK) == 0);
-    if (!kept)
-        message_line("cannot write %s, or one beside it: the verdict is given without its place; make room there, or "
-                     "set TMPDIR",
-                     files[0]);
-    *found = kept && place_find(question, place);
-    for (int r = 0; r <= check->ranks; ++r) {
-        unlink(files[r]);
-        free((char *)files[r]);
-    }
-    free(files);
+    for (int k = 0; k < 2; ++k)
+        question->results[k] = outcomes[k].results;
+    *found = place_find(question, place);
+    if (place->is_lost)
+        message_line("cannot write %s-0.look, or one beside it: the verdict is given without its place; make room "
+                     "there, or set TMPDIR",
+                     outcomes[0].results);
     free(outcomes[0].results);
     free(outcomes[1].results);
     return true;
-}
-
-/* A gradient of another group than the one whose DDP_STEP counts the steps: it comes about after that. */
-static bool
-is_of_later_group(const struct check_evidence *evidence, const struct check_tensor *tensor)
-{
-    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_GRADIENT)
-        return tensor->role == CHECK_GRADIENT && row->tensor.group != tensor->group;
-    return false;
 }
 
 /* Of what differs first. What is compared when a step begins, the step before has changed; what DDP_STEP_PARAMETERS
@@ -395,8 +371,11 @@ static struct place_question
 question_of(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
     const struct check_item *first = verdict->first;
-    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD);
+    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD),
+                           *gradient = check_rows_next_of(&evidence->ranked[0], CHECK_GRADIENT, NULL);
     uint32_t role = first->tensor.role, step = first->first_step;
+    /* Of another group than the one whose DDP_STEP counts the steps: it comes about after that. */
+    bool is_later = role == CHECK_GRADIENT && gradient != NULL && gradient->tensor.group != first->tensor.group;
     bool is_averaged = pattern_is_averaged(evidence, &first->tensor);
     struct place_question question = {
         .tensor = role != CHECK_MEMORY ? (role + 1) << 24 | first->tensor.number : 0,
@@ -405,7 +384,7 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
         .since = role != CHECK_REDUCE ? step - 1
                  : step > 2           ? step - 2
                                       : 0,
-        .interval = step - (role != CHECK_REDUCE && !is_of_later_group(evidence, &first->tensor)),
+        .interval = step - (role != CHECK_REDUCE && !is_later),
         .is_reduced = role == CHECK_REDUCE,
         .is_averaged = is_averaged && step > 1,
         .is_early = (is_averaged && step > 1) ||
@@ -429,6 +408,11 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
     question.is_update = role != CHECK_GRADIENT && role != CHECK_REDUCE && !question.is_early;
     if (question.is_averaged)
         question.since = --question.interval;
+    question.unseen = question.interval > UNSEEN_AT_MOST ? question.interval - UNSEEN_AT_MOST : 0;
+    while (question.unseen < question.interval &&
+           ANY(row, evidence->ranked[0].rows, evidence->ranked[0].count,
+               row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && row->step == question.unseen + 1))
+        ++question.unseen;
     return question;
 }
 

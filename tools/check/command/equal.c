@@ -19,7 +19,6 @@ equal_say_doubt(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     struct check_verdict *verdict = judgement->verdict;
-    char name[400];
     /* The first that is equal only by a tolerance that hides mistakes. */
     const struct check_item *unclear = FIND(item, verdict->items, verdict->item_count, item->unclear);
     if (pattern_has_one_batch(evidence))
@@ -35,8 +34,8 @@ equal_say_doubt(struct judgement *judgement)
             check_evidence_is_forced(evidence)
                 ? "check fewer steps (--steps), or start from a warmed-up checkpoint"
                 : "check fewer steps (--steps 1), a smaller learning rate, or start from a warmed-up checkpoint",
-            "%s, differs by %.2g, and %s; a tolerance above %.1e hides mistakes",
-            sentence_name_item(verdict, unclear, name), unclear->hidden,
+            "%s, differs by %.2g, and %s; a tolerance above %.1e hides mistakes", ITEM_NAME(verdict, unclear),
+            unclear->hidden,
             evidence->tolerance > evidence->bearable ? "only --tolerance allows this"
                                                      : "runs of one process differ as much",
             evidence->bearable);
@@ -44,7 +43,7 @@ equal_say_doubt(struct judgement *judgement)
         sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_CHAOTIC, unclear,
                           "check with a larger learning rate, or after the warm-up",
                           "a step changes %s, by little more than rounding, and the changes do not have the same bits",
-                          sentence_name_item(verdict, unclear, name));
+                          ITEM_NAME(verdict, unclear));
     return verdict->result != CHECK_EQUAL;
 }
 
@@ -73,11 +72,10 @@ equal_say_endless(struct judgement *judgement)
         endless = row->step > 1 && (endless == NULL || row->step < endless->step) ? row : endless;
     if (endless == NULL || (moment != 0 && moment < items_moment(CHECK_PARAMETER, endless->step)))
         return false;
-    char name[400];
     uint32_t step = endless->step - 1;
     sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_ENDLESS, NULL, "one process must train without NaN first",
                       "after step %u %s, is infinite or NaN in one process, too: NaN on all ranks proves nothing", step,
-                      sentence_name_tensor(&endless->tensor, name));
+                      TENSOR_NAME(&endless->tensor));
     if (step > 1)
         sentence_say(verdict->advice,
                      "check the steps before it (--steps %u); one process must train without NaN first", step - 1);
@@ -90,7 +88,6 @@ equal_say_ranks(struct judgement *judgement)
     const struct check_evidence *evidence = judgement->evidence;
     struct check_verdict *verdict = judgement->verdict;
     const struct agreement *agreement = &judgement->agreement;
-    char name[400];
     struct check_item other = {.tensor = agreement->row->tensor};
     const struct check_item *item = &other;
     FOR_EACH(it, verdict->items, verdict->item_count)
@@ -108,8 +105,7 @@ equal_say_ranks(struct judgement *judgement)
               "numbers, a gradient or optimizer state that is not annotated",
         "%s step %u %s, does not have the same bits on ranks 0 and %d, though neither differs from one process by more "
         "than %.1e and rounding",
-        is_gradient ? "in" : "after", step, sentence_name_item(verdict, item, name), agreement->rank,
-        evidence->tolerance);
+        is_gradient ? "in" : "after", step, ITEM_NAME(verdict, item), agreement->rank, evidence->tolerance);
     return true;
 }
 

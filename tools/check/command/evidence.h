@@ -133,7 +133,7 @@ const char *place_name(const char *frames, char *text, size_t room);
 /* "argument 5 (`touched`)", as the launch or the call of cuBLAS there has it in its source, where that is known.
  * `number`: from 0. Returns `text`. */
 enum { PLACE_ARGUMENT_BYTES = 96 };
-const char *place_name_argument(const char *frames, uint32_t number, char text[PLACE_ARGUMENT_BYTES]);
+const char *place_name_argument(const char *frames, uint32_t number, bool is_member, char text[PLACE_ARGUMENT_BYTES]);
 
 /* The line where the host gives an argument its value: `name` is what the argument is called there, `from` is empty or
  * ", computed from `seen` (train.cu:12)". */

@@ -15,13 +15,12 @@ gradients_say_uneven(struct judgement *judgement)
 {
     uint64_t total = pattern_uneven_items(judgement->evidence, judgement->first->first_step);
     int ranks = judgement->evidence->ranks;
-    char place[600];
     sentence_conclude(
         judgement->verdict, judgement->row->result, judgement->row->cause, judgement->first, NULL,
         "in step %u the %llu items do not divide evenly among %d ranks, and the mean of unequal shares is "
         "not the mean of all items; %s",
         judgement->first->first_step, (unsigned long long)total, ranks,
-        sentence_place(judgement->evidence, judgement->verdict, judgement->first, place));
+        ITEM_PLACE(judgement->evidence, judgement->verdict, judgement->first));
     return verdict_advise(
         judgement,
         "call DDP_WEIGHT(count, total) after DDP_SHARD, or leave this batch out, or check with a batch that %d divides",

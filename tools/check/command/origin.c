@@ -629,11 +629,12 @@ origin_find(const char *frames, uint32_t number, struct origin *origin)
 }
 
 const char *
-place_name_argument(const char *frames, uint32_t number, char text[PLACE_ARGUMENT_BYTES])
+place_name_argument(const char *frames, uint32_t number, bool is_member, char text[PLACE_ARGUMENT_BYTES])
 {
     struct origin said;
     bool is_short = origin_find(frames, ORIGIN_OF_TEXT + number, &said) &&
-                    strlen(said.from) + strlen("argument 4294967295 (``)") < PLACE_ARGUMENT_BYTES;
-    snprintf(text, PLACE_ARGUMENT_BYTES, is_short ? "argument %u (`%s`)" : "argument %u", number + 1, said.from);
+                    strlen(said.from) + strlen("a number in argument 4294967295 (``)") < PLACE_ARGUMENT_BYTES;
+    snprintf(text, PLACE_ARGUMENT_BYTES, is_short ? "%sargument %u (`%s`)" : "%sargument %u",
+             is_member ? "a number in " : "", number + 1, said.from);
     return text;
 }

@@ -56,6 +56,13 @@ is_trained(const struct check_item *item)
     return item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_GRADIENT;
 }
 
+/* A buffer that gradients depend on, by far less than it differs itself. */
+static bool
+explains(const struct check_item *buffer, const struct check_item *other)
+{
+    return buffer->tensor.role == CHECK_BUFFER && is_trained(other) && buffer->at_first > 1e3 * other->at_first;
+}
+
 struct pattern
 pattern_find(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
@@ -72,9 +79,11 @@ pattern_find(const struct check_evidence *evidence, const struct check_verdict *
         bool in_place = item->tensor.role == CHECK_MEMORY && item->tensor.group == 1;
         if (in_place && pattern.memory == NULL)
             pattern.memory = item;
-        bool sooner = pattern.moment == 0 || moment < pattern.moment;
+        bool sooner = pattern.moment == 0 || moment < pattern.moment,
+             goes_first = !sooner && moment == pattern.moment && !explains(pattern.first, item) &&
+                          ((is_trained(item) && !is_trained(pattern.first)) || explains(item, pattern.first));
         /* What is trained explains what then differs in means, buffers and other memory. */
-        if (sooner || (moment == pattern.moment && is_trained(item) && !is_trained(pattern.first))) {
+        if (sooner || goes_first) {
             pattern.moment = moment;
             pattern.first = item;
         }

@@ -29,19 +29,15 @@ reaches(const struct look_argument *it, const struct look_argument *of)
            of->address < it->address + it->end;
 }
 
-/* The operation before `at` of the interval that changed what the argument points to; -1: none did. *argument_p. */
-static int
-find_writer(const struct looked *one, size_t at, const struct look_argument *of, uint32_t least, size_t *argument_p)
+/* The operation before `at` of the interval that changed what the argument points to. False: none did. */
+static bool
+find_writer(const struct looked *one, size_t at, const struct look_argument *of, uint32_t least, struct where *by)
 {
-    while (at-- > 0 && one->steps[at].its->interval >= least) {
-        for (uint32_t a = 0; a < one->steps[at].its->arguments; ++a) {
-            if (reaches(&one->steps[at].list[a], of)) {
-                *argument_p = a;
-                return (int)at;
-            }
-        }
-    }
-    return -1;
+    for (*by = (struct where){.at = at, .after = true}; by->at-- > 0 && one->steps[by->at].its->interval >= least;)
+        for (by->argument = 0; by->argument < one->steps[by->at].its->arguments; ++by->argument)
+            if (reaches(&one->steps[by->at].list[by->argument], of))
+                return true;
+    return false;
 }
 
 /* An update comes after the DDP_STEP of its own group: what is before that counts to the interval before. */
@@ -85,11 +81,9 @@ find_what_matters(struct finding *finding)
         any = any || finding->matters[at] != 0;
         for (uint32_t a = 0; a < step->its->arguments && finding->matters[at] != 0; ++a) {
             const struct look_argument *it = &step->list[a];
-            size_t argument;
-            int writer = (int)at;
             /* All of them: one may fill rows, the next others. */
-            while (it->is_memory && (writer = find_writer(one, (size_t)writer, it, question->since, &argument)) >= 0)
-                finding->matters[writer] |= 1U << argument;
+            for (struct where by = {.at = at}; it->is_memory && find_writer(one, by.at, it, question->since, &by);)
+                finding->matters[by.at] |= 1U << by.argument;
         }
         if (any && finding->matters[at] == 0 && is_unseen(one, at))
             finding->matters[at] = MATTERS_UNSEEN;
@@ -103,19 +97,19 @@ find_what_matters(struct finding *finding)
  * is as large as the gradient that is missing; and `by` comes before DDP_STEP, and reads no annotated gradient. */
 static bool
 say_forgotten(const struct finding *finding, const struct step *step, const struct look_argument *of,
-              const struct step *by, size_t argument, struct place *place)
+              const struct where *writer, struct place *place)
 {
     const struct check_tensor *lost = finding->question->forgotten;
+    const struct step *by = &finding->one.steps[writer->at];
     uint64_t bytes = lost != NULL ? lost->count * element_size((int)lost->type) : 0;
-    uint64_t written = by->list[argument].address + by->list[argument].end - of->address;
-    char name[320];
+    uint64_t written = by->list[writer->argument].address + by->list[writer->argument].end - of->address;
     if (lost == NULL || by->its->from_host ||
         (of->is_part ? bytes < of->bytes : bytes != of->bytes && bytes != written))
         return false;
     place_say(place, PLACE_UNNAMED, step,
               "annotate this gradient with DDP_GRADIENT, with as many elements as its parameter",
               "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(step, of),
-              (unsigned long long)lost->count, lost->count == 1 ? "" : "s", place_name_step(by, name));
+              (unsigned long long)lost->count, lost->count == 1 ? "" : "s", NAME_OF(by));
     FOR_EACH(it, step->list, step->its->arguments)
         place->tensor = is_of(it, CHECK_PARAMETER) && it->end > 0 ? it->tensor : place->tensor;
     return true;
@@ -149,7 +143,6 @@ say_carried(const struct finding *finding, const struct where *read, struct plac
 {
     const struct looked *one = &finding->one;
     const struct look_argument *of = relation_argument(finding, -1, read);
-    char name[320];
     for (size_t i = 0; i < 2 * read->at; ++i) { /* what has no relation first */
         struct where where = {.at = i < read->at ? i : i - read->at, .after = true};
         const struct step *by = &one->steps[where.at];
@@ -169,7 +162,7 @@ say_carried(const struct finding *finding, const struct where *read, struct plac
             place_add_values(finding, relation == RELATION_ROWS ? read : &where, place);
             add_sums(finding, where.at, place);
             place_add(place, "; in step %u %.260s reads it by %s", one->steps[read->at].its->interval + 1,
-                      place_name_step(&one->steps[read->at], name), ARGUMENT_OF(&one->steps[read->at], of));
+                      NAME_OF(&one->steps[read->at]), ARGUMENT_OF(&one->steps[read->at], of));
             place->is_before = by->its->interval < finding->question->since;
             return true;
         }
@@ -186,22 +179,22 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
 {
     const struct looked *one = &finding->one;
     const struct step *step = &one->steps[at];
-    char name[320] = "";
-    size_t argument;
+    struct where by;
     for (uint32_t k = 0; k < 2 * step->its->arguments; ++k) {
         const struct where where = {.at = at, .argument = k % step->its->arguments};
         const struct look_argument *of = &step->list[where.argument];
         bool is_buffer = is_of(of, CHECK_BUFFER);
-        int by = find_writer(one, at, of, finding->question->since, &argument);
+        bool is_written = find_writer(one, at, of, finding->question->since, &by);
         /* An operation of the step has filled some of it: the rest is of steps before. */
-        bool in_part = by >= 0 && changed >= 0 && of->end == 0 &&
-                       one->steps[by].list[argument].end - one->steps[by].list[argument].first < of->bytes;
+        bool in_part =
+            is_written && changed >= 0 && of->end == 0 &&
+            relation_argument(finding, -1, &by)->end - relation_argument(finding, -1, &by)->first < of->bytes;
         /* The old contents of a result need not matter: after the first step they are those of the step before. */
         bool is_old =
             changed < 0 ? of->end == 0 || finding->question->is_update
                         : in_part || (of->end > 0 && ((int)where.argument != changed || finding->question->since == 0));
         if (!of->is_memory || !is_old || (k < step->its->arguments && of->end > 0) || (of->tensor != 0 && !is_buffer) ||
-            (!is_buffer && by >= 0 && !in_part))
+            (!is_buffer && is_written && !in_part))
             continue;
         enum relation relation = relation_of(finding, &where);
         if (is_buffer && relation != RELATION_SAME && !finding->question->is_update) {
@@ -217,14 +210,13 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
         if (relation == RELATION_SAME || relation == RELATION_DATA || (is_known && !rows_too) ||
             (changed >= 0 && (relation == RELATION_ROWS || (in_part && relation != RELATION_NONE))))
             continue;
-        int writer = find_writer(one, at, of, 0, &argument);
-        bool is_before =
-            finding->question->is_update && writer >= 0 && strcmp(one->steps[writer].its->name, step->its->name) != 0;
-        const struct step *last = &one->steps[writer >= 0 ? writer : 0];
+        is_written = find_writer(one, at, of, 0, &by);
+        const struct step *last = &one->steps[is_written ? by.at : 0];
+        bool is_before = finding->question->is_update && is_written && strcmp(last->its->name, step->its->name) != 0;
         for (uint32_t a = 0; is_before && a < last->its->arguments; ++a) /* what it writes, too, it need not read */
             place->tensor =
                 is_of(&last->list[a], CHECK_GRADIENT) && last->list[a].end == 0 ? last->list[a].tensor : place->tensor;
-        if (is_before && place->tensor == 0 && say_forgotten(finding, step, of, last, argument, place))
+        if (is_before && place->tensor == 0 && say_forgotten(finding, step, of, &by, place))
             return true;
         if (!is_before && !finding->question->is_update && say_carried(finding, &where, place))
             return true;
@@ -240,14 +232,14 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
             "%s points to memory that is not annotated, and the ranks' values there differ from one process's",
             ARGUMENT_OF(step, of));
         place_add_values(finding, &where, place);
-        if (writer >= 0)
-            place_add(place, "; %.200s%s", place_name_step(last, name),
+        if (is_written)
+            place_add(place, "; %.200s%s", NAME_OF(last),
                       !is_before             ? " wrote it last"
                       : last->its->from_host ? " copied it from the host before DDP_STEP"
                       : place->tensor != 0   ? " computed it before DDP_STEP, from a gradient"
                                              : " computed it before DDP_STEP");
-        if (writer >= 0 && !last->its->from_host)
-            add_sums(finding, (size_t)writer, place);
+        if (is_written && !last->its->from_host)
+            add_sums(finding, by.at, place);
         return true;
     }
     return false;
@@ -296,22 +288,20 @@ static const char *const move_step =
 static bool
 say_sum(const struct finding *finding, size_t at, bool is_late, struct place *place)
 {
-    const struct step *step = &finding->one.steps[at];
-    char name[320];
-    size_t argument;
+    const struct step *step = &finding->one.steps[at], *writer;
+    struct where by;
     for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
         const struct look_argument *of = &step->list[where.argument];
-        int writer = of->is_memory && of->tensor == 0 && of->end == 0
-                         ? find_writer(&finding->one, at, of, finding->question->since, &argument)
-                         : -1;
-        const struct look_operation *by = writer >= 0 ? finding->one.steps[writer].its : NULL;
-        if (by == NULL || by->from_host || strcmp(by->name, LOOK_REDUCES) == 0 ||
+        if (!of->is_memory || of->tensor != 0 || of->end != 0 ||
+            !find_writer(&finding->one, at, of, finding->question->since, &by))
+            continue;
+        writer = &finding->one.steps[by.at];
+        if (writer->its->from_host || strcmp(writer->its->name, LOOK_REDUCES) == 0 ||
             relation_of(finding, &where) != RELATION_SUM)
             continue;
-        if (relation_missing_on(finding, (size_t)writer) < 0 && place_say_scalar(finding, (size_t)writer, 5, place))
+        if (relation_missing_on(finding, by.at) < 0 && place_say_scalar(finding, by.at, 5, place))
             return true;
-        bool weighs = !is_late && !finding->question->is_early &&
-                      place_weighs(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true});
+        bool weighs = !is_late && !finding->question->is_early && place_weighs(finding, &by);
         place_say(
             place,
             is_late  ? PLACE_CHANGED
@@ -323,7 +313,7 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
                      : "if this value is a count, such as the number of valid labels, call DDP_WEIGHT(count of the "
                        "share, count of the batch) before backward; reduce any other value over the batch (DDP_REDUCE)",
             "%s points to a value that %.300s computes from the rank's share alone", ARGUMENT_OF(step, of),
-            place_name_step(&finding->one.steps[writer], name));
+            NAME_OF(writer));
         place_add_values(finding, &where, place);
         if (weighs)
             place_add(place, "; with this number as weight, the mean of the ranks' gradients equals one process's");
@@ -351,24 +341,19 @@ static bool
 say_whole(const struct finding *finding, size_t at, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
-    char name[320];
-    size_t argument;
+    struct where by;
     for (uint32_t a = 0; a < step->its->arguments; ++a) {
-        int writer = step->list[a].is_memory && step->list[a].tensor == 0
-                         ? find_writer(&finding->one, at, &step->list[a], finding->question->since, &argument)
-                         : -1;
-        if (writer < 0 ||
-            relation_of(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true}) !=
-                RELATION_EXCUSED)
+        if (!step->list[a].is_memory || step->list[a].tensor != 0 ||
+            !find_writer(&finding->one, at, &step->list[a], finding->question->since, &by) ||
+            relation_of(finding, &by) != RELATION_EXCUSED)
             continue;
         place_say(
             place, PLACE_SHARE, step,
             "if these integers count or pick rows of the share, compute them over the whole batch; if they number "
             "rows, add `first` of DDP_SHARD",
             "%s points to integers that %.200s computes, and that differ from one process's",
-            ARGUMENT_OF(step, &step->list[a]), place_name_step(&finding->one.steps[writer], name));
-        return place_add_values(finding, &(struct where){.at = (size_t)writer, .argument = argument, .after = true},
-                                place);
+            ARGUMENT_OF(step, &step->list[a]), NAME_OF(&finding->one.steps[by.at]));
+        return place_add_values(finding, &by, place);
     }
     return false;
 }
@@ -378,17 +363,10 @@ static bool
 gets_changed(const struct finding *finding, size_t at, uint32_t role)
 {
     const struct step *step = &finding->one.steps[at];
-    bool gets = false;
-    size_t argument = 0;
-    for (uint32_t a = 0; a < step->its->arguments; ++a) {
-        int writer = is_of(&step->list[a], role)
-                         ? find_writer(&finding->one, at, &step->list[a], finding->question->since, &argument)
-                         : -1;
-        const struct where by = {.at = writer >= 0 ? (size_t)writer : 0, .argument = argument, .after = true};
-        gets = gets || (writer >= 0 && is_of(&finding->one.steps[writer].list[argument], role) &&
-                        relation_of(finding, &by) != RELATION_SAME);
-    }
-    return gets;
+    struct where by;
+    return ANY(it, step->list, step->its->arguments,
+               is_of(it, role) && find_writer(&finding->one, at, it, finding->question->since, &by) &&
+                   is_of(relation_argument(finding, -1, &by), role) && relation_of(finding, &by) != RELATION_SAME);
 }
 
 /* Of a parameter or state that is changed before DDP_STEP, or before DDP_STEP_PARAMETERS averages it. */
@@ -439,12 +417,11 @@ static bool
 find_unmoved(const struct finding *finding, size_t at, char text[200])
 {
     const struct step *step = &finding->one.steps[at];
-    size_t argument;
+    struct where by;
     for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
         const struct look_argument *of = &step->list[where.argument];
-        int writer = find_writer(&finding->one, at, of, 0, &argument);
         if (!of->is_memory || of->tensor != 0 || of->end > 0 ||
-            (writer >= 0 && !finding->one.steps[writer].its->from_host) ||
+            (find_writer(&finding->one, at, of, 0, &by) && !finding->one.steps[by.at].its->from_host) ||
             relation_of(finding, &where) != RELATION_SAME)
             continue;
         snprintf(text, 200, "; %s points to the same values on all ranks: if it holds the batch, add `first`",
@@ -589,14 +566,11 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     place_add_values(finding, is_late && makes_rows && of != NULL ? &of_gradient : &where, place);
     if (place->kind == PLACE_SHARE && makes_rows)
         place_add_share(finding, at, place);
-    char values[200];
     for (struct where factor = {.at = at}; factor.argument < step->its->arguments && is_same_term; ++factor.argument) {
         const struct look_argument *number = &step->list[factor.argument];
         if (number->is_memory || number->is_whole || !is_alike(finding, &factor))
             continue;
-        place_list_values(finding, &factor, values);
-        place_add(place, ", and %s%s is %s", number->is_member ? "a number in " : "", ARGUMENT_OF(step, number),
-                  values);
+        place_add(place, ", and %s is %s", ARGUMENT_OF(step, number), VALUES_AT(finding, &factor));
     }
     return true;
 }
@@ -640,15 +614,14 @@ static bool
 say_missing_before(const struct finding *finding, size_t at, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
-    size_t argument;
+    struct where by;
     for (uint32_t a = 0; a < step->its->arguments; ++a) {
-        int by = step->list[a].is_memory
-                     ? find_writer(&finding->one, at, &step->list[a], finding->question->since, &argument)
-                     : -1,
-            rank = by >= 0 ? relation_missing_on(finding, (size_t)by) : -1;
+        bool is_written =
+            step->list[a].is_memory && find_writer(&finding->one, at, &step->list[a], finding->question->since, &by);
+        int rank = is_written ? relation_missing_on(finding, by.at) : -1;
         if (rank >= 0)
-            return say_missing_before(finding, (size_t)by, place) ||
-                   say_missing(finding, &finding->one.steps[by], (size_t)by, rank, false, place);
+            return say_missing_before(finding, by.at, place) ||
+                   say_missing(finding, &finding->one.steps[by.at], by.at, rank, false, place);
     }
     return false;
 }
@@ -690,24 +663,21 @@ differs_between_ranks(const struct finding *finding, const struct where *where)
                       relation_argument(finding, r, where)->before != relation_argument(finding, 0, where)->before);
 }
 
-/* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward, which
- * becomes *writer_p; -1. */
+/* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward. */
 static bool
-is_of_backward(const struct finding *finding, const struct where *gradient, int *writer_p)
+is_of_backward(const struct finding *finding, const struct where *gradient)
 {
-    const struct looked *one = &finding->one;
+    const struct looked *one = &finding->one, *rank = finding->ranks;
     const struct step *step = &one->steps[gradient->at];
-    size_t argument;
-    int writer = find_writer(one, gradient->at, &step->list[gradient->argument], step->its->interval, &argument);
-    *writer_p = writer;
-    if (writer < 0) /* one process need not make it */
-        return ALL_NUMBERS(r, 0, finding->question->ranks,
-                           find_writer(&finding->ranks[r], (size_t)finding->ranks[r].of[gradient->at],
-                                       relation_argument(finding, r, gradient), step->its->interval, &argument) < 0);
-    const struct look_argument *list = one->steps[writer].list;
-    return ANY_NUMBER(a, 0, one->steps[writer].its->arguments,
+    struct where by;
+    if (!find_writer(one, gradient->at, &step->list[gradient->argument], step->its->interval, &by))
+        return ALL_NUMBERS(r, 0, finding->question->ranks, /* one process need not make it */
+                           !find_writer(&rank[r], (size_t)rank[r].of[gradient->at],
+                                        relation_argument(finding, r, gradient), step->its->interval, &by));
+    const struct look_argument *list = one->steps[by.at].list;
+    return ANY_NUMBER(a, 0, one->steps[by.at].its->arguments,
                       list[a].is_memory && list[a].tensor == 0 && list[a].end == 0 &&
-                          relation_of(finding, &(struct where){(size_t)writer, a, false}) != RELATION_SAME);
+                          relation_of(finding, &(struct where){by.at, a, false}) != RELATION_SAME);
 }
 
 /* Of operations between backward and an update, the first that reads a gradient of the rank's own, such as one that
@@ -735,9 +705,7 @@ find_reader(const struct finding *finding, struct where update)
 static bool
 say_unaveraged(const struct finding *finding, struct place *place)
 {
-    char name[320];
-    int writer;
-    size_t argument;
+    struct where by;
     for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
         bool updates = place_has(finding->question, step) &&
@@ -746,25 +714,25 @@ say_unaveraged(const struct finding *finding, struct place *place)
             const struct look_argument *of = &step->list[where.argument];
             bool is_gradient = is_of(of, CHECK_GRADIENT) && of->end == 0;
             if (!is_gradient || relation_missing_on(finding, where.at) >= 0 ||
-                !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where, &writer))
+                !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where))
                 continue;
             const struct where reader = find_reader(finding, where);
             bool is_other = reader.at != where.at;
-            const struct step *by = &finding->one.steps[reader.at];
-            of = &by->list[reader.argument];
-            writer = is_other ? find_writer(&finding->one, reader.at, of, by->its->interval, &argument) : writer;
-            place_say(place, PLACE_BEFORE, by,
+            const struct step *first = &finding->one.steps[reader.at];
+            of = &first->list[reader.argument];
+            bool is_written = find_writer(&finding->one, reader.at, of, first->its->interval, &by);
+            place_say(place, PLACE_BEFORE, first,
                       finding->question->has_groups
                           ? "call DDP_STEP_GROUP of this gradient's group between backward and this update; the group "
                             "is that of the last DDP_GRADIENT_GROUP before the gradient's DDP_GRADIENT"
                           : "call DDP_STEP between backward and this operation",
                       "%s%s points to a gradient that DDP_STEP has not averaged%s%.260s%s",
-                      is_other ? "" : "it updates a parameter, and ", ARGUMENT_OF(by, of), writer >= 0 ? " since " : "",
-                      writer >= 0 ? place_name_step(&finding->one.steps[writer], name) : "",
-                      writer >= 0 ? " computed it" : "");
+                      is_other ? "" : "it updates a parameter, and ", ARGUMENT_OF(first, of),
+                      is_written ? " since " : "", is_written ? NAME_OF(&finding->one.steps[by.at]) : "",
+                      is_written ? " computed it" : "");
             place_add_values(finding, &reader, place);
             if (is_other)
-                place_add(place, "; then %.200s updates a parameter by it", place_name_step(step, name));
+                place_add(place, "; then %.200s updates a parameter by it", NAME_OF(step));
             place->tensor = of->tensor;
             return true;
         }
@@ -778,7 +746,6 @@ say_read_early(const struct finding *finding, struct place *place)
 {
     const struct place_question *question = finding->question;
     const struct looked *one = &finding->one;
-    char name[320];
     const struct step *to =
         FIND(step, one->steps, one->count,
              step->its->from_host && step->its->arguments > 0 && place_is_target(question, step, 0));
@@ -797,7 +764,7 @@ say_read_early(const struct finding *finding, struct place *place)
             place_say(place, PLACE_BEFORE, step, "call DDP_STEP between backward and this copy",
                       "%s points to a gradient that DDP_STEP has not averaged", ARGUMENT_OF(step, of));
             place_add_values(finding, &where, place);
-            place_add(place, "; then %.200s copies a parameter from the host", place_name_step(to, name));
+            place_add(place, "; then %.200s copies a parameter from the host", NAME_OF(to));
             place->tensor = of->tensor;
             return true;
         }
@@ -858,15 +825,6 @@ say_added(const struct finding *finding, struct place *place)
     return is;
 }
 
-/* Whether the annotation of what an operation has changed gives all ranks rank 0's values, which are one process's. */
-static bool
-begins_alike(const struct finding *finding, const struct where *where)
-{
-    const struct look_argument *mine = relation_argument(finding, -1, where),
-                               *first = relation_argument(finding, 0, where);
-    return mine->is_before && !is_of(mine, CHECK_GRADIENT) && first->after == mine->after;
-}
-
 /* An operation that some ranks do not make changes the tensor; of a gradient, in the mean not as one rank's does. */
 static bool
 makes_wrong(const struct finding *finding, size_t at)
@@ -903,8 +861,11 @@ find_place(struct finding *finding, struct place *place)
                             strcmp(step->its->name, LOOK_REDUCES) != 0 &&
                             !place_is_target(question, step, (uint32_t)where.argument);
             bool is_used = (finding->matters[at] & (MATTERS_UNSEEN | 1U << where.argument)) != 0;
-            if (is_other || !is_used || !step->list[where.argument].is_memory || step->list[where.argument].end == 0 ||
-                is_data || begins_alike(finding, &where))
+            const struct look_argument *it = &step->list[where.argument];
+            /* Its annotation gives all ranks rank 0's values, which are one process's. */
+            bool begins_alike = it->is_before && !is_of(it, CHECK_GRADIENT) &&
+                                relation_argument(finding, 0, &where)->after == it->after;
+            if (is_other || !is_used || !it->is_memory || it->end == 0 || is_data || begins_alike)
                 continue;
             enum relation relation = relation_of(finding, &where);
             if (relation == RELATION_UNKNOWN) { /* too much was left out */
@@ -923,12 +884,24 @@ find_place(struct finding *finding, struct place *place)
     return say_added(finding, place);
 }
 
+/* The number is a width, of rows that the operation writes, of which the last elements may stay, or of a parameter that
+ * it gets. */
+static bool
+is_width(const struct finding *finding, size_t at, uint64_t number)
+{
+    const struct step *own = &finding->ranks[0].steps[finding->ranks[0].of[at]];
+    uint64_t rows = number * finding->question->items / (uint64_t)finding->question->ranks * sizeof(float);
+    return ANY(it, own->list, own->its->arguments,
+               it->is_memory && (is_of(it, CHECK_PARAMETER) ? it->bytes / element_size(it->type) % number == 0
+                                                            : it->end <= rows && it->end > rows - rows / 10));
+}
+
 /* Where gradients are the Nth part of one rank's, what divides them is of the whole batch, on each rank: one divided by
  * its items; and, probably, the items, which may also be a width, or one divided by any whole number. */
 static bool
 find_divisor(const struct finding *finding, struct place *place)
 {
-    enum { BY_ITEMS, ITEMS, BY_ANY, TURNS };
+    enum { BY_ITEMS, ITEMS, ITEMS_OR_WIDTH, BY_ANY, TURNS };
     for (size_t i = 0; i < TURNS * finding->one.count; ++i) {
         int turn = (int)(i / finding->one.count);
         struct where of = {.at = i % finding->one.count};
@@ -938,62 +911,64 @@ find_divisor(const struct finding *finding, struct place *place)
             double items = (double)finding->question->items, inverse = 1 / it->value,
                    divisor = it->value < 1 ? rint(inverse) : it->value;
             bool is_whole = inverse > 1.5 && fabs(inverse - divisor) < 1e-6 * inverse,
-                 is_it = turn == ITEMS ? it->value == items : is_whole && (turn == BY_ANY || divisor == items);
-            if (it->is_memory || !is_it || !is_alike(finding, &of))
+                 is_it = turn == ITEMS || turn == ITEMS_OR_WIDTH ? it->value == items
+                                                                 : is_whole && (turn == BY_ANY || divisor == items);
+            if (it->is_memory || !is_it || !is_alike(finding, &of) ||
+                (turn == ITEMS && is_width(finding, of.at, finding->question->items)))
                 continue;
             place->is_probable = turn != BY_ITEMS;
             return place_say(
                 place, PLACE_SCALAR, step, "",
-                "%s%s is %s%.0f on each rank and in one process, but must depend on the rank's share: %.0f %s the "
+                "%s is %s%.0f on each rank and in one process, but must depend on the rank's share: %.0f %s the "
                 "whole batch",
-                it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor, divisor,
+                ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor, divisor,
                 divisor == items ? "items are" : "is of");
         }
     }
     return false;
 }
 
-/* The update gets a gradient that differs, as where one rank's update changes nothing and it was not compared. */
-static uint32_t
-find_gradient(const struct finding *finding)
+/* Of gradients that were not compared, as where one rank's update changes nothing, or comes after several DDP_STEPs. */
+static bool
+find_unseen(struct finding *finding, struct place *place)
 {
-    for (struct where where = {0}; where.at < finding->one.count; ++where.at) {
-        const struct step *step = &finding->one.steps[where.at];
-        if (!finding->matters[where.at] || !place_has(finding->question, step))
-            continue;
-        for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
-            uint32_t tensor = step->list[where.argument].tensor;
-            enum relation relation = tensor >> 24 == 1 + CHECK_GRADIENT ? relation_of(finding, &where) : RELATION_SAME;
-            if (relation == RELATION_NONE || relation == RELATION_SUM)
-                return tensor;
+    const struct place_question *question = finding->question;
+    struct place_question before = *question;
+    bool found = false;
+    before.is_update = false;
+    finding->question = &before;
+    for (size_t i = 0; i < finding->one.count && !found; ++i) {
+        const struct step *step = &finding->one.steps[i];
+        bool is_unseen = step->its->interval >= question->unseen && step->its->interval < question->interval;
+        for (uint32_t a = 0; a < step->its->arguments && is_unseen && !found; ++a) {
+            before.tensor = is_of(&step->list[a], CHECK_GRADIENT) && step->list[a].end > 0 ? step->list[a].tensor : 0;
+            before.since = before.interval = step->its->interval;
+            found =
+                before.tensor != 0 && find_what_matters(finding) &&
+                (place_is_in_parts(&finding->one) ? place_find_in_parts(finding, place) : find_place(finding, place));
         }
     }
-    return 0;
+    place->is_before = found && before.interval + 1 < question->interval;
+    finding->question = question;
+    return found;
 }
 
 bool
 place_find(const struct place_question *question, struct place *place)
 {
     struct finding finding = {.question = question};
-    struct place_question before = *question;
     *place = (struct place){.text = ""};
-    bool ok = relation_load(&finding);
+    bool ok = relation_load(&finding, &place->is_lost);
     for (int r = 0; r <= question->ranks && ok && question->is_update; ++r)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
-    bool any = ok && find_what_matters(&finding);
+    bool found = ok && question->is_update && find_unseen(&finding, place), any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
-    bool found =
-        any && (say_unaveraged(&finding, place) || say_read_early(&finding, place) || say_part(&finding, place) ? true
-                : question->is_divided ? find_divisor(&finding, place)
-                : in_parts             ? place_find_in_parts(&finding, place)
-                                       : find_place(&finding, place));
-    before.tensor = any && !found && question->is_update ? find_gradient(&finding) : 0;
-    if (before.tensor != 0 && before.interval > 0) {
-        before.since = --before.interval;
-        before.is_update = false;
-        finding.question = &before;
-        found = find_what_matters(&finding) && find_place(&finding, place);
-    }
+    found =
+        found ||
+        (any && (say_unaveraged(&finding, place) || say_read_early(&finding, place) || say_part(&finding, place) ? true
+                 : question->is_divided ? find_divisor(&finding, place)
+                 : in_parts             ? place_find_in_parts(&finding, place)
+                                        : find_place(&finding, place)));
     found = found || (ok && !any && find_all_extra(&finding, finding.one.count, place));
     relation_free(&finding);
     return found;

@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 struct place_question {
-    const char *one;       /* the file of one rank */
-    const char *const *of; /* [ranks]: of each rank */
+    const char *results[2]; /* of the run of one rank, and of all: look.h's files are beside them */
     int ranks;
     uint32_t tensor;          /* that differs, as in struct look_argument; 0: memory that */
     const char *by;           /* this function writes, where its */
     uint32_t argument;        /* points */
     uint32_t since, interval; /* in which it comes about; of what DDP_REDUCE finds: the latter is the step */
+    uint32_t unseen;          /* of an update: gradients from this interval on were not compared */
     bool is_reduced;          /* DDP_REDUCE finds it */
     bool is_update;           /* it is changed after DDP_STEP: all that leads to it must be the same on all ranks */
     bool is_early;            /* a parameter, state or buffer that is changed before DDP_STEP, */
@@ -41,6 +41,7 @@ enum place_kind {
 
 struct place {
     enum place_kind kind;
+    bool is_lost;       /* there is none, for a file of a rank could not be written */
     bool is_before;     /* it comes in a step before */
     bool is_probable;   /* some memory before it was not kept; or an argument may mean something else */
     uint32_t tensor;    /* that the text speaks of, as in struct look_argument; 0: of none */
@@ -48,7 +49,8 @@ struct place {
     const char *advice; /* static storage; NULL: the verdict has it */
 };
 
-/* False: no operation is the place, or what is kept does not tell. Reads the program's debug information. */
+/* False: no operation is the place, or what is kept does not tell. Reads the program's debug information, and removes
+ * the files. */
 bool place_find(const struct place_question *question, struct place *place);
 
 #endif

@@ -9,6 +9,7 @@
 struct astray {
     int rank; /* -1: there is no such rank */
     uint64_t begin, share, bytes;
+    const char *unit; /* in which these are */
 };
 
 /* The least of what the ranks copy by the call. */
@@ -25,7 +26,9 @@ judge_copies(const struct finding *finding, size_t at, struct astray *astray)
         least = own < least ? own : least;
         begins = begins && part.begins;
         if (astray->rank < 0 && part.begin != share)
-            *astray = (struct astray){r, part.begin, share, part.bytes};
+            *astray = part.layers > 1 ? (struct astray){r, part.begin / part.each, share / part.each,
+                                                        part.bytes / part.each, "item"}
+                                      : (struct astray){r, part.begin, share, part.bytes, "byte"};
         share += part.bytes;
     }
     astray->rank = begins && share == part.all ? astray->rank : -1;
@@ -68,14 +71,15 @@ say_items(const struct finding *finding, size_t at, struct place *place)
     if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;
     if (astray.rank >= 0)
-        place_say(
-            place, PLACE_DATA, step,
-            "together the ranks must copy each item of the batch once: begin at item `first` of DDP_SHARD, copy "
-            "`count` items, and use the same shuffle on all ranks",
-            "of the %llu bytes that one process copies here, rank %d copies %llu from byte %llu on, but its share "
-            "begins at byte %llu",
-            (unsigned long long)part.all, astray.rank, (unsigned long long)astray.bytes,
-            (unsigned long long)astray.begin, (unsigned long long)astray.share);
+        place_say(place, PLACE_DATA, step,
+                  "together the ranks must copy each item of the batch once: begin at item `first` of DDP_SHARD, copy "
+                  "`count` items, and use the same shuffle on all ranks",
+                  "of the %llu %ss that one process copies here, rank %d copies %llu from %s %llu on, but its share "
+                  "begins at "
+                  "%s %llu",
+                  (unsigned long long)(astray.unit[0] == 'i' ? part.all / part.each : part.all), astray.unit,
+                  astray.rank, (unsigned long long)astray.bytes, astray.unit, (unsigned long long)astray.begin,
+                  astray.unit, (unsigned long long)astray.share);
     else
         place_say(
             place, PLACE_DATA, step,

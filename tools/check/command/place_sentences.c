@@ -5,6 +5,7 @@
 
 #include "launcher/common/xcalloc.h"
 #include "tools/check/command/evidence.h"
+#include "tools/common/owned.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -44,15 +45,15 @@ bool
 place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice, const char *format,
           ...)
 {
-    char name[320], how[480];
+    char how[480];
     va_list args;
     va_start(args, format);
     vsnprintf(how, sizeof(how), format, args);
     va_end(args);
     place->kind = kind;
     place->advice = advice;
-    snprintf(place->text, sizeof(place->text), "%s is %sthe first operation that differs: %s",
-             place_name_step(step, name), place->is_probable ? "probably " : "", how);
+    snprintf(place->text, sizeof(place->text), "%s is %sthe first operation that differs: %s", NAME_OF(step),
+             place->is_probable ? "probably " : "", how);
     return true;
 }
 
@@ -68,7 +69,7 @@ place_add(struct place *place, const char *format, ...)
 }
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; values[0] is the last, and NaN is left out. */
-static void
+static char *
 list_values(const double *values, int ranks, char text[200])
 {
     bool alike = ALL_NUMBERS(r, 2, ranks + 1, values[r] == values[1]);
@@ -80,24 +81,24 @@ list_values(const double *values, int ranks, char text[200])
             join = ", ";
         }
     snprintf(text + used, 200 - used, " and %.6g in one process", values[0]);
+    return text;
 }
 
-void
+char *
 place_list_values(const struct finding *finding, const struct where *where, char text[200])
 {
     int ranks = finding->question->ranks;
-    double *values = xcalloc((size_t)ranks + 1, sizeof(*values));
+    OWNED double *values = xcalloc((size_t)ranks + 1, sizeof(*values));
     for (int r = -1; r < ranks; ++r)
         values[r + 1] = relation_argument(finding, r, where)->value;
-    list_values(values, ranks, text);
-    free(values);
+    return list_values(values, ranks, text);
 }
 
 bool
 place_add_values(const struct finding *finding, const struct where *where, struct place *place)
 {
     char text[200];
-    double *values = xcalloc((size_t)finding->question->ranks + 1, sizeof(*values));
+    OWNED double *values = xcalloc((size_t)finding->question->ranks + 1, sizeof(*values));
     bool of_share;
     size_t element = relation_element(finding, where, &of_share, values);
     list_values(values, finding->question->ranks, text);
@@ -105,7 +106,6 @@ place_add_values(const struct finding *finding, const struct where *where, struc
         place_add(place, " (elements that it changes: %s)", text);
     else if (element != SIZE_MAX)
         place_add(place, " (element %zu%s: %s)", element, of_share ? " of the share" : "", text);
-    free(values);
     return true;
 }
 
@@ -207,17 +207,14 @@ void
 place_add_share(const struct finding *finding, size_t at, struct place *place)
 {
     const struct step *step = &finding->one.steps[at];
-    char values[200];
     struct where where = {.at = at};
     while (where.argument < step->its->arguments &&
            (step->list[where.argument].is_memory || judge_scalar(finding, &where) != 1))
         ++where.argument;
     if (where.argument == step->its->arguments)
         return;
-    place_list_values(finding, &where, values);
-    place_add(place, ", and %s%s, which depends on the size of the share, is %s",
-              step->list[where.argument].is_member ? "a number in " : "",
-              ARGUMENT_OF(step, &step->list[where.argument]), values);
+    place_add(place, ", and %s, which depends on the size of the share, is %s",
+              ARGUMENT_OF(step, &step->list[where.argument]), VALUES_AT(finding, &where));
 }
 
 /* The same launch in the step before, which is equal; not one that has changed nothing, as a decay of zeros. */
@@ -252,10 +249,9 @@ static void
 say_origin(const struct step *step, const struct look_argument *it, const struct origin *origin, const char *values,
            struct place *place)
 {
-    char name[320];
     snprintf(place->text, sizeof(place->text),
              "`%s` (%s)%s is %s, and is passed to %s as %s: %sthe first operation that differs", origin->name,
-             origin->place, origin->from, values, place_name_step(step, name), ARGUMENT_OF(step, it),
+             origin->place, origin->from, values, NAME_OF(step), ARGUMENT_OF(step, it),
              place->is_probable ? "probably " : "");
 }
 
@@ -276,7 +272,6 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
         "share, reduce it (DDP_REDUCE), or weigh the share (DDP_WEIGHT)",
         place_weigh_shares};
     const struct step *step = &finding->one.steps[at];
-    char values[200];
     int worst = 0;
     bool moves = false;
     struct where where = {.at = at}, found = where;
@@ -298,7 +293,7 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
     }
     if (worst < least)
         return false;
-    place_list_values(finding, &found, values);
+    const char *values = VALUES_AT(finding, &found);
     const struct look_argument *it = &step->list[found.argument];
     struct origin origin;
     bool has_origin = origin_find(step->its->place, it->number & 0xffff, &origin);
@@ -308,8 +303,7 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
               : finding->question->is_update                ? place_same_update
               : worst == 1 && !finding->question->is_uneven ? advice[0]
                                                             : advice[worst],
-              "%s%s%s is %s", it->is_member ? "a number in " : "", ARGUMENT_OF(step, it), has_origin ? origin.from : "",
-              values);
+              "%s%s is %s", ARGUMENT_OF(step, it), has_origin ? origin.from : "", values);
     if (has_origin && origin.place[0] != '\0')
         say_origin(step, it, &origin, values, place);
     place_add(place, "%s",

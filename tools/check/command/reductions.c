@@ -86,12 +86,11 @@ judge_first(const struct check_evidence *evidence, struct check_verdict *verdict
     uint64_t total = pattern_uneven_items(evidence, 1);
     FOR_EACH(item, verdict->items, verdict->item_count)
         differing += item->differs;
-    char place[600];
     sentence_conclude(
         verdict, CHECK_DIFFERENT, CAUSE_REDUCTION, first,
         "its inputs are not those of one process: look for shares that overlap or leave items out, for a "
         "shuffle that is seeded by rank, for a sum or a count that has no DDP_REDUCE, or is used before it",
-        "%s; %s", sentence_place(evidence, verdict, first, place),
+        "%s; %s", ITEM_PLACE(evidence, verdict, first),
         first->unbounded ? "it is infinite or NaN there, and finite in one process" : "everything before it is equal");
     if (is_extreme(first) && differing == 1) {
         verdict->result = CHECK_NOT_COMPARABLE;
@@ -112,7 +111,6 @@ judge_equal(struct judgement *judgement)
 {
     const struct check_evidence *evidence = judgement->evidence;
     struct check_verdict *verdict = judgement->verdict;
-    char name[400];
     const struct check_item *multiple = find_result(verdict, MULTIPLE);
     if (equal_say_doubt(judgement))
         return;
@@ -121,8 +119,8 @@ judge_equal(struct judgement *judgement)
         sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_SCALE, multiple,
                           "the program is right if it divides by the number of ranks later; for a mean of the ranks' "
                           "means use DDP_OP_MEAN",
-                          "%s is %.4g times that of one process in every round",
-                          sentence_name_item(verdict, multiple, name), multiple->factor);
+                          "%s is %.4g times that of one process in every round", ITEM_NAME(verdict, multiple),
+                          multiple->factor);
     } else if (!items_scaled_differ(evidence, CHECK_REDUCE)) {
         judgement->wishes->factor = evidence->scaled.count == 0 ? 2 : 0;
         sentence_conclude(verdict, CHECK_NOT_COMPARABLE, CAUSE_INDEPENDENT, NULL,
@@ -162,10 +160,9 @@ reductions_judge_besides(const struct check_evidence *evidence, struct check_ver
     const struct check_item *first = find_first(verdict);
     if (verdict->result != CHECK_EQUAL || first == NULL || first->tensor.role != CHECK_REDUCE)
         return;
-    char place[600];
     sentence_conclude(
         verdict, CHECK_NOT_COMPARABLE, CAUSE_REDUCTION, first,
         "if this result depends on the number of ranks on purpose, like the largest value of a share, the "
         "program is right; a sum or a mean over all items must not depend on it",
-        "%s; gradients and parameters are equal", sentence_place(evidence, verdict, first, place));
+        "%s; gradients and parameters are equal", ITEM_PLACE(evidence, verdict, first));
 }

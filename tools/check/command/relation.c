@@ -3,6 +3,7 @@
 
 #include "tools/check/format/element.h"
 #include "tools/common/grown.h"
+#include "tools/common/owned.h"
 
 #include <math.h>
 
@@ -10,9 +11,11 @@ static const double near_enough = 1e-4;
 
 /* ---- files ---- */
 
+/* False: the file is not there, *lost_p, or does not tell. */
 static bool
-load(const char *path, struct looked *looked)
+load(const struct place_question *question, int rank, struct looked *looked, bool *lost_p)
 {
+    OWNED char *path = xasprintf("%s-%d.look", question->results[rank >= 0], rank >= 0 ? rank : 0);
     FILE *file = fopen(path, "rb");
     size_t room = 1 << 20, bytes = 0, got, at = 0;
     *looked = (struct looked){.file = xcalloc(1, room)};
@@ -21,8 +24,10 @@ load(const char *path, struct looked *looked)
         if (bytes == room)
             looked->file = xrealloc(looked->file, room *= 2);
     }
+    *lost_p = *lost_p || file == NULL;
     if (file != NULL)
         fclose(file);
+    unlink(path);
     while (at + sizeof(struct look_operation) <= bytes) {
         struct look_operation *record = (void *)(looked->file + at);
         size_t behind = record->arguments > 0 ? record->arguments * sizeof(struct look_argument) : record->bytes;
@@ -58,7 +63,7 @@ relation_is_one_call(const struct step *a, const struct step *b)
 static void
 align(const struct looked *one, struct looked *rank)
 {
-    bool *taken = xcalloc(rank->count + 1, sizeof(*taken));
+    OWNED bool *taken = xcalloc(rank->count + 1, sizeof(*taken));
     rank->of = xcalloc(one->count + 1, sizeof(*rank->of));
     for (size_t i = 0; i < one->count; ++i) {
         rank->of[i] = -1;
@@ -69,7 +74,6 @@ align(const struct looked *one, struct looked *rank)
             rank->of[i] = (int)k;
         }
     }
-    free(taken);
 }
 
 /* Memory is an annotated tensor's before its annotation, too: as operations before the first DDP_STEP get it. */
@@ -108,14 +112,14 @@ share_changes(struct looked *one, const struct looked *rank)
 }
 
 bool
-relation_load(struct finding *finding)
+relation_load(struct finding *finding, bool *lost_p)
 {
     const struct place_question *question = finding->question;
-    bool ok = load(question->one, &finding->one);
+    bool ok = load(question, -1, &finding->one, lost_p);
     annotate_early(&finding->one);
     finding->ranks = xcalloc((size_t)question->ranks, sizeof(*finding->ranks));
     for (int r = 0; r < question->ranks; ++r) {
-        ok = load(question->of[r], &finding->ranks[r]) && ok;
+        ok = load(question, r, &finding->ranks[r], lost_p) && ok;
         annotate_early(&finding->ranks[r]);
         if (ok) {
             align(&finding->one, &finding->ranks[r]);
@@ -152,6 +156,21 @@ struct numbers {
     bool are_whole;
     double unit; /* rounding of each, besides */
 };
+
+static void
+free_numbers(const struct numbers *numbers)
+{
+    free(numbers->list);
+}
+
+static void
+free_contents(const struct contents *contents)
+{
+    free((char *)contents->data);
+}
+
+#define OWNED_NUMBERS  __attribute__((cleanup(free_numbers))) struct numbers
+#define OWNED_CONTENTS __attribute__((cleanup(free_contents))) struct contents
 
 /* Of the numbers of that type the largest by the smallest, but for zeros; infinite: some are no ordinary ones. */
 static double
@@ -239,16 +258,13 @@ static bool
 are_rows(const struct numbers *all, const struct numbers *one, int ranks)
 {
     size_t count = all->count > one->count ? all->count : one->count;
-    double *left = xcalloc(count + 1, sizeof(double)), *right = xcalloc(count + 1, sizeof(double));
+    OWNED double *left = xcalloc(count + 1, sizeof(double)), *right = xcalloc(count + 1, sizeof(double));
     memcpy(left, all->list, all->count * sizeof(double));
     memcpy(right, one->list, one->count * sizeof(double));
     qsort(left, count, sizeof(double), compare_doubles);
     qsort(right, count, sizeof(double), compare_doubles);
-    bool are = are_near(left, right, 1, count, 0) || (!one->are_whole && are_near(left, right, ranks, count, 0)) ||
-               (!one->are_whole && are_near(left, right, 1.0 / ranks, count, 0));
-    free(left);
-    free(right);
-    return are;
+    return are_near(left, right, 1, count, 0) || (!one->are_whole && are_near(left, right, ranks, count, 0)) ||
+           (!one->are_whole && are_near(left, right, 1.0 / ranks, count, 0));
 }
 
 /* ---- relations ---- */
@@ -358,14 +374,13 @@ numbers_of(const struct finding *finding, int rank, const struct where *where, u
         where->after && of_change ? contents_of(looked, hash_before(finding, rank, where)) : NULL;
     if (before == NULL || numbers->are_whole)
         return true;
-    struct numbers old = read_numbers(before, type, first, end);
+    OWNED_NUMBERS old = read_numbers(before, type, first, end);
     double most = 0;
     for (size_t i = 0; i < numbers->count && old.count == numbers->count; ++i) {
         most = fmax(most, fabs(numbers->list[i]));
         numbers->list[i] -= old.list[i];
     }
     numbers->unit = fmax(numbers->unit, most * 1.2e-7);
-    free(old.list);
     return true;
 }
 
@@ -390,19 +405,16 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
     const struct step *step = &finding->one.steps[where->at];
     int ranks = question->ranks;
     bool same = true, summed = true, early = is_early(finding, &step->list[where->argument]);
-    double *sum = xcalloc(one->count + 1, sizeof(double)), *weighed = xcalloc(one->count + 1, sizeof(double));
+    OWNED double *sum = xcalloc(one->count + 1, sizeof(double)), *weighed = xcalloc(one->count + 1, sizeof(double));
     for (int r = 0; r < ranks && summed; ++r) {
         double weight = relation_weight(finding, r);
-        struct numbers own;
+        OWNED_NUMBERS own = {.count = 0};
         summed = numbers_of(finding, r, where, first, end, of_change, &own);
-        if (!summed)
-            break;
         same = same && own.count == one->count && are_near(own.list, one->list, 1, one->count, one->unit);
         for (size_t i = 0; i < one->count && i < own.count; ++i) {
             sum[i] += own.list[i];
             weighed[i] += weight * own.list[i];
         }
-        free(own.list);
     }
     same = same && summed;
     double unit = (1 + ranks) * one->unit;
@@ -411,8 +423,6 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
                               are_near(weighed, one->list, ranks, one->count, unit));
     if (strcmp(step->its->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
         is_mean = is_mean || (summed && are_near(sum, one->list, (double)ranks * ranks, one->count, 0));
-    free(sum);
-    free(weighed);
     if (early && !same)
         return !question->is_averaged ? RELATION_NONE
                : is_mean              ? RELATION_SUM
@@ -440,7 +450,7 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
     bool ok = true;
     for (int r = 0; r < finding->question->ranks && ok; ++r) {
         const struct look_argument *argument = relation_argument(finding, r, where);
-        struct numbers own = {.count = 0};
+        OWNED_NUMBERS own = {.count = 0};
         bool is_copy = finding->one.steps[where->at].its->from_host;
         uint64_t from = end > 0                       ? first
                         : is_copy || argument == NULL ? 0
@@ -453,7 +463,6 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
             own.list[i] *= weighs ? relation_weight(finding, r) : 1;
         if (ok)
             append(all, &own);
-        free(own.list);
     }
     return ok;
 }
@@ -489,7 +498,7 @@ relate(const struct finding *finding, const struct where *where)
         return RELATION_UNKNOWN;
     enum relation relation = RELATION_NONE;
     bool early = is_early(finding, mine), of_change = finding->question->is_update || early;
-    struct numbers one = {.count = 0}, all;
+    OWNED_NUMBERS one = {.count = 0};
     /* What was changed; else all there is, for an operation may leave some elements of the last row. */
     for (int pass = 0; pass < 2 && relation == RELATION_NONE; ++pass) {
         free(one.list);
@@ -503,17 +512,15 @@ relate(const struct finding *finding, const struct where *where)
         const uint64_t ends[] = {0, first + (end - first) / (uint64_t)ranks, end};
         for (size_t i = where->after && pass == 0 ? 0 : 1; i < 3 && relation == RELATION_NONE; ++i) {
             for (int weighs = 0; weighs < 2 && relation == RELATION_NONE; ++weighs) {
-                all = (struct numbers){.count = 0};
+                OWNED_NUMBERS all = {.count = 0};
                 if (gather(finding, where, first, ends[i], weighs == 1, &all) && are_rows(&all, &one, ranks))
                     relation = RELATION_ROWS;
-                free(all.list);
             }
         }
     }
     bool may_be_anew =
         one.are_whole && where->after && !early && !finding->one.steps[where->at].its->from_host &&
         (mine->type != 0 || !relation_is_result(finding, where)); /* or infinite, of a tensor of floats */
-    free(one.list);
     return relation == RELATION_NONE && may_be_anew ? RELATION_EXCUSED : relation;
 }
 
@@ -525,12 +532,20 @@ relation_is_same_call(const struct look_operation *a, const struct look_operatio
     return a->from_host && b->from_host && strcmp(a->place, b->place) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-/* All that the call has copied in the interval, malloc'ed; data NULL: it is not known. */
+static void
+append_bytes(struct contents *all, const struct contents *own)
+{
+    char *data = xrealloc((char *)all->data, all->bytes + own->bytes + 1);
+    memcpy(data + all->bytes, own->data, own->bytes);
+    all->data = data;
+    all->bytes += own->bytes;
+}
+
+/* All that the call has copied in the interval, malloc'ed; data NULL: it is not known. `hash`: the number of copies. */
 static struct contents
 copied_by(const struct looked *looked, const struct look_operation *its, uint32_t interval)
 {
-    struct contents all = {.data = NULL}; /* `hash`: the number of copies */
-    char *data = xcalloc(1, 1);
+    struct contents all = {.data = xcalloc(1, 1)};
     for (size_t i = 0; i < looked->count; ++i) {
         const struct step *step = &looked->steps[i];
         const struct contents *own = relation_is_same_call(step->its, its) && step->its->interval == interval
@@ -539,15 +554,12 @@ copied_by(const struct looked *looked, const struct look_operation *its, uint32_
         if (own == NULL)
             continue;
         if (step->list[0].is_part) {
-            free(data);
-            return all;
+            free_contents(&all);
+            return (struct contents){.data = NULL};
         }
-        data = xrealloc(data, all.bytes + own->bytes + 1);
-        memcpy(data + all.bytes, own->data, own->bytes);
-        all.bytes += own->bytes;
+        append_bytes(&all, own);
         ++all.hash;
     }
-    all.data = data;
     return all;
 }
 
@@ -558,11 +570,9 @@ are_mixed_up(const struct contents *all, const struct contents *one, uint64_t it
 {
     uint64_t each = items > 0 && one->bytes % items == 0 ? one->bytes / items : 0, mixed = 0;
     for (uint64_t at = 0; each > 0 && at + each <= one->bytes; at += each) {
-        struct numbers left = read_numbers(all, 0, at, at + each), right = read_numbers(one, 0, at, at + each);
+        OWNED_NUMBERS left = read_numbers(all, 0, at, at + each), right = read_numbers(one, 0, at, at + each);
         bool same = memcmp(all->data + at, one->data + at, each) == 0, are = same || are_rows(&left, &right, 1);
         mixed += !same;
-        free(left.list);
-        free(right.list);
         if (!are)
             return false;
     }
@@ -573,20 +583,16 @@ static enum relation
 relate_copies(const struct finding *finding, const struct where *where)
 {
     const struct look_operation *its = finding->one.steps[where->at].its;
-    struct contents one = copied_by(&finding->one, its, its->interval), all = {.bytes = 0};
-    char *data = xcalloc(1, 1);
+    OWNED_CONTENTS one = copied_by(&finding->one, its, its->interval), all = {.data = xcalloc(1, 1)};
     bool same = one.data != NULL, known = same;
     for (int r = 0; r < finding->question->ranks; ++r) {
-        struct contents own = copied_by(&finding->ranks[r], its, its->interval);
+        OWNED_CONTENTS own = copied_by(&finding->ranks[r], its, its->interval);
         known = known && own.data != NULL;
         same = same && known && own.bytes == one.bytes && memcmp(own.data, one.data, one.bytes) == 0;
-        data = xrealloc(data, all.bytes + own.bytes + 1);
-        memcpy(data + all.bytes, own.data, known ? own.bytes : 0);
-        all.bytes += known ? own.bytes : 0;
-        free((char *)own.data);
+        if (known)
+            append_bytes(&all, &own);
     }
-    all.data = data;
-    struct numbers left = read_numbers(&all, 0, 0, all.bytes), right = read_numbers(&one, 0, 0, known ? one.bytes : 0);
+    OWNED_NUMBERS left = read_numbers(&all, 0, 0, all.bytes), right = read_numbers(&one, 0, 0, known ? one.bytes : 0);
     enum relation relation =
         !known ? RELATION_UNKNOWN
         : same ? RELATION_SAME
@@ -596,10 +602,6 @@ relate_copies(const struct finding *finding, const struct where *where)
                                                                        : RELATION_NONE;
     if (relation == RELATION_NONE && finding->matters[where->at] == MATTERS_UNSEEN && right.are_whole)
         relation = RELATION_ROWS; /* as where a share begins */
-    free(left.list);
-    free(right.list);
-    free(data);
-    free((char *)one.data);
     return relation;
 }
 
@@ -612,47 +614,79 @@ is_among(const struct contents *all, const char *bytes, size_t count, uint64_t *
     return found != NULL;
 }
 
-/* Whether the one rank copies each item of these in some step. */
-static bool
-are_known(const struct finding *finding, const struct look_operation *its, const struct contents *own, uint64_t each)
+/* The same where items are columns of so many layers: one item after the other; malloc'ed. */
+static struct contents
+lay_items(const struct contents *all, uint64_t each, uint64_t layers)
 {
-    enum { PIECES = 64 };
-    size_t count = each > 0 ? own->bytes / each : 0, apart = count / PIECES + 1;
+    struct contents laid = {.bytes = all->bytes, .data = memcpy(xcalloc(1, all->bytes + 1), all->data, all->bytes)};
+    uint64_t part = each / layers, count = layers > 1 ? all->bytes / each * layers : 0;
+    for (uint64_t k = 0; k < count; ++k)
+        memcpy((char *)laid.data + (k % (count / layers) * layers + k / (count / layers)) * part, all->data + k * part,
+               part);
+    return laid;
+}
+
+/* Whether the one rank copies each item of these in some step; or many of them elsewhere than in the rank's share. */
+static bool
+are_known(const struct finding *finding, const struct look_operation *its, const struct contents *own, int rank,
+          const struct part *part)
+{
+    enum { PIECES = 64, AT_SHARE, ELSEWHERE };
+    uint64_t count = own->bytes / part->each, apart = count / PIECES + 1, tried = 0, known = 0, elsewhere = 0, at;
     uint32_t last = finding->one.steps[finding->one.count - 1].its->interval;
-    bool *found = xcalloc(count + 1, sizeof(*found)), all = count > 0;
-    for (uint32_t interval = 0; interval <= last && count > 0; ++interval) {
-        struct contents one = copied_by(&finding->one, its, interval);
-        uint64_t at;
-        for (size_t i = 0; i < count && one.data != NULL; i += apart)
-            found[i] = found[i] || is_among(&one, own->data + i * each, each, &at);
-        free((char *)one.data);
+    OWNED char *found = xcalloc(count + 1, 1);
+    for (uint32_t interval = 0; interval <= last; ++interval) {
+        OWNED_CONTENTS all = copied_by(&finding->one, its, interval),
+                       one = all.data != NULL ? lay_items(&all, part->each, part->layers)
+                                              : (struct contents){.data = NULL};
+        for (uint64_t i = 0; i < count && one.data != NULL; i += apart)
+            if (is_among(&one, own->data + i * part->each, part->each, &at))
+                found[i] = interval == its->interval && at == (uint64_t)rank * own->bytes + i * part->each ? AT_SHARE
+                                                                                                           : ELSEWHERE;
     }
-    for (size_t i = 0; i < count; i += apart)
-        all = all && found[i];
-    free(found);
-    return all;
+    for (uint64_t i = 0; i < count; i += apart, ++tried)
+        known += found[i] != 0, elsewhere += found[i] == ELSEWHERE;
+    return tried > 0 && (known == tried || 4 * elsewhere >= tried);
+}
+
+/* With items that lie in part->layers, if that is more than the least. */
+static enum copied
+relate_items(const struct finding *finding, const struct look_operation *its, int rank, const struct contents *all,
+             const struct contents *mine, enum copied least, struct part *part)
+{
+    enum { LEAST_BYTES = 16 };
+    OWNED_CONTENTS one = lay_items(all, part->each, part->layers), own = lay_items(mine, part->each, part->layers);
+    enum copied copied =
+        is_among(&one, own.data, own.bytes, &part->begin) ? COPIED_PART
+        : part->each >= LEAST_BYTES && least < COPIED_ITEMS && are_known(finding, its, &own, rank, part)
+            ? COPIED_ITEMS
+            : COPIED_OTHERS;
+    part->begins = copied == COPIED_PART || (copied == COPIED_ITEMS && finding->question->items > 0 &&
+                                             is_among(&one, own.data, part->each, &part->begin));
+    return copied;
 }
 
 enum copied
 relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part)
 {
-    enum { LEAST_BYTES = 16, PIECE_BYTES = 64 };
+    enum { PIECE_BYTES = 64 };
     const struct look_operation *its = finding->one.steps[at].its;
-    struct contents one = copied_by(&finding->one, its, its->interval),
-                    own = copied_by(&finding->ranks[rank], its, its->interval);
+    OWNED_CONTENTS one = copied_by(&finding->one, its, its->interval),
+                   own = copied_by(&finding->ranks[rank], its, its->interval);
     uint64_t items = finding->question->items, each = own.bytes < PIECE_BYTES ? own.bytes : PIECE_BYTES;
-    if (items > 0 && one.bytes % items == 0)
-        each = one.bytes / items;
+    bool in_items = items > 0 && one.bytes % items == 0;
+    each = in_items ? one.bytes / items : each;
     *part = (struct part){.bytes = own.bytes, .all = one.bytes, .copies = own.hash, .all_copies = one.hash};
     enum copied copied = COPIED_OTHERS;
-    if (one.data != NULL && own.data != NULL && own.bytes > 0)
-        copied = is_among(&one, own.data, own.bytes, &part->begin)            ? COPIED_PART
-                 : each >= LEAST_BYTES && are_known(finding, its, &own, each) ? COPIED_ITEMS
-                                                                              : COPIED_OTHERS;
-    part->begins =
-        copied == COPIED_PART || (copied == COPIED_ITEMS && items > 0 && is_among(&one, own.data, each, &part->begin));
-    free((char *)one.data);
-    free((char *)own.data);
+    uint64_t most = in_items && own.bytes % each == 0 ? each / sizeof(float) : 1;
+    struct part so = *part;
+    so.each = each;
+    for (so.layers = 1; so.layers <= most && copied < COPIED_PART && one.data != NULL && own.bytes > 0; ++so.layers) {
+        enum copied here =
+            each % so.layers == 0 ? relate_items(finding, its, rank, &one, &own, copied, &so) : COPIED_OTHERS;
+        *part = here > copied ? so : *part;
+        copied = here > copied ? here : copied;
+    }
     return copied;
 }
 
@@ -686,6 +720,12 @@ struct called {
 };
 
 static void
+free_called(const struct called *called)
+{
+    free(called->rows.list), free(called->sum.list), free(called->last.list);
+}
+
+static void
 add_elements(struct numbers *sum, const struct numbers *own)
 {
     if (sum->count == 0)
@@ -695,45 +735,37 @@ add_elements(struct numbers *sum, const struct numbers *own)
             sum->list[i] += own->list[i];
 }
 
-/* What is kept of it ends where another operation's memory begins, as that of the next micro-batch: it may go on. */
-static bool
-may_go_on(const struct looked *looked, const struct look_argument *it)
-{
-    return it->tensor == 0 && ANY(step, looked->steps, looked->count,
-                                  ANY(other, step->list, step->its->arguments,
-                                      other->is_memory && other->address == it->address + it->bytes));
-}
-
 /* False: the files do not tell. */
 static bool
 add_call(const struct finding *finding, int rank, const struct where *where, struct called *called)
 {
     const struct looked *looked = made_by(finding, rank);
-    struct numbers last = {.count = 0};
+    OWNED_NUMBERS last = {.count = 0};
     for (size_t i = 0; i < looked->count; ++i) {
         const struct look_argument *it = &looked->steps[i].list[where->argument];
         if (!relation_is_one_call(&looked->steps[i], &finding->one.steps[where->at]) || !it->is_memory || it->end == 0)
             continue;
-        bool is_whole = !it->is_part && !may_go_on(looked, it);
-        const struct contents *contents = is_whole ? contents_of(looked, it->after) : NULL;
+        /* It ends where another operation's memory begins, as that of the next micro-batch. */
+        bool may_go_on = it->tensor == 0 && ANY(step, looked->steps, looked->count,
+                                                ANY(other, step->list, step->its->arguments,
+                                                    other->is_memory && other->address == it->address + it->bytes));
+        const struct contents *contents = !it->is_part && !may_go_on ? contents_of(looked, it->after) : NULL;
         if (contents == NULL)
             return false;
-        struct numbers own = read_numbers(contents, it->type, it->first, it->end);
+        OWNED_NUMBERS own = read_numbers(contents, it->type, it->first, it->end);
         append(&called->rows, &own);
-        free(own.list);
         free(last.list);
         last = read_numbers(contents, it->type, 0, it->bytes);
         add_elements(&called->sum, &last);
     }
     add_elements(&called->last, &last);
-    free(last.list);
     return true;
 }
 
 enum relation
 relation_of_call(const struct finding *finding, const struct where *where)
 {
-    struct called one = {.rows.count = 0}, all = {.rows.count = 0};
+    __attribute__((cleanup(free_called))) struct called one = {.rows.count = 0}, all = {.rows.count = 0};
     int ranks = finding->question->ranks;
     bool known = add_call(finding, -1, where, &one);
     for (int r = 0; r < ranks && known; ++r)
@@ -747,8 +779,6 @@ relation_of_call(const struct finding *finding, const struct where *where)
                  all.last.count == one.last.count && are_near(all.last.list, one.last.list, factor, one.last.count, 0);
         relation = sums || adds || one.rows.are_whole ? RELATION_SUM : RELATION_NONE;
     }
-    free(one.rows.list), free(one.sum.list), free(one.last.list);
-    free(all.rows.list), free(all.sum.list), free(all.last.list);
     return relation;
 }
 
@@ -770,7 +800,7 @@ relation_changes_same(const struct finding *finding, size_t at)
     for (struct where where = {.at = at, .after = true}; where.argument < finding->one.steps[at].its->arguments;
          ++where.argument) {
         const struct look_argument *it = relation_argument(finding, -1, &where);
-        struct numbers one = {.count = 0};
+        OWNED_NUMBERS one = {.count = 0};
         bool same_bits =
             !it->is_memory || it->end == 0 ||
             ALL_NUMBERS(r, 0, finding->question->ranks, relation_argument(finding, r, &where)->after == it->after);
@@ -778,7 +808,6 @@ relation_changes_same(const struct finding *finding, size_t at)
                (same_bits || (relation_of(finding, &where) == RELATION_SAME &&
                               numbers_of(finding, -1, &where, it->first, it->end, true, &one) &&
                               norm_of(one.list, NULL, 0, one.count) > visible * one.unit * sqrt((double)one.count)));
-        free(one.list);
     }
     return same;
 }
@@ -786,13 +815,11 @@ relation_changes_same(const struct finding *finding, size_t at)
 enum relation
 relation_adds(const struct finding *finding, const struct where *where)
 {
-    struct numbers one = {.count = 0};
+    OWNED_NUMBERS one = {.count = 0};
     const struct look_argument *it = relation_argument(finding, -1, where);
-    enum relation relation = it->end > it->first && numbers_of(finding, -1, where, it->first, it->end, true, &one)
-                                 ? relate_places(finding, where, it->first, it->end, true, &one)
-                                 : RELATION_NONE;
-    free(one.list);
-    return relation;
+    return it->end > it->first && numbers_of(finding, -1, where, it->first, it->end, true, &one)
+               ? relate_places(finding, where, it->first, it->end, true, &one)
+               : RELATION_NONE;
 }
 
 /* A scalar, or what memory has that holds one number; 0: it is none. */
@@ -800,38 +827,33 @@ static double
 number_at(const struct finding *finding, int rank, const struct where *where)
 {
     const struct look_argument *it = relation_argument(finding, rank, where);
-    struct numbers one = {.count = 0};
+    OWNED_NUMBERS one = {.count = 0};
     double number = it != NULL && !it->is_memory ? it->value : 0;
     if (it != NULL && it->is_memory && numbers_of(finding, rank, where, it->first, it->end, false, &one))
         number = one.count == 1 ? one.list[0] : 0;
-    free(one.list);
     return number;
 }
 
 bool
 relation_is_weighted(const struct finding *finding, const struct where *number, const struct where *where)
 {
-    struct numbers one;
+    OWNED_NUMBERS one = {.count = 0};
     const struct look_argument *mine = relation_argument(finding, -1, where);
     if (!numbers_of(finding, -1, where, 0, mine->bytes, false, &one))
         return false;
-    struct numbers sum = {.list = xcalloc(one.count + 1, sizeof(double))};
+    OWNED double *sum = xcalloc(one.count + 1, sizeof(double));
     double all = 0;
     bool is = true;
     for (int r = 0; r < finding->question->ranks && is; ++r) {
-        struct numbers own = {.count = 0};
+        OWNED_NUMBERS own = {.count = 0};
         double times = number_at(finding, r, number);
         is = times != 0 && numbers_of(finding, r, where, 0, mine->bytes, false, &own) && own.count == one.count;
         all += times;
         for (size_t i = 0; i < one.count && is; ++i)
-            sum.list[i] += times * own.list[i];
-        free(own.list);
+            sum[i] += times * own.list[i];
     }
-    is = is && fabs(all - number_at(finding, -1, number)) <= near_enough * fabs(all) &&
-         are_near(sum.list, one.list, all, one.count, 0);
-    free(sum.list);
-    free(one.list);
-    return is;
+    return is && fabs(all - number_at(finding, -1, number)) <= near_enough * fabs(all) &&
+           are_near(sum, one.list, all, one.count, 0);
 }
 
 /* In which of `layers` equal parts of its own do the ranks' shares lie in one process's memory, as where items are

@@ -61,8 +61,8 @@ struct where {
     bool after;
 };
 
-/* False: the files do not tell. To be freed in any case. */
-bool relation_load(struct finding *finding);
+/* False: the files do not tell, or, *lost_p, one is not there. They are removed. To be freed in any case. */
+bool relation_load(struct finding *finding, bool *lost_p);
 void relation_free(struct finding *finding);
 
 /* Of the one rank: -1. NULL: that rank does not make the operation. */
@@ -92,6 +92,7 @@ struct part {
     bool begins; /* its first item, or all of it, is at byte `begin` of the one rank's `all` bytes */
     uint64_t begin, bytes, all;
     uint64_t copies, all_copies; /* in so many copies */
+    uint64_t each, layers; /* of an item, in so many rows, as of data by time; all of these bytes are as if in one */
 };
 enum copied relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part);
 
@@ -138,16 +139,18 @@ bool place_weighs(const struct finding *finding, const struct where *counts);
 
 /* The operation is one of those between which the difference comes about. */
 bool place_has(const struct place_question *question, const struct step *step);
-/* "`bce` (train.cu:71)". Returns `text`. */
+/* "`bce` (train.cu:71)", valid in the block around, as the next two. */
 const char *place_name_step(const struct step *step, char text[320]);
-/* "argument 5 (`touched`)", valid in the block around. */
+#define NAME_OF(step) place_name_step((step), (char[320]){""})
+/* "argument 5 (`touched`)", "a number in argument 5". */
 #define ARGUMENT_OF(step, it) \
-    place_name_argument((step)->its->place, (it)->number & 0xffff, (char[PLACE_ARGUMENT_BYTES]){""})
+    place_name_argument((step)->its->place, (it)->number & 0xffff, (it)->is_member, (char[PLACE_ARGUMENT_BYTES]){""})
 /* Advice for an argument of an update; and for an operation that not all make as often. */
 extern const char *const place_same_update, *const place_same_decision, *const place_weigh_shares;
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
-void place_list_values(const struct finding *finding, const struct where *where, char text[200]);
+char *place_list_values(const struct finding *finding, const struct where *where, char text[200]);
+#define VALUES_AT(finding, where) place_list_values((finding), (where), (char[200]){""})
 
 /* Appends what an element of the memory is on the ranks and in one process, where that is known. */
 bool place_add_values(const struct finding *finding, const struct where *where, struct place *place);

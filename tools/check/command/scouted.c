@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "tools/check/command/check.h"
 #include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/analysis/rules.h"
 #include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/run.h"
@@ -30,14 +31,6 @@ scout_program(const struct check *check, struct scout_order *order, struct scout
 }
 
 /* ---- the annotations of a program that is equal ---- */
-
-/* Whether each gradient has to be annotated: a program that averages parameters leaves its gradients as they are. */
-static bool
-averages_gradients(const struct scout_log *log, const struct scout_finding *finding)
-{
-    return ANY(it, log->annotations, log->annotation_count, it->says == SCOUT_SAYS_GRADIENT) &&
-           !ANY(group, finding->groups, finding->group_count, group->fused);
-}
 
 /* What stays from step to step, and nothing that is compared depends on. Fewer elements are losses and counts. */
 static void
@@ -74,35 +67,95 @@ print_not_held(FILE *out, const char *why)
     fprintf(out, "not exercised: the search of ddprun scout for missing annotations: %s\n", why);
 }
 
+/* What the host reads in a step is computed from gradients that DDP_STEP has averaged, from a rank's own, or not from
+ * gradients. */
+enum origin_of_read { OF_OTHERS, OF_AVERAGES, OF_OWN };
+
 static bool
 is_read(const struct scout_log *log, const struct scout_op *op)
 {
-    return op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc != SCOUT_NONE &&
-           op->site < log->site_count;
+    bool copies = op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc != SCOUT_NONE;
+    return (copies || op->answers) && op->site < log->site_count;
 }
 
-/* What the host reads of a rank's share in each step, at more places than DDP_MEAN makes it that of the batch. */
+static bool
+writes(const struct scout_op *op, uint32_t alloc, uint64_t offset)
+{
+    uint64_t end = offset + sizeof(float);
+    bool fills = op->kind != SCOUT_LAUNCH && op->to.alloc == alloc && op->to.offset < end;
+    return (fills && offset < op->to.offset + op->bytes * op->rows) ||
+           (op->effect != NULL && ANY(it, op->effect->segments, op->effect->segment_count,
+                                      it->alloc == alloc && (graph_ranges_meet(&it->killed, offset, end) ||
+                                                             graph_ranges_meet(&it->modified, offset, end))));
+}
+
+static enum origin_of_read
+find_origin(const struct scout_log *log, uint32_t at, int depth)
+{
+    const struct scout_op *op = &log->ops[at];
+    enum origin_of_read found = OF_OTHERS;
+    bool is_known = op->kind == SCOUT_COPY || op->effect != NULL || op->answers;
+    for (uint32_t k = 0; k <= op->argument_count && is_known; ++k) {
+        bool is_argument = k < op->argument_count;
+        uint32_t alloc = is_argument ? op->arguments[k].alloc : op->kind == SCOUT_COPY ? op->from.alloc : SCOUT_NONE;
+        uint64_t offset = is_argument ? op->arguments[k].offset : op->from.offset;
+        const struct scout_annotation *it = FIND(it, log->annotations, log->annotation_count,
+                                                 it->says != SCOUT_SAYS_STEP && it->alloc == alloc &&
+                                                     it->offset <= offset && offset < it->offset + it->bytes);
+        uint32_t by = at;
+        while (by > 0 && alloc != SCOUT_NONE && !writes(&log->ops[by - 1], alloc, offset))
+            --by;
+        if (alloc == SCOUT_NONE || by == 0 || writes(op, alloc, offset) || (it == NULL && depth == 0) ||
+            (it != NULL && it->says != SCOUT_SAYS_GRADIENT))
+            continue;
+        enum origin_of_read here = it == NULL ? find_origin(log, by - 1, depth - 1)
+                                   : ANY(step, log->annotations, log->annotation_count,
+                                         step->says == SCOUT_SAYS_STEP && step->at >= by && step->at <= at)
+                                       ? OF_AVERAGES
+                                       : OF_OWN;
+        found = here > found ? here : found;
+    }
+    return found;
+}
+
+/* What the host reads of a rank's share in each step, at more places than DDP_MEAN makes it that of the batch; and what
+ * it reads of gradients before DDP_STEP, such as a norm whose bound no step has reached. */
 static void
 print_read(FILE *out, const struct scout_log *log, size_t means)
 {
-    char place[160], places[400] = "";
+    enum { DEPTH = 3 };
+    char place[160], places[OF_OWN + 1][400] = {""};
     size_t count = 0;
     struct sites *sites = sites_open(log);
     FOR_EACH(op, log->ops, log->op_count) {
-        size_t before = (size_t)(op - log->ops), length = strlen(places);
-        if (!is_read(log, op) || ANY(it, log->ops, before, is_read(log, it) && it->site == op->site) ||
-            !ANY(it, op + 1, log->op_count - before - 1, is_read(log, it) && it->site == op->site))
+        size_t before = (size_t)(op - log->ops), calls = 0;
+        enum origin_of_read from = OF_OTHERS, here;
+        if (!is_read(log, op) || ANY(it, log->ops, before, is_read(log, it) && it->site == op->site))
             continue;
-        snprintf(places + length, sizeof(places) - length, "%s%s", length > 0 ? ", " : "",
+        for (size_t at = before; at < log->op_count; ++at) { /* not each was looked at */
+            bool is_it = is_read(log, &log->ops[at]) && log->ops[at].site == op->site;
+            here = is_it ? find_origin(log, (uint32_t)at, DEPTH) : OF_OTHERS;
+            from = here > from ? here : from;
+            calls += is_it;
+        }
+        if (calls < 2 || from == OF_AVERAGES || (from == OF_OTHERS && op->answers))
+            continue;
+        size_t length = strlen(places[from]);
+        snprintf(places[from] + length, sizeof(places[from]) - length, "%s%s", length > 0 ? ", " : "",
                  sites_text(sites, op->site, place, sizeof(place)));
-        ++count;
+        count += from == OF_OTHERS;
     }
     sites_close(sites);
     if (count > means)
         fprintf(out,
                 "not compared: values that the host reads at %s: the loss or count of a rank's share needs DDP_MEAN or "
                 "DDP_REDUCE\n",
-                places);
+                places[OF_OTHERS]);
+    if (places[OF_OWN][0] != '\0')
+        fprintf(out,
+                "not compared: what the host reads, at %s, of gradients that DDP_STEP has not averaged: if it clips, "
+                "scales or skips updates in other steps, call DDP_STEP before it\n",
+                places[OF_OWN]);
 }
 
 /* What equal steps leave open. A step is missing only where all that was recorded shows the same. `means`: places where
@@ -119,7 +172,10 @@ print_open(FILE *out, const char *path, size_t means)
     }
     scout_find(&log, NULL, &finding);
     print_read(out, &log, means);
-    bool by_gradients = finding.found && averages_gradients(&log, &finding);
+    /* Else it averages parameters, and leaves its gradients as they are. */
+    bool by_gradients = finding.found &&
+                        ANY(it, log.annotations, log.annotation_count, it->says == SCOUT_SAYS_GRADIENT) &&
+                        !ANY(group, finding.groups, finding.group_count, group->fused);
     if (finding.found) {
         struct sites *sites = sites_open(&log);
         annotated_print_open(out, &log, &finding, sites, by_gradients);

@@ -32,15 +32,14 @@ sentence_conclude(struct check_verdict *verdict, enum check_result result, enum 
 bool
 verdict_conclude(struct judgement *judgement, const char *advice, const char *format, ...)
 {
-    char place[600] = "", rest[1024];
+    char rest[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(rest, sizeof(rest), format, args);
     va_end(args);
-    if (judgement->first != NULL)
-        (void)sentence_place(judgement->evidence, judgement->verdict, judgement->first, place);
-    sentence_conclude(judgement->verdict, judgement->row->result, judgement->row->cause, judgement->first, advice,
-                      "%s%s", place, rest);
+    sentence_conclude(
+        judgement->verdict, judgement->row->result, judgement->row->cause, judgement->first, advice, "%s%s",
+        judgement->first != NULL ? ITEM_PLACE(judgement->evidence, judgement->verdict, judgement->first) : "", rest);
     return true;
 }
 
@@ -99,7 +98,7 @@ const char *
 sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
                const struct check_item *item, char text[600])
 {
-    char name[400], ranks[48], when[32], by[96] = "";
+    char ranks[48], when[32], by[96] = "";
     const char *step = evidence->by_plan ? "round" : "step";
     bool is_during = item->first_step == items_step(item);
     if (item->first_step == 1 && !is_during)
@@ -114,7 +113,7 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
     if (item->at_first > item->limit && item->at_first < 100 * item->limit) /* else it is no matter of the limit */
         snprintf(by + strlen(by), sizeof(by) - strlen(by), " (up to %.1e counts as equal)", item->limit);
     snprintf(text, 600, "%s %s%s, differs %s from that of one process%s%s", when,
-             item->tensor.role == CHECK_GRADIENT ? "averaged " : "", sentence_name_item(verdict, item, name),
+             item->tensor.role == CHECK_GRADIENT ? "averaged " : "", ITEM_NAME(verdict, item),
              name_ranks(evidence, item, ranks), evidence->by_plan ? " with all turns" : "", by);
     return text;
 }

@@ -29,15 +29,6 @@ equal_up_to(const struct check_verdict *verdict)
 
 /* ---- the table ---- */
 
-static void
-place_tensor(const struct check_tensor *tensor, char text[46])
-{
-    if (tensor->role == CHECK_MEMORY)
-        snprintf(text, 46, "not annotated: argument %u of %s", tensor->argument + 1, tensor->text);
-    else
-        snprintf(text, 46, "%.32s:%d %s", tensor->file, tensor->line, tensor->text);
-}
-
 static const char *
 state_of(const struct check_item *item, double tolerance)
 {
@@ -58,25 +49,16 @@ static void
 print_item(FILE *out, const struct check_item *item, double tolerance)
 {
     char name[40], place[46], step[16] = "-";
-    snprintf(name, sizeof(name), "%s %u", check_role_name(item->tensor.role), item->tensor.number + 1);
-    place_tensor(&item->tensor, place);
+    const struct check_tensor *tensor = &item->tensor;
+    snprintf(name, sizeof(name), "%s %u", check_role_name(tensor->role), tensor->number + 1);
+    if (tensor->role == CHECK_MEMORY)
+        snprintf(place, sizeof(place), "not annotated: argument %u of %s", tensor->argument + 1, tensor->text);
+    else
+        snprintf(place, sizeof(place), "%.32s:%d %s", tensor->file, tensor->line, tensor->text);
     if (item->differs)
         snprintf(step, sizeof(step), items_step(item) > 0 ? "%u" : "start", items_step(item));
-    fprintf(out, "%-13s %9llu  %-8s %-45s %5s %10.1e %7.1e  %s\n", name, (unsigned long long)item->tensor.count,
-            element_name((int)item->tensor.type), place, step, item->difference, item->floor,
-            state_of(item, tolerance));
-}
-
-/* Steps that change some parameter on one rank. */
-static uint32_t
-count_updates(const struct check_evidence *evidence)
-{
-    uint32_t count = 0, last = 0;
-    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_PARAMETER) {
-        count += row->moved && row->step != last;
-        last = row->moved ? row->step : last;
-    }
-    return count;
+    fprintf(out, "%-13s %9llu  %-8s %-45s %5s %10.1e %7.1e  %s\n", name, (unsigned long long)tensor->count,
+            element_name((int)tensor->type), place, step, item->difference, item->floor, state_of(item, tolerance));
 }
 
 static void
@@ -125,7 +107,12 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     if (check_rows_next_of(&evidence->ranked[0], CHECK_PARAMETER, NULL) == NULL)
         fputs("no parameter is annotated: gradients alone were compared; annotate parameters with DDP_PARAMETER\n",
               out);
-    uint32_t updates = count_updates(evidence);
+    uint32_t updates = 0; /* steps that change some parameter on one rank */
+    last = 0;
+    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_PARAMETER) {
+        updates += row->moved && row->step != last;
+        last = row->moved ? row->step : last;
+    }
     if (updates > 0 && 2 * updates <= evidence->steps)
         fprintf(
             out,
@@ -187,13 +174,12 @@ print_means(FILE *out, const struct check_verdict *verdict)
 static void
 print_decisions(FILE *out, const struct check_verdict *verdict)
 {
-    char name[400];
     FOR_EACH(item, verdict->items, verdict->item_count)
         if (item->decided_step > 0)
             fprintf(out,
                     "ignored: in step %u %s, differs by %.2g; one process differs as much if its values "
                     "at the start change by one unit in the last place\n",
-                    item->decided_step, sentence_name_item(verdict, item, name), item->decided);
+                    item->decided_step, ITEM_NAME(verdict, item), item->decided);
 }
 
 /* A sentence that has several facts: one a line. */

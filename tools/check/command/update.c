@@ -27,7 +27,6 @@ update_say_wide(struct judgement *judgement)
 {
     const struct check_verdict *verdict = judgement->verdict;
     const struct check_tensor *wide = NULL;
-    char name[400];
     for (size_t i = 0; i < verdict->item_count; ++i) {
         const struct check_tensor *tensor = &verdict->items[i].tensor;
         if (tensor->role == CHECK_PARAMETER && tensor->type == ELEMENT_FLOAT64)
@@ -35,9 +34,8 @@ update_say_wide(struct judgement *judgement)
         wide = tensor->role == CHECK_GRADIENT && tensor->type == ELEMENT_FLOAT64 ? tensor : wide;
     }
     judgement->verdict->is_precise = wide != NULL;
-    return wide != NULL &&
-           verdict_conclude(judgement, "annotate the gradient with its own type: DDP_TYPE_OF(pointer)",
-                            "; %s of float64, and no parameter has this type", sentence_name_tensor(wide, name));
+    return wide != NULL && verdict_conclude(judgement, "annotate the gradient with its own type: DDP_TYPE_OF(pointer)",
+                                            "; %s of float64, and no parameter has this type", TENSOR_NAME(wide));
 }
 
 /* ---- unannotated memory ---- */

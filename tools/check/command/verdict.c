@@ -225,13 +225,6 @@ static const struct verdict_row table[] = {
 
 /* ---- what was shown ---- */
 
-static bool
-is_right_on_rank_0(const struct check_evidence *evidence, const struct check_item *first)
-{
-    const struct check_row *row = pattern_row(&evidence->ranked[0], &first->tensor, 1);
-    return row != NULL && row->norms.difference <= evidence->tolerance * row->norms.reference;
-}
-
 /* Of what differs first. */
 static uint32_t
 shown_of_first(struct judgement *judgement)
@@ -242,7 +235,8 @@ shown_of_first(struct judgement *judgement)
     uint32_t role = first->tensor.role;
     const struct check_rows *of = evidence->twice != NULL ? evidence->twice : evidence->ranked;
     const struct check_row *row = pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step),
-                           *again = pattern_row(&of[first->first_rank], &first->tensor, first->first_step);
+                           *again = pattern_row(&of[first->first_rank], &first->tensor, first->first_step),
+                           *zero = pattern_row(&evidence->ranked[0], &first->tensor, 1);
     double factor;
     bool is_unsteady = row != NULL && again != NULL &&
                        fabs(row->norms.difference - again->norms.difference) > row->norms.difference / 10;
@@ -253,8 +247,10 @@ shown_of_first(struct judgement *judgement)
         pattern->memory = first;
     return (first->unbounded ? SHOWN_UNBOUNDED : 0) | (is_unsteady ? SHOWN_UNSTEADY : 0) |
            (pattern->memory != NULL ? SHOWN_MEMORY : 0) | (starts ? SHOWN_START : 0) |
-           (starts && is_right_on_rank_0(evidence, first) ? SHOWN_RANK_0_RIGHT : 0) | (is_first ? SHOWN_FIRST : 0) |
-           (is_gradient ? SHOWN_GRADIENT : 0) |
+           (starts && zero != NULL && zero->norms.difference <= evidence->tolerance * zero->norms.reference
+                ? SHOWN_RANK_0_RIGHT
+                : 0) |
+           (is_first ? SHOWN_FIRST : 0) | (is_gradient ? SHOWN_GRADIENT : 0) |
            (is_gradient || role == CHECK_BUFFER || role == CHECK_MEAN ? SHOWN_RESULT : 0) |
            (pattern_is_few(pattern->differing[role], pattern->all[role]) ? SHOWN_FEW : 0) |
            (is_gradient && pattern->all[role] > pattern->differing[role] ? SHOWN_SOME : 0) |

@@ -129,17 +129,21 @@ void sentence_conclude(struct check_verdict *verdict, enum check_result result, 
                        const struct check_item *first, const char *advice, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* As the program annotates it: "gradient 3, `g` (train.cu:12), 400 elements". */
+/* As the program annotates it: "gradient 3, `g` (train.cu:12), 400 elements", valid in the block around, as the next
+ * two. */
 const char *sentence_name_tensor(const struct check_tensor *tensor, char text[400]);
+#define TENSOR_NAME(tensor) sentence_name_tensor((tensor), (char[400]){""})
 
 /* "parameter 2 of 6, `w1` (train.cu:12), 400 elements", "unannotated memory 2, which `adam` writes (argument 3), ...".
  */
 const char *sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400]);
+#define ITEM_NAME(verdict, item) sentence_name_item((verdict), (item), (char[400]){""})
 
 /* How a verdict on an item that differs begins: "after step 3 parameter 2 of 6, `w1` (train.cu:12), 400 elements,
  * differs from one rank's by 0.5 on all ranks". */
 const char *sentence_place(const struct check_evidence *evidence, const struct check_verdict *verdict,
                            const struct check_item *item, char text[600]);
+#define ITEM_PLACE(evidence, verdict, item) sentence_place((evidence), (verdict), (item), (char[600]){""})
 
 /* To the advice: what the program reads, and where. */
 void sentence_add_readings(const struct check_evidence *evidence, struct check_verdict *verdict);

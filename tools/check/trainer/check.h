@@ -70,7 +70,7 @@ enum { VALUES_PIECE_BYTES = 4 << 20 };
 
 void values_open(void);
 /* Hash of what this rank has. */
-uint64_t values_hash_own(const struct tensor *tensor);
+uint64_t values_hash(const struct tensor *tensor);
 /* Moves all elements by a unit in the last place, or far (struct check_run); whole numbers too, if `counts`. */
 void values_perturb(const struct tensor *tensor, bool counts);
 /* The same, by the pattern of check_run.nudge, of what was copied from the host to `to`, where it is floats: all words

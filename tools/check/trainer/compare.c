@@ -88,50 +88,36 @@ define_tensor(const struct check_tensor *mine)
 struct passing {
     int type;
     struct norms *norms;
-    XXH3_state_t *hash; /* of all of it */
+    XXH3_state_t hash; /* of all of it */
 };
 
 static void
 pass_piece(void *arg, const void *piece, size_t bytes)
 {
     struct passing *passing = arg;
-    (void)XXH3_64bits_update(passing->hash, piece, bytes);
+    (void)XXH3_64bits_update(&passing->hash, piece, bytes);
     if (!reference_next(values_reader(), values_theirs, bytes))
         values_stop_damaged();
     norms_add(passing->norms, passing->type, piece, values_theirs, bytes / element_size(passing->type));
-}
-
-static XXH3_state_t *
-begin_hash(void)
-{
-    static XXH3_state_t state;
-    (void)XXH3_64bits_reset(&state);
-    return &state;
 }
 
 /* Element by element. */
 static void
 compare_values(const struct tensor *tensor, const struct reference_entry *entry, struct check_row *row)
 {
-    struct passing passing = {
-        .type = tensor->type, .norms = values_room(NULL, sizeof(*passing.norms)), .hash = begin_hash()};
+    struct passing passing = {.type = tensor->type, .norms = values_room(NULL, sizeof(*passing.norms))};
+    (void)XXH3_64bits_reset(&passing.hash);
     if (entry->record.bytes != tensor->bytes || !reference_start(values_reader(), entry))
         values_stop_damaged();
     norms_begin(passing.norms, tensor->count);
     values_read_tensor(tensor, pass_piece, &passing);
     row->norms = norms_end(passing.norms);
-    row->value = XXH3_64bits_digest(passing.hash);
+    row->value = XXH3_64bits_digest(&passing.hash);
     row->same_bits = row->value == entry->record.contents;
     free(passing.norms);
 }
 
 /* ---- an update that began with the reference's values ---- */
-
-static void
-hash_piece(void *arg, const void *piece, size_t bytes)
-{
-    (void)XXH3_64bits_update(arg, piece, bytes);
-}
 
 /* The tensor gets the reference's bytes; `before`, of the step before, is NULL where there is none. */
 static void
@@ -184,9 +170,7 @@ compare_update(const struct tensor *tensor, const struct compare_at *at, const s
 {
     if (entry->record.bytes != tensor->bytes)
         values_stop_damaged();
-    XXH3_state_t *hash = begin_hash();
-    values_read_tensor(tensor, hash_piece, hash);
-    row->value = XXH3_64bits_digest(hash);
+    row->value = values_hash(tensor);
     row->same_bits = row->value == entry->record.contents;
     row->of_change = before != NULL;
     if (!row->same_bits)

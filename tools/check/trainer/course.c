@@ -276,22 +276,16 @@ is_enough(uint32_t done)
     return true;
 }
 
-/* All ranks leave at the next boundary: a bucket that some have launched by then would wait for the others. */
-static void
-end_early_buckets(void)
-{
-    engine_lock();
-    engine_state.off |= OFF_EARLY;
-    engine_unlock();
-}
-
 /* The first group's boundary or the launch of a graph: parameters as the last step has left them. */
 static void
 count_step(void)
 {
     uint32_t step = ++course.steps;
-    if (step == check_run.steps)
-        end_early_buckets();
+    if (step == check_run.steps) { /* all leave at the next boundary: an early bucket would wait for the others */
+        engine_lock();
+        engine_state.off |= OFF_EARLY;
+        engine_unlock();
+    }
     values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
     if (step <= check_run.steps && !course.in_rounds)
         copies_boundary(step);
@@ -361,7 +355,7 @@ note_own_part(const struct tensor *memory)
         return;
     values_tensor_out(begin, memory, 0, bytes);
     if (memcmp(begin, zeros, bytes) != 0)
-        values_note(CHECK_ROW_OWN, course.steps, values_hash_own(memory));
+        values_note(CHECK_ROW_OWN, course.steps, values_hash(memory));
 }
 
 static struct tensor

@@ -6,7 +6,6 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "comm/hash.h"
 #include "tools/check/format/element.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
@@ -22,8 +21,6 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
-
-_Static_assert(VALUES_PIECE_BYTES % HASH_BLOCK == 0, "hash_part()");
 
 struct check_run check_run;
 char *values_piece, *values_theirs;
@@ -354,25 +351,19 @@ values_read_tensor(const struct tensor *tensor, void (*take)(void *arg, const vo
 
 /* ---- what a rank has of its own, and a perturbed start ---- */
 
-/* Bytes that pass, from the first on. */
-struct hashing {
-    uint64_t sum, bytes;
-};
-
 static void
 hash_piece(void *arg, const void *piece, size_t bytes)
 {
-    struct hashing *hashing = arg;
-    hashing->sum = hash_part(hashing->sum, hashing->bytes, piece, bytes);
-    hashing->bytes += bytes;
+    (void)XXH3_64bits_update(arg, piece, bytes);
 }
 
 uint64_t
-values_hash_own(const struct tensor *tensor)
+values_hash(const struct tensor *tensor)
 {
-    struct hashing hashing = {.sum = 0};
-    values_read_tensor(tensor, hash_piece, &hashing);
-    return hash_end(hashing.sum, hashing.bytes);
+    static XXH3_state_t state;
+    (void)XXH3_64bits_reset(&state);
+    values_read_tensor(tensor, hash_piece, &state);
+    return XXH3_64bits_digest(&state);
 }
 
 /* Half of each element is added to it or taken off it, and zeros become numbers. */
