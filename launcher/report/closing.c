@@ -45,7 +45,7 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
                          "; overlap is off from step %" PRIu64 " on, because steps are shorter without it",
                          ranks[0].overlap_off_step + 1);
     else if (ranks[0].slowed_ns > 0)
-        printable_append(line, LINE_BYTES, "; collectives slow kernels by %s ms per step",
+        printable_append(line, LINE_BYTES, "; kernels took %s ms longer beside all-reduces, in a trial",
                          waiting_ms_text((double)ranks[0].slowed_ns * 1e-6, ms));
     if (pace.waited.matters)
         printable_append(line, LINE_BYTES, "; %s", waiting_text(&pace.waited, 1e6, waiting));
@@ -106,8 +106,9 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
         snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches%s)", count,
                  rank->batch_count, rank->batch_count % (uint64_t)count != 0 ? ", the last one cut short" : "");
     printable_append(line, LINE_BYTES,
-                     "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64 " of them overlapped with backward; %s", count,
-                     plural((uint64_t)count), rank->step, plural(rank->step), graphs,
+                     "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64
+                     " of them overlapped (all-reduces ran during backward); %s",
+                     count, plural((uint64_t)count), rank->step, plural(rank->step), graphs,
                      verdict_least_overlapped(ranks, count), averaged);
     if (rank->gradient_count > 0)
         printable_append(line, LINE_BYTES, ", %s per step, %s", closing_bytes_text(rank->gradient_bytes, size),

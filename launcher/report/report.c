@@ -99,7 +99,7 @@ report_rank(const struct report_subject *subject, char *text, size_t bytes)
     text[0] = '\0';
     if (view->stage == RANK_STAGE_FAILED && !view->ended) { /* its reason says more than what it does now */
         char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES];
-        add_line(text, bytes, "  rank %d%s stopped the job; its program was%s", subject->rank,
+        add_line(text, bytes, "  rank %d%s stopped the job; position of its program:%s", subject->rank,
                  rank_describe_place(view, place), rank_describe_step(view, step));
         return;
     }

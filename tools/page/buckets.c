@@ -79,7 +79,8 @@ put_trials(json_object *section, const struct group_facts *of, const char *name)
     struct table table = report_table(section, name, "closed",
                                       "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
     report_sentence(table.object, "notes",
-                    "Medians, not means, of pairs of steps. Slowed: how much longer kernels take during all-reduces.");
+                    "Steps with and without overlap took turns; these are their medians. Slowed: how much longer "
+                    "kernels take beside all-reduces.");
     FOR_EACH(trial, of->run->trials, of->run->trial_count) {
         if (trial->group == of->group)
             report_row(&table,

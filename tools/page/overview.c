@@ -56,11 +56,12 @@ put_longest(json_object *section, const struct facts *facts)
         longest = longest == NULL || step->most_us > longest->most_us ? step : longest;
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
-        report_sentence(
-            section, "notes",
-            "Half of the steps take at most %s. The longest traced one, step %llu, took %s on its slowest rank. A step "
-            "lasts from one DDP_STEP to the next: an evaluation or a checkpoint between the two counts.",
-            figure_time(p50_us, half), (unsigned long long)longest->number, figure_time(longest->most_us, most));
+        report_sentence(section, "notes",
+                        "Half of the recorded steps take at most %s. The longest of them, step %llu, took %s on its "
+                        "slowest rank. An "
+                        "evaluation or a checkpoint between two calls of DDP_STEP is part of a step.",
+                        figure_time(p50_us, half), (unsigned long long)longest->number,
+                        figure_time(longest->most_us, most));
 }
 
 /* Which lost part of a step is the largest: the figures have all. */
@@ -114,13 +115,15 @@ put_figures(json_object *section, const struct facts *facts)
         bool folded; /* not for a first reading */
     } figures[] = {
         {"ranks", "ranks", "count", facts->world, ""},
-        {"step", "a step takes", "time", facts->step_us, "mean, with pauses, from one DDP_STEP to the next"},
+        {"step", "a step takes", "time", facts->step_us,
+         "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "step minus exposed communication, minus the longer of waiting and slowed kernels" : ""},
+         facts->world > 1 ? "estimate: step - exposed - max(waiting, slowed)" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},
-        {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us, "longer than in trials without overlap"},
+        {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us,
+         "in a trial: longer than without overlap"},
         {"waiting", "waiting for other ranks", "time", facts->waiting_us, "mean of the ranks that wait"},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),

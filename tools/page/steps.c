@@ -38,7 +38,7 @@ put_ranks(json_object *section, const struct facts *facts)
 static const char *
 mark_of(const struct facts *facts, const struct step_facts *step)
 {
-    const char *mark = step->control ? "trial of other buckets, or of no overlap" : NULL;
+    const char *mark = step->control ? "ddprun tried other buckets, or no overlap" : NULL;
     FOR_EACH(change, facts->first->overlaps, facts->first->overlap_count) {
         if (change->group == facts->group && change->after_step + 1 == step->number)
             mark = change->overlaps ? "overlap is on again from this step on" : "overlap is off from this step on";
@@ -66,9 +66,9 @@ void
 section_steps(json_object *report, const struct facts *facts)
 {
     double batches = facts_number(facts->summary, "batches"), each = facts_number(facts->summary, "batches_per_step");
-    json_object *section = report_section(
-        report, "step-times", "Step times by rank",
-        "A step's time is the median over its ranks; Least and Greatest are of the quickest and slowest rank.");
+    json_object *section =
+        report_section(report, "step-times", "Step times by rank",
+                       "The line is the median of the ranks, the band goes from the quickest to the slowest rank.");
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
                         "With --plan a step is a round of %.0f of the program's %.0f batches, one on each rank.", each,

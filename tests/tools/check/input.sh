@@ -170,7 +170,7 @@ judged "a program that ends early is judged by its steps" 0 null - 2 "" "$update
 check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
 check "a program that ends: nothing is left to compare" [ -z "$(grep '^the program continues' "$work/stdout")" ]
 judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 2
-check "a program that goes on: it is reported" grep -q '^the program continues after step 1:' "$work/stdout"
+check "a program that goes on: it is reported" grep -q '^check ended the program after step 1:' "$work/stdout"
 check "--steps 1: memory is not looked for" grep -q 'memory without an annotation was not compared' "$work/stdout"
 judged "DDP_MEAN on rank 0 alone" 1 stopped - 2 "--timeout 8" "$conv" --quiet --mistake mean_on_0
 check "DDP_MEAN on rank 0 alone: what to do" grep -q '^what to do: each rank must make' "$work/stdout"

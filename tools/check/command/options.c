@@ -39,12 +39,12 @@ OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000")
                "process makes in 30 s)")
 OPTION("alone", "ARGS", SPECIAL(take_alone),
        .help = "run one process with ARGS instead of the program's arguments: for\n"
-               "programs with an option for the batch of a rank (split into words\n"
-               "as by a shell; commands are not run)")
+               "programs with an option for the batch of a rank. ARGS is split as\n"
+               "a shell does, without $(...)")
 OPTION("reference", "FILE", TEXT(reference, "a file"),
        .help = "check in two commands: with -n 1 write one process's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
-       .help = "relative difference that counts as equal. Default: 20 times the noise\nof one process, at least 1e-5 and at most 4e-5; 4e-3 with float16 or\nTF32, 3e-2 with bfloat16. With X above four times the default the\nverdict is never equal")
+       .help = "relative difference that counts as equal. Default: 20 times what\ntwo runs of one process differ by, at least 1e-5 and at most 4e-5; 4e-3\nwith float16 or TF32, 3e-2 with bfloat16. An X above four times the\ndefault proves nothing: the verdict is then never equal")
 OPTION("free", NULL, SWITCH(is_free),
        .help = "do not set tensors to the reference's values in each step:\n"
                "differences add up")

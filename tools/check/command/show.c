@@ -52,7 +52,7 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
     const struct check_tensor *tensor = &item->tensor;
     snprintf(name, sizeof(name), "%s %u", check_role_name(tensor->role), tensor->number + 1);
     if (tensor->role == CHECK_MEMORY)
-        snprintf(place, sizeof(place), "not annotated: argument %u of %s", tensor->argument + 1, tensor->text);
+        snprintf(place, sizeof(place), "unannotated: argument %u of %s", tensor->argument + 1, tensor->text);
     else
         snprintf(place, sizeof(place), "%.32s:%d %s", tensor->file, tensor->line, tensor->text);
     if (item->differs)
@@ -125,7 +125,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
                 "half of the free space with its results\n",
                 evidence->steps);
     else if (end != NULL && end->value != 0)
-        fprintf(out, "the program continues after step %u: --steps K compares more steps\n", evidence->steps);
+        fprintf(out, "check ended the program after step %u: --steps K compares more steps\n", evidence->steps);
 }
 
 /* In a training each of these ranks would replace what the others have written. */
@@ -233,7 +233,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     if (verdict->item_count > 0)
         fprintf(out,
                 "%d ranks are compared with one process. step: the first step that differs; difference: the largest "
-                "relative difference in any step; noise: the largest between two runs of one process\n"
+                "relative difference in any step; noise: the same between runs of one process, one of them from "
+                "slightly changed parameters\n"
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
                 evidence->ranks, "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {
