@@ -217,7 +217,7 @@ def agree(path, summary_path, closing_path, timeline_path, trace_path):
         return
     lead = re.fullmatch(r"A step takes ([^,]*)\.", verdict["notes"][0])
     shown_as("the step in the verdict", number(lead[1]), figure(report, "step"))
-    notes = [note for note in verdict["notes"] if not note.startswith("Half of the steps")]
+    notes = [note for note in verdict["notes"] if not note.startswith("Half of the recorded steps")]
     if (len(notes) < len(verdict["notes"])) != (figure(report, "step") > 1.5 * figure(report, "p50")):
         complain("the verdict is %s, and p50 %s us" % (verdict["notes"], figure(report, "p50")))
     lost = re.fullmatch(r"Most of the lost time is (waiting|exposed|kernels)[^:]*: (.*) per step\.", notes[1])

@@ -12,13 +12,17 @@
  * are scaled before they are averaged), part (its divisor is the batch). micro (three micro-batches, right),
  * micro_divisor (each divides by the rank's number, besides), valid (a kernel divides by what another one counts, and
  * DDP_WEIGHT would do), twice (a pointer and an index begin at the share), unmoved (labels lack `first`), skip (a rank
- * leaves out batches by its own items).
+ * leaves out batches by its own items), columns (data by column, without `first`), columns_order (data by column, other
+ * items), passes (three DDP_STEPs before an update, the first two of other rows), norm, own_norm (the host reads a norm
+ * before DDP_STEP), late_norm (after it, right), width (rows are as wide as the batch, and the divisor is the batch).
  */
 #include <ddprun.h>
 
+#include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -74,6 +78,25 @@ noise(float *g, unsigned seed)
     int d = blockIdx.x * blockDim.x + threadIdx.x;
     if (d < WIDTH)
         g[d] += 0.1f * (float)(((unsigned)(d + 1) * 2654435761u ^ (seed + 1) * 2246822519u) >> 16 & 255) / 256;
+}
+
+/* Items of columns become rows. */
+static __global__ void
+turn(float *x, const float *columns, int count)
+{
+    int n = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int d = 0; n < count && d < WIDTH; ++d)
+        x[n * WIDTH + d] = columns[d * count + n];
+}
+
+static __global__ void
+widen(float *rows, float *r, int count, int width)
+{
+    int n = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int d = 0; n < count && d < width; ++d)
+        rows[n * width + d] = r[n];
+    if (n < count)
+        r[n] = 0.5f * rows[n * width];
 }
 
 static __device__ float weight = 1;
@@ -194,7 +217,9 @@ main(int argc, char **argv)
     else
         DDP_GRADIENT(g, WIDTH, DDP_FLOAT32);
     float *buffer = device(WIDTH), *own = device(WIDTH), *zeros = device(WIDTH), *found = device(1),
-          *table = device(ITEMS + BATCH), *all = device((ITEMS + BATCH) * WIDTH);
+          *table = device(ITEMS + BATCH), *all = device((ITEMS + BATCH) * WIDTH), *rows = device(BATCH * BATCH);
+    cublasHandle_t handle;
+    CHECK(cublasCreate(&handle));
     CHECK(cudaMemcpy(all, data.data(), ITEMS * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(table, labels.data(), ITEMS * sizeof(float), cudaMemcpyHostToDevice));
     bool is_micro = is("micro") || is("micro_divisor");
@@ -208,20 +233,27 @@ main(int argc, char **argv)
         size_t first, share;
         DDP_SHARD(is("uneven") ? BATCH - 1 : BATCH, &first, &share);
         int count = (int)share, at = step % (ITEMS / BATCH) * BATCH + (int)first;
-        if (is("items"))
+        if (is("items") || is("columns") || (is("passes") && step % 3 < 2))
             at -= (int)first;
-        if (is("order"))
+        if (is("order") || is("columns_order"))
             at = (step + 3 * DDP_RANK()) % (ITEMS / BATCH) * BATCH + (int)first;
-        float divisor = is("whole") || is("part") ? (float)BATCH
-                        : is("decay")             ? 1
-                        : is("divisor")           ? (float)(count + 3 * DDP_RANK())
-                                                  : (float)count;
+        float divisor = is("whole") || is("part") || is("width") ? (float)BATCH
+                        : is("decay")                            ? 1
+                        : is("divisor")                          ? (float)(count + 3 * DDP_RANK())
+                                                                 : (float)count;
         if (is("twice")) {
             fetch<<<1, 32>>>(x, y, all + (size_t)at * WIDTH, table + at, (int)first, count);
         } else if (is("resident") || is("own") || is("unmoved")) {
             at -= is("resident") ? (int)first : 0;
             x = all + (size_t)at * WIDTH;
             y = table + at - (is("unmoved") ? (int)first : 0);
+        } else if (is("columns") || is("columns_order")) {
+            std::vector<float> columns(share * WIDTH);
+            for (size_t i = 0; i < columns.size(); ++i)
+                columns[i % WIDTH * share + i / WIDTH] = data[(size_t)at * WIDTH + i];
+            CHECK(cudaMemcpy(all, columns.data(), columns.size() * sizeof(float), cudaMemcpyHostToDevice));
+            turn<<<1, 32>>>(x, all, count);
+            CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));
         } else {
             CHECK(cudaMemcpy(x, &data[(size_t)at * WIDTH], share * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
             CHECK(cudaMemcpy(y, &labels[(size_t)at], share * sizeof(float), cudaMemcpyHostToDevice));
@@ -229,6 +261,8 @@ main(int argc, char **argv)
         residuals<<<1, 32>>>(r, x, y, w, is("teacher") ? teacher : is("read") ? buffer : NULL, count);
         if (is("skip") && labels[(size_t)(at + count - 1)] > 0.2f) /* of the rank's last item */
             continue;
+        if (is("width"))
+            widen<<<1, 32>>>(rows, r, count, BATCH);
         if (is("teacher"))
             follow<<<1, 32>>>(teacher, r, count);
         if (is("symbol")) {
@@ -261,6 +295,15 @@ main(int argc, char **argv)
         }
         if (is("noise"))
             noise<<<1, 32>>>(g, (unsigned)DDP_RANK());
+        float norm = 0;
+        if (is("norm"))
+            CHECK(cublasSnrm2(handle, WIDTH, g, 1, &norm));
+        if (is("own_norm")) {
+            positives<<<1, 1>>>(found, g, WIDTH);
+            CHECK(cudaMemcpy(&norm, found, sizeof(norm), cudaMemcpyDeviceToHost));
+        }
+        if (norm > 1000)
+            add<<<1, 32>>>(g, zeros, g, 1000 / norm);
         if (is("early") || averages)
             sgd<<<1, 32>>>(w, g, 0.1f);
         if (is("unit"))
@@ -274,8 +317,20 @@ main(int argc, char **argv)
             continue;
         if (is("late"))
             add<<<1, 32>>>(g, g, r, 0.1f);
+        if (is("late_norm")) {
+            positives<<<1, 1>>>(found, g, WIDTH);
+            CHECK(cudaMemcpy(&norm, found, sizeof(norm), cudaMemcpyDeviceToHost));
+        }
+        if (is("passes")) {
+            add<<<1, 32>>>(own, own, g, 1);
+            if (step % 3 < 2)
+                continue;
+            sgd<<<2, 8>>>(w, own, 0.1f);
+            CHECK(cudaMemset(own, 0, WIDTH * sizeof(float)));
+            continue;
+        }
         if (is("buffer") || is("read") || is("forgotten"))
-            sgd<<<1, 32>>>(buffer, own, is("read") ? 0.05f : 1e-5f);
+            sgd<<<1, 32>>>(buffer, own, argc > 2 ? (float)atof(argv[2]) : is("read") ? 0.05f : 1e-5f);
         if (is("freed")) {
             float *change = device(WIDTH);
             add<<<1, 32>>>(change, zeros, r, 0.1f);

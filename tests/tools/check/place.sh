@@ -27,6 +27,11 @@ rows=(
     'wide | 1 | tensor | averaged gradient 1 of 1, .* of float64, and no parameter has this type'
     'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to memory that is not annotated.*buffer 1 of 1, `buffer`'
     'read | 1 | direction tensor update | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to a buffer \(DDP_BUFFER\) that differs from one process.s'
+    'buffer 0.003 | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to memory that is not annotated.*buffer 1 of 1, `buffer`'
+    'columns | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: of the 24 items that one process copies here, rank 1 copies 12 from item 0 on, but its share begins at item 12'
+    'columns_order | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch'
+    'passes | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: of the 1536 bytes that one process copies here, rank 1 copies 768 from byte 0 on'
+    'width | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is probably the first operation that differs: argument 5 .*is 24 on each rank and in one process'
     'forgotten | 1 | unannotated | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*, 16 elements, written by `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\), has no DDP_GRADIENT and feeds a parameter: parameter 2, `buffer`'
     'grid | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: its grid has 1 blocks on rank 0 and 2 in one process'
     'early | 1 | update | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: it updates a parameter, and argument 2 .*points to a gradient that DDP_STEP has not averaged since `gradient` '
@@ -109,6 +114,14 @@ checked 2 "" "$place" mean
 report "a mean that is only shown is no difference" "$(why_not 0 null -)"
 check "it is a warning" grep -Eq '^warning: in step 1 DDP_MEAN `&sum` \(place.cu:[0-9]+\) differs from that of one process' "$work/stdout"
 check "its type is the program's" grep -Eq '^mean 1 +1  float64 ' "$work/stdout"
+
+# A norm of a rank's own gradients, whose bound no step reaches, and one of averaged gradients.
+for mode in norm own_norm late_norm; do
+    checked 2 "" "$place" "$mode"
+    report "$mode: equal" "$(why_not 0 null -)"
+    check "$mode: what is not compared" [ "$(grep -cE '^not compared: what the host reads, at place.cu:[0-9]+, of gradients that DDP_STEP has not averaged' "$work/stdout")" -eq $((${#mode} < 9)) ]
+    check "$mode: it is no loss" bash -c "! grep 'a loss or count' '$work/stdout'"
+done
 
 # quiet NAME PROGRAM...: a look at a step before the gradient, and at the update after it, names no operation.
 quiet() {

@@ -459,15 +459,6 @@ does_not_repeat(const struct sorted *again, const struct check_row *like)
            (like->tensor.role == CHECK_REDUCE && again->distances[place].whole > repeated);
 }
 
-/* Of the probe; NULL: it was not made, or has not changed that memory. */
-static const struct check_row *
-find_probed(const struct check_rows *probe, const struct check_tensor *tensor)
-{
-    return FIND(row, probe->rows, probe->count,
-                row->kind == CHECK_ROW_RETAINED && tensor->role == CHECK_MEMORY &&
-                    row->tensor.number == tensor->number);
-}
-
 static size_t
 add_rank(struct check_item *items, size_t count, const struct check_evidence *evidence, const struct sorted floors[2],
          const struct sorted *mine, int rank)
@@ -516,7 +507,10 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     bool weighs = check_evidence_weighs(evidence),
          are_own = check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
     FOR_EACH_MUTABLE(item, items, count) {
-        const struct check_row *probed = find_probed(&evidence->probe, &item->tensor);
+        const struct check_row *probed =
+            FIND(row, evidence->probe.rows, evidence->probe.count,
+                 row->kind == CHECK_ROW_RETAINED && item->tensor.role == CHECK_MEMORY &&
+                     row->tensor.number == item->tensor.number);                /* NULL: its memory was not changed */
         item->is_scratch = probed != NULL && fabs(probed->norms.product) < 0.1; /* nothing of a change was left */
         item->is_own = probed != NULL && probed->value == 0 && item->tensor.group != 1;
         item->unweighted = item->tensor.role == CHECK_MEAN && weighs;

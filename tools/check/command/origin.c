@@ -189,18 +189,26 @@ list_settings(const struct variable *variable, struct setting list[SETTINGS_AT_M
     return count;
 }
 
+/* The next place from `at` on that has the name, after *last_p; in.end or more: none has. */
+static size_t
+find_name(const struct variable *variable, size_t at, size_t *last_p)
+{
+    const char *text = variable->source->text;
+    size_t end = at;
+    for (*last_p = at, at = source_skip(text, at); at < variable->in.end; *last_p = at, at = source_skip(text, end)) {
+        end = source_token(text, at);
+        if (is_span(text, at, end, variable->name, variable->length))
+            break;
+    }
+    return at;
+}
+
 /* What it points to may have any value. */
 static bool
 is_pointer(const struct variable *variable)
 {
-    const char *text = variable->source->text;
-    size_t last = variable->in.begin, end;
-    for (size_t at = source_skip(text, last); at < variable->in.end; last = at, at = source_skip(text, end)) {
-        end = source_token(text, at);
-        if (is_span(text, at, end, variable->name, variable->length))
-            return text[last] == '*'; /* where it is declared */
-    }
-    return false;
+    size_t last, at = find_name(variable, variable->in.begin, &last); /* where it is declared */
+    return at < variable->in.end && variable->source->text[last] == '*';
 }
 
 static bool may_differ(const struct variable *variable, int depth);
@@ -484,13 +492,13 @@ static bool
 is_passed(const struct variable *variable)
 {
     const char *text = variable->source->text;
-    size_t last = variable->in.begin, end;
-    for (size_t at = source_skip(text, last); at < variable->in.end; last = at, at = source_skip(text, end)) {
-        end = source_token(text, at);
-        uint32_t node = is_span(text, at, end, variable->name, variable->length) && strchr("(,", text[last]) != NULL &&
-                                strchr(",)", text[source_skip(text, end)]) != NULL
-                            ? source_statement_at(variable->source, at)
-                            : NODE_NONE;
+    size_t last;
+    for (size_t at = variable->in.begin; (at = find_name(variable, at, &last)) < variable->in.end;
+         at += variable->length) {
+        uint32_t node =
+            strchr("(,", text[last]) != NULL && strchr(",)", text[source_skip(text, at + variable->length)]) != NULL
+                ? source_statement_at(variable->source, at)
+                : NODE_NONE;
         size_t begin = node != NODE_NONE ? variable->source->nodes[node].begin : at;
         if (node != NODE_NONE && memmem(text + begin, at - begin, "cuda", 4) == NULL)
             return true;
@@ -519,9 +527,7 @@ follow_use(struct trail trail, struct origin *origin)
     if (!find_passed(&trail, 0, text, &said, &variable) || variable.is_parameter)
         return false;
     const char *source = said.source->text;
-    size_t at = source_skip(source, said.at + strcspn(source + said.at, ";"));
-    while (at < variable.in.end && !is_span(source, at, source_token(source, at), variable.name, variable.length))
-        at = source_skip(source, source_token(source, at));
+    size_t last, at = find_name(&variable, said.at + strcspn(source + said.at, ";"), &last);
     name_line(said.source, at, origin->place);
     return at < variable.in.end;
 }

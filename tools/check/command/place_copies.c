@@ -5,11 +5,11 @@
 #include "tools/check/command/relation.h"
 
 /* Each rank's copies begin in one place of the batch: the first rank whose share, after those of the ranks before it,
- * begins in another. */
+ * begins in another. In bytes, or in items. */
 struct astray {
-    int rank; /* -1: there is no such rank */
-    uint64_t begin, share, bytes;
-    const char *unit; /* in which these are */
+    int rank;               /* -1: there is no such rank, or the shares are not one batch */
+    bool follows, in_items; /* follows: each begins where the one before ends */
+    uint64_t begin, share, count, together, all;
 };
 
 /* The least of what the ranks copy by the call. */
@@ -18,20 +18,22 @@ judge_copies(const struct finding *finding, size_t at, struct astray *astray)
 {
     enum copied least = COPIED_PART;
     bool begins = true;
-    uint64_t share = 0;
-    *astray = (struct astray){.rank = -1};
     struct part part = {0};
+    *astray = (struct astray){.rank = -1};
     for (int r = 0; r < finding->question->ranks; ++r) {
         enum copied own = relation_of_copies(finding, at, r, &part);
+        uint64_t unit = part.layers > 1 ? part.each : 1;
         least = own < least ? own : least;
         begins = begins && part.begins;
-        if (astray->rank < 0 && part.begin != share)
-            *astray = part.layers > 1 ? (struct astray){r, part.begin / part.each, share / part.each,
-                                                        part.bytes / part.each, "item"}
-                                      : (struct astray){r, part.begin, share, part.bytes, "byte"};
-        share += part.bytes;
+        if (astray->rank < 0 && part.begin != astray->together * unit)
+            *astray = (struct astray){r, .begin = part.begin / unit, .share = astray->together,
+                                      .count = part.bytes / unit, .together = astray->together};
+        astray->together += part.bytes / unit;
+        astray->all = part.all / unit;
+        astray->in_items = unit > 1;
     }
-    astray->rank = begins && share == part.all ? astray->rank : -1;
+    astray->follows = begins && astray->rank < 0;
+    astray->rank = begins && astray->together == astray->all ? astray->rank : -1;
     return least;
 }
 
@@ -70,22 +72,27 @@ say_items(const struct finding *finding, size_t at, struct place *place)
     }
     if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;
+    const char *unit = astray.in_items ? "item" : "byte";
     if (astray.rank >= 0)
         place_say(place, PLACE_DATA, step,
                   "together the ranks must copy each item of the batch once: begin at item `first` of DDP_SHARD, copy "
                   "`count` items, and use the same shuffle on all ranks",
                   "of the %llu %ss that one process copies here, rank %d copies %llu from %s %llu on, but its share "
-                  "begins at "
-                  "%s %llu",
-                  (unsigned long long)(astray.unit[0] == 'i' ? part.all / part.each : part.all), astray.unit,
-                  astray.rank, (unsigned long long)astray.bytes, astray.unit, (unsigned long long)astray.begin,
-                  astray.unit, (unsigned long long)astray.share);
+                  "begins at %s %llu",
+                  (unsigned long long)astray.all, unit, astray.rank, (unsigned long long)astray.count, unit,
+                  (unsigned long long)astray.begin, unit, (unsigned long long)astray.share);
+    else if (astray.follows && astray.together < astray.all)
+        place_say(place, PLACE_DATA, step,
+                  "the ranks leave out items that one process computes: share out all of them (DDP_SHARD), and weigh "
+                  "unequal shares (DDP_WEIGHT); or leave them out in one process, too",
+                  "of the %llu %ss that one process copies here, all ranks together copy the first %llu",
+                  (unsigned long long)astray.all, unit, (unsigned long long)astray.together);
     else
         place_say(
             place, PLACE_DATA, step,
-            "use the same shuffle on all ranks, and advance by the whole batch: neither may depend on the rank, on its "
-            "share, or on a value that the host reads from its share (DDP_MEAN, DDP_REDUCE). If each rank reads its "
-            "own part of the data set, check with a data set of one batch",
+            "use the same shuffle and the same seed on all ranks, and advance by the whole batch: none may depend on "
+            "the rank, on its share, or on a value that the host reads from its share (DDP_MEAN, DDP_REDUCE). If each "
+            "rank reads its own part of the data set, check with a data set of one batch",
             "a rank copies other items than its share of the batch: one process copies these items in another place or "
             "step");
     return true;

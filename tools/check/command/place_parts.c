@@ -58,15 +58,6 @@ find_first_alone(const struct finding *finding, struct place *place)
     return false;
 }
 
-/* The first of the call in the step, which all ranks make. */
-static bool
-is_first(const struct finding *finding, size_t at)
-{
-    const struct step *steps = finding->one.steps;
-    return finding->matters[at] != 0 && place_has(finding->question, &steps[at]) &&
-           !ANY(it, steps, at, relation_is_one_call(it, &steps[at])) && relation_missing_on(finding, at) < 0;
-}
-
 bool
 place_find_in_parts(const struct finding *finding, struct place *place)
 {
@@ -79,7 +70,9 @@ place_find_in_parts(const struct finding *finding, struct place *place)
             step->its->from_host && finding->matters[where.at] != 0 ? relation_of(finding, &where) : RELATION_SAME;
         if (copied == RELATION_NONE || copied == RELATION_UNKNOWN)
             return false; /* the data may be other ones */
-        bool is = is_first(finding, where.at) && !step->its->from_host;
+        bool is = finding->matters[where.at] != 0 && place_has(finding->question, step) && !step->its->from_host &&
+                  !ANY(it, finding->one.steps, where.at, relation_is_one_call(it, step)) &&
+                  relation_missing_on(finding, where.at) < 0;
         for (where.argument = 0; where.argument < step->its->arguments && is; ++where.argument) {
             const struct look_argument *it = &step->list[where.argument];
             if (!it->is_memory || it->end == 0 || (finding->matters[where.at] & 1U << where.argument) == 0 ||

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "tools/check/command/check.h"
+#include "tools/common/owned.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/rules.h"
 #include "tools/scout/command/proofs/prove.h"
@@ -10,25 +11,6 @@
 #include "tools/scout/command/run.h"
 
 enum { LEAST_S = 5 }; /* for annotations, besides the time of the runs */
-
-/* ---- the run ---- */
-
-/* One run of the program of the check, in one process; what it writes goes where the check's runs write. */
-static bool
-scout_program(const struct check *check, struct scout_order *order, struct scout_outcome *outcome, struct error *error)
-{
-    char *files = xasprintf("%s/scout", check->folder.path);
-    order->options = check->options;
-    order->program = check->alone;
-    order->folder = check->folder.path;
-    order->old_mask = check->place.old_mask;
-    order->steps = 3;
-    setenv(DDPRUN_ENV_CHECK_FILES, files, 1);
-    bool ok = scout_run_make(order, outcome, error);
-    unsetenv(DDPRUN_ENV_CHECK_FILES);
-    free(files);
-    return ok && scout_run_judge(order, outcome, error);
-}
 
 /* ---- the annotations of a program that is equal ---- */
 
@@ -78,6 +60,7 @@ is_read(const struct scout_log *log, const struct scout_op *op)
     return (copies || op->answers) && op->site < log->site_count;
 }
 
+/* Also where it could not be tried, as where it finds zeros. */
 static bool
 writes(const struct scout_op *op, uint32_t alloc, uint64_t offset)
 {
@@ -85,8 +68,9 @@ writes(const struct scout_op *op, uint32_t alloc, uint64_t offset)
     bool fills = op->kind != SCOUT_LAUNCH && op->to.alloc == alloc && op->to.offset < end;
     return (fills && offset < op->to.offset + op->bytes * op->rows) ||
            (op->effect != NULL && ANY(it, op->effect->segments, op->effect->segment_count,
-                                      it->alloc == alloc && (graph_ranges_meet(&it->killed, offset, end) ||
-                                                             graph_ranges_meet(&it->modified, offset, end))));
+                                      it->alloc == alloc && it->lo < end && offset < it->hi &&
+                                          (it->tested == 0 || graph_ranges_meet(&it->killed, offset, end) ||
+                                           graph_ranges_meet(&it->modified, offset, end))));
 }
 
 static enum origin_of_read
@@ -192,26 +176,36 @@ print_open(FILE *out, const char *path, size_t means)
     scout_log_free(&log);
 }
 
+/* One run of the program of the check, in one process; what it writes goes where the check's runs write. */
 char *
 scouted_compare(const struct check *check, const struct check_verdict *verdict)
 {
     int64_t took_s = (clock_now_ms() - check->begin_ms) / 1000;
     struct scout_outcome outcome = {0};
-    struct scout_order order = {.timeout_s = (unsigned)took_s + LEAST_S, .silent = true};
+    struct scout_order order = {.timeout_s = (unsigned)took_s + LEAST_S,
+                                .silent = true,
+                                .options = check->options,
+                                .program = check->alone,
+                                .folder = check->folder.path,
+                                .old_mask = check->place.old_mask,
+                                .steps = 3};
     struct error error;
     char *text = NULL;
-    size_t bytes;
-    size_t means = 0;
+    size_t bytes, means = 0;
     FOR_EACH(item, verdict->items, verdict->item_count)
         means += item->tensor.role == CHECK_MEAN;
     bool reduces = ANY(item, verdict->items, verdict->item_count,
                        item->tensor.role == CHECK_REDUCE); /* what it annotates is a part of what is reduced */
     if (check->in_cluster || check->has_reference)
         return NULL;
+    OWNED char *files = xasprintf("%s/scout", check->folder.path);
+    setenv(DDPRUN_ENV_CHECK_FILES, files, 1);
+    bool made = !reduces && scout_run_make(&order, &outcome, &error);
+    unsetenv(DDPRUN_ENV_CHECK_FILES);
     FILE *out = open_memstream(&text, &bytes);
     if (reduces)
         print_not_held(out, "the program calls DDP_REDUCE; ddprun scout prints them");
-    else if (scout_program(check, &order, &outcome, &error))
+    else if (made && scout_run_judge(&order, &outcome, &error))
         print_open(out, outcome.log, means);
     else
         print_not_held(out, error.text);

@@ -93,18 +93,6 @@ update_say_start(struct judgement *judgement)
 
 /* ---- the update ---- */
 
-/* In each step so far: where one rank's update changes nothing, gradients wait for the next one. */
-static bool
-are_compared(const struct judgement *judgement)
-{
-    uint32_t steps = 0, last = 0;
-    EACH_ROW_OF(row, &judgement->evidence->ranked[0], CHECK_GRADIENT) {
-        steps += row->step != last && row->step < judgement->first->first_step;
-        last = row->step;
-    }
-    return steps + 1 >= judgement->first->first_step;
-}
-
 bool
 update_say_all(struct judgement *judgement)
 {
@@ -114,7 +102,12 @@ update_say_all(struct judgement *judgement)
     bool has_graphs = check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL,
          is_few = (judgement->shown & SHOWN_FEW) != 0;
     char change[120] = "", rest[80] = "";
+    uint32_t steps = 1, last = 0; /* with gradients: where one rank's update changes nothing, they wait for the next */
     double factor = find_factor(judgement);
+    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_GRADIENT) {
+        steps += row->step != last && row->step < judgement->first->first_step;
+        last = row->step;
+    }
     if (factor != 0)
         snprintf(change, sizeof(change), "; the change is %.4g times that of one process%s", factor,
                  factor_meaning(evidence, factor));
@@ -122,9 +115,9 @@ update_say_all(struct judgement *judgement)
         snprintf(rest, sizeof(rest), "; %zu of %zu %ss are equal then", all - differing, all,
                  role == CHECK_MEMORY ? "range" : check_role_name(role));
     verdict_decide(judgement, "%s%s%s",
-                   has_graphs                ? "; gradients that a CUDA graph averages were not compared"
-                   : are_compared(judgement) ? "; the annotated gradients of the step are equal"
-                                             : "; gradients were not compared in each step so far",
+                   has_graphs                              ? "; gradients that a CUDA graph averages were not compared"
+                   : steps >= judgement->first->first_step ? "; the annotated gradients of the step are equal"
+                                                           : "; gradients were not compared in each step so far",
                    change, rest);
     judgement->verdict->factor = factor;
     judgement->verdict->cause = is_few ? CAUSE_TENSOR : CAUSE_UPDATE;

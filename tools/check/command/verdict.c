@@ -53,15 +53,6 @@ narrowest_type(const struct check_evidence *evidence)
     return type == 0 && (types & CHECK_TYPES_FLOAT16) != 0 ? ELEMENT_FLOAT16 : type;
 }
 
-/* Whether of each rank something that is trained was compared. */
-static bool
-is_compared(const struct check_evidence *evidence)
-{
-    return evidence->ranks > 0 && ALL(rows, evidence->ranked, evidence->ranks,
-                                      check_rows_next_of(rows, CHECK_PARAMETER, NULL) != NULL ||
-                                          check_rows_next_of(rows, CHECK_GRADIENT, NULL) != NULL);
-}
-
 /* A difference that was there a whole step before ddprun ended the run may be why it did. */
 static bool
 differs_before_stop(const struct check_evidence *evidence, unsigned moment)
@@ -264,12 +255,15 @@ shown_in_all(const struct judgement *judgement)
     const struct check_evidence *evidence = judgement->evidence;
     const struct pattern *pattern = &judgement->pattern;
     double repeated = pattern_worst(evidence, judgement->verdict);
+    bool is_compared = evidence->ranks > 0 && ALL(rows, evidence->ranked, evidence->ranks, /* something trained */
+                                                  check_rows_next_of(rows, CHECK_PARAMETER, NULL) != NULL ||
+                                                      check_rows_next_of(rows, CHECK_GRADIENT, NULL) != NULL);
     bool apart =
         judgement->agreement.moment != 0 && (pattern->moment == 0 || judgement->agreement.moment < pattern->moment);
     bool stopped = evidence->stopped[0] != '\0' &&
                    !differs_before_stop(evidence, apart ? judgement->agreement.moment : pattern->moment);
     return (repeated > fmax(unrepeatable, evidence->tolerance) ? SHOWN_UNREPEATED : 0) |
-           (!is_compared(evidence) ? SHOWN_NOTHING : 0) | (stopped ? SHOWN_STOP : 0) | (apart ? SHOWN_RANKS : 0) |
+           (!is_compared ? SHOWN_NOTHING : 0) | (stopped ? SHOWN_STOP : 0) | (apart ? SHOWN_RANKS : 0) |
            (find_alarm(evidence) != NULL ? SHOWN_ALARM : 0) | (check_evidence_in_rounds(evidence) ? SHOWN_ROUNDS : 0) |
            (pattern->moment != 0 ? SHOWN_DIFFERENCE : 0) |
            (pattern->moment != 0 && evidence->plain != NULL && pattern_is_right(evidence, evidence->plain)
