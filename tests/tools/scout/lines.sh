@@ -46,12 +46,17 @@ pasted() {
     [ "$code" -eq 0 ] || { sed 's/^/# /' "$work/stdout" "$work/stderr"; }
 }
 
+# alone NAME FILE: a program of one file.
+alone() {
+    local file=${2##*/}
+    cp -r "${2%/*}" "$work/$1.d"
+    compile "$work/$1.d" "$work/$1_plain" "$file"
+    pasted "$1" "$work/$1.d" "$work/$1_plain" "$work/$1.d" "$file"
+}
+
 # A statement after `return`, which may stand on the same line as the call before it, is never reached.
 if is_wanted one_line; then
-    mkdir "$work/one_line.d"
-    cp "$sources/tests/tools/scout/one_line.cu" "$work/one_line.d/"
-    compile "$work/one_line.d" "$work/one_line_plain" one_line.cu
-    pasted one_line "$work/one_line.d" "$work/one_line_plain" "$work/one_line.d" one_line.cu
+    alone one_line "$sources/tests/tools/scout/one_line.cu"
     check "one line: no line after return" test "$(grep -Ec 'return .*; *(ddp_|DDP_)' "$work/one_line.diff")" -eq 0
     run "$ddprun" -n 2 "$work/one_line"
     check "one line: bytes are not counted as items" test "$code$(grep -c 'steps/s' "$work/stderr")$(grep -Ec '[0-9] items' "$work/stderr")" = 010
@@ -177,27 +182,27 @@ fi
 
 # What a macro allocates, and a batch that the first step makes in one allocation with other memory; two copies bring it.
 if is_wanted made; then
-    mkdir "$work/made.d"
-    cp "$sources/tests/tools/scout/made.cu" "$work/made.d/"
-    compile "$work/made.d" "$work/made_plain" made.cu
-    pasted made "$work/made.d" "$work/made_plain" "$work/made.d" made.cu
+    alone made "$sources/tests/tools/scout/made.cu"
     check "made: both parts of the batch are shared" test "$(grep -c '^+ *ddp_share(' "$work/made.diff")" -eq 2
 fi
 
-# A loop over layers gets the batch, and then what the layer before has made; a layer keeps it in a member of its own.
-if is_wanted layers; then
-    cp -r "$sources/tests/held/scout6/07_autoencoder_cublas" "$work/layers.d"
-    compile "$work/layers.d" "$work/layers_plain" main.cu
-    pasted layers "$work/layers.d" "$work/layers_plain" "$work/layers.d" main.cu
-    check "layers: the batch is shared in front of the loop" test "$(grep -A 1 '^+ *ddp_share_slice(0, a, ' "$work/layers.diff" | grep -c '^ *for (auto& layer : net)')" -eq 1
-fi
+# A loop over layers gets the batch, and then what the layer before has made; a layer keeps it in a member of its own, or an array has it;
+# one call of a layer is the argument of the other; the last batch of an epoch is shorter; the host adds up the gradient of a bias.
+while read -r name file expected; do
+    is_wanted "$name" || continue
+    alone "$name" "$sources/tests/held/$file"
+    check "$name: $expected" grep -qF "$expected" <(grep '^+' "$work/$name.diff")
+done <<'END'
+layers scout6/07_autoencoder_cublas/main.cu ddp_share_slice(0, a, 0, 0, 
+array scout12/13_gemm_sgd/nn.cu ddp_share_slice(0, A[0], 0, 0, 
+nested scout2/classes/classes.cu ddp_share_slice(0, x, 0, 0, 
+shorter scout4/06_svm/svm.cu ddp_share_slice(0, dX + start * D, 0, 0, 
+host scout4/04_lstm_sensor/lstm.cu DDP_PARAMETER(w.by, NBY, DDP_FLOAT32);
+END
 
 # Loops that allocate and set, in two functions; few labels.
 if is_wanted loops; then
-    mkdir "$work/loops.d"
-    cp "$sources/tests/tools/scout/loops.cu" "$work/loops.d"
-    compile "$work/loops.d" "$work/loops_plain" loops.cu
-    pasted loops "$work/loops.d" "$work/loops_plain" "$work/loops.d" loops.cu
+    alone loops "$sources/tests/tools/scout/loops.cu"
     check "loops: what another loop sets is counted" grep -Eq '^\+ *DDP_PARAMETER\(ddp_made' "$work/loops.diff"
     compile "$work/loops.d" "$work/loops_scale" -DSCALE "$sources/tests/tools/scout/loops.cu"
     run "$ddprun" -q scout "$work/loops_scale"

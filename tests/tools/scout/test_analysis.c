@@ -68,6 +68,10 @@ static const struct row {
      NET MOMENTS "step\n" FORWARD BACKWARD
                  "scal: m1 +=\naxpy: m1 += ~g1\naxpy: w1 += ~m1\nscal: m2 +=\naxpy: m2 += ~g2\naxpy: w2 += ~m2\n",
      BOTH "m1 optimizer state; m2 optimizer state; 1 group before axpy"},
+    {"a bias of which the host adds up the gradient",
+     NET "b 1\ngb 1\nstep\n" BATCH "layer1: h = x w1\nlayer2: y = h w2 b\nlossk: dy = y t\n" BACKWARD
+         "d2h dy\nh2d gb\n" SGD "sgd: b += ~gb\n",
+     BOTH "b parameter <- gb[0:4]; 1 group before sgd"},
     {"a kernel that scales each gradient by its norm", NET "step\n" FORWARD BACKWARD "clip: g1 *=\nclip: g2 *=\n" SGD,
      BOTH "1 group before clip"},
     {"norms of rows, more than scalars are",

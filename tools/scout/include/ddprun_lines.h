@@ -97,8 +97,8 @@ ddp_unshare(void)
 
 /*
  * As ddp_share(), until ddp_unshare(), for the batch that begins `at` bytes after `records`. It has `scouted` bytes, or
- * fewer at the end of all `limit` bytes of records (0: not known). `number`: of this line in the program. Ends a
- * program whose batches are smaller than scout saw.
+ * fewer at the end of its memory, or of all `limit` bytes of records (0: not known). `number`: of this line in the
+ * program. Ends a program whose batches are smaller than scout saw.
  */
 static inline void
 ddp_share_slice(unsigned number, const void *records, size_t at, size_t limit, size_t scouted, size_t item)
@@ -106,6 +106,7 @@ ddp_share_slice(unsigned number, const void *records, size_t at, size_t limit, s
     struct ddp_slice *slice = &ddp_slices[number % DDP_SLICES_AT_MOST];
     char *begin = (char *)records + at;
     size_t bytes = limit > at && limit - at < scouted ? limit - at : scouted, moved = (size_t)(begin - slice->records);
+    size_t each = item & ~(DDP_ALSO | DDP_ELEMENTS), fits = 0, most;
     if (slice->records != NULL && moved > 0 && moved < scouted)
         DDP_LINES_END(
             "a batch begins %zu bytes after another one, and ddprun scout saw batches of %zu bytes: scout the "
@@ -116,8 +117,16 @@ ddp_share_slice(unsigned number, const void *records, size_t at, size_t limit, s
     if (slice->saved == NULL && cudaMalloc((void **)&slice->saved, scouted) != cudaSuccess)
         DDP_LINES_END("no memory for a copy of a batch of %zu bytes\n", scouted);
     cudaDeviceSynchronize();
-    if (cudaMemcpy(slice->saved, begin, bytes, cudaMemcpyDefault) != cudaSuccess)
-        DDP_LINES_END("a batch of %zu bytes does not lie in its memory: its size must divide the records\n", bytes);
+    for (most = bytes / each + 1; most - fits > 1;) { /* the last batch of a memory may be shorter */
+        size_t items = fits == 0 && most > bytes / each ? bytes / each : fits + (most - fits) / 2;
+        if (cudaMemcpy(slice->saved, begin, items * each, cudaMemcpyDefault) == cudaSuccess)
+            fits = items;
+        else
+            most = items, (void)cudaGetLastError();
+    }
+    if (fits == 0)
+        DDP_LINES_END("a batch does not begin in the memory of %zu bytes that ddprun scout saw there\n", bytes);
+    bytes = fits * each;
     slice->records = begin;
     slice->bytes = bytes;
     slice->is_shared = 1;

@@ -161,13 +161,6 @@ end_of_sample(const uint32_t *words, size_t first, size_t end)
     return i;
 }
 
-/* Whether its lower half is noise, as that of a 32-bit number is, and no 16-bit number that was trained. */
-static bool
-has_noise(uint32_t word)
-{
-    return (word & 0xFFFF) != 0 && !is_half(word, &bfloat16) && !is_half(word, &float16);
-}
-
 /* Few words show it if all look like 32-bit numbers, and enough of them like nothing else. Of drawn ones: 10 floats do
  * in 86 of 100 cases; 20 halves never did in 100,000; 5 doubles, of which each second word is noise, in 3 of 1,000. */
 bool
@@ -178,7 +171,9 @@ change_shows_type(const uint32_t *words, size_t first, size_t end)
     for (size_t i = first; i < end && seen < LEAST_WORDS; ++i) {
         seen += !change_is_zero(words[i]);
         floats += change_looks_like_float(words[i]);
-        noise += change_looks_like_float(words[i]) && has_noise(words[i]);
+        /* the lower half is noise, as that of a 32-bit number is, and no 16-bit number that was trained */
+        noise += change_looks_like_float(words[i]) && (words[i] & 0xFFFF) != 0 && !is_half(words[i], &bfloat16) &&
+                 !is_half(words[i], &float16);
     }
     return seen == LEAST_WORDS || (seen >= LEAST_FLOATS && floats == seen && noise * 5 >= seen * 2);
 }

@@ -312,19 +312,14 @@ find_not_tried(const struct image *image, const struct part *part, size_t *at, s
     return *at < part->end;
 }
 
-static bool
-is_of(const struct effect *effect, const struct scout_elementwise *found, const struct part *part)
-{
-    return found->from == effect->images.items[part->image].allocation->number &&
-           found->from_base == part->first * sizeof(uint32_t);
-}
-
 void
 elementwise_fill(struct effect *effect)
 {
     enum { RUNS_AT_MOST = 1024 }; /* of words that could not be changed, in a part */
     FOR_EACH(found, effect->record.elementwise, effect->record.elementwise_count) {
-        struct part *part = FIND(it, effect->parts, effect->part_count, is_of(effect, found, it));
+        struct part *part = FIND(it, effect->parts, effect->part_count,
+                                 found->from == effect->images.items[it->image].allocation->number &&
+                                     found->from_base == it->first * sizeof(uint32_t));
         const struct image *image = &effect->images.items[part->image], *to = images_find(&effect->images, found->to);
         struct scout_ranges *list = &part->changed[to - effect->images.items];
         size_t at = part->first, end, runs = 0, base = found->to_base / sizeof(uint32_t);

@@ -192,14 +192,6 @@ describe_operation(struct noted *noted, const struct operation *operation)
 
 /* ---- hooks ---- */
 
-/* Values that streams write for each other: they may wait for another thread's operation. */
-static bool
-passes(const struct operation *operation)
-{
-    return course_now() == COURSE_OVER || begins_with(operation->name, "cuStreamWriteValue") ||
-           begins_with(operation->name, "cuStreamBatchMemOp");
-}
-
 static bool
 is_captured(CUstream stream)
 {
@@ -275,7 +267,8 @@ void
 record_begin(struct operation *operation)
 {
     operation->notes = NULL;
-    if (passes(operation))
+    if (course_now() == COURSE_OVER || begins_with(operation->name, "cuStreamWriteValue") ||
+        begins_with(operation->name, "cuStreamBatchMemOp")) /* values may wait for another thread's operation */
         return;
     if (operation->graph != NULL)
         scout_stop(

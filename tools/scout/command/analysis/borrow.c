@@ -50,13 +50,6 @@ lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
         }
 }
 
-/* Whole numbers are tried once they have changed, which the first period cannot show. */
-static bool
-is_wanted(const struct loan *loan, const struct scout_segment *segment)
-{
-    return segment->tested == 0 && (loan->to->effect->why != SCOUT_NONE || segment->type == SCOUT_INTEGER);
-}
-
 /* Whole numbers at another place in each period: the batch, in all data. */
 static bool
 is_same_argument(const struct loan *loan, const struct scout_segment *segment, const struct scout_segment *theirs)
@@ -78,7 +71,9 @@ lend(struct loan *loan)
     bool open = false;
     for (uint32_t i = 0; i < loan->effect->segment_count; ++i) {
         struct scout_segment *segment = &loan->effect->segments[i];
-        for (uint32_t k = 0; k < loan->from->effect->segment_count && is_wanted(loan, segment); ++k) {
+        /* whole numbers are tried once they have changed, which the first period cannot show */
+        bool is_wanted = loan->to->effect->why != SCOUT_NONE || segment->type == SCOUT_INTEGER;
+        for (uint32_t k = 0; k < loan->from->effect->segment_count && segment->tested == 0 && is_wanted; ++k) {
             const struct scout_segment *theirs = &loan->from->effect->segments[k];
             bool same = theirs->lo == segment->lo && theirs->hi == segment->hi &&
                         loan->memory_of[theirs->alloc] == loan->memory_of[segment->alloc];
@@ -142,18 +137,13 @@ complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first,
     return effect;
 }
 
+/* Whether other periods may show what this one has not: what it was cut short of, or `integers`. */
 static bool
-is_cut_short(const struct scout_effect *effect)
+is_to_complete(const struct scout_effect *effect, bool integers)
 {
-    return (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE) && effect->why != SCOUT_NONE;
-}
-
-static bool
-waits_for_integers(const struct scout_effect *effect)
-{
-    bool waits =
-        ANY(segment, effect->segments, effect->segment_count, segment->tested == 0 && segment->type == SCOUT_INTEGER);
-    return waits && (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE);
+    return (effect->verdict == SCOUT_TESTED || effect->verdict == SCOUT_TOLERANCE) &&
+           (effect->why != SCOUT_NONE || (integers && ANY(segment, effect->segments, effect->segment_count,
+                                                          segment->tested == 0 && segment->type == SCOUT_INTEGER)));
 }
 
 static bool
@@ -305,7 +295,7 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
     for (uint32_t i = first; i < end; ++i) {
         uint32_t as = reading == READING_NEW ? newest(log, end, period, i) : i;
         struct scout_effect *effect = log->ops[i].effect;
-        if (is_cut_short(log->ops[i].effect) || (as == i && waits_for_integers(log->ops[i].effect)))
+        if (is_to_complete(log->ops[i].effect, as == i))
             effect = complete(log, memory_of, first, end, period, i, lent);
         else if (log->ops[i].argument_count > 0 && is_idle(log->ops[as].effect))
             effect = awake(log, first, end, period, i, lent);

@@ -490,15 +490,6 @@ widen_state(struct finder *finder)
     }
 }
 
-/* Whether an argument leads to whole numbers that are added up or that all ranks count. */
-static bool
-has_whole_numbers(const struct finder *finder, const struct scout_argument *argument)
-{
-    return ANY(it, finder->places, finder->place_count,
-               finder->graph->memories[it->memory].alloc == argument->alloc && it->lo < argument->end &&
-                   it->hi > argument->offset && it->is_written && it->type == SCOUT_INTEGER);
-}
-
 /* Words beside whole numbers in a struct that no recorded step has changed have the class of its floats, if they can:
  * zeros, of which state.c ends the job where one becomes a whole number. */
 static void
@@ -512,7 +503,11 @@ widen_to_zeros(struct finder *finder, struct place *place)
             bool is_it = argument->alloc == graph->memories[place->memory].alloc && argument->offset < place->hi &&
                          argument->end > place->lo;
             const struct place *floats = is_it ? floats_beside(finder, argument, place) : NULL;
-            if (floats == NULL || floats->role != PLAY_CHANGES || !has_whole_numbers(finder, argument))
+            /* whole numbers beside it are added up, or all ranks count them */
+            if (floats == NULL || floats->role != PLAY_CHANGES ||
+                !ANY(it, finder->places, finder->place_count,
+                     graph->memories[it->memory].alloc == argument->alloc && it->lo < argument->end &&
+                         it->hi > argument->offset && it->is_written && it->type == SCOUT_INTEGER))
                 continue;
             uint64_t each = scout_type_bytes(floats->type);
             place->role = PLAY_CHANGES;
@@ -606,15 +601,6 @@ judge_operation(const struct finder *finder, uint32_t at)
     return true;
 }
 
-/* Whether bytes that come from the host may be what it has made of those that went, in a later step: they come in front
- * of them, or stay, and are no whole numbers, as labels. */
-static bool
-may_be_updated(const struct finder *finder, const struct graph_version *sent, const struct graph_version *back)
-{
-    return back->from_host && back->bytes == sent->bytes && back->type != SCOUT_INTEGER &&
-           (graph_position(finder->graph, back) < graph_position(finder->graph, sent) || place_of(finder, back)->stays);
-}
-
 /* What is computed from state may go to the host, and as many bytes come back that are others in each period: a proof
  * has to show what they are. */
 static bool
@@ -624,8 +610,12 @@ judge_host(const struct finder *finder)
     FOR_EACH(sent, graph->versions, graph->version_count) {
         if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES || !finder->from_state[NUMBER_OF(sent)])
             continue;
-        for (uint32_t k = 0; k < graph->version_count && !finder->to->host_may_update; ++k)
-            finder->to->host_may_update = finder->from_data[k] && may_be_updated(finder, sent, &graph->versions[k]);
+        /* those that come back may be made of these in a later step: they come in front, or stay, and are no labels */
+        FOR_EACH_UNTIL(back, graph->versions, graph->version_count, finder->to->host_may_update)
+            finder->to->host_may_update =
+                finder->from_data[NUMBER_OF(back)] && back->from_host && back->bytes == sent->bytes &&
+                back->type != SCOUT_INTEGER &&
+                (graph_position(graph, back) < graph_position(graph, sent) || place_of(finder, back)->stays);
     }
     FOR_EACH(op, graph->log->ops, graph->log->op_count) {
         if (op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE)

@@ -32,13 +32,6 @@ only_sets(const struct graph *graph, uint32_t position)
     return sets;
 }
 
-static bool
-is_from_host(const struct graph *graph, uint32_t position)
-{
-    const struct scout_op *op = &graph->log->ops[graph->first + position];
-    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE;
-}
-
 /* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the
  * fewest bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with, and smaller copies
  * in front of the data, belong to the step. */
@@ -72,8 +65,10 @@ find_border(const struct graph *graph)
             best_data = data;
         }
     }
+    const struct scout_op *ops = &graph->log->ops[graph->first];
     while ((best > period || (best > 1 && !best_data)) &&
-           (only_sets(graph, best - 1) || (best_data && is_from_host(graph, best - 1))))
+           (only_sets(graph, best - 1) ||
+            (best_data && ops[best - 1].kind == SCOUT_COPY && ops[best - 1].from.alloc == SCOUT_NONE)))
         --best;
     best += best < period ? period : 0;
     return best;

@@ -183,10 +183,8 @@ static bool
 reaches_further(const struct roles *roles, uint32_t number)
 {
     const struct graph_version *version = version_of(roles, number);
-    const struct scout_op *op = graph_op(roles->graph, version);
-    return ANY(it, op->arguments, op->argument_count,
-               roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
-                   it->end >= version->hi && it->end - it->offset > version->hi - version->lo);
+    const struct scout_argument *it = version_argument(roles, version, graph_op(roles->graph, version));
+    return it != NULL && it->end - it->offset > version->hi - version->lo;
 }
 
 void

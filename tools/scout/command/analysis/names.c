@@ -73,6 +73,16 @@ version_own_edge(const struct roles *roles, uint32_t number, bool elementwise)
     return own;
 }
 
+const struct scout_argument *
+version_argument(const struct roles *roles, const struct graph_version *version, const struct scout_op *op)
+{
+    FOR_EACH(it, op->arguments, op->argument_count)
+        if (roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
+            it->end >= version->hi)
+            return it;
+    return NULL;
+}
+
 const char *
 version_op_name(const struct roles *roles, uint32_t number, char text[SCOUT_NAME_BYTES])
 {

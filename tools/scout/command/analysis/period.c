@@ -46,13 +46,6 @@ struct listing {
     bool sizes;    /* count */
 };
 
-/* Whether the program has released memory before that it had allocated at the same place. */
-static bool
-is_made_again(const struct scout_log *log, const struct scout_alloc *alloc)
-{
-    return ANY(other, log->allocs, log->alloc_count, other->site == alloc->site && other->freed_at <= alloc->made_at);
-}
-
 static void
 list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset)
 {
@@ -62,8 +55,10 @@ list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset
     }
     if (listing->sizes)
         listing->what = mix(listing->what, listing->log->allocs[alloc].bytes);
+    const struct scout_alloc *allocs = listing->log->allocs; /* whether one from the same place was released before: */
     if (!listing->written[listing->memory_of[alloc]] &&
-        (listing->sizes || !is_made_again(listing->log, &listing->log->allocs[alloc])))
+        (listing->sizes || !ANY(other, allocs, listing->log->alloc_count,
+                                other->site == allocs[alloc].site && other->freed_at <= allocs[alloc].made_at)))
         return;
     listing->what = mix(listing->what, 3);
     *GROWN(listing->places, listing->count) = (struct place){

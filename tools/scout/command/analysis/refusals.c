@@ -127,14 +127,6 @@ sent_and_returned(const struct roles *roles)
     return 0;
 }
 
-/* What stays, and is computed in one operation from data and from all of its own old value. */
-static bool
-is_whole_step(const struct roles *roles, uint32_t number)
-{
-    return roles->persistent[number] && roles->tainted[number] && version_of(roles, number)->op >= 0 &&
-           version_own_edge(roles, number, false) != NULL;
-}
-
 /* The largest memory that the host writes, and shares with the device; SCOUT_NONE. */
 static uint32_t
 written_by_host(const struct scout_log *log)
@@ -173,7 +165,9 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
             return ROLES_FOUND;
         if (roles->carried[i])
             carried = i;
-        whole = whole == UINT32_MAX && is_whole_step(roles, i) ? i : whole;
+        if (whole == UINT32_MAX && roles->persistent[i] && roles->tainted[i] && version_of(roles, i)->op >= 0 &&
+            version_own_edge(roles, i, false) != NULL) /* of data and of all of its own old value in one operation */
+            whole = i;
     }
     char place[64], name[SCOUT_NAME_BYTES];
     uint64_t bytes = sent_and_returned(roles);

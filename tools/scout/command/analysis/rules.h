@@ -200,6 +200,9 @@ version_overlaps(const struct graph_version *a, const struct graph_version *b)
 
 /* The last edge to a version from its own place, element by element or not; NULL: there is none. */
 const struct graph_edge *version_own_edge(const struct roles *roles, uint32_t number, bool elementwise);
+/* The argument of a launch in which a version lies; NULL: in none. */
+const struct scout_argument *version_argument(const struct roles *roles, const struct graph_version *version,
+                                              const struct scout_op *op);
 const char *version_op_name(const struct roles *roles, uint32_t number, char text[SCOUT_NAME_BYTES]);
 uint32_t version_alloc(const struct roles *roles, uint32_t number);
 /* "a3[0:4096]" */

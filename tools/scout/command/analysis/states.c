@@ -61,14 +61,6 @@ partner_of(const struct scout_finding *finding, const struct roles *roles, uint3
     return PAIR_NONE;
 }
 
-/* Whether the operation of a version updates a parameter, too. */
-static bool
-is_beside_parameter(const struct roles *roles, uint32_t number)
-{
-    return ANY_NUMBER(i, 0, roles->graph->version_count,
-                      roles->parameter[i] && version_of(roles, i)->op == version_of(roles, number)->op);
-}
-
 /* Whether a place stays as it is in the period, but for what is computed element by element from it. */
 static bool
 is_kept(const struct roles *roles, uint32_t memory, uint64_t lo)
@@ -118,14 +110,11 @@ find_suspects(const struct roles *roles, struct scout_finding *finding)
         const struct scout_op *op = graph_op(graph, version);
         if (!roles->parameter[i] || op == NULL || op->kind != SCOUT_LAUNCH)
             continue;
-        FOR_EACH(place, op->arguments, op->argument_count) {
-            bool is_own = graph->memory_of[place->alloc] == (uint32_t)version->memory && place->offset <= version->lo &&
-                          place->end >= version->hi;
-            for (uint32_t k = 0; is_own && k < roles->graph->period; ++k)
-                if (graph->log->ops[graph->first + k].kind == SCOUT_LAUNCH &&
-                    graph->log->ops[graph->first + k].name == op->name)
-                    suspect_beside(roles, finding, place, &graph->log->ops[graph->first + k], k);
-        }
+        const struct scout_argument *place = version_argument(roles, version, op);
+        for (uint32_t k = 0; place != NULL && k < roles->graph->period; ++k)
+            if (graph->log->ops[graph->first + k].kind == SCOUT_LAUNCH &&
+                graph->log->ops[graph->first + k].name == op->name)
+                suspect_beside(roles, finding, place, &graph->log->ops[graph->first + k], k);
     }
 }
 
@@ -167,7 +156,9 @@ states_find(const struct roles *roles, struct scout_finding *finding)
         char place[64], name[SCOUT_NAME_BYTES];
         if (role == ROLE_RANDOM && is_cleared(roles, finding, i))
             continue;
-        if ((role == ROLE_SUSPECT && is_beside_parameter(roles, i)) ||
+        bool updates = ANY_NUMBER(k, 0, roles->graph->version_count, /* its operation a parameter, too */
+                                  roles->parameter[k] && version_of(roles, k)->op == version->op);
+        if ((role == ROLE_SUSPECT && updates) ||
             ((role == ROLE_CARRIED || role == ROLE_SUSPECT) && may_be_trained(roles, i)))
             return note_refuse(
                 finding, ROLES_REFUSED,

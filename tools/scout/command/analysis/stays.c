@@ -199,6 +199,38 @@ find_between(struct roles *roles)
     }
 }
 
+/* Whether a launch gets a version as the same argument as another one of the kernel gets another version. */
+static bool
+are_one_argument(const struct roles *roles, uint32_t number, const struct scout_op *op, uint32_t other,
+                 const struct scout_op *other_op)
+{
+    const struct scout_argument *a = version_argument(roles, version_of(roles, number), op),
+                                *b = version_argument(roles, version_of(roles, other), other_op);
+    return a != NULL && b != NULL && a->slot == b->slot && a->at == b->at;
+}
+
+/* What comes from the host is a gradient where a launch gets it as the same argument as another launch of the kernel
+ * gets what a parameter is updated with: the host has added up the errors of a bias. Then what that launch updates is a
+ * parameter. */
+static void
+find_by_host(struct roles *roles, uint32_t number, uint32_t other)
+{
+    const struct scout_op *op = graph_op(roles->graph, version_of(roles, number)),
+                          *other_op = graph_op(roles->graph, version_of(roles, other));
+    if (op == NULL || other_op == NULL || op->kind != SCOUT_LAUNCH || op->name != other_op->name ||
+        !are_one_argument(roles, number, op, other, other_op))
+        return;
+    FOR_EACH_IN(edge, roles, number) {
+        if (!version_of(roles, edge->from)->from_host ||
+            !ANY_IN(like, roles, other,
+                    roles->tainted[like->from] && !roles->source[like->from] &&
+                        are_one_argument(roles, edge->from, op, like->from, other_op)))
+            continue;
+        roles->parameter[number] = true;
+        roles->constant[edge->from] = false;
+    }
+}
+
 void
 stays_find_parameters(struct roles *roles)
 {
@@ -216,8 +248,14 @@ stays_find_parameters(struct roles *roles)
             between[k] = between[k] || (own[k] && roles->between[k]);
     }
     memcpy(roles->between, between, count);
-    for (uint32_t i = 0; i < count; ++i)
+    for (uint32_t i = 0; i < count; ++i) {
         roles->parameter[i] = roles->parameter[i] || between[i];
+        bool may_be = roles->persistent[i] && roles->tainted[i] && !roles->source[i] && !roles->carried[i] &&
+                      version_of(roles, i)->type != SCOUT_INTEGER;
+        for (uint32_t k = 0; k < count && may_be && !roles->parameter[i]; ++k)
+            if (roles->parameter[k])
+                find_by_host(roles, i, k);
+    }
 }
 
 void

@@ -238,15 +238,6 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     return spot_has_line(spot);
 }
 
-/* Lets ddprun_lines.h note what a function allocates. */
-static void
-add_maker(struct search *search, struct spot *spot)
-{
-    spot_add_text(search, spot, "#undef cudaMalloc"); /* behind it */
-    spot->behind = 0;
-    spot_add_text(search, spot, "#define cudaMalloc ddp_malloc");
-}
-
 /* In front of the first step, after all that sets a tensor: the innermost place that two calls show. */
 static bool
 find_front(struct search *search, const struct scout_tensor *tensor, struct spot *spot)
@@ -335,9 +326,13 @@ place_by_number(struct search *search)
     for (uint32_t a = 0; a < log->alloc_count; ++a)
         counted[a] = counted[a] && is_front(search, a) && find_maker(search, a, &spot);
     bool has_room = count_allocations(search, &front, &count);
-    for (uint32_t a = 0; a < log->alloc_count && has_room; ++a)
-        if (search->number[a] != SCOUT_NONE && find_maker(search, a, &spot))
-            add_maker(search, &spot);
+    for (uint32_t a = 0; a < log->alloc_count && has_room; ++a) {
+        if (search->number[a] == SCOUT_NONE || !find_maker(search, a, &spot))
+            continue;
+        spot_add_text(search, &spot, "#undef cudaMalloc"); /* after the function */
+        spot.behind = 0;
+        spot_add_text(search, &spot, "#define cudaMalloc ddp_malloc");
+    }
     char text[TEXT_BYTES];
     snprintf(text, sizeof(text), "ddp_check_made(%" PRIu32 ");", count);
     if (count > 0 && has_room && front.source != NULL)

@@ -56,14 +56,21 @@ is_primary(const char *expression)
     return true;
 }
 
+/* The end of what stands in front of blanks before `at`. */
+static size_t
+skip_back(const char *text, size_t begin, size_t at)
+{
+    while (at > begin && isspace((unsigned char)text[at - 1]))
+        --at;
+    return at;
+}
+
 /* Where the expression that ends before `end` begins: "net->w[i]" of "float *net->w[i]". */
 static size_t
 begin_of_postfix(const char *text, size_t begin, size_t end)
 {
     while (end > begin) {
-        size_t at = end;
-        while (at > begin && isspace((unsigned char)text[at - 1]))
-            --at;
+        size_t at = skip_back(text, begin, end);
         if (at > begin && strchr(")]", text[at - 1]) != NULL) {
             int depth = 0;
             do {
@@ -76,9 +83,7 @@ begin_of_postfix(const char *text, size_t begin, size_t end)
         }
         while (at > begin && source_is_word(text[at - 1]))
             --at;
-        size_t link = at;
-        while (link > begin && isspace((unsigned char)text[link - 1]))
-            --link;
+        size_t link = skip_back(text, begin, at);
         if (link > begin + 1 && text[link - 1] == '>' && text[link - 2] == '-')
             end = link - 2;
         else if (link > begin && text[link - 1] == '.')
@@ -111,9 +116,7 @@ split_arguments(const char *text, size_t open, struct call *call)
 static struct span
 object_before(const char *text, size_t begin, size_t name)
 {
-    size_t end = name;
-    while (end > begin && isspace((unsigned char)text[end - 1]))
-        --end;
+    size_t end = skip_back(text, begin, name);
     bool is_arrow = end > begin + 1 && text[end - 1] == '>' && text[end - 2] == '-';
     if (!is_arrow && !(end > begin && text[end - 1] == '.'))
         return (struct span){name, name};
@@ -123,8 +126,7 @@ object_before(const char *text, size_t begin, size_t name)
 static bool
 is_behind_new(const char *text, size_t begin, size_t at)
 {
-    while (at > begin && isspace((unsigned char)text[at - 1]))
-        --at;
+    at = skip_back(text, begin, at);
     return at >= begin + 3 && strncmp(text + at - 3, "new", 3) == 0 &&
            (at == begin + 3 || !source_is_word(text[at - 4]));
 }
@@ -137,14 +139,15 @@ find_call(const char *text, struct span in, const char *name, size_t place, stru
     size_t length = strcspn(name, "<");
     unsigned found = 0;
     bool has_place = false;
-    for (size_t at = source_skip(text, in.begin), end; at < in.end && !has_place; at = source_skip(text, end)) {
+    for (size_t at = source_skip(text, in.begin), end; at < in.end; at = source_skip(text, end)) {
         end = source_token(text, at);
         size_t open = source_skip_angles(text, source_skip(text, end), in.end);
         if (!is_word(text, (struct span){at, end}, name, length) || text[open] != '(')
             continue;
-        has_place = at <= place && place < source_close(text, open);
-        if (++found > 1 && !has_place)
+        bool is_here = at <= place && place < source_close(text, open); /* the innermost one counts */
+        if (++found > 1 && !is_here)
             continue;
+        has_place = has_place || is_here;
         *call = (struct call){.name = {at, open}, .object = object_before(text, in.begin, at)};
         split_arguments(text, open, call);
     }
@@ -497,9 +500,7 @@ assigned_to(const char *text, struct span statement, const struct call *call, ch
     if (equal == 0 || strchr(";),", text[behind]) == NULL)
         return;
     struct span left = {begin_of_postfix(text, statement.begin, equal), equal};
-    size_t star = left.begin;
-    while (star > statement.begin && isspace((unsigned char)text[star - 1]))
-        --star;
+    size_t star = skip_back(text, statement.begin, left.begin);
     if (star > statement.begin && text[star - 1] == '*' && source_skip(text, statement.begin) == star - 1)
         left.begin = star - 1; /* no declaration */
     struct span type = {statement.begin, left.begin};
@@ -775,6 +776,29 @@ lift_find_tail(struct sources *sources, const char *callee, const struct site_pl
     return node != NODE_NONE && !calls && find_tail(sources, source->text, own_part(source, node), callee, tail);
 }
 
+void
+lift_to_front(const struct source *source, uint32_t loop, char expression[LIFT_BYTES])
+{
+    const char *text = source->text, *header = text + source->nodes[loop].begin;
+    size_t begin = source->nodes[loop].begin, end = begin + strcspn(header, ";{"), equal = begin + strcspn(header, "=");
+    char first[LIFT_BYTES], said[LIFT_BYTES];
+    struct span name;
+    if (strncmp(header, "for", 3) != 0 || equal >= end || memchr(header, ',', end - begin) != NULL ||
+        !copy_span(text, (struct span){equal + 1, end}, first))
+        return;
+    size_t at_name = begin_of_postfix(text, begin, equal);
+    struct span variable = {at_name, source_token(text, at_name)};
+    for (size_t at = 0; next_name(expression, &at, &name);) {
+        if (!is_word(text, variable, expression + name.begin, name.end - name.begin))
+            continue;
+        if (snprintf(said, sizeof(said), is_primary(first) ? "%.*s%s%s" : "%.*s(%s)%s", (int)name.begin, expression,
+                     first, expression + name.end) >= LIFT_BYTES)
+            return;
+        memcpy(expression, said, sizeof(said));
+        at = name.begin + strlen(first);
+    }
+}
+
 bool
 lift_changes(const struct source *source, struct span part, const struct lifted *lifted)
 {
@@ -836,6 +860,11 @@ lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth
     struct passage passage = {.inner = inner, .is_front = true};
     if (inner == NULL || node == NODE_NONE || !find_passage(outer, own_part(outer, node), frames, depth, &passage))
         return false;
+    struct call *call = &passage.call, first; /* a call makes an argument of the call, before it: the launch is its */
+    while (call->count > 0 &&
+           find_call(outer->text, (struct span){call->arguments[0].begin, call->arguments[call->count - 1].end},
+                     frames[depth - 1].function, SIZE_MAX, &first))
+        *call = first;
     follow_value(&passage, expression);
     pass_expression(&passage, expression);
     return expression[0] != '\0';

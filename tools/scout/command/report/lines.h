@@ -159,6 +159,9 @@ bool lift_up(struct sources *sources, const struct site_place *frames, uint32_t 
 /* A statement, but for those inside it, declares the name. */
 bool lift_declares(const struct source *source, uint32_t node, const char *name, size_t length);
 
+/* Says an expression of the first pass of a loop in front of it: "A[0]" of "A[l]" in "for (int l = 0; ...". */
+void lift_to_front(const struct source *source, uint32_t loop, char expression[LIFT_BYTES]);
+
 /* Whether a part of a source's text may give a name of an expression another value. */
 bool lift_changes(const struct source *source, struct span part, const struct lifted *lifted);
 

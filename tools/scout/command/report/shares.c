@@ -695,7 +695,7 @@ loop_around(const struct spot *spot, uint32_t step)
  * said has another value there. */
 static bool
 move_to_front(struct search *search, const struct batch *batch, const struct stack *stack, uint32_t depth,
-              uint32_t loop, const struct lifted *said, struct spot *spot)
+              uint32_t loop, struct lifted *said, struct spot *spot)
 {
     const struct source_node *nodes = spot->source->nodes;
     const uint32_t period = search->finding->period;
@@ -704,6 +704,8 @@ move_to_front(struct search *search, const struct batch *batch, const struct sta
         if (spot_is_same_chain(stack, &other, depth))
             return false;
     }
+    lift_to_front(spot->source, loop, said->memory);
+    lift_to_front(spot->source, loop, said->bytes);
     bool changes = lift_changes(spot->source, (struct span){nodes[loop].begin, nodes[spot->node].begin}, said);
     spot->node = loop;
     return !changes;
@@ -742,8 +744,9 @@ say_slice(struct search *search, const struct batch *batch, const struct site_pl
 static bool
 place_slice(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
 {
+    const struct scout_group *group = search->finding->groups;
     struct stack stack = spot_stack(search, search->log->ops[batch->launch].site),
-                 step = spot_stack(search, search->log->ops[search->finding->groups->before].site);
+                 step = spot_stack(search, search->log->ops[group->fused ? group->complete : group->before].site);
     struct lifted now = {0}, said;
     struct spot spot = {0}, found = {0};
     uint32_t last, at_step;

@@ -188,13 +188,6 @@ sites_find(struct sites *sites, uint32_t site, struct site_place *place)
     return false;
 }
 
-/* Whether a frame is not the program's own. */
-static bool
-is_foreign(const struct site_place *place)
-{
-    return is_stub(place) || strncmp(place->file, "/usr/", 5) == 0 || strstr(place->file, "/nvidia/") != NULL;
-}
-
 const struct site_place *
 sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
 {
@@ -215,7 +208,8 @@ sites_frames(struct sites *sites, uint32_t site, uint32_t *count_p)
                 struct site_place *place = &stack->frames[stack->count];
                 *place = stack->frames[k];
                 fill_in_frame(sites, frame, place);
-                stack->count += !is_foreign(place);
+                stack->count += !is_stub(place) && strncmp(place->file, "/usr/", 5) != 0 &&
+                                strstr(place->file, "/nvidia/") == NULL; /* the program's own */
             }
         }
     }

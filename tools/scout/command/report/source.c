@@ -1,6 +1,7 @@
 /* source.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
+#include "launcher/common/file_read.h"
 #include "tools/common/grown.h"
 
 #define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
@@ -22,14 +23,6 @@ begins_line(const char *text, size_t at)
     return at == 0 || text[at - 1] == '\n';
 }
 
-static size_t
-skip_directive(const char *text, size_t at)
-{
-    while (text[at] != '\0' && text[at] != '\n')
-        at += text[at] == '\\' && text[at + 1] != '\0' ? 2 : 1;
-    return at;
-}
-
 size_t
 source_skip(const char *text, size_t at)
 {
@@ -42,7 +35,8 @@ source_skip(const char *text, size_t at)
             const char *end = strstr(text + at + 2, "*/");
             at = end != NULL ? (size_t)(end + 2 - text) : at + strlen(text + at);
         } else if (text[at] == '#' && begins_line(text, at)) {
-            at = skip_directive(text, at);
+            while (text[at] != '\0' && text[at] != '\n')
+                at += text[at] == '\\' && text[at + 1] != '\0' ? 2 : 1;
         } else {
             return at;
         }
@@ -229,25 +223,6 @@ parse_statement(struct source *source, size_t at, uint32_t parent, int depth)
 
 /* ---- files ---- */
 
-static char *
-read_text(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    char *text = NULL;
-    if (file == NULL)
-        return NULL;
-    if (fseek(file, 0, SEEK_END) == 0) {
-        long bytes = ftell(file);
-        rewind(file);
-        if (bytes > 0 && bytes <= FILE_BYTES_AT_MOST) {
-            text = xcalloc((size_t)bytes + 2, 1);
-            text[fread(text, 1, (size_t)bytes, file)] = '\0';
-        }
-    }
-    (void)fclose(file);
-    return text;
-}
-
 const struct source *
 sources_open(struct sources *sources, const char *path)
 {
@@ -256,7 +231,7 @@ sources_open(struct sources *sources, const char *path)
             return sources->files[i]->text != NULL ? sources->files[i] : NULL;
     struct source *source = xcalloc(1, sizeof(*source));
     source->path = xstrdup(path);
-    source->text = read_text(path);
+    source->text = file_read(path, FILE_BYTES_AT_MOST, NULL, NULL);
     *GROWN(sources->files, sources->count) = source;
     if (source->text == NULL)
         return NULL;
