@@ -159,7 +159,7 @@ if is_wanted shares; then
     run "$ddprun" -n 2 "$work/shares_again" packed
     check "shares, packed: another batch ends the program" grep -q 'a batch, or a list in it, has .* bytes, and ddprun scout saw 1152' "$work/stderr"
     run "$ddprun" -q scout "$work/shares_plain" header
-    check "shares: what the header of a loop copies is left by hand" grep -q '^by hand: DDP_SHARD, .*: no source line that is reached for these data alone names their memory' "$work/stdout"
+    check "shares: what the header of a loop copies is left by hand" grep -q '^by hand: DDP_SHARD, .*: no line of the sources is known to copy these data alone' "$work/stdout"
     run "$ddprun" -q scout "$work/shares_plain" object
     check "shares: a struct of lists is left by hand" grep -q '^by hand: DDP_SHARD, .*: scout cannot tell where one record ends' "$work/stdout"
     run "$ddprun" -q scout "$work/shares_plain" number

@@ -34,7 +34,7 @@ done
 for mode in bias mixed; do
     asked $mode
     run "$ddprun" -q --device softgpu scout -v --prove --per-rank "$memory" --json $mode.json "$missed" $mode
-    check "$mode: a proof shows that it is trained" grep -Eq '^proof \(per rank\): failed: .* 0 depend on the first half of a batch, 0 the second' "$work/stdout"
+    check "$mode: a proof shows that it is trained" grep -Eq '^proof \(per rank\): failed: .* 0 depend on the first half of a batch, 0 on the second' "$work/stdout"
     check "$mode: exit code 1" test "$code" -eq 1
     check "$mode: proof (d) cannot see it" grep -q '^proof (d): passed' "$work/stdout"
     for option in --progress=off --unproved; do

@@ -46,8 +46,8 @@ OPTION("reference", "FILE", TEXT(reference, "a file"),
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
        .help = "relative difference that counts as equal. Default: 20 times what\ntwo runs of one process differ by, at least 1e-5 and at most 4e-5; 4e-3\nwith float16 or TF32, 3e-2 with bfloat16. An X above four times the\ndefault proves nothing: the verdict is then never equal")
 OPTION("free", NULL, SWITCH(is_free),
-       .help = "do not set tensors to the reference's values in each step:\n"
-               "differences add up")
+       .help = "let each rank continue from its own values: differences add up\n"
+               "(default: each step starts from the values of one process)")
 OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
        .help = "for --plan auto: ddprun scout --help explains it")
 OPTION("json", "FILE", TEXT(json, "a file"),

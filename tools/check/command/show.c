@@ -70,8 +70,9 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "as long as updates agree, each step starts from the values of one process: differences do not add "
-                "up\n"
+              ? "check gives the ranks the values of one process before each step, while updates are equal: "
+                "differences do not "
+                "add up\n"
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);

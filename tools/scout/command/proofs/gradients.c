@@ -134,12 +134,13 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
                 proof, PROOF_PASSED,
                 "each examined element depends on one half of a batch alone: the memory is carried, not trained");
         else
-            proof_conclude(proof, PROOF_FAILED,
-                           "%s: of the examined elements %u depend on the first half of a batch, %u the second, %u "
-                           "both, %u neither: trained, or carried from batch to batch? If it is trained, ranks must "
-                           "not keep their own",
-                           proof_name(proof, &play->tensors[i]), counts[BY_FIRST], counts[BY_SECOND], counts[BY_BOTH],
-                           counts[BY_NONE]);
+            proof_conclude(
+                proof, PROOF_FAILED,
+                "%s: trained, or carried from batch to batch? Of its examined elements %u depend on the first "
+                "half of a batch, %u on the second, %u on both, %u on neither. If it is trained, ranks must "
+                "not keep their own",
+                proof_name(proof, &play->tensors[i]), counts[BY_FIRST], counts[BY_SECOND], counts[BY_BOTH],
+                counts[BY_NONE]);
     }
 }
 

@@ -73,8 +73,7 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
     } else {
         proof_conclude(
             proof, PROOF_PASSED,
-            "%d steps give the same results if all memory that the plan does not name is set back by one step%s%s: "
-            "no result depends on it",
+            "%d steps give the same results after all memory that the plan does not name is set back by one step%s%s",
             BORDERS - 2, between, proof_is_noisy(it->play) ? ", up to the noise of one process" : "");
     }
 }

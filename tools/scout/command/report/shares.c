@@ -942,5 +942,5 @@ shares_place(struct search *search)
                    : "no copy from the host brings data to a step";
     if (is_made)
         return "the host makes a list from the whole batch, such as where groups of records begin";
-    return placed ? NULL : "no source line that is reached for these data alone names their memory";
+    return placed ? NULL : "no line of the sources is known to copy these data alone";
 }
