@@ -57,7 +57,8 @@ put_longest(json_object *section, const struct facts *facts)
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
         report_sentence(section, "notes",
-                        "Half of the recorded steps take at most %s. The longest of them, step %llu, took %s on its "
+                        "Half of the recorded steps take at most %s. The longest recorded step outside of trials, "
+                        "%llu, took %s on its "
                         "slowest rank. An "
                         "evaluation or a checkpoint between two calls of DDP_STEP is part of a step.",
                         figure_time(p50_us, half), (unsigned long long)longest->number,
@@ -118,12 +119,12 @@ put_figures(json_object *section, const struct facts *facts)
         {"step", "a step takes", "time", facts->step_us,
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "estimate: step - exposed - max(waiting, slowed)" : ""},
+         facts->world > 1 ? "estimate: a step less exposed communication and the larger of waiting and slowing" : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},
         {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us,
-         "in a trial: longer than without overlap"},
+         "their extra time; ddprun tried some steps without overlap"},
         {"waiting", "waiting for other ranks", "time", facts->waiting_us, "mean of the ranks that wait"},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),

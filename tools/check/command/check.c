@@ -588,7 +588,7 @@ const struct command check_command = {
              "  ddprun check ./train                     two ranks, 64 steps\n"
              "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"
              "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"
-             "                                           --batch is that of a rank: 32 on each of two\n"
+             "                                           here --batch is one rank's: two of 32 make 64\n"
              "  ddprun check --plan plan.json ./train    an unannotated program, by a plan of scout\n"
              "  ddprun check -n 1 --reference ref.ddp ./train\n"
              "  srun --mpi=pmix -n 8 ddprun check --reference ref.ddp ./train\n"

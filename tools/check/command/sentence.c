@@ -111,8 +111,7 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
         snprintf(by, sizeof(by), " by %.2g %s", item->at_first,
                  row != NULL && row->of_change ? "of its change in the step" : "times its norm");
     if (item->at_first > item->limit && item->at_first < 100 * item->limit) /* else it is no matter of the limit */
-        snprintf(by + strlen(by), sizeof(by) - strlen(by), " (limit%s: %.1e)",
-                 row != NULL && row->of_change ? " of a change" : "", item->limit);
+        snprintf(by + strlen(by), sizeof(by) - strlen(by), " (at most %.1e counts as equal)", item->limit);
     snprintf(text, 600, "%s %s%s, differs %s from that of one process%s%s", when,
              item->tensor.role == CHECK_GRADIENT ? "averaged " : "", ITEM_NAME(verdict, item),
              name_ranks(evidence, item, ranks), evidence->by_plan ? " with all turns" : "", by);
