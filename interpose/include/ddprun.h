@@ -303,8 +303,8 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 #define DDP_MEAN(pointer) DDP_CALL_(mean_of, pointer, NULL, (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
 
 /*
- * DDP_MEAN_AS(label, &value): as DDP_MEAN, and ddprun shows the value under this label in its status line, closing
- * lines and summary: DDP_MEAN_AS("loss", &x). `label` is a string; its first 31 bytes are shown. Calls with the same
+ * DDP_MEAN_AS(label, &value): as DDP_MEAN, and ddprun shows the value under this label in its progress line, page and
+ * summary: DDP_MEAN_AS("loss", &x). `label` is a string; its first 31 bytes are shown. Calls with the same
  * label are one row, at whatever line they stand. With a null label it is DDP_MEAN. Ends the job: an empty label, and
  * what ends it in DDP_MEAN.
  */

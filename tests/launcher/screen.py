@@ -4,7 +4,8 @@ prints what stands on it in the end: first the lines that have scrolled out at t
 lines and without empty lines at the end.
 
 --watch: makes FILE once TEXT stands in the last row, so that the command can wait for it; when the command has ended without, the exit
-code is 3. Otherwise it is the command's. Knows those sequences of a VT100 that the tests send, and ends with 4 at any other.
+code is 3. Otherwise it is the command's. Knows those sequences of a VT100 that the tests send, and ends with 4 at any other, and if a row
+that was taken out of the region that scrolls is given back with text.
 """
 import fcntl, os, pty, re, signal, struct, sys, termios
 
@@ -16,8 +17,8 @@ top, bottom = 0, ROWS - 1  # of the region that scrolls, both inside
 full = False  # the last column was written: the next character goes to the next line
 
 
-def unknown(what):
-    print(f"screen: unknown {what!r}", file=sys.stderr)
+def refuse(what):
+    print(f"screen: {what}", file=sys.stderr)
     sys.exit(4)
 
 
@@ -70,10 +71,12 @@ def take(part):
         elif part[-1] == "H":
             move_to(max(first, 1) - 1, max(second, 1) - 1)
         elif part[-1] == "r":
+            if not second and "".join(cells[bottom + 1:]).strip():
+                refuse(f"given back with text: {cells[bottom + 1:]}")
             top, bottom = max(first, 1) - 1, (second or ROWS) - 1
             move_to(0, 0)
     else:
-        unknown(part)
+        refuse(f"unknown {part!r}")
 
 
 watched, file = (sys.argv[2:4] if sys.argv[1] == "--watch" else (None, None))
