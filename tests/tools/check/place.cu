@@ -330,7 +330,7 @@ main(int argc, char **argv)
             continue;
         }
         if (is("buffer") || is("read") || is("forgotten"))
-            sgd<<<1, 32>>>(buffer, own, argc > 2 ? (float)atof(argv[2]) : is("read") ? 0.05f : 1e-5f);
+            sgd<<<1, 32>>>(buffer, own, argc > 2 ? (float)atof(argv[2]) : 1e-5f);
         if (is("freed")) {
             float *change = device(WIDTH);
             add<<<1, 32>>>(change, zeros, r, 0.1f);

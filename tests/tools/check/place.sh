@@ -26,7 +26,7 @@ rows=(
     'clear | 1 | update | `item` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*of its first call in the step is 0 on rank 0, 1 on rank 1 and 0 in one process'
     'wide | 1 | tensor | averaged gradient 1 of 1, .* of float64, and no parameter has this type'
     'buffer | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to memory that is not annotated.*buffer 1 of 1, `buffer`'
-    'read | 1 | direction tensor update | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to a buffer \(DDP_BUFFER\) that differs from one process.s'
+    'read 0.5 | 1 | direction tensor update | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 5 .*points to a buffer \(DDP_BUFFER\) that differs from one process.s'
     'buffer 0.003 | 1 | tensor | `sgd` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to memory that is not annotated.*buffer 1 of 1, `buffer`'
     'columns | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: of the 24 items that one process copies here, rank 1 copies 12 from item 0 on, but its share begins at item 12'
     'columns_order | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch'

@@ -10,8 +10,6 @@
 #include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/run.h"
 
-enum { LEAST_S = 5 }; /* for annotations, besides the time of the runs */
-
 /* ---- the annotations of a program that is equal ---- */
 
 /* What stays from step to step, and nothing that is compared depends on. Fewer elements are losses and counts. */
@@ -180,9 +178,9 @@ print_open(FILE *out, const char *path, size_t means)
 char *
 scouted_compare(const struct check *check, const struct check_verdict *verdict)
 {
-    int64_t took_s = (clock_now_ms() - check->begin_ms) / 1000;
+    int64_t took_s = (clock_now_ms() - check->begin_ms) / 1000, least_s = 5; /* for annotations */
     struct scout_outcome outcome = {0};
-    struct scout_order order = {.timeout_s = (unsigned)took_s + LEAST_S,
+    struct scout_order order = {.timeout_s = (unsigned)(took_s + least_s),
                                 .silent = true,
                                 .options = check->options,
                                 .program = check->alone,

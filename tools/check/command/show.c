@@ -107,11 +107,10 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     if (check_rows_next_of(&evidence->ranked[0], CHECK_PARAMETER, NULL) == NULL)
         fputs("no parameter is annotated: gradients alone were compared; annotate parameters with DDP_PARAMETER\n",
               out);
-    uint32_t updates = 0; /* steps that change some parameter on one rank */
-    last = 0;
+    uint32_t updates = 0, moved = 0; /* steps that change some parameter on one rank, and the last of them */
     EACH_ROW_OF(row, &evidence->ranked[0], CHECK_PARAMETER) {
-        updates += row->moved && row->step != last;
-        last = row->moved ? row->step : last;
+        updates += row->moved && row->step != moved;
+        moved = row->moved ? row->step : moved;
     }
     if (updates > 0 && 2 * updates <= evidence->steps)
         fprintf(

@@ -310,8 +310,9 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     judgement.shown = shown_in_all(&judgement) | (judgement.first != NULL ? shown_of_first(&judgement) : 0);
     wishes->probe = evidence->probe.count == 0 && evidence->steps > 1 &&
                     ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_MEMORY && item->differs);
-    wishes->plain = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
+    bool overlaps = judgement.first != NULL && (judgement.shown & SHOWN_ROUNDS) == 0 &&
                     evidence->overlapped_steps > 0 && evidence->plain == NULL;
+    wishes->plain = overlaps && (judgement.shown & SHOWN_FIRST) == 0; /* of which no average begins during backward */
     judge(&judgement);
     reductions_judge_besides(evidence, verdict);
     size_t length = strlen(verdict->text);
@@ -321,7 +322,8 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
     wishes->twice = evidence->twice == NULL &&
-                    (verdict->cause == CAUSE_RANKS || (wishes->plain && (judgement.shown & SHOWN_GRADIENT) != 0));
+                    (verdict->cause == CAUSE_RANKS ||
+                     (overlaps && verdict->result == CHECK_DIFFERENT && (judgement.shown & SHOWN_GRADIENT) != 0));
     const struct check_item *first = judgement.pattern.first;
     /* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
     bool is_late = first != NULL && first->first_step >= LATE &&
