@@ -67,6 +67,12 @@ install_broken() {
     [ ! -e "$build/tests/mutants/libddprun-scout.so" ] || ln -s "$build/tests/mutants/libddprun-scout.so" "$broken/lib/"
 }
 
+# planned NAME FILE PROGRAM...: `ddprun scout` makes the plan, and proves it.
+planned() {
+    run "$ddprun" -q --device softgpu scout --prove --json "$2" "${@:3}"
+    check "$1: proof (d) passes" grep -q '^proof (d): passed' "$work/stdout"
+}
+
 # succeeded NAME: the last command ended with 0.
 succeeded() {
     check "$1" [ "$code" -eq 0 ]

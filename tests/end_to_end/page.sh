@@ -111,13 +111,7 @@ works "8 ranks, 10,000 steps: a page is made" "$ddprun" report "$work/long" -o "
 looked "8 ranks, 10,000 steps"
 
 # refused NAME CODE MESSAGE WORDS...
-refused() {
-    local name=$1 wanted=$2 message=$3
-    shift 3
-    run "$ddprun" "$@"
-    check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
-    check "$name: one line" bash -c "[ \$(wc -l <'$work/stderr') -eq 1 ] && grep -q '$message' '$work/stderr'"
-}
+refused() { fails "$1" "$2" "$3" "$ddprun" "${@:4}"; }
 works "two runs are compared" "$ddprun" report "$work/known" "$work/grouped"
 check "... figure by figure" bash -c "grep -Eq '^ranks +4 +2 +-50.0 %$' '$work/stdout' && grep -Eq '^exposed communication per step +500.µs +800.µs +\\+60.0 %$' '$work/stdout'"
 # A figure that one run does not know moves no other one to its row.

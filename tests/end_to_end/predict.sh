@@ -221,12 +221,8 @@ check "... and 4 ranks are not worth it" bash -c "! grep -q 'up to 4 ranks' '$wo
 
 # ---- what cannot be predicted ----
 refused() { # NAME CODE MESSAGE WORDS...
-    local name=$1 wanted=$2 message=$3
-    shift 3
-    run "$ddprun" -q "$@"
-    check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
-    check "$name: one line" bash -c "[ \$(wc -l <'$work/stderr') -eq 1 ] && grep -q -e '$message' '$work/stderr'"
-    check "$name: no table" [ ! -s "$work/stdout" ]
+    fails "$1" "$2" "$3" "$ddprun" -q "${@:4}"
+    check "$1: no table" [ ! -s "$work/stdout" ]
 }
 for list in 0 2,0 '' ',' '2,,4' -1 2x 1000001; do
     refused "-n '$list'" 2 'is not a list of at most 64 numbers of ranks' predict -n "$list" "$paced"

@@ -75,13 +75,7 @@ check "another version: refused" [ "$code" -eq 1 -a ! -e "$work/timeline-9.json"
 check "... by number" grep -q 'has version 9, and this ddprun reads version 1' "$work/stderr"
 
 # refused NAME CODE MESSAGE WORDS...
-refused() {
-    local name=$1 wanted=$2 message=$3
-    shift 3
-    run "$ddprun" "$@"
-    check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
-    check "$name: one line" bash -c "[ \$(wc -l <'$work/stderr') -eq 1 ] && grep -q '$message' '$work/stderr'"
-}
+refused() { fails "$1" "$2" "$3" "$ddprun" "${@:4}"; }
 refused "no folder" 2 'no folder given, after trace' trace
 refused "no file" 2 'no output file for the timeline' trace "$trace"
 refused "two folders" 2 'trace takes one folder' trace a b -o c
@@ -91,6 +85,6 @@ mkdir "$work/empty"
 refused "an empty folder" 1 'no trace in' trace "$work/empty" -o "$work/t"
 refused "a file in no folder" 2 'cannot write to' trace "$trace" -o "$work/none/t"
 run "$ddprun" -n 2 --device softgpu -q --trace "$work/bare" true
-refused "no step" 1 'no trace in\|has no steps' trace "$work/bare" -o "$work/t"
+refused "no step" 1 'no trace in|has no steps' trace "$work/bare" -o "$work/t"
 works "--help" "$ddprun" trace --help
 finish

@@ -37,6 +37,7 @@ done
 mkdir "$work/fake"
 cat >"$work/fake/nvidia-smi" <<'SHELL'
 #!/bin/sh
+echo "$*" | grep -q memory.used && echo run >>"$0.calls" && exec printf '100\n%d\n' $((300 * $(wc -l <"$0.calls")))
 echo 'GPU 0: a fake (UUID: GPU-0)'
 SHELL
 chmod +x "$work/fake/nvidia-smi"
@@ -86,16 +87,17 @@ run "$work/bundle/first.sh" --rehearse --report "$work/mine" doctor
 check "logs of another program: exit code 2" [ "$code" -eq 2 ]
 check "logs of another program: they stay, and are named" test -e "$work/mine/logs/kept" -a "$(grep -c 'no report' "$work/stderr")" -eq 1
 
-run env SOFTGPU_UNRULY=1 "$work/bundle/first.sh" --rehearse --report "$work/report" doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth \
-    overlap tokens lt_verify host_memory reduces nonfinite atomics check scout plan check_every launch_cost all_reduce sums script/inert
+run env SOFTGPU_UNRULY=1 PATH="$work/fake:$PATH" "$work/bundle/first.sh" --rehearse --report "$work/report" doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth \
+    overlap tokens lt_verify host_memory reduces nonfinite atomics check scout plan frames room check_every launch_cost all_reduce sums script/inert
 cp "$work/stdout" "$work/rows"
+check "memory by state is held against memory by gradients" grep -q 'beside by gradients: 300 MiB more: 500 and 200 MiB' "$work/rows"
 check "first.sh ends" [ "$code" -le 1 ]
 check "the report" python3 "$work/check_report" "$work/report/report.json" "one rank, digits_static" "cuKernelGetParamInfo of a CUkernel" \
     "cudaMalloc, 4 MiB" "tensor maps" "pinned memory read by a plain load" "overlap by events" "overlapped steps" "cuBLASLt" \
     "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "DDP_REDUCE on two ranks" "end-to-end test inert" \
     "the driver makes a context" "bandwidth: pack with the look" "bandwidth: hash" "memory of the host: managed" \
     "DDP_REDUCE within backward" "first NaN of a gradient, in a graph" \
-    "scout of digits_plain_static" "quotients of float32" "clips by an atomic norm" "check of digits" "gradients by atomicAdd" "cudaDeviceReset at the end, tail" "CUDA_DEVICE_MAX_CONNECTIONS=1"
+    "scout of digits_plain_static" "quotients of float32" "clips by an atomic norm" "check of digits" "gradients by atomicAdd" "cudaDeviceReset at the end, tail" "frames of the deepest call of chargpt_plain_static" "CUDA_DEVICE_MAX_CONNECTIONS=1"
 for name in nvidia-smi gpus topology driver cores shared_memory limits mps interfaces environment; do
     check "machine/$name.txt says something" [ -s "$work/report/machine/$name.txt" ]
 done

@@ -8,8 +8,8 @@ source "$here/libraries.sh"
 source "$here/report.sh"
 source "$root/tests/patience.sh"
 
-all_checks=(doctor exit_order scout plan atomics check bandwidth waits overlap tokens sums reduces handles addresses tensor_maps reading costs
-    arithmetic lt_verify host_memory nonfinite check_every world_of_one launch_cost all_reduce)
+all_checks=(doctor exit_order scout plan frames atomics check bandwidth room waits overlap tokens sums reduces handles addresses tensor_maps
+    reading costs arithmetic lt_verify host_memory nonfinite check_every world_of_one launch_cost all_reduce)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 
 usage() {
@@ -343,8 +343,9 @@ check() {
 
 # plan_row NAME PROGRAM WORDS...: by --plan auto: the proof, what a plan by state takes, how long a round takes, and took in the proof
 plan_row() {
+    local begin=$SECONDS
     ddprun 300 2 --plan auto --slow --yes "${@:2}"
-    expect_success "$1 by --plan auto" "exit code 0" "exit code 0: $(grep -oE 'proof \(d\): [a-z]*|each rank takes [0-9]+ bytes|ranks took .*' "$log/stderr" |
+    expect_success "$1 by --plan auto" "exit code 0" "exit code 0 after $((SECONDS - begin)) s: $(grep -oE 'proof \(d\): [a-z]*|each rank takes [0-9]+ bytes|ranks took .*' "$log/stderr" |
         sed 's/^each .* bytes/& besides the program/' | paste -sd ';')"
 }
 
@@ -360,6 +361,40 @@ plan() {
         expect_success "... its oracle" "exit code 0" "largest difference of a saved weight: $(paste "$work/$way" "$work/oracle" |
             awk '{ d = $2 - $4; d = d < 0 ? -d : d; most = d > most ? d : most } END { print most + 0 }')"
     done
+}
+
+# A plan knows a call by the frames of its stack, of which it keeps 24.
+frames() {
+    local name most words size=(--batch 8 --context 32)
+    [ "$rehearse" -eq 0 ] || size=(--layers 1 --width 32 --heads 2 --context 16 --batch 4)
+    for name in ladder_static chargpt_plain chargpt_plain_static; do
+        words=("$programs/$name" --steps 40)
+        [ "$name" = ladder_static ] || words+=(--data "$data/shakespeare.txt" "${size[@]}" --eval-every 10 --quiet)
+        run 300 "$build/bin/ddprun" "${device[@]}" scout --prove --json "$work/$name.json" "${words[@]}"
+        most=$(awk '/"frames":/ { n = 0 } /"offset":/ && ++n > most { most = n } END { print most + 0 }' "$work/$name.json" 2>/dev/null)
+        report_row "frames of the deepest call of $name" "at most 23, for none to be lost" "$([ "${most:-0}" -gt 0 ] && echo "$most" || why)" \
+            "$([ "${most:-0}" -gt 0 ] && [ "$most" -lt 24 ] && echo ok || echo differs)"
+        ddprun 300 2 --plan "$work/$name.json" "${words[@]}" --steps 81
+        expect_success "... by its plan, as far as batch 81" "exit code 0"
+    done
+}
+
+# The memory of the device while ranks train, by a plan that was kept.
+room() {
+    local by watcher size=(--layers 6 --width 256 --heads 8 --context 128 --batch 8) most=()
+    [ "$rehearse" -eq 0 ] || size=(--layers 2 --width 32 --heads 2 --context 16 --batch 4)
+    for by in gradients state; do
+        local words=(--by "$by" "$programs/chargpt_plain_static" --data "$data/shakespeare.txt" "${size[@]}" --steps 40 --quiet)
+        plan_row "chargpt of ${size[1]} layers of ${size[3]}, averaged by $by," "${words[@]}"
+        timeout 600 nvidia-smi -i 0 --query-gpu=memory.used --format=csv,noheader,nounits -lms 100 >"$work/used" 2>/dev/null &
+        watcher=$!
+        ddprun 300 2 --plan auto --slow --yes "${words[@]}"
+        kill "$watcher" 2>/dev/null
+        wait "$watcher" 2>/dev/null
+        most+=("$(awk 'NR == 1 { first = $1 } $1 > most { most = $1 } END { print most - first }' "$work/used")")
+    done
+    report_row "memory of the device for two ranks by state, beside by gradients" "two times what a rank takes besides the program" \
+        "$((most[1] - most[0])) MiB more: ${most[1]} and ${most[0]} MiB" "$([ -s "$work/used" ] && echo measured || echo 'not run')"
 }
 
 check_every() {

@@ -5,6 +5,7 @@
  */
 #include "device.h"
 
+#include "tests/softgpu/real_dlsym.h"
 #include "tests/test.h"
 
 #include <cublas_v2.h>
@@ -59,33 +60,17 @@ watching_get_proc_address(const char *name, void **function, int version, cuuint
     return result;
 }
 
-/* An address as a data pointer, as dlsym gives it, and as what it is. */
-union address {
-    void *data;
-    void *(*dlsym)(void *, const char *);
-    __typeof__(&watching_get_proc_address) get_proc_address;
-};
-
-/*
- * Public dlsym, for the whole process. It calls the real one, which then takes this program for the caller: good enough
- * where no library asks for RTLD_NEXT, which the runtimes of sanitizers do.
- */
+/* Public dlsym, for the whole process. */
 __attribute__((visibility("default"))) void *
 dlsym(void *library, const char *name)
 {
-    static union address real;
-    if (!real.data)
-        real.data = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-    if (!real.data)
-        real.data = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.17");
-    if (!real.data)
-        real.data = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-    union address symbol = {.data = real.dlsym(library, name)};
+    void *found = real_dlsym(library, name);
     if (strcmp(name, "cuGetProcAddress_v2") != 0)
-        return symbol.data;
-    real_get_proc_address = symbol.get_proc_address;
-    symbol.get_proc_address = watching_get_proc_address;
-    return symbol.data;
+        return found;
+    __typeof__(&watching_get_proc_address) mine = watching_get_proc_address;
+    memcpy(&real_get_proc_address, &found, sizeof(found));
+    memcpy(&found, &mine, sizeof(found));
+    return found;
 }
 
 static bool

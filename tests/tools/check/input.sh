@@ -24,14 +24,12 @@ is_clean() {
 
 # refused NAME CODE PATTERN WORDS...: `ddprun -q WORDS...` ends with CODE and one line that matches, prints no verdict, leaves nothing.
 refused() {
-    local name=$1 expected=$2 pattern=$3
-    shift 3
-    run "$ddprun" -q "$@"
-    is_clean "$name" || return
+    run "$ddprun" -q "${@:4}"
+    is_clean "$1" || return
     if [ -s "$work/stdout" ]; then
-        not_ok "$name" "it prints: $(head -n 1 "$work/stdout")"
+        not_ok "$1" "it prints: $(head -n 1 "$work/stdout")"
     else
-        failed_with "$name" "$expected" "$pattern"
+        failed_with "$1" "$2" "$3"
     fi
 }
 

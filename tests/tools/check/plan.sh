@@ -61,11 +61,9 @@ fi
 
 # refused NAME PATTERN OPTIONS...
 refused() {
-    local name=$1 words=$2
-    shift 2
-    checked "$name" 2 None None "$@"
-    check "$name: says why" grep -Eq -- "$words" "$work/stderr"
-    check "$name: one line" test "$(wc -l <"$work/stderr")" -eq 1
+    checked "$1" 2 None None "${@:3}"
+    check "$1: says why" grep -Eq -- "$2" "$work/stderr"
+    check "$1: one line" test "$(wc -l <"$work/stderr")" -eq 1
 }
 refused "auto" 'ddprun check makes no plan' -n 2 --plan auto "${digits[@]}"
 refused "no plan" 'cannot read the plan none.json' -n 2 --plan none.json "${digits[@]}"

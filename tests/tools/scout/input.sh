@@ -7,11 +7,9 @@ watch_leftovers
 
 # refused NAME CODE PATTERN WORDS...: `ddprun -q WORDS...` ends with CODE and one line that matches.
 refused() {
-    local name=$1 expected=$2 pattern=$3
-    shift 3
-    fails "$name" "$expected" "$pattern" "$ddprun" -q "$@"
-    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
-    check "$name: leaves no process" none_left
+    fails "$1" "$2" "$3" "$ddprun" -q "${@:4}"
+    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$1: leaves no process" none_left
 }
 
 refused "no program" 2 "no program given, after scout" scout

@@ -11,12 +11,6 @@ digits=(--data "$work/digits.csv" --batch 24)
 chargpt=(--data "$(dirname "$data")/shakespeare.txt" --layers 2 --width 32 --heads 2 --context 16 --batch 4 --eval-every 60)
 cd "$work" || exit 1
 
-# planned NAME FILE PROGRAM...: the plan is made, and proved.
-planned() {
-    run "$ddprun" -q --device softgpu scout --prove --json "$2" "${@:3}"
-    check "$1: proof (d) passes" grep -q '^proof (d): passed' "$work/stdout"
-}
-
 # by_plan RANKS PLAN PROGRAM...
 by_plan() {
     run "$ddprun" -n "$1" --device softgpu --share-gpu --timeout 60 --plan "$2" "${@:3}"

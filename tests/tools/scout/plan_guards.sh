@@ -5,12 +5,9 @@
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-}
 watch_leftovers
-broken=$work/broken # as installed, but for what a mutant breaks
-mkdir -p "$broken/bin" "$broken/lib"
-cp "$ddprun" "$broken/bin/"
-ln -s "$build"/lib/libddprun.so "$build/lib/softgpu" "$broken/lib/"
-ln -s "$build"/tests/mutants/libddprun-{engine,scout}.so "$broken/lib/"
-ln -s "$build/tests/tools/sandbox/libfiles_mutants.so" "$broken/lib/libddprun-files.so"
+install_broken # and the engine, and the overlay of files
+ln -sf "$build/tests/mutants/libddprun-engine.so" "$broken/lib/"
+ln -sf "$build/tests/tools/sandbox/libfiles_mutants.so" "$broken/lib/libddprun-files.so"
 rounds=$build/tests/tools/scout/rounds
 soak=${DDPRUN_SOAK:-0}
 steps=(--steps 120)
@@ -19,12 +16,6 @@ cd "$work" || exit 1
 # wanted HABIT [soak]: whether it is run now.
 wanted() {
     [[ $1 == *"$pattern"* ]] && { [ "${2:-}" != soak ] || [ "$soak" -eq 1 ] || [ -n "$pattern" ]; }
-}
-
-# planned HABIT: the plan is made, and proved.
-planned() {
-    run "$ddprun" -q --device softgpu scout --prove --json "$1.json" "$rounds" "$1"
-    check "$1: proof (d) passes" grep -q '^proof (d): passed' "$work/stdout"
 }
 
 # by_plan RANKS HABIT ARGUMENT...
@@ -36,7 +27,7 @@ by_plan() {
 right() {
     local n
     wanted "$@" || return 0
-    planned "$1"
+    planned "$1" "$1.json" "$rounds" "$1"
     for n in 2 3; do
         [ "$n" -eq 2 ] || [ "$soak" -eq 1 ] || continue
         rm -f turns.par alone.par
@@ -62,7 +53,7 @@ refused() {
 guarded() {
     local plan=${1%-rank}.json
     wanted "$1" "${4:-}" || return 0
-    [ -e "$plan" ] || planned "${1%-rank}"
+    [ -e "$plan" ] || planned "${1%-rank}" "$plan" "$rounds" "${1%-rank}"
     by_plan 2 "$1" "${steps[@]}"
     ends "$1" 1 "$3"
     [ -n "$2" ] || return 0
@@ -92,7 +83,7 @@ if wanted tests; then
     check "tests: where lines of one function are alike, the first test is of an old batch" test "$code" -ne 0
 fi
 if wanted next soak; then
-    planned next
+    planned next next.json "$rounds" next
     by_plan 2 next --steps 41
     ends "next" 0 '20 steps .each a round of 2 of the program.s 40 batches.'
     check "next: a copy for a batch that does not come is no batch" test -z "$(grep 'do not fill a round' "$work/stderr")"
@@ -122,7 +113,7 @@ fi
 # ---- a thread of its own that copies batches ----
 rounds=$build/tests/tools/scout/periods
 if wanted ring; then
-    planned ring
+    planned ring ring.json "$rounds" ring
     by_plan 2 ring
     ends ring 0 'bitwise identical'
     check "ring: ranks are not taken to see the same batches" test -z "$(grep 'same .* batches' "$work/stderr")"

@@ -8,12 +8,6 @@ install_broken
 reads=$build/tests/tools/scout/reads
 cd "$work" || exit 1
 
-# planned HABIT
-planned() {
-    run "$ddprun" -q --device softgpu scout --prove --json "$1.json" "$reads" "$1"
-    check "$1: proof (d) passes" grep -q '^proof (d): passed' "$work/stdout"
-}
-
 # by_plan DDPRUN RANKS HABIT OPTIONS...
 by_plan() {
     run "$1" -n "$2" --device softgpu --share-gpu --timeout 60 --plan "$3.json" "${@:4}" "$reads" "$3" --steps 60
@@ -29,7 +23,7 @@ is_true() { # RANKS HABIT
 }
 
 for habit in each late tenth behind async rows norm length stops plateau factor; do
-    planned $habit
+    planned $habit $habit.json "$reads" $habit
     for n in 2 3 4; do
         in_turn 3 || continue
         by_plan "$ddprun" $n $habit
@@ -48,7 +42,7 @@ by_plan "$ddprun" 3 leaves
 ends "a rank that ends" 1 'rank 1 has ended, and in batch [0-9]+ of the program cuMemcpyDtoH_v2 reads what|differs between rank'
 by_plan "$ddprun" 3 dies
 ends "a rank that is killed" 137 'rank 1 was ended by SIGKILL'
-planned thread
+planned thread thread.json "$reads" thread
 by_plan "$ddprun" 2 thread
 ends "a thread that launches nothing" 1 'is made by a thread that launches nothing: the batch that it reads is not known'
 
