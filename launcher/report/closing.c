@@ -45,7 +45,8 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
                          "; overlap is off from step %" PRIu64 " on, because steps are shorter without it",
                          ranks[0].overlap_off_step + 1);
     else if (ranks[0].slowed_ns > 0)
-        printable_append(line, LINE_BYTES, "; kernels took %s ms longer than in a trial without overlap",
+        printable_append(line, LINE_BYTES,
+                         "; kernels slowed by all-reduces: %s ms per step (some steps were tried without overlap)",
                          waiting_ms_text((double)ranks[0].slowed_ns * 1e-6, ms));
     if (pace.waited.matters)
         printable_append(line, LINE_BYTES, "; %s", waiting_text(&pace.waited, 1e6, waiting));

@@ -67,7 +67,7 @@ def read_closing(text):
     said["seconds"] = [(o, v, 0.005 if v < 10 else 0.05) for o, v, h in said.get("seconds", [])]
     rounded("exposed", "closing", r"exposed communication: (\S+) ms per step", text)
     rounded("bound", "closing", r"lower bound for any bucket layout: (\S+?) ms", text)
-    rounded("slowed", "closing", r"exposed communication: .*; kernels took ([0-9.]+) ms longer than in a trial without overlap", text)
+    rounded("slowed", "closing", r"exposed communication: .*; kernels slowed by all-reduces: ([0-9.]+) ms per step", text)
     rounded("waiting", "closing", r"waiting for (?:rank \d+|each other): (\S+) ms per step", text)
     find("straggler", "closing", r"waiting for rank (\d+): \S+ ms", text)
     find("steps", "closing", r"ranks, (\d+) steps?", text)

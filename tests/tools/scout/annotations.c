@@ -87,14 +87,13 @@ change(struct scout_annotation *annotation)
 {
     struct scout_annotation kept = *annotation;
     char memory[64], place[256];
-    unsigned failures = 0;
     struct sites *sites = sites_open(&recording);
     const char *begin =
         kept.says == SCOUT_SAYS_PARAMETER ? "missing: DDP_PARAMETER for " : "missing: DDP_GRADIENT for ";
     (void)sites_text(sites, recording.allocs[kept.alloc].site, place, sizeof(place));
     sites_close(sites);
     annotation->says = 0;
-    failures += report(names(begin, place, " elements (float32)"), "taken away", &kept);
+    unsigned failures = report(names(begin, place, " elements (float32)"), "taken away", &kept);
     *annotation = kept;
     annotation->bytes -= kept.bytes / 2 / 4 * 4;
     snprintf(memory, sizeof(memory), "%llu of ", (unsigned long long)(kept.bytes / 2 / 4));

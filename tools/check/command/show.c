@@ -70,8 +70,7 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "as long as updates are equal, check resets the ranks to the values of one process before each step: "
-                "differences do not add up\n"
+              ? "each step starts from one process's values until an update differs, so differences do not add up\n"
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);
@@ -232,8 +231,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     if (verdict->item_count > 0)
         fprintf(out,
                 "%d ranks are compared with one process. step: the first step that differs; difference: the largest "
-                "relative difference in any step; noise: the largest between runs of one process, one from slightly "
-                "changed parameters\n"
+                "relative difference in any step; noise: the largest difference between runs of one process; in one of "
+                "them parameters are slightly changed\n"
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
                 evidence->ranks, "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {

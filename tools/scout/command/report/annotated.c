@@ -55,19 +55,17 @@ is_about(const struct comparison *it, const struct scout_annotation *annotation,
 static void
 print_elements(const struct comparison *it, const struct scout_tensor *tensor, uint64_t lacking)
 {
-    struct site_place place;
     char text[256];
-    uint32_t site = it->log->allocs[tensor->alloc].site;
-    uint32_t known = scout_type_bytes(tensor->type), each = known > 0 ? known : 1;
-    uint64_t bytes = tensor->hi - tensor->lo;
+    uint64_t bytes = tensor->hi - tensor->lo, known = scout_type_bytes(tensor->type), each = known > 0 ? known : 1;
+    const char *place = sites_text(it->sites, it->log->allocs[tensor->alloc].site, text, sizeof(text));
     if (lacking < bytes)
         fprintf(it->out, "%" PRIu64 " of ", lacking / each);
     fprintf(it->out, "%" PRIu64 " %s%s%s", bytes / each, known > 0 ? "elements (" : "bytes",
             known > 0 ? scout_type_name(tensor->type) : "", known > 0 ? ")" : "");
     if (tensor->lo > 0)
         fprintf(it->out, ", from %s %" PRIu64 " on,", known > 0 ? "element" : "byte", tensor->lo / each);
-    if (sites_find(it->sites, site, &place) && place.file[0] != '\0')
-        fprintf(it->out, " of the memory allocated at %s\n", sites_text(it->sites, site, text, sizeof(text)));
+    if (strchr(place, ':') != NULL)
+        fprintf(it->out, " of the memory allocated at %s\n", place);
     else
         fprintf(it->out, " of the program's allocation a%" PRIu32 "\n", tensor->alloc);
 }
