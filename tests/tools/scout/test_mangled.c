@@ -93,7 +93,7 @@ TEST(words)
     struct mangled_parameter parameters[8];
     ck_assert_int_eq(mangled_parameters("_Z5wordsPtPKiPvPhPfm", parameters, 8), 6);
     for (int i = 0; i < 6; ++i)
-        ck_assert_int_eq(parameters[i].is_words, i < 2);
+        ck_assert(parameters[i].is_words == (i < 2) && parameters[i].is_bytes == (i == 3));
 }
 
 TEST(names_that_are_too_much_say_nothing)

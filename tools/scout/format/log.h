@@ -266,6 +266,7 @@ struct mangled_parameter {
     bool is_pointer;
     uint32_t pointee; /* enum scout_type of what it points to; SCOUT_UNKNOWN: no kind of float */
     bool is_words;    /* it points to whole numbers of 16 bits or more: always the same ones, in the same kernel */
+    bool is_bytes;    /* of 8 bits */
     uint32_t table;   /* of what the pointers point to that it points to (float **) */
 };
 

@@ -68,7 +68,7 @@ scalar_of(const char *type)
 static struct mangled_parameter
 read_type(char *type)
 {
-    static const char *const words[] = {"short", "int", "long", "long long"};
+    static const char *const words[] = {"short", "int", "long", "long long"}, *const bytes[] = {"char", "bool"};
     unsigned stars = 0;
     for (bool is_star; (is_star = cut(type, "*")) || cut(type, " const") || cut(type, " volatile") ||
                        cut(type, " __restrict") || cut(type, " restrict");)
@@ -79,9 +79,9 @@ read_type(char *type)
         .pointee = stars == 1 ? scalar : SCOUT_UNKNOWN,
         .table = stars == 2 ? scalar : SCOUT_UNKNOWN,
     };
-    type += strncmp(type, "unsigned ", 9) == 0 ? 9 : 0;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && stars == 1; ++i)
-        parameter.is_words = parameter.is_words || strcmp(type, words[i]) == 0;
+    type += strncmp(type, "unsigned ", 9) == 0 ? 9 : strncmp(type, "signed ", 7) == 0 ? 7 : 0;
+    parameter.is_words = stars == 1 && ANY(word, words, sizeof(words) / sizeof(words[0]), strcmp(type, *word) == 0);
+    parameter.is_bytes = stars == 1 && ANY(word, bytes, sizeof(bytes) / sizeof(bytes[0]), strcmp(type, *word) == 0);
     return parameter;
 }
 

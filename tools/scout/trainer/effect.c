@@ -298,15 +298,6 @@ settle_scattered(struct part *part, const struct allocation *allocation)
     part->modified = near;
 }
 
-/* Whether all arguments in an image have been changed, and were left alone. */
-static bool
-is_all_tested(const struct effect *effect, size_t image)
-{
-    return !ANY(part, effect->parts, effect->part_count,
-                part->image == image && part->is_argument &&
-                    (!part->is_tested || part->killed.count > 0 || part->modified.count > 0));
-}
-
 /* NOT_TRIED: the word could not be changed, and says nothing. */
 enum fate { LEFT_ALONE, KILLED, MODIFIED, NOT_TRIED };
 
@@ -409,8 +400,11 @@ judge_part(struct effect *effect, struct part *part)
         part->matters = part->matters || part->changed[k].count > 0;
     }
     judge_own(part, &images[part->image]);
-    images[part->image].is_settled =
-        part->killed.count == 0 && part->modified.count == 0 && is_all_tested(effect, part->image);
+    images[part->image].is_settled = /* all its arguments have been changed, and were left alone */
+        part->killed.count == 0 && part->modified.count == 0 &&
+        ALL(other, effect->parts, effect->part_count,
+            other->image != part->image || !other->is_argument ||
+                (other->is_tested && other->killed.count == 0 && other->modified.count == 0));
     settle_scattered(part, images[part->image].allocation);
     part->matters = part->matters || part->modified.count > 0;
 }

@@ -223,14 +223,6 @@ images_read(struct images *images, bool all, bool again)
     }
 }
 
-/* Whether the device may hold something else than `wanted`, which is `after` or `before`, in a block. */
-static bool
-is_to_be_restored(const struct image *image, size_t block, const uint32_t *wanted)
-{
-    return (image->differs[block] || (wanted == image->before && image->written[block])) &&
-           !(image->is_known && block_is_equal(image, block, image->now, wanted));
-}
-
 void
 images_restore(struct images *images, bool after)
 {
@@ -238,7 +230,9 @@ images_restore(struct images *images, bool after)
         const uint32_t *wanted = after ? image->after : image->before;
         bool knows = image->is_known;
         for (size_t block = 0, end; block < image->blocks; block = end + 1) {
-            for (end = block; end < image->blocks && is_to_be_restored(image, end, wanted);)
+            /* what the device may hold something else in */
+            for (end = block; end < image->blocks && (image->differs[end] || (!after && image->written[end])) &&
+                              !(image->is_known && block_is_equal(image, end, image->now, wanted));)
                 ++end;
             if (end == block)
                 continue;

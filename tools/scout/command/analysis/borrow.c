@@ -146,13 +146,6 @@ is_to_complete(const struct scout_effect *effect, bool integers)
                                                           segment->tested == 0 && segment->type == SCOUT_INTEGER)));
 }
 
-static bool
-is_idle(const struct scout_effect *effect)
-{
-    return effect->verdict == SCOUT_TESTED && effect->written_count == 0 &&
-           ALL(segment, effect->segments, effect->segment_count, segment->killed.count == 0);
-}
-
 /* What one launch does, as if it were done by another one. */
 static struct scout_effect *
 effect_as(struct scout_log *lent, const struct scout_op *from, const struct scout_op *to)
@@ -295,9 +288,12 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
     for (uint32_t i = first; i < end; ++i) {
         uint32_t as = reading == READING_NEW ? newest(log, end, period, i) : i;
         struct scout_effect *effect = log->ops[i].effect;
+        const struct scout_effect *here = log->ops[as].effect;
+        bool is_idle = here->verdict == SCOUT_TESTED && here->written_count == 0 &&
+                       ALL(segment, here->segments, here->segment_count, segment->killed.count == 0);
         if (is_to_complete(log->ops[i].effect, as == i))
             effect = complete(log, memory_of, first, end, period, i, lent);
-        else if (log->ops[i].argument_count > 0 && is_idle(log->ops[as].effect))
+        else if (log->ops[i].argument_count > 0 && is_idle)
             effect = awake(log, first, end, period, i, lent);
         else if (as != i)
             effect = effect_as(lent, &log->ops[as], &log->ops[i]);

@@ -199,15 +199,6 @@ part_of(const struct sorter *sorter, uint32_t at)
                : PLAY_BY_LAST;
 }
 
-/* Scratch that is computed from what is the same on all ranks may be computed by all. */
-static bool
-may_be_common(const struct sorter *sorter, uint32_t at)
-{
-    const struct writes *writes = &sorter->writes[at];
-    return !writes->gradient && !writes->own && !writes->update &&
-           !scout_brings_data(&sorter->graph->log->ops[sorter->finding->first + at]);
-}
-
 /* Whether an operation may read a version. What is made for the update alone, in front of it, no other may read. */
 static bool
 may_read(const struct sorter *sorter, const struct graph_version *to, const struct graph_version *from)
@@ -238,7 +229,10 @@ settle_reads(struct sorter *sorter)
             bool for_update = from->in_count == 0 && !from->from_host && sorter->turns->parts[at] == PLAY_BY_TURN &&
                               sorter->turns->parts[graph_position(graph, to)] == PLAY_BY_LAST;
             sorter->root[at] = sorter->root[graph_position(graph, to)];
-            if (!may_be_common(sorter, at))
+            /* scratch that is computed from what is the same on all ranks may be computed by all */
+            const struct writes *writes = &sorter->writes[at];
+            if (writes->gradient || writes->own || writes->update ||
+                scout_brings_data(&graph->log->ops[sorter->finding->first + at]))
                 return turns_refuse(
                     sorter->turns,
                     "%s writes memory that is the same on all ranks, and depends on data of one rank, by %s",
@@ -381,14 +375,6 @@ is_loaded(const struct sorter *sorter, uint32_t memory)
                version->memory != (int32_t)memory || version->op < 0 || graph_op(sorter->graph, version)->ahead != 0);
 }
 
-/* What has noise is compared by values. */
-static uint32_t
-noise_type(const struct sorter *sorter, uint32_t number)
-{
-    uint32_t type = sorter->graph->versions[number].type;
-    return sorter->noise[number] == 0 ? SCOUT_UNKNOWN : type != SCOUT_UNKNOWN ? type : SCOUT_FLOAT32;
-}
-
 static void
 find_stays(struct sorter *sorter)
 {
@@ -402,16 +388,20 @@ find_stays(struct sorter *sorter)
         FOR_EACH(span, memory->spans, memory->span_count) {
             const struct graph_version *version = &graph->versions[span->version];
             bool is_written = version->op >= 0;
+            uint32_t type = version->type != SCOUT_UNKNOWN ? version->type : SCOUT_FLOAT32;
             if (is_written ? sorter->turns->parts[graph_position(graph, version)] != PLAY_BY_TURN &&
                                  is_read_ever(sorter, (int32_t)m, span)
                            : !has_scratch(sorter, memory))
-                turns_add_range(sorter->turns, &(struct turns_range){.role = is_written               ? PLAY_STAYS
-                                                                             : version->out_count > 0 ? PLAY_UNWRITTEN
-                                                                                                      : PLAY_UNREAD,
-                                                                     .type = noise_type(sorter, span->version),
-                                                                     .alloc = memory->alloc,
-                                                                     .lo = span->lo,
-                                                                     .hi = span->hi});
+                turns_add_range(sorter->turns,
+                                &(struct turns_range){.role = is_written               ? PLAY_STAYS
+                                                              : version->out_count > 0 ? PLAY_UNWRITTEN
+                                                                                       : PLAY_UNREAD,
+                                                      .type = sorter->noise[span->version] != 0
+                                                                  ? type
+                                                                  : SCOUT_UNKNOWN, /* compared by values */
+                                                      .alloc = memory->alloc,
+                                                      .lo = span->lo,
+                                                      .hi = span->hi});
         }
     }
 }

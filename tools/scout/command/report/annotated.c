@@ -204,14 +204,6 @@ changes(const struct comparison *it, const struct scout_effect *effect, const st
                                       it->memory_of[theirs->to] == memory && shares_bytes(&theirs->changed, tensor)));
 }
 
-/* Whether its run, as it was, has left other bytes there. */
-static bool
-has_written(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
-{
-    return ANY(written, effect->written, effect->written_count,
-               it->memory_of[written->alloc] == it->memory_of[tensor->alloc] && shares_bytes(&written->ranges, tensor));
-}
-
 /*
  * Whether what has changed a gradient may stand on either side of a step. The ranks are equal to one, so what has taken
  * effect is linear in gradients, a scaling or a difference from their mean for instance. What has left the gradient as
@@ -227,7 +219,8 @@ commutes(const struct comparison *it, const struct scout_effect *effect, const s
             shares_bytes(&dependence->changed, tensor) && 2 * (from->hi - from->lo) < tensor->hi - tensor->lo)
             return false;
     }
-    return has_written(it, effect, tensor);
+    return ANY(written, effect->written, effect->written_count, /* other bytes than before */
+               it->memory_of[written->alloc] == it->memory_of[tensor->alloc] && shares_bytes(&written->ranges, tensor));
 }
 
 /* A change of a gradient counts after its last write, where it is complete. */

@@ -22,6 +22,7 @@ struct batch {
     bool is_slice;                    /* a pointer of this launch leads to it, or */
     uint32_t launch, pointer, number; /* its argument; of the number that chooses it, or SCOUT_NONE, */
     uint64_t unit;                    /* times so many bytes */
+    uint64_t each;                    /* bytes of an element */
 };
 
 struct batches {
@@ -89,18 +90,19 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, c
                                                                                                  : "DDP_ALSO | ";
     uint64_t rest = bytes_of_all(search, batch) - batch->bytes;
     char *item = list->records > 0 ? xasprintf("%s%" PRIu64, figure, batch->bytes / batch->times / list->records)
-                                   : xasprintf("%s%.*s", figure, length, size != NULL ? size : "4");
-    char *text =
-        batch->is_slice
-            ? xasprintf("ddp_share_slice(%zu, %s, %s, %" PRIu64 ", %" PRIu64 ", %s);", (size_t)(batch - list->items),
-                        memory, bytes, batch->number != SCOUT_NONE ? rest + batch->bytes : 0, batch->bytes, item)
-        : batch->is_part
-            ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64 ", %" PRIu64 ", 1, %s, %s);",
-                        memory, batch->at - search->log->ops[batch->copy].to.offset, bytes, rest, batch->bytes, item,
-                        stream)
-        : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %s, %s);", memory, bytes,
-                                       batch->bytes, batch->times, item, stream)
-                           : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
+                                   : xasprintf("%s%.*s", figure, length,
+                                               size != NULL       ? size
+                                               : batch->each == 1 ? "1"
+                                                                  : "4");
+    char *text = batch->is_slice  ? xasprintf("ddp_share_slice(%zu, %s, %s, %" PRIu64 ", %s);",
+                                              (size_t)(batch - list->items), memory, bytes, batch->bytes, item)
+                 : batch->is_part ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64 ", %" PRIu64
+                                              ", 1, %s, %s);",
+                                              memory, batch->at - search->log->ops[batch->copy].to.offset, bytes, rest,
+                                              batch->bytes, item, stream)
+                 : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %s, %s);", memory,
+                                                bytes, batch->bytes, batch->times, item, stream)
+                                    : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
     spot_add_text(search, spot, text);
     free(text);
     free(item);
@@ -379,12 +381,6 @@ is_result(const struct search *search, const struct scout_segment *segment)
            !is_trained(search, segment->alloc, lo);
 }
 
-static bool
-goes_on(const struct search *search, const struct scout_op *op)
-{
-    return op->effect != NULL && ANY(it, op->effect->segments, op->effect->segment_count, is_result(search, it));
-}
-
 /* What a launch makes of the batch in a memory: of its first part a part of the results, or one of all of it; gradients
  * are made of all of it. Results that are made element by element show neither, nor does what no launch was repeated
  * with other data in. */
@@ -423,9 +419,9 @@ count_records(struct search *search, struct batches *list)
     list->labels = list->items;
     FOR_EACH(it, list->items, list->count)
         list->labels = it->bytes / it->times < list->labels->bytes / list->labels->times ? it : list->labels;
-    uint64_t count = list->labels->bytes / list->labels->times / sizeof(uint32_t);
-    bool is_word = is_said(search, list->labels, "sizeof(int)") || is_said(search, list->labels, "int32_t)") ||
-                   is_said(search, list->labels, "sizeof(float)");
+    uint64_t count = list->labels->bytes / list->labels->times / list->labels->each;
+    bool is_word = list->labels->each == 1 || is_said(search, list->labels, "sizeof(int)") ||
+                   is_said(search, list->labels, "int32_t)") || is_said(search, list->labels, "sizeof(float)");
     bool is = count > 1 && is_word && ALL(it, list->items, list->count, it->bytes / it->times % count == 0) &&
               ANY(it, list->items, list->count, it->bytes / it->times > count * sizeof(double));
     list->records = is ? count : 0;
@@ -545,10 +541,10 @@ list_batches(const struct search *search, struct batches *list)
 
 /* Whether the records of a batch may be as many as those of all others: one label for each. */
 static bool
-divides_all(const struct batches *list, uint64_t bytes)
+divides_all(const struct batches *list, const struct batch *of)
 {
-    uint64_t count = bytes / sizeof(uint32_t);
-    return count >= 2 && ALL(batch, list->items, list->count, batch->bytes / sizeof(uint32_t) % count == 0);
+    uint64_t count = of->bytes / of->each;
+    return count >= 2 && ALL(batch, list->items, list->count, batch->bytes / batch->each % count == 0);
 }
 
 /* Whether the launch that reads memory first shows several records in it; sums over records are passed over. Labels
@@ -565,7 +561,7 @@ find_records(const struct search *search, const struct batch *batch, bool is_lab
     for (uint32_t i = batch->begin; i < end && i < finding->end && (!any || batch->times > 1); ++i) {
         const struct scout_op *op = &search->log->ops[i];
         bool is_read = gets(search, op, batch);
-        if (!goes_on(search, op))
+        if (op->effect == NULL || !ANY(it, op->effect->segments, op->effect->segment_count, is_result(search, it)))
             continue;
         *leads_p = *leads_p && (any || is_read || op->kind != SCOUT_LAUNCH);
         if (!is_read)
@@ -724,25 +720,26 @@ is_for_batch(struct search *search, const struct batch *batch, const struct stac
     return true;
 }
 
-/* What gives a launch its batch, as frame `at` says it: what the frame before said, or, not `is_said`, its launch. */
+/* What gives a launch its batch, as frame `at` says it: what the frame before said, or, not `is_said`, its launch. So
+ * it says the argument `number`, too, or SCOUT_NONE. */
 static bool
-say_slice(struct search *search, const struct batch *batch, const struct site_place *frames, uint32_t at, bool is_said,
-          struct lifted *now, bool *is_choice)
+say_slice(struct search *search, const struct batch *batch, uint32_t number, const struct site_place *frames,
+          uint32_t at, bool is_said, struct lifted *now, bool *is_choice)
 {
     const struct source *source;
     uint32_t node = spot_node(search, &frames[at], &source);
-    bool has_number = batch->number != SCOUT_NONE;
+    bool has_number = number != SCOUT_NONE;
     if (is_said)
         return lift_up(&search->sources, frames, at, now->memory) &&
                (!has_number || lift_up(&search->sources, frames, at, now->bytes));
     return node != NODE_NONE && lift_argument(source, node, batch->pointer, now->memory, is_choice) &&
-           (!has_number || lift_argument(source, node, batch->number, now->bytes, is_choice));
+           (!has_number || lift_argument(source, node, number, now->bytes, is_choice));
 }
 
 /* In front of the launch that a pointer or a number gives its batch, or of the call that leads to it, in the outermost
  * function of the step that says both. */
 static bool
-place_slice(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
+place_slice(struct search *search, const struct batches *list, const struct batch *batch, uint32_t number, bool adds)
 {
     const struct scout_group *group = search->finding->groups;
     struct stack stack = spot_stack(search, search->log->ops[batch->launch].site),
@@ -750,7 +747,7 @@ place_slice(struct search *search, const struct batches *list, const struct batc
     struct lifted now = {0}, said;
     struct spot spot = {0}, found = {0};
     uint32_t last, at_step;
-    bool is_said = false, is_choice = false, has_number = batch->number != SCOUT_NONE;
+    bool is_said = false, is_choice = false;
     if (!spot_find_parting(&stack, &step, &last, &at_step))
         return false;
     uint32_t step_node = spot_node(search, &step.frames[at_step], &spot.source);
@@ -762,10 +759,10 @@ place_slice(struct search *search, const struct batches *list, const struct batc
             continue;
         struct site_place list[] = {frames[depth - (depth > 0)], {.line = 0}, frames[depth]};
         if (depth > 0 && lift_find_tail(&search->sources, list[0].function, &list[2], &list[1]))
-            is_said = say_slice(search, batch, list, 1, is_said, &now, &is_choice);
+            is_said = say_slice(search, batch, number, list, 1, is_said, &now, &is_choice);
         else
             list[1] = list[0];
-        is_said = (is_said || depth < 2) && say_slice(search, batch, list, 2, is_said, &now, &is_choice);
+        is_said = (is_said || depth < 2) && say_slice(search, batch, number, list, 2, is_said, &now, &is_choice);
         if (!is_said && !is_first)
             break;
         if (!is_said || now.memory[0] == '&' || spot.source->nodes[spot.node].is_loop)
@@ -783,12 +780,30 @@ place_slice(struct search *search, const struct batches *list, const struct batc
     }
     if (found.source == NULL)
         return false;
-    char *at = has_number ? xasprintf("(size_t)(%s) * %" PRIu64, lift_bare(said.bytes), batch->unit) : xstrdup("0");
-    snprintf(said.bytes, sizeof(said.bytes), "%s", at);
-    free(at);
+    const int64_t *numbers = search->log->ops[batch->launch].numbers;
+    bool is_chosen = batch->number != SCOUT_NONE, is_counted = !is_chosen && number != SCOUT_NONE;
+    uint64_t unit = is_counted ? batch->bytes / (uint64_t)numbers[number] : batch->unit;
+    char *product = xasprintf("(size_t)(%s) * %" PRIu64, lift_bare(said.bytes), unit);
+    if (is_chosen) /* where it begins, and where all of it ends */
+        snprintf(said.bytes, sizeof(said.bytes), "%s, %" PRIu64, product, bytes_of_all(search, batch));
+    else
+        snprintf(said.bytes, sizeof(said.bytes), "0, %s", is_counted ? product : "0");
+    free(product);
     if (adds)
         add_share(search, &found, &said, list, batch);
     return true;
+}
+
+/* The argument of a batch's launch that is the number of its records, or words, of which the last batch may have fewer;
+ * SCOUT_NONE: none is. */
+static uint32_t
+count_argument(const struct search *search, const struct batches *list, const struct batch *batch)
+{
+    uint64_t records = list->records > 0 ? list->records : batch->bytes / sizeof(uint32_t);
+    uint32_t slot = 0;
+    while (slot < SCOUT_NUMBERS && (uint64_t)search->log->ops[batch->launch].numbers[slot] != records)
+        ++slot;
+    return slot < SCOUT_NUMBERS ? slot : SCOUT_NONE;
 }
 
 /* By its name, or else by the number of its allocation. */
@@ -796,9 +811,23 @@ static bool
 can_share(struct search *search, const struct batches *list, const struct batch *batch, bool adds)
 {
     if (batch->is_slice)
-        return place_slice(search, list, batch, adds);
+        return batch->number != SCOUT_NONE
+                   ? place_slice(search, list, batch, batch->number, adds)
+                   : place_slice(search, list, batch, count_argument(search, list, batch), adds) ||
+                         place_slice(search, list, batch, SCOUT_NONE, adds);
     return place_share(search, list, batch, false, adds) ||
            (search->number[batch->alloc] != SCOUT_NONE && place_share(search, list, batch, true, adds));
+}
+
+/* What the name of a launch says of a batch that it gets. */
+static struct mangled_parameter
+said_by_name(const struct search *search, const struct scout_op *op, const struct batch *batch)
+{
+    struct mangled_parameter said[64];
+    const struct scout_argument *got =
+        FIND(it, op->arguments, op->argument_count, it->alloc == batch->alloc && it->at == 0);
+    int count = got != NULL ? mangled_parameters(scout_log_name(search->log, op->name), said, 64) : 0;
+    return count > 0 && (int)got->slot < count ? said[got->slot] : (struct mangled_parameter){0};
 }
 
 /* Whether a launch takes a batch for numbers, by its name, or the batch's copy says how many elements it brings:
@@ -806,12 +835,8 @@ can_share(struct search *search, const struct batches *list, const struct batch 
 static bool
 says_many(struct search *search, const struct scout_op *op, const struct batch *batch)
 {
-    struct mangled_parameter said[64];
-    int count = mangled_parameters(scout_log_name(search->log, op->name), said, 64);
-    return ANY(it, op->arguments, op->argument_count,
-               it->alloc == batch->alloc && (int)it->slot < count &&
-                   (said[it->slot].is_words || said[it->slot].pointee != SCOUT_UNKNOWN)) ||
-           is_said(search, batch, "*");
+    struct mangled_parameter said = said_by_name(search, op, batch);
+    return said.is_words || said.pointee != SCOUT_UNKNOWN || is_said(search, batch, "*");
 }
 
 /* Whether a launch gets one pointer to a memory, as to a list and not to several, and reads it as whole numbers, by
@@ -866,13 +891,17 @@ find_shares(struct search *search, struct batches *list)
     list_batches(search, list);
     struct times times;
     times_find(search->log, search->finding, &times);
-    FOR_EACH_MUTABLE(it, list->items, list->count)
+    const struct scout_op *ops = &search->log->ops[search->finding->first];
+    FOR_EACH_MUTABLE(it, list->items, list->count) {
+        bool is_bytes = ANY(op, ops, search->finding->period, said_by_name(search, op, it).is_bytes);
+        it->each = is_bytes ? 1 : sizeof(uint32_t);
         it->times = it->is_part ? times.count == 0 : times_of(&times, it->alloc, it->bytes);
+    }
     times_free(&times);
     bool alone = ALL(batch, list->items, list->count, batch->is_small);
     for (uint32_t i = 0; i < list->count; ++i) {
         const struct batch *batch = &list->items[i];
-        bool divides = divides_all(list, batch->bytes);
+        bool divides = divides_all(list, batch);
         bool is_one = (i < list->copies && comes_in_parts(search, list, batch)) || (batch->is_small && !divides) ||
                       batch->times == 0;
         enum records records = is_one ? RECORDS_ONE : find_records(search, batch, divides, &leads);
