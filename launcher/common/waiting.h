@@ -58,6 +58,13 @@ void rank_waits_add(struct rank_waits *waits, int rank, double waited, const str
 /* The least waiting that is worth a sentence: a tenth of a step, and a millisecond. `ms`: what one is in the unit. */
 double waiting_least(double step, double ms);
 
+/* Whether steps take less than two thirds of what they took in a trial: what it has found is theirs no more. */
+static inline bool
+waiting_outdates(double step, double in_trial)
+{
+    return 1.5 * step < in_trial;
+}
+
 /*
  * Who the straggler is, by the `count` boundaries before now, the latest first: the last in three of four of the
  * latest WAITING_LATEST, and in these the others would be done `least` earlier without it. Of a machine with too few

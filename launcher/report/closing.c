@@ -44,10 +44,10 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
         printable_append(line, LINE_BYTES,
                          "; overlap is off from step %" PRIu64 " on, because steps are shorter without it",
                          ranks[0].overlap_off_step + 1);
-    else if (ranks[0].slowed_ns > 0)
+    else if (pace.slowed_ns - 1 < UINT64_MAX - 1)
         printable_append(line, LINE_BYTES,
-                         "; kernels slowed by all-reduces: %s ms per step (some steps were tried without overlap)",
-                         waiting_ms_text((double)ranks[0].slowed_ns * 1e-6, ms));
+                         "; kernels slowed by all-reduces: %s ms per step (compared with steps tried without overlap)",
+                         waiting_ms_text((double)pace.slowed_ns * 1e-6, ms));
     if (pace.waited.matters)
         printable_append(line, LINE_BYTES, "; %s", waiting_text(&pace.waited, 1e6, waiting));
     say("%s", line);

@@ -164,6 +164,8 @@ find_pace(const struct rank_view *ranks, int count, bool doubts, struct rank_wai
     double items = first->shard_total != UINT64_MAX ? (double)first->shard_total * (double)calls_each_step : 0;
     pace.items_per_s = pace.steps_per_s * items;
     pace.noise = noise_of(first, count, first->shard_calls > 1 ? items : 0); /* one call may be of all data */
+    bool is_outdated = waiting_outdates(pace.step_ns, (double)first->trial_step_ns);
+    pace.slowed_ns = first->trial_count > 0 && !is_outdated ? first->slowed_ns : UINT64_MAX;
     struct rank_waits *own = waits == NULL ? xcalloc((size_t)count, sizeof(*own)) : NULL;
     if (count > 1)
         find_exposed(ranks, count, doubts, waits != NULL ? waits : own, &pace);

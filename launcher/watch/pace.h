@@ -30,6 +30,8 @@ struct pace {
     struct pace_sums sums; /* boundaries that what follows is of; none: it is not known */
     uint64_t exposed_ns;   /* the network's part */
     uint64_t waiting_ns;   /* for another rank, on top of that; UINT64_MAX: not known */
+    uint64_t slowed_ns; /* how much collectives lengthen a step's own work; UINT64_MAX: not known, or steps have become
+                           much shorter than in the last trial */
     struct noise_scale noise;
     struct waiting waited; /* the same in nanoseconds, who the straggler is, and whether that is worth a word */
 };

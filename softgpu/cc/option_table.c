@@ -398,7 +398,7 @@ const struct option option_table[] = {
     {"output-directory", "odir", VALUE_NEEDED, on_output_dir, "where outputs go that -o does not name"},
     {"x", "x", VALUE_NEEDED, on_language, "take all inputs as cu, c or c++"},
     {"std", "std", VALUE_NEEDED, on_standard, "c++11, c++14, c++17, c++20 or c++23"},
-    {"optimize", "O", VALUE_GLUED, on_optimisation, "0 to 3; CUDA source: 3 also for 1 and 2"},
+    {"optimize", "O", VALUE_GLUED, on_optimisation, "0 to 3; in CUDA source 1 and 2 act like 3"},
     {"debug", "g", VALUE_NONE, on_debug, "debug information"},
     {"device-debug", "G", VALUE_NONE, on_device_debug, "debug information, no optimisation unless -O is given"},
     {"generate-line-info", "lineinfo", VALUE_NONE, NULL, NULL},

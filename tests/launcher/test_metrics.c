@@ -57,6 +57,17 @@ TEST(what_steps_wait_for_is_in_seconds)
     text = metrics_compose(&job, ranks, 2, -1, 1);
     ck_assert(has_line(text, "ddprun_slowed_seconds{" OF_JOB "} 0.0025"));
     free(text);
+    ranks[0].trial_step_ns = 20000000; /* steps are much shorter now */
+    ranks[0].step = 11;
+    ranks[0].training_step = 1;
+    ranks[0].training_us = 10 * 13000;
+    text = metrics_compose(&job, ranks, 2, -1, 1);
+    ck_assert_ptr_null(strstr(text, "slowed"));
+    free(text);
+    ranks[0].training_us = 10 * 14000;
+    text = metrics_compose(&job, ranks, 2, -1, 1);
+    ck_assert(has_line(text, "ddprun_slowed_seconds{" OF_JOB "} 0.0025"));
+    free(text);
 }
 
 TEST(labels_are_escaped_and_values_may_be_no_numbers)

@@ -120,7 +120,7 @@ put_figures(json_object *section, const struct facts *facts)
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
         {"alone", "without averaging", "time", alone_us,
          facts->world > 1
-             ? "estimate: a step without exposed communication, and without the larger of waiting and slowing"
+             ? "estimate: the step less exposed communication, and less waiting or slowing, whichever is larger"
              : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,

@@ -166,8 +166,10 @@ report_curve(json_object *section, const char *title, const char *kind, const st
              bands ? "Step:count|Value:%s|Mark|Least:%s|Greatest:%s" : "Step:count|Value:%s|Mark", kind, kind, kind);
     struct table table = report_table(section, title, "curve", columns, SIZE_MAX);
     if (each > 1)
-        report_sentence(table.object, "notes",
-                        "Each row has the mean of %zu recorded steps; Step is the first of them.", each);
+        report_sentence(
+            table.object, "notes",
+            "Each row has the mean, the least and the greatest of %zu recorded steps; Step is the first of them.",
+            each);
     for (size_t first = 0; first < count; first += each) {
         size_t end = first + each < count ? first + each : count, known = 0;
         struct point all = {points[first].x, 0, NAN, NAN, ""};

@@ -301,7 +301,9 @@ take_plan(struct facts *facts)
     facts->plan = TRACE_LAST(rank->run, plan, facts->group);
     facts->overlap = TRACE_LAST(rank->run, overlap, facts->group);
     const struct trace_trial *trial = TRACE_LAST(rank->run, trial, facts->group);
-    facts->slowed_us = said_or(facts, "slowed_ms", 1e3, trial != NULL ? trial->slowed_us : NAN);
+    facts->slowed_us =
+        said_or(facts, "slowed_ms", 1e3,
+                trial == NULL || waiting_outdates(facts->step_us, trial->overlapped_us) ? NAN : trial->slowed_us);
 }
 
 double

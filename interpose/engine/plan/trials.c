@@ -181,8 +181,11 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
         trial->owed_ns += of->gained_ns < 0 ? -of->gained_ns * (int64_t)trial->shape.rounds : 0;
         if (trial_prefers(of) && (best == 0 || of->gained_ns > results[best].gained_ns))
             best = w;
-        if (trial->kinds[w] == WAY_OVERLAP)
+        if (trial->kinds[w] == WAY_OVERLAP) {
             trial->slowed_ns = trial_slowed(of, !trial->off);
+            atomic_store(&engine_state.status->trial_step_ns,
+                         trial == trials && trials[1].judged == 0 ? (uint64_t)step_ns : 0);
+        }
         TRACED(trace_trial(group, of, trial->bucket_counts[w], !trial->off));
         if (!trial->off && is_layout(trial->kinds[w]))
             planner_compared(group);

@@ -70,7 +70,8 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "each step starts from one process's values until an update differs, so differences do not add up\n"
+              ? "before each step the ranks get the values of the one process, so differences do not add up; this ends "
+                "once an update differs\n"
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);
