@@ -35,8 +35,8 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
     char line[LINE_BYTES] = "", ms[32], waiting[WAITING_TEXT_BYTES];
     if (pace.sums.count == 0)
         return;
-    printable_append(line, LINE_BYTES, "exposed communication: %s ms per step (mean of %" PRIu64 " measured steps)",
-                     waiting_ms_text((double)pace.exposed_ns * 1e-6, ms), pace.sums.count);
+    printable_append(line, LINE_BYTES, "exposed communication: %s ms per step (mean of %" PRIu64 " measured step%s)",
+                     waiting_ms_text((double)pace.exposed_ns * 1e-6, ms), pace.sums.count, plural(pace.sums.count));
     if (ranks[0].exposed_bound_ns != UINT64_MAX)
         printable_append(line, LINE_BYTES, "; estimated lower bound for any bucket layout: %s ms",
                          waiting_ms_text((double)ranks[0].exposed_bound_ns * 1e-6, ms));

@@ -119,9 +119,8 @@ put_figures(json_object *section, const struct facts *facts)
         {"step", "a step takes", "time", facts->step_us,
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1
-             ? "estimate: the step less exposed communication, and less waiting or slowing, whichever is larger"
-             : ""},
+         facts->world > 1 ? "estimate: the step minus exposed communication, minus the larger of waiting and slowing"
+                          : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},

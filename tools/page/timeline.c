@@ -131,11 +131,11 @@ section_timeline(json_object *report, const struct facts *facts)
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;
     }
-    report_sentence(section, "notes",
-                    "Step %llu took %s on the quickest rank and %s on the slowest. The clocks of the ranks are aligned "
-                    "at the end of the last all-reduce. Exposed communication lasts until its result is unpacked.",
-                    (unsigned long long)step->number, figure_time(step->least_us, shortest),
-                    figure_time(step->most_us, longest));
+    report_sentence(
+        section, "notes",
+        "Step %llu took %s on the quickest rank and %s on the slowest. The clocks of the ranks are aligned "
+        "at the end of the last all-reduce. Exposed communication ends when the result of that all-reduce is unpacked.",
+        (unsigned long long)step->number, figure_time(step->least_us, shortest), figure_time(step->most_us, longest));
     if (lanes < facts->rank_count)
         report_sentence(section, "notes", "The picture shows %zu of %zu ranks.", lanes, facts->rank_count);
     struct table table =

@@ -373,14 +373,14 @@ static const struct scene {
     {"one parameter", EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 2)), TENSOR("parameter_2"),
      .says = "after step 1 parameter 3 of 6, `parameter_2` (train.cu:10), 1024 elements, differs on all ranks from "
              "that of one process by 0.1 times its norm; the annotated gradients of the step are equal; 5 of 6 "
-             "parameters are equal then"},
+             "parameters are equal in that step"},
     {"two parameters of eight",
      EDITS(EDIT(ADDED, .value = 0.1, ONE(PARAMETER, 6), .from = 2),
            EDIT(ADDED, .value = 0.2, ONE(PARAMETER, 7), .from = 2)),
-     TENSOR("parameter_7"), .says = "6 of 8 parameters are equal then"},
+     TENSOR("parameter_7"), .says = "6 of 8 parameters are equal in that step"},
     {"one parameter, and more of its momentum",
      EDITS(DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3), DIFFERS(0.5, ONE(MEMORY, 2), .from = 3)), TENSOR("parameter_2"),
-     .says = "5 of 6 parameters are equal then", .wishes = "probe"},
+     .says = "5 of 6 parameters are equal in that step", .wishes = "probe"},
     {"gradients of the second step", EDITS(DIFFERS(0.1, EVERY(GRADIENT), .from = 2)), DIFFERENT(UPDATE),
      .says = "in step 2"},
 
@@ -420,7 +420,7 @@ static const struct scene {
      TENSOR("parameter_2"), .says = "annotate the gradient with DDP_GRADIENT and its full count"},
     {"a gradient of all parameters together",
      EDITS(EDIT(CHANGED, .value = 0.5, ONE(PARAMETER, 2), .from = 2), EDIT(COUNT, .value = 6144, ONE(GRADIENT, 2))),
-     TENSOR("parameter_2"), .says = "5 of 6 parameters are equal then"},
+     TENSOR("parameter_2"), .says = "5 of 6 parameters are equal in that step"},
 
     /* ---- zeros, and what is not finite ---- */
     {"all gradients but one are zero, and that one differs",

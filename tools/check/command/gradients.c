@@ -3,7 +3,7 @@
 
 #include "tools/common/each.h"
 
-/* How many of the gradients are equal then. */
+/* How many of the gradients are equal in that step. */
 static size_t
 count_equal(const struct judgement *judgement)
 {

@@ -44,7 +44,7 @@ OPTION("alone", "ARGS", SPECIAL(take_alone),
 OPTION("reference", "FILE", TEXT(reference, "a file"),
        .help = "check in two commands: with -n 1 write one process's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
 OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
-       .help = "relative difference that counts as equal. Default: 20 times what\ntwo runs of one process differ by, at least 1e-5 and at most 4e-5; 4e-3\nwith float16 or TF32, 3e-2 with bfloat16. Where X is more\nthan four times the default, check never reports equal")
+       .help = "relative difference that counts as equal. Default: 20 times what\ntwo runs of one process differ by, at least 1e-5 and at most 4e-5; 4e-3\nwith float16 or TF32, 3e-2 with bfloat16. If X is more\nthan four times the default, check never reports equal: such a\ntolerance proves nothing")
 OPTION("free", NULL, SWITCH(is_free),
        .help = "let each rank continue from its own values: differences add up\n"
                "(default: each step starts from the values of one process)")

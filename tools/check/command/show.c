@@ -70,8 +70,8 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "before each step the ranks get the values of the one process, so differences do not add up; this ends "
-                "once an update differs\n"
+              ? "before each step the ranks get parameters and state of the one process, so differences do not add up; "
+                "after an update that differs they keep their own\n"
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);
@@ -233,7 +233,7 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
         fprintf(out,
                 "%d ranks are compared with one process. step: the first step that differs; difference: the largest "
                 "relative difference in any step; noise: the largest difference between runs of one process; in one of "
-                "them parameters are slightly changed\n"
+                "them check changes the last bit of parameters\n"
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
                 evidence->ranks, "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {

@@ -112,7 +112,7 @@ update_say_all(struct judgement *judgement)
         snprintf(change, sizeof(change), "; the change is %.4g times that of one process%s", factor,
                  factor_meaning(evidence, factor));
     if (is_few)
-        snprintf(rest, sizeof(rest), "; %zu of %zu %ss are equal then", all - differing, all,
+        snprintf(rest, sizeof(rest), "; %zu of %zu %ss are equal in that step", all - differing, all,
                  role == CHECK_MEMORY ? "range" : check_role_name(role));
     verdict_decide(judgement, "%s%s%s",
                    has_graphs                              ? "; gradients that a CUDA graph averages were not compared"
