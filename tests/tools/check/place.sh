@@ -135,7 +135,7 @@ quiet() {
 }
 quiet "right" "$place" right
 # Doubles, weighted shares, a group whose backward comes after the first DDP_STEP, a factor that the update takes back; what rank 0 alone
-# adds for all, or computes besides.
+# adds for all, or computes besides; one memory for a mean and a count; micro-batches of shares that are not equal.
 while read -r name tensors && [ "$sanitized" -eq 0 ]; do
     "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/../$name.cu" -o "$work/quiet" -lcublas 2>"$work/stderr"
     tensors=$tensors quiet "$name" "$work/quiet"
@@ -148,6 +148,8 @@ check2/right_02_factors 1000000
 check6/right_05_imputation 2000000
 check5/right_06_attention_pooling 2000000
 check8/right_02_tabular 2000000
+check12/right_04_signals
+check13/right_01_pulses
 ROWS
 tensors=2000000 quiet "micro" "$place" micro
 tensors=1000000 quiet "averaged" "$place" averaged

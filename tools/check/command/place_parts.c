@@ -19,7 +19,7 @@ place_is_in_parts(const struct looked *one)
 }
 
 /* Of operations that one call makes several times, the first has an argument of its own in one process, as one that
- * clears what the others add to; on some rank it has not. */
+ * clears what the others add to; on some rank it has not. A rank's operations have one of both: it is no size. */
 static bool
 is_first_alone(const struct finding *finding, const struct where *where)
 {
@@ -34,8 +34,13 @@ is_first_alone(const struct finding *finding, const struct where *where)
             return false;
         others = value;
     }
-    return others != first && ANY_NUMBER(r, 0, finding->question->ranks,
-                                         (it = relation_argument(finding, r, where)) != NULL && it->value == others);
+    return others != first &&
+           ANY_NUMBER(r, 0, finding->question->ranks,
+                      (it = relation_argument(finding, r, where)) != NULL && it->value == others) &&
+           ALL(rank, finding->ranks, (size_t)finding->question->ranks,
+               ALL(step, rank->steps, rank->count,
+                   !relation_is_one_call(step, &one->steps[where->at]) || step->list[where->argument].value == first ||
+                       step->list[where->argument].value == others));
 }
 
 static bool

@@ -238,33 +238,56 @@ norm_of(const double *list, const double *other, double factor, size_t count)
     return sqrt(square);
 }
 
-/* list[i] is factor * other[i], nearly, and but for `unit`. */
+/* Each number is factor * the other one, nearly, and but for `unit`. */
 static bool
-are_near(const double *list, const double *other, double factor, size_t count, double unit)
+are_near(const struct numbers *numbers, const struct numbers *other, double factor, double unit)
 {
-    double most = fmax(norm_of(list, NULL, 0, count), fabs(factor) * norm_of(other, NULL, 0, count));
-    return norm_of(list, other, factor, count) <= unit * sqrt((double)count) + near_enough * most;
+    double most = fmax(norm_of(numbers->list, NULL, 0, numbers->count),
+                       fabs(factor) * norm_of(other->list, NULL, 0, other->count));
+    return numbers->count == other->count && norm_of(numbers->list, other->list, factor, other->count) <=
+                                                 unit * sqrt((double)other->count) + near_enough * most;
 }
 
-static int
-compare_doubles(const void *a, const void *b)
+static void
+weigh(struct numbers *own, double weight)
 {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
+    for (size_t i = 0; i < own->count && !own->are_whole; ++i)
+        own->list[i] *= weight;
 }
+
+static void
+append(struct numbers *all, const struct numbers *own)
+{
+    all->list = xrealloc(all->list, (all->count + own->count + 1) * sizeof(double));
+    memcpy(all->list + all->count, own->list, own->count * sizeof(double));
+    all->count += own->count;
+    all->are_whole = own->are_whole;
+}
+
+static void
+add_elements(struct numbers *sum, const struct numbers *own)
+{
+    for (size_t i = 0; i < own->count && own->count == sum->count; ++i)
+        sum->list[i] += own->list[i];
+    if (sum->count == 0)
+        append(sum, own);
+}
+
+COMPARES(by_value, double, (*a > *b) - (*a < *b))
 
 /* In any order, and but for zeros, of which both may have more. */
 static bool
 are_rows(const struct numbers *all, const struct numbers *one, int ranks)
 {
     size_t count = all->count > one->count ? all->count : one->count;
-    OWNED double *left = xcalloc(count + 1, sizeof(double)), *right = xcalloc(count + 1, sizeof(double));
-    memcpy(left, all->list, all->count * sizeof(double));
-    memcpy(right, one->list, one->count * sizeof(double));
-    qsort(left, count, sizeof(double), compare_doubles);
-    qsort(right, count, sizeof(double), compare_doubles);
-    return are_near(left, right, 1, count, 0) || (!one->are_whole && are_near(left, right, ranks, count, 0)) ||
-           (!one->are_whole && are_near(left, right, 1.0 / ranks, count, 0));
+    OWNED_NUMBERS left = {xcalloc(count + 1, sizeof(double)), .count = count},
+                  right = {xcalloc(count + 1, sizeof(double)), .count = count};
+    memcpy(left.list, all->list, all->count * sizeof(double));
+    memcpy(right.list, one->list, one->count * sizeof(double));
+    SORT(left.list, count, by_value);
+    SORT(right.list, count, by_value);
+    return are_near(&left, &right, 1, 0) ||
+           (!one->are_whole && (are_near(&left, &right, ranks, 0) || are_near(&left, &right, 1.0 / ranks, 0)));
 }
 
 /* ---- relations ---- */
@@ -286,11 +309,8 @@ relation_argument(const struct finding *finding, int rank, const struct where *w
 int
 relation_missing_on(const struct finding *finding, size_t at)
 {
-    for (int r = 0; r < finding->question->ranks; ++r) {
-        if (finding->ranks[r].of[at] < 0)
-            return r;
-    }
-    return -1;
+    const struct looked *rank = FIND(it, finding->ranks, (size_t)finding->question->ranks, it->of[at] < 0);
+    return rank != NULL ? (int)(rank - finding->ranks) : -1;
 }
 
 /* What one rank's operation has changed there, and operations of the interval before it, which all ranks make: one that
@@ -387,13 +407,10 @@ numbers_of(const struct finding *finding, int rank, const struct where *where, u
 double
 relation_weight(const struct finding *finding, int rank)
 {
-    const struct looked *looked = &finding->ranks[rank];
-    for (size_t i = 0; i < looked->count; ++i) {
-        const struct look_operation *its = looked->steps[i].its;
-        if (its->interval == finding->question->interval && strcmp(its->name, LOOK_STEPS) == 0)
-            return looked->steps[i].list[0].value;
-    }
-    return 1;
+    const struct step *step =
+        FIND(it, finding->ranks[rank].steps, finding->ranks[rank].count,
+             it->its->interval == finding->question->interval && strcmp(it->its->name, LOOK_STEPS) == 0);
+    return step != NULL ? step->list[0].value : 1;
 }
 
 /* Each rank's at the same place. */
@@ -405,24 +422,21 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
     const struct step *step = &finding->one.steps[where->at];
     int ranks = question->ranks;
     bool same = true, summed = true, early = is_early(finding, &step->list[where->argument]);
-    OWNED double *sum = xcalloc(one->count + 1, sizeof(double)), *weighed = xcalloc(one->count + 1, sizeof(double));
+    OWNED_NUMBERS sum = {.count = 0}, weighed = {.count = 0};
     for (int r = 0; r < ranks && summed; ++r) {
-        double weight = relation_weight(finding, r);
         OWNED_NUMBERS own = {.count = 0};
         summed = numbers_of(finding, r, where, first, end, of_change, &own);
-        same = same && own.count == one->count && are_near(own.list, one->list, 1, one->count, one->unit);
-        for (size_t i = 0; i < one->count && i < own.count; ++i) {
-            sum[i] += own.list[i];
-            weighed[i] += weight * own.list[i];
-        }
+        same = same && are_near(&own, one, 1, one->unit);
+        add_elements(&sum, &own);
+        weigh(&own, relation_weight(finding, r));
+        add_elements(&weighed, &own);
     }
     same = same && summed;
     double unit = (1 + ranks) * one->unit;
-    bool is_part = summed && are_near(sum, one->list, 1, one->count, unit),
-         is_mean = summed && (are_near(sum, one->list, ranks, one->count, unit) ||
-                              are_near(weighed, one->list, ranks, one->count, unit));
+    bool is_part = summed && are_near(&sum, one, 1, unit),
+         is_mean = summed && (are_near(&sum, one, ranks, unit) || are_near(&weighed, one, ranks, unit));
     if (strcmp(step->its->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
-        is_mean = is_mean || (summed && are_near(sum, one->list, (double)ranks * ranks, one->count, 0));
+        is_mean = is_mean || (summed && are_near(&sum, one, (double)ranks * ranks, 0));
     if (early && !same)
         return !question->is_averaged ? RELATION_NONE
                : is_mean              ? RELATION_SUM
@@ -431,15 +445,6 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
     if (of_change && !question->is_update && is_part && !is_mean) /* of relation_adds() */
         return RELATION_PART;
     return same ? RELATION_SAME : is_part || is_mean ? RELATION_SUM : RELATION_NONE;
-}
-
-static void
-append(struct numbers *all, const struct numbers *own)
-{
-    all->list = xrealloc(all->list, (all->count + own->count + 1) * sizeof(double));
-    memcpy(all->list + all->count, own->list, own->count * sizeof(double));
-    all->count += own->count;
-    all->are_whole = own->are_whole;
 }
 
 /* Behind `all`: of each rank [first, end), or where `end` is 0 what it has changed; `weighs`: as DDP_WEIGHT says. */
@@ -459,8 +464,7 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
                       : is_copy                   ? argument->bytes
                                                   : argument->end;
         ok = to > from && numbers_of(finding, r, where, from, to, finding->question->is_update, &own);
-        for (size_t i = 0; i < own.count && !own.are_whole; ++i)
-            own.list[i] *= weighs ? relation_weight(finding, r) : 1;
+        weigh(&own, weighs ? relation_weight(finding, r) : 1);
         if (ok)
             append(all, &own);
     }
@@ -492,22 +496,23 @@ relate(const struct finding *finding, const struct where *where)
         equal += (where->after ? theirs->after == mine->after : theirs->before == mine->before) &&
                  theirs->bytes == mine->bytes;
     }
-    if (equal == ranks)
-        return RELATION_SAME;
-    if (mine->is_part)
-        return RELATION_UNKNOWN;
+    if (equal == ranks || mine->is_part)
+        return equal == ranks ? RELATION_SAME : RELATION_UNKNOWN;
     enum relation relation = RELATION_NONE;
     bool early = is_early(finding, mine), of_change = finding->question->is_update || early;
     OWNED_NUMBERS one = {.count = 0};
-    /* What was changed; else all there is, for an operation may leave some elements of the last row. */
-    for (int pass = 0; pass < 2 && relation == RELATION_NONE; ++pass) {
+    /* What was changed; else all there is, for an operation may leave some elements of the last row; else what it has
+     * changed itself, as one of several results that lie side by side. */
+    bool is_alone = where->after && mine->end > 0 && !finding->one.steps[where->at].its->from_host &&
+                    relation_is_result(finding, where);
+    for (int pass = 0; pass < 2 + is_alone && relation == RELATION_NONE; ++pass) {
         free(one.list);
-        first = pass > 0 ? 0 : first;
-        end = pass > 0 ? mine->bytes : end;
+        first = pass == 1 ? 0 : pass == 2 ? mine->first : first;
+        end = pass == 1 ? mine->bytes : pass == 2 ? mine->end : end;
         if (!numbers_of(finding, -1, where, first, end, of_change, &one))
             return RELATION_UNKNOWN;
         relation = relate_places(finding, where, first, end, of_change, &one);
-        if (early)
+        if (early || pass == 2)
             break;
         const uint64_t ends[] = {0, first + (end - first) / (uint64_t)ranks, end};
         for (size_t i = where->after && pass == 0 ? 0 : 1; i < 3 && relation == RELATION_NONE; ++i) {
@@ -725,19 +730,9 @@ free_called(const struct called *called)
     free(called->rows.list), free(called->sum.list), free(called->last.list);
 }
 
-static void
-add_elements(struct numbers *sum, const struct numbers *own)
-{
-    if (sum->count == 0)
-        append(sum, own);
-    else
-        for (size_t i = 0; i < own->count && own->count == sum->count; ++i)
-            sum->list[i] += own->list[i];
-}
-
-/* False: the files do not tell. */
+/* Weighed; false: the files do not tell. */
 static bool
-add_call(const struct finding *finding, int rank, const struct where *where, struct called *called)
+add_call(const struct finding *finding, int rank, const struct where *where, double weight, struct called *called)
 {
     const struct looked *looked = made_by(finding, rank);
     OWNED_NUMBERS last = {.count = 0};
@@ -753,9 +748,11 @@ add_call(const struct finding *finding, int rank, const struct where *where, str
         if (contents == NULL)
             return false;
         OWNED_NUMBERS own = read_numbers(contents, it->type, it->first, it->end);
+        weigh(&own, weight);
         append(&called->rows, &own);
         free(last.list);
         last = read_numbers(contents, it->type, 0, it->bytes);
+        weigh(&last, weight);
         add_elements(&called->sum, &last);
     }
     add_elements(&called->last, &last);
@@ -765,21 +762,21 @@ add_call(const struct finding *finding, int rank, const struct where *where, str
 enum relation
 relation_of_call(const struct finding *finding, const struct where *where)
 {
-    __attribute__((cleanup(free_called))) struct called one = {.rows.count = 0}, all = {.rows.count = 0};
+    __attribute__((cleanup(free_called))) struct called one = {.rows.count = 0};
     int ranks = finding->question->ranks;
-    bool known = add_call(finding, -1, where, &one);
-    for (int r = 0; r < ranks && known; ++r)
-        known = add_call(finding, r, where, &all);
-    enum relation relation = !known                                  ? RELATION_UNKNOWN
-                             : are_rows(&all.rows, &one.rows, ranks) ? RELATION_ROWS
-                                                                     : RELATION_NONE;
-    for (int factor = 1; factor <= ranks && relation == RELATION_NONE; factor += ranks - 1) {
-        bool sums = all.sum.count == one.sum.count && are_near(all.sum.list, one.sum.list, factor, one.sum.count, 0),
-             adds =
-                 all.last.count == one.last.count && are_near(all.last.list, one.last.list, factor, one.last.count, 0);
-        relation = sums || adds || one.rows.are_whole ? RELATION_SUM : RELATION_NONE;
+    bool known = add_call(finding, -1, where, 1, &one);
+    enum relation relation = RELATION_NONE;
+    for (int weighs = 0; weighs < 2 && known && relation == RELATION_NONE; ++weighs) {
+        __attribute__((cleanup(free_called))) struct called all = {.rows.count = 0};
+        for (int r = 0; r < ranks && known; ++r)
+            known = add_call(finding, r, where, weighs == 1 ? relation_weight(finding, r) : 1, &all);
+        relation = known && are_rows(&all.rows, &one.rows, ranks) ? RELATION_ROWS : RELATION_NONE;
+        for (int factor = 1; factor <= ranks && relation == RELATION_NONE; factor += ranks - 1) {
+            bool adds = are_near(&all.sum, &one.sum, factor, 0) || are_near(&all.last, &one.last, factor, 0);
+            relation = adds || one.rows.are_whole ? RELATION_SUM : RELATION_NONE;
+        }
     }
-    return relation;
+    return known ? relation : RELATION_UNKNOWN;
 }
 
 enum relation
@@ -841,7 +838,7 @@ relation_is_weighted(const struct finding *finding, const struct where *number, 
     const struct look_argument *mine = relation_argument(finding, -1, where);
     if (!numbers_of(finding, -1, where, 0, mine->bytes, false, &one))
         return false;
-    OWNED double *sum = xcalloc(one.count + 1, sizeof(double));
+    OWNED_NUMBERS sum = {.count = 0};
     double all = 0;
     bool is = true;
     for (int r = 0; r < finding->question->ranks && is; ++r) {
@@ -849,11 +846,10 @@ relation_is_weighted(const struct finding *finding, const struct where *number, 
         double times = number_at(finding, r, number);
         is = times != 0 && numbers_of(finding, r, where, 0, mine->bytes, false, &own) && own.count == one.count;
         all += times;
-        for (size_t i = 0; i < one.count && is; ++i)
-            sum[i] += times * own.list[i];
+        weigh(&own, times);
+        add_elements(&sum, &own);
     }
-    return is && fabs(all - number_at(finding, -1, number)) <= near_enough * fabs(all) &&
-           are_near(sum, one.list, all, one.count, 0);
+    return is && fabs(all - number_at(finding, -1, number)) <= near_enough * fabs(all) && are_near(&sum, &one, all, 0);
 }
 
 /* In which of `layers` equal parts of its own do the ranks' shares lie in one process's memory, as where items are
