@@ -350,10 +350,9 @@ hash_before(const struct finding *finding, int rank, const struct where *where)
     const struct look_argument *it = relation_argument(finding, rank, where);
     for (size_t i = 0; i < looked->count && is_early(finding, it); ++i) {
         const struct step *step = &looked->steps[i];
-        for (uint32_t a = 0; a < step->its->arguments && step->its->interval == finding->question->interval; ++a) {
-            if (step->list[a].is_memory && step->list[a].tensor == it->tensor)
-                return step->list[a].before;
-        }
+        struct look_argument *of = FIND(a, step->list, step->its->arguments, a->is_memory && a->tensor == it->tensor);
+        if (of != NULL && step->its->interval == finding->question->interval)
+            return of->before;
     }
     return it->before;
 }
