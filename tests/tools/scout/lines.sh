@@ -199,6 +199,8 @@ nested scout2/classes/classes.cu ddp_share_slice(0, x, 0, 0,
 shorter scout4/06_svm/svm.cu ddp_share_slice(0, dX + start * D, 0, (size_t)(n) * 400, 40000
 bytes scout14/02_softmax_blas/softmax.cu ddp_share_slice(1, dY + start, 0, (size_t)(B) * 1, 60, 1)
 counted scout3/17_letters_index/letters.cu ddp_share_slice(0, index_ + at, 0, (size_t)(count) * 4, 480
+idle scout14/16_siamese_pairs/siamese.cu DDP_GRADIENT(grad.b2, cfg::code, DDP_FLOAT32)
+several scout4/18_inplace_blas/bpnet.cu ddp_share_slice(0, in, 0, 0, 5120, DDP_ELEMENTS | 4)
 host scout4/04_lstm_sensor/lstm.cu DDP_PARAMETER(w.by, NBY, DDP_FLOAT32);
 END
 

@@ -69,15 +69,6 @@ scales_only(const struct roles *roles, uint32_t number)
     return roles->scales[number] == 1;
 }
 
-/* Whether an update has used a version before it becomes `next` in its own place: then that is of another step. */
-static bool
-is_used_before(const struct roles *roles, uint32_t number, uint32_t next)
-{
-    return ANY_OUT(out, roles, number,
-                   out->to < next && roles->chain[out->to] &&
-                       !version_overlaps(version_of(roles, out->to), version_of(roles, number)));
-}
-
 /* Whether all that a version leads to is what it becomes in its own place, up to a gradient. */
 static bool
 is_kept(const struct roles *roles, uint32_t number)
@@ -104,7 +95,12 @@ is_private(const struct roles *roles, uint32_t number)
         if (!version_in_period(roles, to) || !roles->leads[to])
             continue;
         if (edge->elementwise && version_overlaps(version_of(roles, to), version_of(roles, number)) &&
-            !roles->parameter[to] && is_used_before(roles, number, to) && (roles->chain[to] || is_kept(roles, to)))
+            !roles->parameter[to] &&
+            ANY_OUT(out, roles, number,
+                    out->to < to && roles->chain[out->to] &&
+                        !version_overlaps(version_of(roles, out->to),
+                                          version_of(roles, number))) && /* used: of another step */
+            (roles->chain[to] || is_kept(roles, to)))
             continue;
         if (roles->chain[to]) {
             if (!roles->inner[to] || !elementwise_goes(roles, edge))

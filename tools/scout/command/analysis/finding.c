@@ -33,8 +33,8 @@ only_sets(const struct graph *graph, uint32_t position)
 }
 
 /* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the
- * fewest bytes stay; without copies of data, where the fewest bytes stay. What is set to begin with, and smaller copies
- * in front of the data, belong to the step. */
+ * fewest bytes stay; without copies of data, where the fewest bytes stay, after what updates them in place. What is set
+ * to begin with, and smaller copies in front of the data, belong to the step. */
 static uint32_t
 find_border(const struct graph *graph)
 {
@@ -59,7 +59,8 @@ find_border(const struct graph *graph)
             continue;
         const struct scout_op *op = &graph->log->ops[graph->first + b];
         bool data = scout_brings_data(op) && !scout_brings_data(op - 1);
-        if (best == 0 || data > best_data || (data == best_data && live < best_live)) {
+        bool updates = !data && !best_data && live == best_live && best == b - 1;
+        if (best == 0 || data > best_data || (data == best_data && live < best_live) || updates) {
             best = b;
             best_live = live;
             best_data = data;

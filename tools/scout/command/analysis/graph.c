@@ -548,14 +548,6 @@ add_answer(struct builder *builder, int32_t index, const struct scout_op *op)
                   SCOUT_UNKNOWN, number, NULL);
 }
 
-static void
-target_place(struct builder *builder, const struct scout_op *op, const struct scout_place *place)
-{
-    uint32_t memory = enter_memory(builder->graph, place->alloc);
-    for (uint64_t row = 0; row < op->rows; ++row)
-        add_target(builder, memory, place->offset + row * place->pitch, place->offset + row * place->pitch + op->bytes);
-}
-
 /* Fills, and copies in any direction. */
 static void
 add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
@@ -577,7 +569,9 @@ add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
                       SCOUT_UNKNOWN, number, NULL);
         return;
     }
-    target_place(builder, op, &op->to);
+    uint32_t memory = enter_memory(graph, op->to.alloc);
+    for (uint64_t row = 0, at = op->to.offset; row < op->rows; ++row, at += op->to.pitch)
+        add_target(builder, memory, at, at + op->bytes);
     arrange_targets(builder);
     uint32_t before = graph->version_count;
     for (uint32_t i = 0, end; i < builder->target_count; i = end) {

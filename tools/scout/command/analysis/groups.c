@@ -74,9 +74,11 @@ join_tensors(struct scout_finding *finding)
 
 /* The first operation of the period that reads what `writer` left in the tensor; the border if none does. */
 static uint32_t
-first_reader(const struct graph *graph, const struct scout_tensor *tensor)
+first_reader(const struct graph *graph, const struct scout_finding *finding, const struct scout_tensor *tensor)
 {
     uint32_t first = graph->first + graph->period;
+    if (tensor->pair != PAIR_NONE && finding->tensors[tensor->pair].writer > tensor->writer)
+        first = finding->tensors[tensor->pair].writer;
     FOR_EACH(version, graph->versions, graph->version_count) {
         if (version->op < 0 || graph->first + (uint32_t)version->op != tensor->writer || version->memory < 0 ||
             graph->memories[version->memory].alloc != tensor->alloc || version->hi <= tensor->lo ||
@@ -118,7 +120,7 @@ group_gradients(const struct graph *graph, struct scout_finding *finding)
 {
     OWNED uint32_t *reader = xcalloc(finding->tensor_count + 1, sizeof(*reader));
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
-        reader[i] = first_reader(graph, &finding->tensors[i]);
+        reader[i] = first_reader(graph, finding, &finding->tensors[i]);
     for (;;) {
         uint32_t before = UINT32_MAX;
         for (uint32_t i = 0; i < finding->tensor_count; ++i)

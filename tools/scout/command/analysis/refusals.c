@@ -7,22 +7,17 @@
 
 #include <stdio.h>
 
-/* A constant that only scales or masks the update itself. */
-static bool
-belongs_to_update(const struct roles *roles, uint32_t number)
-{
-    return ALL_OUT(out, roles, number,
-                   !version_in_period(roles, out->to) || !roles->leads[out->to] ||
-                       (roles->chain[out->to] && roles->inner[out->to]));
-}
-
 enum roles_verdict
 refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
 {
     uint32_t count = roles->graph->version_count;
     OWNED bool *sources = xcalloc(count, sizeof(*sources));
     for (uint32_t i = 0; i < count; ++i)
-        sources[i] = roles->source[i] && !(roles->constant[i] && belongs_to_update(roles, i)) &&
+        sources[i] = roles->source[i] &&
+                     !(roles->constant[i] && /* it only scales or masks the update itself */
+                       ALL_OUT(out, roles, i,
+                               !version_in_period(roles, out->to) || !roles->leads[out->to] ||
+                                   (roles->chain[out->to] && roles->inner[out->to]))) &&
                      !(roles->has_large && source_is_small(version_of(roles, i)));
     sources_spread(roles, roles->past, sources, roles->gradient);
     for (uint32_t i = 0; i < count; ++i) {

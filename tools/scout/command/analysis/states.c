@@ -5,16 +5,6 @@
 
 #include "tools/common/owned.h"
 
-/* What stays and differs between ranks is shown as harmless only if it is known to be: with other contents no parameter
- * and no gradient is another one. Whole numbers are none. */
-static enum scout_role
-role_of_own(const struct roles *roles, uint32_t number)
-{
-    bool leads = refusals_leads_to_gradients(roles, number) || refusals_leads_on(roles, number);
-    bool is_safe = !leads || version_of(roles, number)->type == SCOUT_INTEGER;
-    return !is_safe ? ROLE_SUSPECT : leads || roles->carried[number] ? ROLE_CARRIED : ROLE_STATISTICS;
-}
-
 /* Whether a version is computed from what was in its place before the period. */
 static bool
 is_from_itself(const struct roles *roles, uint32_t number)
@@ -43,8 +33,13 @@ role_of_state(const struct roles *roles, uint32_t number)
     if (!roles->tainted[number])
         return refusals_leads_to_gradients(roles, number) || !refusals_leads_on(roles, number) ? ROLE_RANDOM
                                                                                                : ROLE_OPTIMIZER_STATE;
-    if (roles->carried[number] || roles->past[number])
-        return role_of_own(roles, number);
+    if (roles->carried[number] || roles->past[number]) {
+        /* shown as harmless only if it is known to be: with other contents no parameter and no gradient is another one
+         */
+        bool leads = refusals_leads_to_gradients(roles, number) || refusals_leads_on(roles, number);
+        bool is_safe = !leads || version_of(roles, number)->type == SCOUT_INTEGER;
+        return !is_safe ? ROLE_SUSPECT : leads || roles->carried[number] ? ROLE_CARRIED : ROLE_STATISTICS;
+    }
     return refusals_leads_on(roles, number) ? ROLE_OPTIMIZER_STATE : ROLE_AVERAGE;
 }
 
@@ -79,43 +74,70 @@ has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool
                    (per_rank || (tensor->role != ROLE_STATISTICS && tensor->role != ROLE_RANDOM)));
 }
 
-/* A launch of the kernel that updates a parameter gets other memory in the parameter's place, which is none: where no
- * gradient flows, as in a layer whose units are dead, it may be one. */
-static void
-suspect_beside(const struct roles *roles, struct scout_finding *finding, const struct scout_argument *place,
-               const struct scout_op *op, uint32_t number)
+static const struct scout_argument *
+argument_of(const struct roles *roles, const struct scout_op *op, const struct scout_tensor *tensor)
 {
-    FOR_EACH(it, op->arguments, op->argument_count) {
-        uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
-        if (it->slot != place->slot || it->at != place->at || has_place(finding, alloc, it->offset, false) ||
-            !is_kept(roles, memory, it->offset))
+    const uint32_t *memory_of = roles->graph->memory_of;
+    return FIND(it, op->arguments, op->argument_count,
+                memory_of[it->alloc] == memory_of[tensor->alloc] && it->offset <= tensor->lo && it->end >= tensor->hi);
+}
+
+/* The same argument of another launch. */
+static const struct scout_argument *
+argument_like(const struct scout_op *op, const struct scout_argument *place)
+{
+    return place == NULL ? NULL
+                         : FIND(it, op->arguments, op->argument_count, it->slot == place->slot && it->at == place->at);
+}
+
+/* A launch of the kernel that updates a parameter gets other memory in the parameter's place, which is none: where no
+ * gradient flows, as in a layer whose units are dead, it may be one. It is one if memory of as many bytes, which the
+ * kernel of the parameter's gradient writes, is in that gradient's place: the errors of a bias that cancel out. */
+static void
+suspect_beside(const struct roles *roles, struct scout_finding *finding, struct scout_tensor parameter, uint32_t number)
+{
+    const struct scout_op *ops = roles->graph->log->ops, *update = &ops[parameter.writer], *op = &ops[number];
+    const struct scout_argument *it = argument_like(op, argument_of(roles, update, &parameter)), *from = NULL;
+    if (it == NULL)
+        return;
+    uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
+    if (has_place(finding, alloc, it->offset, false) || !is_kept(roles, memory, it->offset))
+        return;
+    bool is_new = !has_place(finding, alloc, it->offset, true);
+    const struct scout_tensor *known = is_new && parameter.pair != PAIR_NONE ? &finding->tensors[parameter.pair] : NULL;
+    from = known != NULL ? argument_like(op, argument_of(roles, update, known)) : NULL;
+    FOR_EACH_MUTABLE(tensor, finding->tensors, from != NULL ? finding->tensor_count : 0) {
+        if (tensor->role != ROLE_STATISTICS || argument_of(roles, op, tensor) != from || tensor->lo != from->offset ||
+            tensor->hi != from->end || tensor->hi - tensor->lo != it->end - it->offset || tensor->writer >= number ||
+            ops[tensor->writer].name != ops[known->writer].name)
             continue;
-        if (!has_place(finding, alloc, it->offset, true))
-            (void)gradients_add_tensor(finding, ROLE_SUSPECT, alloc, (struct scout_range){it->offset, it->end},
-                                       SCOUT_UNKNOWN, PAIR_NONE, roles->graph->first + number);
-        FOR_EACH_MUTABLE(tensor, finding->tensors, finding->tensor_count)
-            if (tensor->alloc == alloc && tensor->lo <= it->offset && tensor->hi > it->offset) {
-                tensor->role = ROLE_SUSPECT;
-                tensor->updated = true;
-            }
+        uint32_t gradient = NUMBER_OF(tensor);
+        uint32_t at = gradients_add_tensor(finding, ROLE_PARAMETER, alloc, (struct scout_range){it->offset, it->end},
+                                           SCOUT_UNKNOWN, gradient, number);
+        finding->tensors[gradient].role = ROLE_GRADIENT;
+        finding->tensors[gradient].pair = at;
+        return;
     }
+    if (is_new)
+        (void)gradients_add_tensor(finding, ROLE_SUSPECT, alloc, (struct scout_range){it->offset, it->end},
+                                   SCOUT_UNKNOWN, PAIR_NONE, number);
+    FOR_EACH_MUTABLE(tensor, finding->tensors, finding->tensor_count)
+        if (tensor->alloc == alloc && tensor->lo <= it->offset && tensor->hi > it->offset) {
+            tensor->role = ROLE_SUSPECT;
+            tensor->updated = true;
+        }
 }
 
 static void
 find_suspects(const struct roles *roles, struct scout_finding *finding)
 {
     const struct graph *graph = roles->graph;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = version_of(roles, i);
-        const struct scout_op *op = graph_op(graph, version);
-        if (!roles->parameter[i] || op == NULL || op->kind != SCOUT_LAUNCH)
-            continue;
-        const struct scout_argument *place = version_argument(roles, version, op);
-        for (uint32_t k = 0; place != NULL && k < roles->graph->period; ++k)
-            if (graph->log->ops[graph->first + k].kind == SCOUT_LAUNCH &&
-                graph->log->ops[graph->first + k].name == op->name)
-                suspect_beside(roles, finding, place, &graph->log->ops[graph->first + k], k);
-    }
+    const struct scout_op *ops = graph->log->ops;
+    for (uint32_t i = 0, count = finding->tensor_count; i < count; ++i)
+        for (uint32_t k = graph->first; k < graph->first + graph->period; ++k)
+            if (finding->tensors[i].role == ROLE_PARAMETER && ops[k].kind == SCOUT_LAUNCH &&
+                ops[k].name == ops[finding->tensors[i].writer].name)
+                suspect_beside(roles, finding, finding->tensors[i], k);
 }
 
 /* How a suspect is written: by an operation that reads gradients, as parameters are; of its own old value, as these or

@@ -86,22 +86,16 @@ stays_feeds_back(const struct roles *roles, uint32_t number, bool directly)
     return false;
 }
 
-/* Whether an operation writes a version in the place of this one, which is not later. */
-static bool
-is_replaced_by(const struct roles *roles, uint32_t number, int32_t op)
-{
-    return ANY_NUMBER(i, number + 1, roles->graph->version_count,
-                      version_of(roles, i)->op == op &&
-                          version_overlaps(version_of(roles, i), version_of(roles, number)));
-}
-
 bool
 stays_made_again(const struct roles *roles, const struct graph_edge *edge)
 {
     const struct graph_version *to = version_of(roles, edge->to);
     return !edge->elementwise && version_overlaps(version_of(roles, edge->from), to) && to->bytes > ELEMENT_BYTES &&
            !ANY_IN(in, roles, edge->to,
-                   version_of(roles, in->from)->bytes > ELEMENT_BYTES && !is_replaced_by(roles, in->from, to->op));
+                   version_of(roles, in->from)->bytes > ELEMENT_BYTES &&
+                       !ANY_NUMBER(i, in->from + 1, roles->graph->version_count,
+                                   version_of(roles, i)->op == to->op &&
+                                       version_overlaps(version_of(roles, i), version_of(roles, in->from))));
 }
 
 bool

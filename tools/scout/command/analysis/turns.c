@@ -351,14 +351,6 @@ has_scratch(const struct sorter *sorter, const struct graph_memory *memory)
                    !is_held(sorter, &versions[span->version], true));
 }
 
-static bool
-is_read_ever(const struct sorter *sorter, int32_t memory, const struct graph_span *span)
-{
-    return ANY(version, sorter->graph->versions, sorter->graph->version_count,
-               version->memory == memory && version->lo < span->hi && span->lo < version->hi &&
-                   is_read_later(sorter, version));
-}
-
 /* Whether a loader's copies, and nothing else, write a memory, as they do one in the period: it may be ahead by another
  * number of batches in each run. */
 static bool
@@ -390,7 +382,9 @@ find_stays(struct sorter *sorter)
             bool is_written = version->op >= 0;
             uint32_t type = version->type != SCOUT_UNKNOWN ? version->type : SCOUT_FLOAT32;
             if (is_written ? sorter->turns->parts[graph_position(graph, version)] != PLAY_BY_TURN &&
-                                 is_read_ever(sorter, (int32_t)m, span)
+                                 ANY(it, graph->versions, graph->version_count,
+                                     it->memory == (int32_t)m && it->lo < span->hi && span->lo < it->hi &&
+                                         is_read_later(sorter, it))
                            : !has_scratch(sorter, memory))
                 turns_add_range(sorter->turns,
                                 &(struct turns_range){.role = is_written               ? PLAY_STAYS

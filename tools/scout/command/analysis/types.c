@@ -230,7 +230,8 @@ static enum roles_verdict
 put_types(struct types *types)
 {
     FOR_EACH_MUTABLE(tensor, types->finding->tensors, types->finding->tensor_count) {
-        uint32_t t = NUMBER_OF(tensor), set = *set_of(types, t);
+        bool is_idle = tensor->pair != PAIR_NONE && types->version_of[NUMBER_OF(tensor)] == UINT32_MAX; /* unchanged */
+        uint32_t t = is_idle ? tensor->pair : NUMBER_OF(tensor), set = *set_of(types, t);
         char place[64];
         if (set != 0 && !is_one(set))
             return note_refuse(

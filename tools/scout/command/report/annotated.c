@@ -150,16 +150,6 @@ step_behind(const struct scout_log *log, uint32_t op)
     return first;
 }
 
-/* Each group has a step between the last gradient and its first use. */
-static void
-compare_group(struct comparison *it, uint32_t number)
-{
-    const struct scout_group *group = &it->finding->groups[number];
-    const struct scout_annotation *step = step_behind(it->log, group->complete);
-    if (step == NULL || step->at > group->before)
-        print_group(it, number, NULL);
-}
-
 void
 annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
@@ -171,8 +161,13 @@ annotated_print(FILE *out, const struct scout_log *log, const struct scout_findi
             compare_tensor(&it, &finding->tensors[i], false, ranges);
     for (uint32_t i = 0; i < log->annotation_count; ++i)
         compare_annotation(&it, &log->annotations[i], ranges);
-    for (uint32_t g = 0; g < finding->group_count; ++g)
-        compare_group(&it, g);
+    for (uint32_t g = 0; g < finding->group_count; ++g) {
+        const struct scout_group *group =
+            &finding->groups[g]; /* a step is between the last gradient and its first use */
+        const struct scout_annotation *step = step_behind(log, group->complete);
+        if (step == NULL || step->at > group->before)
+            print_group(&it, g, NULL);
+    }
     if (it.wrong == 0)
         fputs("annotations: each parameter and each gradient has one, and there is no other\n", out);
     free(it.memory_of);

@@ -412,6 +412,17 @@ read_records(const struct search *search, const struct scout_op *op, const struc
     return found < RECORDS_UNTESTED || !is_tested ? found : RECORDS_ONE;
 }
 
+/* Whether a launch that gets a larger list has this number, or so many blocks: of floats, as targets and noise, a
+ * record may have several in the smallest list. */
+static bool
+is_number_of_launch(const struct search *search, const struct batches *list, uint64_t count)
+{
+    return ANY(
+        op, &search->log->ops[search->finding->first], search->finding->period,
+        ANY(it, list->items, list->count, it->bytes / it->times > count * sizeof(double) && gets(search, op, it)) &&
+            (op->grid[0] == count || ANY(number, op->numbers, SCOUT_NUMBERS, *number == (int64_t)count)));
+}
+
 /* How many records the batches have, if the smallest has one element of each, as labels have. */
 static void
 count_records(struct search *search, struct batches *list)
@@ -421,7 +432,8 @@ count_records(struct search *search, struct batches *list)
         list->labels = it->bytes / it->times < list->labels->bytes / list->labels->times ? it : list->labels;
     uint64_t count = list->labels->bytes / list->labels->times / list->labels->each;
     bool is_word = list->labels->each == 1 || is_said(search, list->labels, "sizeof(int)") ||
-                   is_said(search, list->labels, "int32_t)") || is_said(search, list->labels, "sizeof(float)");
+                   is_said(search, list->labels, "int32_t)") ||
+                   (is_said(search, list->labels, "sizeof(float)") && is_number_of_launch(search, list, count));
     bool is = count > 1 && is_word && ALL(it, list->items, list->count, it->bytes / it->times % count == 0) &&
               ANY(it, list->items, list->count, it->bytes / it->times > count * sizeof(double));
     list->records = is ? count : 0;
@@ -537,14 +549,6 @@ list_batches(const struct search *search, struct batches *list)
                 *GROWN(list->items, list->count) =
                     (struct batch){a, bytes, is_managed ? SCOUT_NONE : copy, first, bytes <= DATA_BYTES, 1, false, 0};
         }
-}
-
-/* Whether the records of a batch may be as many as those of all others: one label for each. */
-static bool
-divides_all(const struct batches *list, const struct batch *of)
-{
-    uint64_t count = of->bytes / of->each;
-    return count >= 2 && ALL(batch, list->items, list->count, batch->bytes / batch->each % count == 0);
 }
 
 /* Whether the launch that reads memory first shows several records in it; sums over records are passed over. Labels
@@ -830,24 +834,16 @@ said_by_name(const struct search *search, const struct scout_op *op, const struc
     return count > 0 && (int)got->slot < count ? said[got->slot] : (struct mangled_parameter){0};
 }
 
-/* Whether a launch takes a batch for numbers, by its name, or the batch's copy says how many elements it brings:
- * a struct of several lists is one object. */
-static bool
-says_many(struct search *search, const struct scout_op *op, const struct batch *batch)
-{
-    struct mangled_parameter said = said_by_name(search, op, batch);
-    return said.is_words || said.pointee != SCOUT_UNKNOWN || is_said(search, batch, "*");
-}
-
 /* Whether a launch gets one pointer to a memory, as to a list and not to several, and reads it as whole numbers, by
  * which it chooses what else it reads, or as `single` ones. */
 static bool
 is_list(struct search *search, const struct scout_op *op, const struct batch *batch, bool single)
 {
+    struct mangled_parameter said = said_by_name(search, op, batch); /* a struct of several lists is one object */
     uint32_t pointers = 0;
     for (uint32_t i = 0; i < op->argument_count; ++i)
         pointers += op->arguments[i].alloc == batch->alloc && is_in(batch, op->arguments[i].offset);
-    return pointers == 1 && says_many(search, op, batch) &&
+    return pointers == 1 && (said.is_words || said.pointee != SCOUT_UNKNOWN || is_said(search, batch, "*")) &&
            (single ||
             ANY(segment, op->effect->segments, op->effect->segment_count,
                 segment->alloc == batch->alloc && is_in(batch, segment->lo) && segment->type == SCOUT_INTEGER));
@@ -901,7 +897,8 @@ find_shares(struct search *search, struct batches *list)
     bool alone = ALL(batch, list->items, list->count, batch->is_small);
     for (uint32_t i = 0; i < list->count; ++i) {
         const struct batch *batch = &list->items[i];
-        bool divides = divides_all(list, batch);
+        uint64_t count = batch->bytes / batch->each; /* one label for each record of all others */
+        bool divides = count >= 2 && ALL(it, list->items, list->count, it->bytes / it->each % count == 0);
         bool is_one = (i < list->copies && comes_in_parts(search, list, batch)) || (batch->is_small && !divides) ||
                       batch->times == 0;
         enum records records = is_one ? RECORDS_ONE : find_records(search, batch, divides, &leads);

@@ -93,17 +93,6 @@ spot_line(const struct spot *spot)
                              : source_line(spot->source, spot->behind) + 1;
 }
 
-/* In front of the file, or behind the last macro of the system's that is in front of all others. */
-static void
-add_include(struct search *search, const struct spot *spot, const char *text)
-{
-    const char *all = spot->source->text, *include = strstr(all, "#include"), *at = all, *next;
-    while ((next = strstr(at, "#define _")) != NULL && next < include)
-        at = next + 1;
-    add_line(search->to, spot->source->path, at > all ? source_line(spot->source, (size_t)(at - all)) + 1 : 1, "",
-             text);
-}
-
 void
 spot_add_text(struct search *search, const struct spot *spot, const char *text)
 {
@@ -114,8 +103,11 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     char indent[64];
     bool is_inside = spot->behind > 0 && spot->behind < node->end; /* of the function */
     snprintf(indent, sizeof(indent), "%.*s%s", (int)strspn(begin, " \t"), begin, is_inside ? "    " : "");
-    add_include(search, spot,
-                strstr(text, "ddp_") != NULL || text[0] == '#' ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
+    const char *all = spot->source->text, *include = strstr(all, "#include"), *at = all, *next;
+    while ((next = strstr(at, "#define _")) != NULL && next < include) /* behind the last macro of the system's */
+        at = next + 1;
+    add_line(search->to, spot->source->path, at > all ? source_line(spot->source, (size_t)(at - all)) + 1 : 1, "",
+             strstr(text, "ddp_") != NULL || text[0] == '#' ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
     if (!spot_has_line(spot)) {
         char *within = xasprintf(spot->behind == 0 ? "%s " : spot->needs_braces ? " %s }" : " %s", text);
         if (spot->needs_braces)
