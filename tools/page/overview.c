@@ -125,7 +125,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},
         {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us,
-         "their extra time; ddprun tried some steps without overlap"},
+         "extra time of kernels beside all-reduces, compared with steps without overlap"},
         {"waiting", "waiting for other ranks", "time", facts->waiting_us, "mean of the ranks that wait"},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),
