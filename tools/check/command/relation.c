@@ -717,16 +717,16 @@ are_further_on(const struct finding *finding, const struct where *where)
     return are;
 }
 
-/* Of a rank's operations of the call: what each has changed, one after the other; all values element by element, added
- * up; and the last ones. */
+/* Of a rank's operations of the call: what each has changed, and all there is, one after the other; all values element
+ * by element, added up; and the last ones. */
 struct called {
-    struct numbers rows, sum, last;
+    struct numbers rows, whole, sum, last;
 };
 
 static void
 free_called(const struct called *called)
 {
-    free(called->rows.list), free(called->sum.list), free(called->last.list);
+    free(called->rows.list), free(called->whole.list), free(called->sum.list), free(called->last.list);
 }
 
 /* Weighed; false: the files do not tell. */
@@ -752,6 +752,7 @@ add_call(const struct finding *finding, int rank, const struct where *where, dou
         free(last.list);
         last = read_numbers(contents, it->type, 0, it->bytes);
         weigh(&last, weight);
+        append(&called->whole, &last);
         add_elements(&called->sum, &last);
     }
     add_elements(&called->last, &last);
@@ -769,7 +770,8 @@ relation_of_call(const struct finding *finding, const struct where *where)
         __attribute__((cleanup(free_called))) struct called all = {.rows.count = 0};
         for (int r = 0; r < ranks && known; ++r)
             known = add_call(finding, r, where, weighs == 1 ? relation_weight(finding, r) : 1, &all);
-        relation = known && are_rows(&all.rows, &one.rows, ranks) ? RELATION_ROWS : RELATION_NONE;
+        bool has_rows = are_rows(&all.rows, &one.rows, ranks) || are_rows(&all.whole, &one.whole, ranks);
+        relation = known && has_rows ? RELATION_ROWS : RELATION_NONE;
         for (int factor = 1; factor <= ranks && relation == RELATION_NONE; factor += ranks - 1) {
             bool adds = are_near(&all.sum, &one.sum, factor, 0) || are_near(&all.last, &one.last, factor, 0);
             relation = adds || one.rows.are_whole ? RELATION_SUM : RELATION_NONE;
