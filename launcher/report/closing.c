@@ -213,7 +213,7 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     if (pace.items_per_s > 0.0)
         printable_append(line, LINE_BYTES, ", %.*f items/s", pace.items_per_s < 100.0 ? 1 : 0, pace.items_per_s);
     if (rank->shard_total == UINT64_MAX)
-        printable_append(line, LINE_BYTES, "; no items/s: items of a batch are unknown or vary (DDP_SHARD, ddp_share)");
+        printable_append(line, LINE_BYTES, "; no items/s: DDP_SHARD divides no batch, or batches of several sizes");
     else if (rank->shard_total > 0)
         printable_append(line, LINE_BYTES, "; DDP_SHARD divides a batch of %" PRIu64 " items", rank->shard_total);
     if (closing->restarts > 0)

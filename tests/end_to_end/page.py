@@ -304,7 +304,7 @@ KNOWN = {"verdict": ["Means are of steps 1 to 20.", "A step takes 20.2 ms.", "Mo
          "timeline": ["took 20.0 ms on the quickest rank and 20.2 ms on the slowest.", "2 device exposed communication 19.7 ms 500 \u00b5s - -",
                       "0 device waits for other ranks 15.7 ms 4.00 ms - -", "bucket 0 begins during backward", "bucket 1 begins after backward"],
          "buckets": ["w t.c:1 float32 4 16 bytes 0"]}
-LONG = {"verdict": ["A step takes 45.2 ms. Half of the recorded steps take at most 20.0 ms. The longest recorded step outside of trials, 11, took 520 ms on its slowest rank. An evaluation or a checkpoint between two calls of DDP_STEP is part of a step. No option"]}
+LONG = {"verdict": ["A step takes 45.2 ms. Half of the recorded steps take at most 20.0 ms. The longest recorded step was step 11: 520 ms on its slowest rank (without steps in which ddprun tried other settings). An evaluation or a checkpoint between two calls of DDP_STEP is part of a step. No option"]}
 
 
 def hold_to_known(path, wanted):

@@ -57,9 +57,8 @@ put_longest(json_object *section, const struct facts *facts)
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
         report_sentence(section, "notes",
-                        "Half of the recorded steps take at most %s. The longest recorded step outside of trials, "
-                        "%llu, took %s on its "
-                        "slowest rank. An "
+                        "Half of the recorded steps take at most %s. The longest recorded step was step %llu: %s on "
+                        "its slowest rank (without steps in which ddprun tried other settings). An "
                         "evaluation or a checkpoint between two calls of DDP_STEP is part of a step.",
                         figure_time(p50_us, half), (unsigned long long)longest->number,
                         figure_time(longest->most_us, most));
@@ -119,7 +118,8 @@ put_figures(json_object *section, const struct facts *facts)
         {"step", "a step takes", "time", facts->step_us,
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "estimate: the step minus exposed communication, minus the larger of waiting and slowing"
+         facts->world > 1 ? "estimate: the step minus exposed communication, minus the larger of waiting for other "
+                            "ranks and kernels slowed"
                           : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
