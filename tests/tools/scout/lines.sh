@@ -196,6 +196,7 @@ done <<'END'
 layers scout6/07_autoencoder_cublas/main.cu ddp_share_slice(0, a, 0, 0, 
 array scout12/13_gemm_sgd/nn.cu ddp_share_slice(0, A[0], 0, 0, 
 nested scout2/classes/classes.cu ddp_share_slice(0, x, 0, 0, 
+thrice scout15/15_pendulum/pendulum.cu ddp_share_slice(0, x.data + at * 3, 0, 0, 
 shorter scout4/06_svm/svm.cu ddp_share_slice(0, dX + start * D, 0, (size_t)(n) * 400, 40000
 bytes scout14/02_softmax_blas/softmax.cu ddp_share_slice(1, dY + start, 0, (size_t)(B) * 1, 60, 1)
 counted scout3/17_letters_index/letters.cu ddp_share_slice(0, index_ + at, 0, (size_t)(count) * 4, 480
