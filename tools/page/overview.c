@@ -118,8 +118,8 @@ put_figures(json_object *section, const struct facts *facts)
         {"step", "a step takes", "time", facts->step_us,
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "estimate: the step minus exposed communication, minus the larger of waiting for other "
-                            "ranks and kernels slowed"
+         facts->world > 1 ? "estimate: the step minus exposed communication, and minus waiting for other ranks or the "
+                            "slowing of kernels, whichever is larger"
                           : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,

@@ -445,6 +445,7 @@ COMPARES(by_time, struct trace_step,
 static void
 look_for_ranks(struct trace *trace)
 {
+    trace->job = INT64_MIN;
     FOR_EACH(run, trace->runs, trace->run_count) {
         trace->world = run->job > trace->job ? run->world : trace->world;
         trace->job = run->job > trace->job ? run->job : trace->job;

@@ -232,8 +232,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     if (verdict->item_count > 0)
         fprintf(out,
                 "%d ranks are compared with one process. step: the first step that differs; difference: the largest "
-                "relative difference in any step; noise: the largest difference between runs of one process; in one of "
-                "them check changes the last bit of parameters\n"
+                "relative difference in any step; noise: the largest difference between runs of one process; one of "
+                "these runs starts with the last bit of its parameters changed\n"
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
                 evidence->ranks, "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {

@@ -145,7 +145,7 @@ find_call(const char *text, struct span in, const char *name, size_t place, stru
         if (!is_word(text, (struct span){at, end}, name, length) || text[open] != '(')
             continue;
         bool is_here = at <= place && place < source_close(text, open); /* the innermost one counts */
-        end = place == SIZE_MAX ? source_close(text, open) : end; /* calls in its arguments are not beside it */
+        end = place == SIZE_MAX ? source_close(text, open) : end;       /* calls in its arguments are not beside it */
         if (++found > 1 && !is_here)
             continue;
         has_place = has_place || is_here;
