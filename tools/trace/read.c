@@ -298,6 +298,9 @@ take_head(struct trace *trace, int rank, const char *name, json_object *line)
     run.bucket_bytes = count_of(line, "bucket_bytes");
     if (whole(line, "rank", rank) != rank)
         remark(trace, "%s is the trace of rank %lld: was it renamed?", name, (long long)whole(line, "rank", rank));
+    bool is_later = trace->run_count == 0 || run.job > trace->job;
+    trace->world = is_later ? run.world : trace->world;
+    trace->job = is_later ? run.job : trace->job;
     *GROWN(trace->runs, trace->run_count) = run;
 }
 
@@ -445,11 +448,6 @@ COMPARES(by_time, struct trace_step,
 static void
 look_for_ranks(struct trace *trace)
 {
-    trace->job = INT64_MIN;
-    FOR_EACH(run, trace->runs, trace->run_count) {
-        trace->world = run->job > trace->job ? run->world : trace->world;
-        trace->job = run->job > trace->job ? run->job : trace->job;
-    }
     int missing = 0, first = -1, unended = 0, first_unended = -1;
     double code = NAN;
     for (int rank = 0; rank < trace->world; ++rank) {
