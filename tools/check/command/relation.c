@@ -259,8 +259,8 @@ static void
 append(struct numbers *all, const struct numbers *own)
 {
     all->list = xrealloc(all->list, (all->count + own->count + 1) * sizeof(double));
-    memcpy(all->list + all->count, own->list, own->count * sizeof(double));
-    all->count += own->count;
+    for (size_t i = 0; i < own->count; ++i)
+        all->list[all->count++] = own->list[i];
     all->are_whole = own->are_whole;
 }
 
