@@ -93,6 +93,8 @@ def main():
     else:
         rows = [tuple(line.split(None, 4)) for line in open(LIST, encoding="utf-8").read().split("\n") if line]
     of = {} if options.draw else tests_of(build)
+    if not options.draw and subprocess.run(["ninja", "-C", build, "tests"], stdout=subprocess.DEVNULL).returncode != 0:
+        sys.exit(f"operators: {build} does not build as it is: every mutant would count as killed")
     failures, tally = 0, {}
     for i, (before, path, operator, column, line) in enumerate(rows):
         if options.draw or not path.startswith(options.folder) or i % options.every != 0:

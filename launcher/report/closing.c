@@ -44,7 +44,7 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
         printable_append(line, LINE_BYTES,
                          "; overlap is off from step %" PRIu64 " on, because steps are shorter without it",
                          ranks[0].overlap_off_step + 1);
-    else if (pace.slowed_ns - 1 < UINT64_MAX - 1)
+    else if (pace.slowed_ns > 0 && pace.slowed_ns != UINT64_MAX)
         printable_append(line, LINE_BYTES,
                          "; kernels slowed by all-reduces: %s ms per step (compared with steps tried without overlap)",
                          waiting_ms_text((double)pace.slowed_ns * 1e-6, ms));

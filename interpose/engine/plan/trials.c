@@ -183,6 +183,7 @@ follow(struct trial *trial, struct group *group, const struct trial_result *resu
             best = w;
         if (trial->kinds[w] == WAY_OVERLAP) {
             trial->slowed_ns = trial_slowed(of, !trial->off);
+            /* with several groups a step of the job is no step of this one */
             atomic_store(&engine_state.status->trial_step_ns,
                          trial == trials && trials[1].judged == 0 ? (uint64_t)step_ns : 0);
         }

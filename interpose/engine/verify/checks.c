@@ -375,13 +375,12 @@ describe_cause(const struct tensor *tensor, uint32_t differs, const struct compa
                  "is never averaged",
                  tensor->group);
     else
-        snprintf(text, 512,
-                 "maybe a gradient has no annotation, DDP_STEP is not between backward and the optimizer or comes "
-                 "after a norm, "
-                 "or one rank alone has read optimizer state (DDP_STATE)%s. `ddprun check` finds the cause",
-                 (differs & HASH_MAJORITY) != 0 && were_alike
-                     ? "; else the memory or the GPU of that rank may be at fault"
-                     : "");
+        snprintf(
+            text, 512,
+            "maybe a gradient has no annotation, DDP_STEP is not between backward and the optimizer or comes "
+            "after a norm, or one rank alone has read optimizer state (DDP_STATE)%s. `ddprun check` finds the cause",
+            (differs & HASH_MAJORITY) != 0 && were_alike ? "; else the memory or the GPU of that rank may be at fault"
+                                                         : "");
     return text;
 }
 
