@@ -95,23 +95,27 @@ one_line "parameters that are initialised after their annotation: a warning" 0 "
 # ---- a library of the program that joins the job of another PMIx server ----
 mpi=$(ldconfig -p 2>/dev/null | sed -n 's/.*libmpi\.so\.40 .*=> //p' | head -n 1)
 if [ -n "$mpi" ] && [ "$sanitized" -eq 0 ]; then
-    # Open MPI now and then fails to start the daemon that it wants beside a program.
-    no_daemon() { grep -q 'Unable to start a daemon on the local node' "$work/stderr"; }
-    for _ in 1 2 3; do
-        run env "STEPLESS_MPI=$mpi" "${wrapped[@]}" "$host" "$core" steps 4
-        no_daemon || break
-    done
-    check "MPI_Init before the first annotation: exit code" [ "$code" -eq 0 ]
-    check "MPI_Init before the first annotation: two ranks average" grep -q '^ddprun: 2 ranks, 4 steps' "$work/stderr"
+    # Open MPI now and then fails to start the daemon that it wants beside a program: that is not ddprun's.
+    with_daemon() {
+        for _ in 1 2 3 4 5; do
+            "$@"
+            grep -q 'Unable to start a daemon on the local node' "$work/stderr" || return 0
+        done
+        echo "skipped: Open MPI starts no daemon here"
+        return 1
+    }
+    if with_daemon run env "STEPLESS_MPI=$mpi" "${wrapped[@]}" "$host" "$core" steps 4; then
+        check "MPI_Init before the first annotation: exit code" [ "$code" -eq 0 ]
+        check "MPI_Init before the first annotation: two ranks average" grep -q '^ddprun: 2 ranks, 4 steps' "$work/stderr"
+    fi
     # Such ranks do not notice the end of ddprun; its guardian does.
     mkdir "$work/own"
     no_job_folder() { [ -z "$(find "$work/own" -maxdepth 1 -name 'ddprun-*')" ]; }
-    for _ in 1 2 3; do
-        XDG_RUNTIME_DIR='' TMPDIR=$work/own STEPLESS_MPI=$mpi until_said KILL 'ready\|Unable to start' "$host" "$core" steps 4 wait
-        no_daemon || break
-    done
-    check "MPI_Init before the first annotation, and ddprun is killed: each rank was ready" grep -q ready "$work/stdout"
-    check "MPI_Init before the first annotation, and ddprun is killed: the job folder is removed" within 20 no_job_folder
+    killed() { XDG_RUNTIME_DIR='' TMPDIR=$work/own STEPLESS_MPI=$mpi until_said KILL 'ready\|Unable to start' "$host" "$core" steps 4 wait; }
+    if with_daemon killed; then
+        check "MPI_Init before the first annotation, and ddprun is killed: a rank was ready" grep -q ready "$work/stdout"
+        check "MPI_Init before the first annotation, and ddprun is killed: the job folder is removed" within 20 no_job_folder
+    fi
 else
     echo "skipped: MPI_Init before the first annotation: there is no libmpi.so.40 here (Debian: openmpi-bin)"
 fi
