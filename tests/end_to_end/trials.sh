@@ -116,6 +116,7 @@ assert marks[int(sys.argv[3])] == "overlap is off from this step on", marks
 assert len(rows(report, "buckets", "Trials of overlap")) == 2, report
 END
 check "overlap does not pay: ... and says it" grep -q '>overlap is off from this step on<' "$work/page.html"
+check "overlap does not pay: ... also beside the settings" grep -q 'Overlap is off from step [0-9]* on, because' "$work/page.html"
 
 if in_turn 3; then
     # Until layers take their time on the host: then nothing runs beside collectives, and overlap saves what they take. The trial that finds

@@ -72,6 +72,9 @@ section_settings(json_object *report, const struct facts *facts)
                         "The trace has no summary of the job: the job is still running, or it was killed.");
         return;
     }
+    if (facts->overlap != NULL && !facts->overlap->overlaps)
+        report_sentence(section, "notes", "Overlap is off from step %llu on, because steps are shorter without it.",
+                        (unsigned long long)facts->overlap->after_step + 1);
     put_members(section, "Settings", facts->settings);
     put_members(section, "Summary", facts->summary);
 }

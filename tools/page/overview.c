@@ -51,9 +51,8 @@ put_longest(json_object *section, const struct facts *facts)
     const struct step_facts *longest = NULL;
     double p50_us = facts_percentile(facts, 50);
     FOR_EACH(step, facts->steps, facts->step_count) {
-        if (!step->counts || isnan(step->middle_us))
-            continue;
-        longest = longest == NULL || step->most_us > longest->most_us ? step : longest;
+        if (step->counts && step->most_us > (longest != NULL ? longest->most_us : 0)) /* which may be NAN */
+            longest = step;
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
         report_sentence(section, "notes",
@@ -133,7 +132,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"steps", "steps", "count", isnan(steps) ? (double)facts->step_count : steps,
          isnan(steps) ? "in the trace" : ""},
         {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end"},
-        {"p50", "p50", "time", facts_percentile(facts, 50), "half of all traced steps take no longer", true},
+        {"p50", "p50", "time", facts_percentile(facts, 50), "half of the recorded steps take no longer", true},
         {"p95", "p95", "time", facts_percentile(facts, 95), "", true},
         {"p99", "p99", "time", facts_percentile(facts, 99), "", true}};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)

@@ -48,10 +48,8 @@ take_ready(struct model *model, const struct facts *facts)
     const struct trace_ready *last = NULL;
     FOR_EACH(ready, run->readies, run->ready_count)
         last = ready->group == facts->group && ready->count == model->gradient_count ? ready : last;
-    for (size_t i = 0; last != NULL && i < model->gradient_count; ++i) {
-        double us = fmax(0.0, model->own_us + last->us[i]);
-        model->ready_ns[i] = llround(us * 1e3);
-    }
+    for (size_t i = 0; last != NULL && i < model->gradient_count; ++i)
+        model->ready_ns[i] = llround(1e3 * fmax(0.0, model->own_us + last->us[i]));
     return last != NULL;
 }
 
