@@ -326,6 +326,24 @@ TEST(messages_wait_for_no_reader)
     ck_assert_int_eq(reading.lines, LINES);
 }
 
+/* A reader that stops is named once, after the limit, with the time since it stopped. */
+TEST(a_reader_that_stops_is_named_once)
+{
+    int out[2], said = memfd_create("stderr", MFD_CLOEXEC);
+    struct output_stall stall = {0};
+    char text[512] = "";
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC | O_NONBLOCK), 0);
+    for (char page[4096] = "x"; write(out[1], page, sizeof(page)) > 0;)
+        ;
+    ck_assert(dup2(said, STDERR_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0);
+    for (uint64_t second = 10; second < 16; ++second) {
+        ck_assert(output_stall_look(&stall, second * 1000000000, 3000000000));
+        ck_assert_int_eq(pread(said, text, sizeof(text) - 1, 0) > 0, second >= 13);
+    }
+    ck_assert_ptr_nonnull(strstr(text, "stdout has not been read for 3 s"));
+    ck_assert_ptr_eq(strchr(text, '\n') + 1, text + strlen(text)); /* one line */
+}
+
 /* But who wants the end, and has asked for it, does not get it from a reader either. */
 LOOP_TEST(a_hurried_end_gives_messages_up, 0, 2)
 {

@@ -114,6 +114,28 @@ TEST(stacks_name_functions)
     ck_assert_ptr_nonnull(strstr(text, "is gone"));
 }
 
+/* A thread in memory of a file that is no program: the report names the file and the place in it. */
+TEST(stacks_name_a_file_that_has_no_functions)
+{
+    static const unsigned char pauses[] = {0xb8, 34,   0,    0,   0,
+                                           0x0f, 0x05, 0xeb, 0xf7}; /* mov $pause, %eax; syscall; again */
+    int file = memfd_create("made_code", MFD_CLOEXEC);
+    ck_assert_int_eq(pwrite(file, pauses, sizeof(pauses), 16), sizeof(pauses));
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        const char *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+        ((void (*)(void))(uintptr_t)(code + 16))();
+    }
+    wait_for_state(pid, "S");
+    stacks_describe(&(struct stacks_subject){.pid = pid}, 4, text, sizeof(text));
+    ck_assert_msg(strstr(text, "not permitted") != NULL ||
+                      strstr(text, "? (memfd:made_code (deleted), at 0x17 of the file)") != NULL,
+                  "%s", text);
+    end_sitter(pid);
+    close(file);
+}
+
 TEST(a_stopped_process_stays_stopped)
 {
     pid_t pid = start_sitter(1);

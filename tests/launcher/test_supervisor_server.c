@@ -160,6 +160,21 @@ TEST(a_report_is_asked_for_and_comes)
     supervisor_server_close(test.server);
 }
 
+TEST(every_client_gets_the_bytes_that_a_rank_gives)
+{
+    struct peer_frame frame = {0};
+    net_test_open(&test, NET_WORLD, 0);
+    net_open_client(&test, 2, 0);
+    supervisor_server_give(test.server, 3, "address", sizeof("address"), true);
+    struct peer_link *link = &test.clients[2].link;
+    NET_STEP_UNTIL(&test, (peer_link_read(link), peer_link_next(link, &frame)));
+    ck_assert_int_eq(frame.kind, FRAME_GIVEN);
+    ck_assert_mem_eq(frame.bytes, "\3\0\0\0address", 4 + sizeof("address"));
+    ck_assert_uint_eq(frame.count, 4 + sizeof("address"));
+    peer_link_close(link);
+    supervisor_server_close(test.server);
+}
+
 TEST(views_of_this_moment_are_asked_for)
 {
     struct rank_view view = {.stage = RANK_STAGE_TRAINING, .step = 1};
