@@ -1,14 +1,13 @@
 /*
  * random.cu - <curand_kernel.h>: Philox gives the numbers of its authors' known-answer test, XORWOW those of
- * Marsaglia's recurrence; jumps arrive where single steps do; uniform numbers are in (0, 1], normal ones normal; all
- * are the same from run to run and in every launch shape.
+ * Marsaglia's recurrence; jumps arrive where single steps do; uniform and normal numbers follow from the bits as they
+ * are defined, one at a time and four.
  */
 #include "check.h"
 
 #include <curand_kernel.h>
 
 #include <algorithm>
-#include <set>
 
 typedef unsigned long long u64;
 
@@ -168,175 +167,91 @@ test_marsaglia()
     expect_equal(out.read(), wanted, "xorwow");
 }
 
-/* ---- four at a time ---- */
+/* ---- four at a time: what single calls give ---- */
 
 __global__ void
-draw_fours(int before, uint4 *bits, float4 *uniform, double2 *doubles, float4 *normal)
+draw_fours(int before, double *four, double *single)
 {
-    curandStatePhilox4_32_10_t begin;
-    curand_init(9, 8, before, &begin);
-    curandStatePhilox4_32_10_t state = begin;
-    for (int i = 0; i < 8; ++i)
-        bits[i] = curand4(&state);
-    state = begin;
-    uniform[0] = curand_uniform4(&state);
-    doubles[0] = curand_uniform2_double(&state);
-    normal[0] = curand_normal4(&state);
+    curandStatePhilox4_32_10_t a, b;
+    curand_init(9, 8, before, &a);
+    b = a;
+    for (int i = 0; i < 8; ++i) {
+        const uint4 bits = curand4(&a);
+        const float4 uniform = curand_uniform4(&a), normal = curand_normal4(&a);
+        const double2 doubles = curand_uniform2_double(&a);
+        for (double of : {double(bits.x), double(bits.y), double(bits.z), double(bits.w), double(uniform.x),
+                          double(uniform.y), double(uniform.z), double(uniform.w), double(normal.x), double(normal.y),
+                          double(normal.z), double(normal.w), doubles.x, doubles.y})
+            *four++ = of;
+        for (int k = 0; k < 14; ++k)
+            *single++ = k < 4    ? curand(&b)
+                        : k < 8  ? curand_uniform(&b)
+                        : k < 12 ? curand_normal(&b)
+                                 : curand_uniform_double(&b);
+    }
 }
 
 static void
 test_fours()
 {
     for (int before = 0; before < 9; ++before) {
-        buffer<uint4> bits(8);
-        buffer<float4> uniform(1), normal(1);
-        buffer<double2> doubles(1);
-        RUN(draw_fours<<<1, 1>>>(before, bits.data, uniform.data, doubles.data, normal.data));
-        const std::vector<unsigned> wanted = drawn<curandStatePhilox4_32_10_t>(9, 8, before, 32);
-        const std::vector<uint4> got = bits.read();
-        for (int i = 0; i < 8; ++i)
-            CHECK(got[i].x == wanted[4 * i] && got[i].y == wanted[4 * i + 1] && got[i].z == wanted[4 * i + 2] &&
-                      got[i].w == wanted[4 * i + 3],
-                  "curand4 number %d from %d", i, before);
-        const float4 u = uniform.read()[0];
-        CHECK(u.x == wanted[0] * 2.3283064365386963e-10f + 1.1641532182693481e-10f &&
-                  u.w == wanted[3] * 2.3283064365386963e-10f + 1.1641532182693481e-10f,
-              "uniform4");
-        const double2 two = doubles.read()[0];
-        const double scale = std::ldexp(1.0, -53);
-        CHECK(two.y == (wanted[6] ^ static_cast<u64>(wanted[7]) << 21) * scale + scale / 2, "uniform2_double");
-        const float4 n = normal.read()[0];
-        const double length = std::sqrt(-2 * std::log(wanted[10] * 2.3283064365386963e-10 + 1.1641532182693481e-10));
-        const double angle = 6.28318530717958648 * (wanted[11] * 2.3283064365386963e-10 + 1.1641532182693481e-10);
-        CHECK(std::fabs(n.z - length * std::sin(angle)) < 1e-5 && std::fabs(n.w - length * std::cos(angle)) < 1e-5,
-              "normal4: %g %g", n.z, n.w);
+        buffer<double> four(8 * 14), single(8 * 14);
+        RUN(draw_fours<<<1, 1>>>(before, four.data, single.data));
+        expect_equal(four.read(), single.read(), "four at a time");
     }
 }
 
-/* ---- distributions ---- */
+/* ---- distributions: each number follows from the bits at its place ---- */
 
 enum { UNIFORM, UNIFORM_DOUBLE, NORMAL, NORMAL_DOUBLE, LOG_NORMAL, LOG_NORMAL_DOUBLE, KINDS };
 
 template <class State>
 __global__ void
-setup(State *states, u64 seed)
+fill(double *out, int each, int kind)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    curand_init(seed, i, 0, &states[i]);
+    State state;
+    curand_init(4711, i, 0, &state);
+    for (int k = 0; k < each; ++k)
+        out[i * each + k] = kind == UNIFORM          ? curand_uniform(&state)
+                            : kind == UNIFORM_DOUBLE ? curand_uniform_double(&state)
+                            : kind == NORMAL         ? curand_normal(&state)
+                            : kind == NORMAL_DOUBLE  ? curand_normal_double(&state)
+                            : kind == LOG_NORMAL     ? std::log(curand_log_normal(&state, 0.5f, 0.25f))
+                                                     : std::log(curand_log_normal_double(&state, 0.5, 0.25));
 }
 
-template <class State>
-__global__ void
-fill(State *states, double *out, int each, int kind)
+/* Number `k` of a kind, by its definition: the middle of an interval of (0, 1), and Box and Muller's of two. */
+static double
+defined(const std::vector<unsigned> &bits, int kind, int k)
 {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    State state = states[i];
-    for (int k = 0; k < each; ++k) {
-        double &to = out[i * each + k];
-        switch (kind) {
-        case UNIFORM:
-            to = curand_uniform(&state);
-            break;
-        case UNIFORM_DOUBLE:
-            to = curand_uniform_double(&state);
-            break;
-        case NORMAL:
-            to = curand_normal(&state);
-            break;
-        case NORMAL_DOUBLE:
-            to = curand_normal_double(&state);
-            break;
-        case LOG_NORMAL:
-            to = std::log(curand_log_normal(&state, 0.5f, 0.25f));
-            break;
-        default:
-            to = std::log(curand_log_normal_double(&state, 0.5, 0.25));
-            break;
-        }
-    }
-    states[i] = state;
-}
-
-struct moments {
-    double mean, variance, skewness, kurtosis;
-};
-
-static moments
-moments_of(const std::vector<double> &x)
-{
-    moments m = {};
-    for (double v : x)
-        m.mean += v / x.size();
-    double third = 0, fourth = 0;
-    for (double v : x) {
-        const double c = v - m.mean;
-        m.variance += c * c / x.size();
-        third += c * c * c / x.size();
-        fourth += c * c * c * c / x.size();
-    }
-    m.skewness = third / std::pow(m.variance, 1.5);
-    m.kurtosis = fourth / (m.variance * m.variance);
-    return m;
-}
-
-/* Six standard errors each, so that a right generator passes whatever the seed. */
-static void
-expect_moments(const std::vector<double> &x, moments wanted, const char *what)
-{
-    const moments got = moments_of(x);
-    const double root = std::sqrt(static_cast<double>(x.size()));
-    CHECK(std::fabs(got.mean - wanted.mean) < 6 * std::sqrt(wanted.variance) / root, "%s: mean %g", what, got.mean);
-    CHECK(std::fabs(got.variance / wanted.variance - 1) < 6 * std::sqrt(wanted.kurtosis - 1) / root, "%s: variance %g",
-          what, got.variance);
-    CHECK(std::fabs(got.skewness) < 6 * std::sqrt(6.0) / root, "%s: skewness %g", what, got.skewness);
-    CHECK(std::fabs(got.kurtosis - wanted.kurtosis) < 6 * std::sqrt(24.0) / root, "%s: kurtosis %g", what,
-          got.kurtosis);
-}
-
-/* 256 cells, filled evenly: chi squared within six of its standard deviations. */
-static void
-expect_even(const std::vector<double> &x, const char *what)
-{
-    const int cells = 256;
-    std::vector<int> count(cells);
-    for (double v : x)
-        ++count[std::min(cells - 1, static_cast<int>(v * cells))];
-    double chi = 0;
-    const double mean = static_cast<double>(x.size()) / cells;
-    for (int c : count)
-        chi += (c - mean) * (c - mean) / mean;
-    CHECK(std::fabs(chi - (cells - 1)) < 6 * std::sqrt(2.0 * (cells - 1)), "%s: chi squared %g", what, chi);
-}
-
-template <class State>
-static std::vector<double>
-filled(int blocks, int threads, int each, int kind)
-{
-    buffer<State> states(blocks * threads);
-    buffer<double> out(static_cast<size_t>(blocks) * threads * each);
-    setup<<<blocks, threads>>>(states.data, 4711);
-    RUN(fill<<<blocks, threads>>>(states.data, out.data, each, kind));
-    return out.read();
+    const auto uniform = [&](int at) {
+        return kind % 2 == 0 ? std::ldexp(bits[at] + 0.5, -32)
+                             : std::ldexp((bits[2 * at] ^ static_cast<u64>(bits[2 * at + 1]) << 21) + 0.5, -53);
+    };
+    if (kind <= UNIFORM_DOUBLE)
+        return uniform(k);
+    const double length = std::sqrt(-2 * std::log(uniform(k & ~1))), angle = 2 * M_PI * uniform(k | 1);
+    const double normal = length * (k % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    return kind < LOG_NORMAL ? normal : 0.5 + 0.25 * normal;
 }
 
 template <class State>
 static void
-test_distributions(const char *generator)
+test_distributions()
 {
+    const int threads = 128, each = 200;
     for (int kind = 0; kind < KINDS; ++kind) {
-        const std::vector<double> x = filled<State>(8, 128, 200, kind);
-        expect_equal(filled<State>(16, 64, 200, kind), x, "another launch shape");
-        if (kind == UNIFORM || kind == UNIFORM_DOUBLE) {
-            CHECK(*std::min_element(x.begin(), x.end()) > 0 && *std::max_element(x.begin(), x.end()) <= 1, "(0, 1]");
-            expect_moments(x, {0.5, 1.0 / 12, 0, 1.8}, generator);
-            expect_even(x, generator);
-        } else if (kind == NORMAL || kind == NORMAL_DOUBLE) {
-            expect_moments(x, {0, 1, 0, 3}, generator);
-        } else {
-            expect_moments(x, {0.5, 0.0625, 0, 3}, generator);
+        buffer<double> out(threads * each);
+        RUN(fill<State><<<4, threads / 4>>>(out.data, each, kind));
+        const std::vector<double> got = out.read();
+        std::vector<double> wanted;
+        for (int i = 0; i < threads; ++i) {
+            const std::vector<unsigned> bits = drawn<State>(4711, i, 0, 2 * each);
+            for (int k = 0; k < each; ++k)
+                wanted.push_back(defined(bits, kind, k));
         }
-        if (kind != UNIFORM && kind != LOG_NORMAL)
-            CHECK(std::set<double>(x.begin(), x.end()).size() > x.size() * 0.9, "threads have numbers of their own");
+        expect_close(got, wanted, kind % 2 == 0 ? 1e-5 : 1e-14, "as defined");
     }
 }
 
@@ -392,7 +307,7 @@ main()
     test_ends();
     test_pairs<curandState_t>();
     test_pairs<curandStatePhilox4_32_10_t>();
-    test_distributions<curandStateXORWOW_t>("XORWOW");
-    test_distributions<curandStatePhilox4_32_10_t>("Philox");
+    test_distributions<curandStateXORWOW_t>();
+    test_distributions<curandStatePhilox4_32_10_t>();
     return 0;
 }
