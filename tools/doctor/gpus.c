@@ -209,17 +209,12 @@ examine_driver(struct examination *it, int known)
     return is_there;
 }
 
-/* What shows nothing of CUDA may start a program of softgpu-cc's, and a job has to be told. */
-static bool
-may_be_wrapper(const struct examination *it)
-{
-    return it->options->device == DEVICE_AUTO && it->has_program && !trainer_shows_cuda(it);
-}
-
 static void
 say_no_gpu(struct examination *it, const char *why)
 {
-    if (it->needs_gpu && may_be_wrapper(it))
+    /* What shows nothing of CUDA may start a program of softgpu-cc's, and a job has to be told. */
+    bool may_be_wrapper = it->options->device == DEVICE_AUTO && it->has_program && !trainer_shows_cuda(it);
+    if (it->needs_gpu && may_be_wrapper)
         findings_say(it, FINDING_PROBLEM, "GPUs",
                      "add --device softgpu if it starts a program that softgpu-cc has built; otherwise install "
                      "NVIDIA's driver",

@@ -34,13 +34,6 @@ put_sentence(FILE *out, json_object *sentence)
     put(out, "<p>%s</p>\n", json_object_get_string(sentence));
 }
 
-/* Of a figure that shows after a click; those are the last of their list. */
-static bool
-is_folded(json_object *part)
-{
-    return json_object_get_boolean(json_object_object_get(part, "folded"));
-}
-
 static void
 put_figure(FILE *out, json_object *figure)
 {
@@ -117,8 +110,8 @@ put_section(FILE *out, json_object *section, const char *tag)
         put(out, "<div class='%s'>\n", parts[p].list);
         for (size_t i = 0; i < json_object_array_length(list); ++i) {
             json_object *part = json_object_array_get_idx(list, i);
-            if (is_folded(part) && !folded) {
-                folded = true;
+            if (!folded && json_object_get_boolean(json_object_object_get(part, "folded"))) {
+                folded = true; /* figures that show after a click are the last of their list */
                 put(out, "</div>\n<details><summary>more figures</summary><div class='figures'>\n");
             }
             parts[p].put(out, part);

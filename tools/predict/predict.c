@@ -27,13 +27,6 @@ passes(unsigned ranks)
     return 2.0 * (ranks - 1.0) / ranks;
 }
 
-static bool
-cost_of_ring(unsigned ranks, const struct link *link, struct cost *cost)
-{
-    double latency_ns = hops(ranks) * link->latency_us * 1e3;
-    return latency_ns < 1e15 && cost_of_link((int64_t)latency_ns, link->bytes_per_us / passes(ranks), cost);
-}
-
 /* What an all-reduce of nothing would take: the line through the two smallest sizes. */
 static double
 latency_of(const struct model *model)
@@ -71,8 +64,9 @@ model_is_noisy(const struct model *model)
 bool
 model_cost(const struct model *model, unsigned ranks, const struct link *link, struct cost *cost)
 {
+    double latency_ns = link != NULL ? hops(ranks) * link->latency_us * 1e3 : 0;
     if (link != NULL)
-        return cost_of_ring(ranks, link, cost);
+        return latency_ns < 1e15 && cost_of_link((int64_t)latency_ns, link->bytes_per_us / passes(ranks), cost);
     return model->sample_count > 0 && model->ranks > 1 && cost_as_measured(model, ranks, cost);
 }
 

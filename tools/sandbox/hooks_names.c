@@ -207,15 +207,6 @@ is_same_folder(const struct place *one, const struct place *other)
     return length == (size_t)(strrchr(other->path, '/') - other->path) && strncmp(one->path, other->path, length) == 0;
 }
 
-/* A directory that moves has another "..": it is written. */
-static int
-check_moving(const struct place *place)
-{
-    if (!S_ISDIR(place->mode))
-        return 0;
-    return raw_access(place->kind == PLACE_COPY ? place->copy : place->path, W_OK);
-}
-
 /* What the kernel has against it; 1: nothing is to be done. */
 static int
 check_renaming(const struct place *from, const struct place *to, unsigned flags)
@@ -244,7 +235,9 @@ check_renaming(const struct place *from, const struct place *to, unsigned flags)
     bool replaces = to->kind != PLACE_ABSENT;
     if (replaces && S_ISDIR(from->mode) != S_ISDIR(to->mode))
         return files_fail(S_ISDIR(from->mode) ? ENOTDIR : EISDIR);
-    if (!is_same_folder(from, to) && check_moving(from) != 0)
+    /* A directory that moves has another "..": it is written. */
+    if (S_ISDIR(from->mode) && !is_same_folder(from, to) &&
+        raw_access(from->kind == PLACE_COPY ? from->copy : from->path, W_OK) != 0)
         return -1;
     if (replaces && S_ISDIR(to->mode)) {
         int empty = listing_is_empty(to);

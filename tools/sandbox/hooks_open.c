@@ -91,12 +91,6 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
     return 0;
 }
 
-static mode_t
-mode_of(int flags, va_list args)
-{
-    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(args, mode_t) : 0;
-}
-
 /* Opens `path`, from the folder `from`, with the flags `how`; the call behind it gets the folder `at`. `before`
  * declares what else it gets. */
 #define HOOK_OPENS(name, large, from, how, declared, before, given)                     \
@@ -111,10 +105,11 @@ mode_of(int flags, va_list args)
         note_file(from, asked, fd, opened);                                             \
         return fd;                                                                      \
     }
-#define TAKE_MODE                       \
-    va_list args;                       \
-    va_start(args, flags);              \
-    mode_t mode = mode_of(flags, args); \
+#define TAKE_MODE                                                                 \
+    va_list args;                                                                 \
+    va_start(args, flags);                                                        \
+    bool takes_mode = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; \
+    mode_t mode = takes_mode ? va_arg(args, mode_t) : 0;                          \
     va_end(args)
 #define CREATES (O_WRONLY | O_CREAT | O_TRUNC)
 HOOK_OPENS(open, open64, AT_FDCWD, flags, (const char *path, int flags, ...), TAKE_MODE, (path, flags, mode))

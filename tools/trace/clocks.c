@@ -7,13 +7,6 @@
 
 #define WINDOW_NS INT64_C(60000000000)
 
-/* The lowest rank's run of the same job. */
-static const struct trace_run *
-reference_of(const struct trace *trace, const struct trace_run *run)
-{
-    return FIND(first, trace->runs, trace->run_count, first->job == run->job); /* at least this one */
-}
-
 /* Between what the difference is, as far as is known. */
 struct bounds {
     int64_t least_ns, most_ns, begin_ns, end_ns;
@@ -66,8 +59,8 @@ struct run_clock *
 clocks_align(const struct trace *trace)
 {
     struct run_clock *clocks = xcalloc(trace->run_count + 1, sizeof(*clocks));
-    FOR_EACH(run, trace->runs, trace->run_count)
-        clocks[NUMBER_OF(run)] = align(run, reference_of(trace, run));
+    FOR_EACH(run, trace->runs, trace->run_count) /* beside the lowest rank's run of the same job, or itself */
+        clocks[NUMBER_OF(run)] = align(run, FIND(first, trace->runs, trace->run_count, first->job == run->job));
     return clocks;
 }
 

@@ -8,14 +8,6 @@
 
 #include <math.h>
 
-/* From the end of the step before; NAN: not known. */
-static double
-duration_of(const struct trace_step *step)
-{
-    double us = step->released_us - step->begin_us;
-    return us > 0 ? us : NAN;
-}
-
 /* ---- ranks and their steps ---- */
 
 /* The group that stands for all: of those with steps outside of graphs, the one with most bytes. */
@@ -88,7 +80,8 @@ take_step(const struct facts *facts, uint64_t number, double *durations, struct 
         const struct trace_step *own = facts_step_of(rank, number);
         if (own == NULL)
             return false;
-        durations[r] = duration_of(own);
+        double us = own->released_us - own->begin_us; /* from the end of the step before */
+        durations[r] = us > 0 ? us : NAN;
         last_rank_add(&step->last, (int)r, fmax(own->released_us, 0));
         step->least_us = fmin(step->least_us, durations[r]);
         step->most_us = fmax(step->most_us, durations[r]);
