@@ -157,21 +157,14 @@ read_plan(const char *path, struct json_object **plan, struct error *error)
     return true;
 }
 
-/* Of this version and build, for these arguments, and the files that the program reads are as they were. */
-static bool
-is_usable(const struct plan_cache *cache, struct json_object *plan)
-{
-    struct json_object *cached = json_object_object_get(plan, "cache");
-    return json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
-           are_same(json_object_object_get(cached, "files"));
-}
-
 bool
 plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struct error *error)
 {
     if (!read_plan(cache->path, plan, error))
         return false;
-    if (*plan != NULL && !is_usable(cache, *plan))
+    struct json_object *cached = json_object_object_get(*plan, "cache");
+    if (*plan != NULL && !(json_object_equal(json_object_object_get(cached, "subject"), cache->subject) &&
+                           are_same(json_object_object_get(cached, "files"))))
         remove_plan(cache->path, "outdated: the program, a file that it reads, or ddprun has changed", plan);
     return true;
 }

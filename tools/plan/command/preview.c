@@ -82,23 +82,16 @@ print_proofs(struct json_object *plan)
         "is a mean over a batch, not a sum");
 }
 
-/* Where in the source the program calls operation `number` of a step. */
-static const char *
-place_of(struct json_object *plan, size_t number)
-{
-    struct json_object *reads = json_object_object_get(json_object_object_get(plan, "period"), "reads");
-    const char *at = number < play_length(reads) ? play_text(json_object_array_get_idx(reads, number), "at") : "";
-    return at[0] != '\0' ? at : "?";
-}
-
 unsigned
 preview_reads(struct json_object *plan, bool prints)
 {
     struct json_object *list = json_object_object_get(json_object_object_get(plan, "turns"), "operations");
+    struct json_object *calls = json_object_object_get(json_object_object_get(plan, "period"), "reads");
     unsigned count = 0;
     for (size_t i = 0; i < play_length(list); ++i) {
         struct json_object *read = json_object_array_get_idx(list, i);
         uint64_t writer = play_number(read, "written_by");
+        const char *at = i < play_length(calls) ? play_text(json_object_array_get_idx(calls, i), "at") : "";
         char name[256];
         if (strcmp(play_text(read, "reads"), "step") != 0)
             continue;
@@ -106,7 +99,7 @@ preview_reads(struct json_object *plan, bool prints)
         if (prints)
             message_line("by %s at %s the host waits for a result of %s: ranks compute one after the other until then, "
                          "%" PRIu64 " of a step's %zu operations",
-                         play_text(read, "name"), place_of(plan, i),
+                         play_text(read, "name"), or_unknown(at),
                          plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
                          writer + 1, play_length(list));
     }

@@ -252,15 +252,6 @@ code_written(struct codec *codec, struct json_object *object, const struct play_
         codec->wrong = "end";
 }
 
-/* A plan by state averages at the period's end; one by gradients in front of an operation. */
-static bool
-is_place_of_average(const struct play_plan *plan)
-{
-    if (plan->by == PLAY_BY_STATE)
-        return plan->average_before > 0 && plan->average_before <= plan->operation_count;
-    return plan->average_before > 0 && plan->average_before < plan->operation_count;
-}
-
 static void
 code_play(struct codec *codec, struct json_object *root, struct play *play)
 {
@@ -276,7 +267,9 @@ code_play(struct codec *codec, struct json_object *root, struct play *play)
                               sizeof(*play->written));
     code_whole(codec, root, "proof_rounds", MOST_ROUNDS, &plan->steps);
     code_whole(codec, root, "reduce_before", plan->operation_count, &plan->average_before);
-    if (codec->wrong == NULL && !is_place_of_average(plan))
+    /* A plan by state averages at the period's end; one by gradients in front of an operation. */
+    uint32_t end = plan->operation_count + (plan->by == PLAY_BY_STATE);
+    if (codec->wrong == NULL && (plan->average_before == 0 || plan->average_before >= end))
         codec->wrong = "reduce_before";
 }
 

@@ -34,11 +34,8 @@ is_of_trained(uint64_t address, uint64_t bytes)
 static void
 clear_gradients(void)
 {
-    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
-        const struct allocation *allocation = tensor->role == PLAY_GRADIENT ? player_allocation(tensor) : NULL;
-        if (allocation != NULL)
-            DRIVER(cuMemsetD8Async, allocation->address + tensor->lo, 0, tensor->hi - tensor->lo, CU_STREAM_LEGACY);
-    }
+    FOR_EACH_THERE(tensor, allocation, tensor->role == PLAY_GRADIENT)
+        DRIVER(cuMemsetD8Async, allocation->address + tensor->lo, 0, tensor->hi - tensor->lo, CU_STREAM_LEGACY);
 }
 
 /* ---- the way there ---- */

@@ -44,13 +44,6 @@ content_of(uint32_t number, uint32_t rank, uint32_t step)
     return content;
 }
 
-/* What a sum holds on purpose is not its own. */
-static bool
-is_exchanged(const struct play_tensor *tensor)
-{
-    return player.play.plan.data == PLAY_SUMS_EXCHANGED && tensor->role == PLAY_SUM;
-}
-
 struct play_apart
 begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own)
 {
@@ -73,7 +66,7 @@ begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own)
     } else {
         char *other = content_of(number, rank, step), *before = step > 0 ? content_of(number, rank, step - 1) : NULL;
         apart = play_find_apart(tensor, now, other, before);
-        if (!is_exchanged(tensor)) {
+        if (plan->data != PLAY_SUMS_EXCHANGED || tensor->role != PLAY_SUM) { /* a sum that was exchanged stays */
             memory_write(allocation, tensor->lo, other, content_bytes(tensor));
             memory_wait();
         }

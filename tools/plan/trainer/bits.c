@@ -143,13 +143,10 @@ bits_judge(bool judges)
     static _Alignas(uint64_t) char content[BYTES_AT_MOST];
     if (words == NULL)
         words = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*words));
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        bool is_wanted = tensor->role == PLAY_CHANGES || (tensor->role == PLAY_SUM && tensor->type != ELEMENT_UINT32);
-        const struct allocation *allocation = is_wanted ? player_allocation(tensor) : NULL;
+    FOR_EACH_THERE(tensor, allocation,
+                   tensor->role == PLAY_CHANGES || (tensor->role == PLAY_SUM && tensor->type != ELEMENT_UINT32)) {
+        uint32_t i = NUMBER_OF(tensor);
         uint64_t bytes = tensor->hi - tensor->lo < BYTES_AT_MOST ? tensor->hi - tensor->lo : BYTES_AT_MOST;
-        if (allocation == NULL)
-            continue;
         memory_read(allocation, tensor->lo, content, bytes);
         const char *shown = judges ? shown_somewhere(content, bytes, tensor->type) : NULL;
         uint64_t at = 0;

@@ -88,11 +88,10 @@ static void
 settle_statistics(bool averages, bool puts_back, CUstream stream)
 {
     static const struct ddp_site site = {"statistics of batches", "ddprun --plan", 0};
-    for (uint32_t i = 0; i < player.play.plan.tensor_count && player.engine->world_size > 1; ++i) {
-        const struct play_tensor *it = &player.play.tensors[i];
-        const struct allocation *allocation = is_statistic(i) ? player_allocation(it) : NULL;
+    FOR_EACH_THERE(it, allocation, player.engine->world_size > 1 && is_statistic(NUMBER_OF(it))) {
+        uint32_t i = NUMBER_OF(it);
         uint64_t bytes = it->hi - it->lo;
-        if (allocation == NULL || (puts_back && kept[i] == 0))
+        if (puts_back && kept[i] == 0)
             continue;
         CUdeviceptr now = allocation->address + it->lo;
         if (kept[i] == 0)

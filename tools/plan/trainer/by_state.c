@@ -629,12 +629,6 @@ must_close(const struct operation *operation)
     return is_round_open() && pending_may_touch(operation);
 }
 
-static bool
-is_averaged(uint32_t tensor)
-{
-    return pending_is_averaged(&player.play.tensors[tensor]);
-}
-
 /* All have the mean of the round's complete steps, without the one under way: until judge_look(). */
 static void
 show_mean(void)
@@ -642,7 +636,7 @@ show_mean(void)
     struct state_mean mean = {.times = 1};
     CUdeviceptr unasked = 0;
     CUstream stream = stream_behind();
-    own = player_hold(is_averaged);
+    own = player_hold(pending_is_averaged);
     --steps;
     mean.under = updating_steps();
     find_changes(stream);

@@ -162,11 +162,8 @@ exchange_all(bool puts)
         if (allocation_is_looked_at(all[i]) && !may_be_written)
             exchange_unclassed(all[i], puts);
     }
-    FOR_EACH_UNTIL(tensor, player.play.tensors, player.play.plan.tensor_count,
-                   player.play.plan.data != PLAY_STATE_EXCHANGED) {
-        const struct allocation *allocation = player_allocation(tensor);
-        bool is_computed = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_PER_RANK;
-        if (allocation != NULL && is_computed)
+    FOR_EACH_THERE(tensor, allocation, player.play.plan.data == PLAY_STATE_EXCHANGED) {
+        if (tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_PER_RANK)
             exchange(allocation, tensor->lo, tensor->hi, puts);
     }
 }
@@ -266,12 +263,8 @@ note_sent(const struct operation *operation)
 static void
 sample(uint32_t role)
 {
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role == role ? player_allocation(tensor) : NULL;
-        if (allocation != NULL)
-            player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], i));
-    }
+    FOR_EACH_THERE(tensor, allocation, tensor->role == role)
+        player_sample(tensor, allocation, play_sample(&player.play.plan, player.pages[0], NUMBER_OF(tensor)));
 }
 
 /* In front of a step's first operation. Does not return after the step that has other data. */
@@ -340,14 +333,10 @@ settle_samples(uint32_t role, float *samples, const float *then, const float *no
 static void
 watch(uint32_t role, uint32_t border)
 {
-    const uint32_t count = player.play.plan.tensor_count;
     if (at_borders == NULL)
-        at_borders = scout_zeroed(count, sizeof(*at_borders));
-    for (uint32_t i = 0; i < count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = tensor->role == role ? player_allocation(tensor) : NULL;
-        if (allocation == NULL)
-            continue;
+        at_borders = scout_zeroed(player.play.plan.tensor_count, sizeof(*at_borders));
+    FOR_EACH_THERE(tensor, allocation, tensor->role == role) {
+        uint32_t i = NUMBER_OF(tensor);
         if (border < FIRST_EXCHANGE + 1)
             player_sample(tensor, allocation, at_borders[i][border % 2]);
         if (border == FIRST_EXCHANGE + 1)

@@ -20,8 +20,6 @@
 #include "tools/plan/trainer/player.h"
 #include "tools/sandbox/files.h"
 
-#include <pthread.h>
-
 #define NO_PLACE UINT32_MAX
 
 static struct way way;
@@ -254,13 +252,6 @@ variable_found(CUdeviceptr address, size_t bytes)
 
 /* ---- operations ---- */
 
-/* Whether gradients are averaged in front of operation `at` of the plan. */
-static bool
-is_place(uint32_t at)
-{
-    return at == player.play.plan.average_before && way.average != NULL && !player_is_by_state();
-}
-
 static void
 average_round(CUstream stream)
 {
@@ -439,7 +430,7 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
     is_elsewhere = false;
     player.next = at + 1 < plan->operation_count ? at + 1 : 0;
     const struct play_operation *of = &player.play.operations[at];
-    bool averages = is_place(at);
+    bool averages = at == plan->average_before && way.average != NULL && !player_is_by_state(); /* in front of it */
     if (way.meet != NULL)
         way.meet(operation, at);
     if (averages)

@@ -12,10 +12,11 @@ static uint64_t kept; /* hash of what is touched, before the operation */
 static bool any_unused = true;
 
 bool
-pending_is_averaged(const struct play_tensor *tensor)
+pending_is_averaged(uint32_t tensor)
 {
-    bool is_changed = tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_LAST;
-    return tensor->role == PLAY_GRADIENT || (is_changed && player_is_by_state());
+    uint32_t role = player.play.tensors[tensor].role;
+    bool is_changed = role == PLAY_CHANGES || role == PLAY_SUM || role == PLAY_LAST;
+    return role == PLAY_GRADIENT || (is_changed && player_is_by_state());
 }
 
 /* Marks gradients in the allocation that these bytes touch, if a gradient is among the bytes. */
@@ -24,11 +25,11 @@ mark(uint64_t address, uint64_t bytes)
 {
     const struct allocation *found = NULL;
     FOR_EACH_UNTIL(tensor, player.play.tensors, player.play.plan.tensor_count, found != NULL) {
-        if (pending_is_averaged(tensor) && player_touches(tensor, address, bytes))
+        if (pending_is_averaged(NUMBER_OF(tensor)) && player_touches(tensor, address, bytes))
             found = player_allocation(tensor);
     }
     FOR_EACH_UNTIL(tensor, player.play.tensors, player.play.plan.tensor_count, found == NULL) {
-        if (pending_is_averaged(tensor) && player_allocation(tensor) == found)
+        if (pending_is_averaged(NUMBER_OF(tensor)) && player_allocation(tensor) == found)
             player.named[NUMBER_OF(tensor)].is_touched = true;
     }
     return found != NULL;

@@ -392,13 +392,9 @@ player_sends(const struct operation *operation, struct sent *sent)
 bool
 player_counts(const struct operation *operation)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (operation->function == NULL &&
-        (begins_with(operation->name, "cuStreamWriteValue") || begins_with(operation->name, "cuStreamBatchMemOp")))
-        return false;
-    return !captures_are_open() ||
-           scout_state.driver.cuStreamIsCapturing_p(operation->stream, &status) != CUDA_SUCCESS ||
-           status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return !captures_have(operation->stream) &&
+           (operation->function != NULL || (!begins_with(operation->name, "cuStreamWriteValue") &&
+                                            !begins_with(operation->name, "cuStreamBatchMemOp")));
 }
 
 char *
@@ -435,10 +431,8 @@ player_hash_all(bool (*is)(uint32_t tensor))
 {
     uint64_t hash = 0;
     player_synchronize();
-    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
-        if (is(NUMBER_OF(tensor)) && player_allocation(tensor) != NULL)
-            hash = hash * 31 + player_hash(tensor);
-    }
+    FOR_EACH_THERE(tensor, allocation, is(NUMBER_OF(tensor)))
+        hash = hash * 31 + player_hash(tensor);
     return hash;
 }
 
@@ -447,13 +441,9 @@ player_hold(bool (*is)(uint32_t tensor))
 {
     char **held = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*held));
     player_synchronize();
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = is(i) ? player_allocation(tensor) : NULL;
-        if (allocation == NULL)
-            continue;
-        held[i] = player_room(tensor->hi - tensor->lo);
-        memory_read(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
+    FOR_EACH_THERE(tensor, allocation, is(NUMBER_OF(tensor))) {
+        held[NUMBER_OF(tensor)] = player_room(tensor->hi - tensor->lo);
+        memory_read(allocation, tensor->lo, held[NUMBER_OF(tensor)], tensor->hi - tensor->lo);
     }
     return held;
 }
@@ -463,12 +453,8 @@ player_put_back(char **held)
 {
     if (held != NULL)
         player_synchronize(); /* what writes there may still run */
-    for (uint32_t i = 0; held != NULL && i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        const struct allocation *allocation = held[i] != NULL ? player_allocation(tensor) : NULL;
-        if (allocation != NULL)
-            memory_write(allocation, tensor->lo, held[i], tensor->hi - tensor->lo);
-    }
+    FOR_EACH_THERE(tensor, allocation, held != NULL && held[NUMBER_OF(tensor)] != NULL)
+        memory_write(allocation, tensor->lo, held[NUMBER_OF(tensor)], tensor->hi - tensor->lo);
     memory_wait();
 }
 

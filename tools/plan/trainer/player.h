@@ -103,6 +103,11 @@ bool player_warms_up(void);
 /* NULL: it is not there. */
 const struct allocation *player_allocation(const struct play_tensor *tensor);
 const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
+/* Over those tensors of the plan that are there, of which something holds: with their allocation. */
+#define FOR_EACH_THERE(tensor, allocation, holds)                                                                    \
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count)                                             \
+        for (const struct allocation *allocation = (holds) ? player_allocation(tensor) : NULL; (allocation) != NULL; \
+             (allocation) = NULL)
 /* Whether an operation is one as plans have them: what is captured, and what only signals, is none. */
 bool player_counts(const struct operation *operation);
 /* A copy from the host: its bytes, by rows that are `pitch` apart, and where it brings them. False: it is none. */
@@ -227,7 +232,7 @@ void bits_judge(bool judges);
 /* Whether an operation that is not in the plan touches any that wait. */
 bool pending_touched(const struct operation *operation);
 /* Whether ranks average a tensor, or add it up, or take it from one of them. */
-bool pending_is_averaged(const struct play_tensor *tensor);
+bool pending_is_averaged(uint32_t tensor);
 /* The same of plans by state, and whether it is not to be seen that it touches none. */
 bool pending_may_touch(const struct operation *operation);
 /* An operation of the plan is about to be made. */

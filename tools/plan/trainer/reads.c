@@ -274,12 +274,6 @@ give_later(uint32_t index, uint64_t period)
         now.give_count = 0;
 }
 
-static struct read *
-read_at(uint32_t index)
-{
-    return FIND(read, reads, read_count, read->index == index);
-}
-
 static void
 begin_read(const struct operation *operation, struct read *read, uint64_t period)
 {
@@ -323,15 +317,6 @@ written_from(const struct allocation *allocation, uint64_t at, uint64_t *end_p)
     return newest;
 }
 
-/* Whether the plan has a class for these bytes by which they are the same on all ranks, or each rank's own. */
-static bool
-has_class(const struct allocation *allocation, uint64_t lo, uint64_t hi)
-{
-    return ANY(tensor, player.play.tensors, player.play.plan.tensor_count,
-               tensor->role != PLAY_UNREAD && tensor->bytes == allocation->bytes &&
-                   tensor->ordinal == allocation->ordinal && tensor->lo < hi && lo < tensor->hi);
-}
-
 static uint64_t named_at;     /* periods that had begun when an operation between them was made, */
 static uint64_t all_named_at; /* and when one might have written any memory */
 
@@ -370,7 +355,10 @@ find_newest(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint3
     uint64_t newest = 0;
     for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
         newest = written_at[i] > newest ? written_at[i] : newest;
-    if (newest == 0 || has_class(allocation, lo, hi))
+    /* The plan may have a class for these bytes by which they are the same on all ranks, or each rank's own. */
+    if (newest == 0 || ANY(tensor, player.play.tensors, player.play.plan.tensor_count,
+                           tensor->role != PLAY_UNREAD && tensor->bytes == allocation->bytes &&
+                               tensor->ordinal == allocation->ordinal && tensor->lo < hi && lo < tensor->hi))
         return false;
     now.is_unsure = allocation->named_between < newest && all_named_at < newest;
     *owner_p = owner_of(newest - 1);
@@ -423,7 +411,7 @@ find_read(const struct operation *operation, uint32_t index, uint64_t period)
         return ranks_have_noise && launches && exchanges_of(now.to) == 1;
     }
     const struct play_operation *of = &player.play.operations[index];
-    struct read *read = is_exchanged(of) && period >= of->back ? read_at(index) : NULL;
+    struct read *read = is_exchanged(of) && period >= of->back ? FIND(it, reads, read_count, it->index == index) : NULL;
     if (of->reads == PLAY_READS_MIXED)
         refuse(operation, "reads memory that several batches have written");
     if (read == NULL)

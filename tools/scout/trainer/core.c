@@ -121,6 +121,14 @@ captures_are_open(void)
     return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
 }
 
+bool
+captures_have(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return captures_are_open() && scout_state.driver.cuStreamIsCapturing_p(stream, &status) == CUDA_SUCCESS &&
+           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
 /* ---- sorted, disjoint ranges of bytes, as the log has them ---- */
 
 void

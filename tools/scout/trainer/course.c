@@ -248,14 +248,6 @@ find_period(void)
 
 /* ---- which memory do kernels write? ---- */
 
-static void
-note_written(uint32_t number)
-{
-    while (number >= written_count)
-        (void)SCOUT_GROWN(written, written_count);
-    written[number] = true;
-}
-
 /* Hashes all memory, and compares it with the last time. */
 static void
 compare_memory(void)
@@ -265,8 +257,10 @@ compare_memory(void)
     scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
     memory_hash(all, count, false);
     for (size_t i = 0; i < count; ++i) {
+        while (all[i]->number >= written_count)
+            (void)SCOUT_GROWN(written, written_count);
         if (all[i]->hash_known && all[i]->met != all[i]->hash && !all[i]->host_wrote)
-            note_written(all[i]->number);
+            written[all[i]->number] = true;
         all[i]->hash = all[i]->met;
         all[i]->hash_known = true;
         all[i]->host_wrote = false;

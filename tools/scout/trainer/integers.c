@@ -58,14 +58,6 @@ copy_of(const struct integers_part *parts, size_t count)
     return set;
 }
 
-static void
-forget_set(struct set *set)
-{
-    kept_bytes -= set->parts != NULL ? set->bytes : 0;
-    free(set->parts);
-    *set = (struct set){0};
-}
-
 bool
 integers_note(uint64_t turn, const struct integers_part *parts, size_t count)
 {
@@ -77,7 +69,8 @@ integers_note(uint64_t turn, const struct integers_part *parts, size_t count)
         hash = XXH3_64bits_withSeed(part->words, part->words != NULL ? part->count * sizeof(uint32_t) : 0, hash);
     }
     if (!it->is_known || it->hash != hash) {
-        forget_set(&it->other);
+        kept_bytes -= it->other.parts != NULL ? it->other.bytes : 0;
+        free(it->other.parts);
         it->other = it->last;
         lost = it->is_known && it->other.parts == NULL;
         it->last = copy_of(parts, count);

@@ -192,14 +192,6 @@ describe_operation(struct noted *noted, const struct operation *operation)
 
 /* ---- hooks ---- */
 
-static bool
-is_captured(CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return captures_are_open() && scout_state.driver.cuStreamIsCapturing_p(stream, &status) == CUDA_SUCCESS &&
-           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-}
-
 /* Whether the call is made again with other inputs. One that only gives the host a result is not: that would be another
  * one. */
 static bool
@@ -281,7 +273,7 @@ record_begin(struct operation *operation)
         scout_state.driver.cuKernelGetFunction_p(&of_kernel, (CUkernel)of_kernel) == CUDA_SUCCESS)
         (void)scout_state.driver.cuFuncLoad_p(of_kernel);
     lock_idle(operation);
-    bool captured = is_captured(operation->stream);
+    bool captured = captures_have(operation->stream);
     bool may_wait = !captures_are_open();
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     describe_operation(&current, operation);

@@ -62,10 +62,11 @@ begins_with(const char *name, const char *begin)
 void scout_lock(void);
 void scout_unlock(void);
 /* A stream is captured from here on, if it was `done`; and up to here, unless its capture may still be open. Whether
- * any may be. Any thread. */
+ * any may be; whether this stream is captured. Any thread. */
 void captures_begin(bool done);
 void captures_end(bool is_over);
 bool captures_are_open(void);
+bool captures_have(CUstream stream);
 
 /* ---- names.c: texts, call sites and loaded objects, numbered in the log ---- */
 
