@@ -10,10 +10,8 @@
 #include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
-#include <link.h>
 
 extern char **environ;
 

@@ -6,8 +6,6 @@
 
 #include <json-c/json.h>
 
-#include <math.h>
-
 enum { MOST_OBJECTS = 100, MOST_MEMBERS = 6 };
 
 /* A section with a table of the objects of a list in the summary: a column for each of the members. Nothing, if the

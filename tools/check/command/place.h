@@ -5,7 +5,6 @@
 #define DDPRUN_TOOLS_CHECK_COMMAND_PLACE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct place_question {

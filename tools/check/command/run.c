@@ -10,11 +10,8 @@
 #include "tools/plan/format/play.h"
 #include "tools/sandbox/files.h"
 
-#include <fcntl.h>
 #include <json-c/json.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 /* ---- its command ---- */
 

@@ -5,8 +5,6 @@
 
 #include "tools/common/owned.h"
 
-#include <stdio.h>
-
 enum roles_verdict
 refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
 {
