@@ -158,4 +158,28 @@ quiet "conv" "$conv" "${conv_options[@]}"
 quiet "rows" "$rows_program"
 quiet "rows, Adam, groups" "$rows_program" two_groups --optimizer adam
 quiet "updates" "$updates"
+
+# A cudart inside the program is no part of it: what is said is the same as with a shared one, also where all copies are made by a
+# function of a function.
+cat >"$work/deep.h" <<'C'
+#include <cuda_runtime.h>
+#define COPIES(name, inner) \
+    static int name(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) { return inner(to, from, bytes, kind); }
+COPIES(copy_1, cudaMemcpy)
+COPIES(copy_2, copy_1)
+#define cudaMemcpy (cudaError_t)copy_2
+C
+mkdir "$work/inside" "$work/shared"
+root=$held/../../..
+cc=("$build/bin/softgpu-cc" -O0 -g -D_GNU_SOURCE "-I$root" "-I$root/samples" "-I$root/interpose/include" -lcublas)
+works "compiled" "${cc[@]}" -include "$work/deep.h" -c "$root/tests/tools/check/place.cu" -o "$work/place.o"
+works "linked with a shared cudart" "${cc[@]}" "$work/place.o" -o "$work/shared/place"
+works "linked with a cudart inside" "${cc[@]}" "$work/place.o" "$build/tests/trainers/cudart.o" "$build/lib/softgpu/libsoftgpu.so" \
+    -o "$work/inside/place"
+for cudart in shared inside; do
+    run "$ddprun" check -n 2 "$work/$cudart/place" divisor
+    check "cudart $cudart: a difference" [ "$code" -eq 1 ]
+    cp "$work/stdout" "$work/said.$cudart"
+done
+check "the same place with a cudart inside" diff "$work/said.shared" "$work/said.inside"
 finish

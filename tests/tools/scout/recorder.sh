@@ -29,6 +29,20 @@ works "a program that uses files" "$ddprun" -q scout -v --json "$work/plan.json"
 check "the plan has the one that is written" grep -Fq '"path":"'"$work/written"'"' "$work/plan.json"
 check "and the one that is read" grep -Fq '"path":"'"$data"'"' "$work/plan.json"
 
+# Frames of a cudart inside the program are left out, as those of a shared one. Without symbols they stay, and nothing else is said.
+strip -o "$work/stripped" "$build/tests/trainers/ladder_static"
+while read -r program than; do
+    works "$program is proved" "$ddprun" -q scout --prove --json "$work/plan.json" "$program" --steps 40
+    frames=$(grep -o '"offset":' "$work/plan.json" | wc -l)
+    [ -e "$work/said" ] || { cp "$work/stdout" "$work/said" && shared=$frames; }
+    check "$program: the same findings" diff "$work/said" "$work/stdout"
+    check "$program: $frames frames" [ "$frames" "$than" "$shared" ]
+done <<ROWS
+$build/tests/trainers/ladder -eq
+$build/tests/trainers/ladder_static -eq
+$work/stripped -gt
+ROWS
+
 undisturbed digits "$build/samples/digits" --data "$data" --steps 24 --quiet --save @
 undisturbed chargpt "$build/samples/chargpt" --data "$text" --layers 1 --width 16 --heads 2 --context 8 --batch 2 --steps 9 \
     --warmup 0 --eval-every 1000 --eval-batches 1 --quiet --save @

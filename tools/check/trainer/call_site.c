@@ -5,6 +5,7 @@
 #include "tools/check/trainer/check.h"
 
 #include "tools/record/frames.h"
+#include "tools/record/inside.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -34,14 +35,13 @@ look_up(const void *address)
     if (dladdr1((const char *)address - 1, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
         return frame;
     frame.offset = (uintptr_t)address - map->l_addr;
-    if (map->l_name[0] != '\0') {
-        frame.object = frame_owner_of(map->l_name) == FRAME_PROGRAM ? map->l_name : NULL;
+    bool is_program = map->l_name[0] == '\0';
+    if ((!is_program && frame_owner_of(map->l_name) != FRAME_PROGRAM) || cudart_holds(map, (const char *)address - 1))
         return frame;
-    }
     ssize_t length = own_path[0] == '\0' ? readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) : 0;
     if (length > 0)
         own_path[length] = '\0';
-    frame.object = own_path;
+    frame.object = is_program ? own_path : map->l_name;
     return frame;
 }
 

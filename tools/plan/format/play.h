@@ -23,7 +23,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 18
+#define PLAY_VERSION 19
 
 enum {
     PLAY_RANKS = 2, /* of proofs, but for (d) of `--plan auto` */

@@ -6,6 +6,7 @@
 #include "tools/scout/trainer/scout.h"
 
 #include "tools/record/frames.h"
+#include "tools/record/inside.h"
 
 #include <elf.h>
 #include <execinfo.h>
@@ -98,22 +99,24 @@ put_object(const char *path, uintptr_t base)
     return numbered_count++;
 }
 
+/* What the code at an address is of: a cudart inside the program is a gate, as one of its own file. */
 static const struct object *
 object_of(const void *address)
 {
+    static const struct object inside = {.number = SCOUT_NONE, .owner = FRAME_GATE};
     Dl_info info;
     struct link_map *map = NULL;
     if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
         return NULL;
     const struct object *known = FIND(object, objects, object_count, object->base == map->l_addr);
     if (known != NULL)
-        return known;
+        return known->owner == FRAME_PROGRAM && cudart_holds(map, address) ? &inside : known;
     enum frame_owner owner = frame_owner_of(info.dli_fname);
     const char *path = map->l_name[0] != '\0' ? info.dli_fname : ""; /* the program's: as it was called, by any link */
     uint32_t number = owner == FRAME_PROGRAM ? put_object(path, map->l_addr) : SCOUT_NONE;
     struct object *added = SCOUT_GROWN(objects, object_count);
     *added = (struct object){map->l_addr, number, owner, strncmp(file_name_of(info.dli_fname), "libcurand", 9) == 0};
-    return added;
+    return object_of(address);
 }
 
 /* An object of which no frame was seen. What has no file is the kernel's. */
