@@ -99,10 +99,7 @@ if [ "$sanitized" -eq 0 ]; then
     "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/../check3/right_03_survey.cu" -o "$work/survey" 2>"$work/stderr"
     checked 2 "" "$work/survey"
     check "rounding of sums over ranks: a reason" grep -Eq '^not comparable: gradient 1 of 1, .*runs of one process differ as much' "$work/stdout"
-fi
-
-# Each rank's momentum is its own where parameters are averaged; nothing but the update gets it, and no parameter differs.
-if [ "$sanitized" -eq 0 ]; then
+    # Each rank's momentum is its own where parameters are averaged; nothing but the update gets it, and no parameter differs.
     "$build/bin/softgpu-cc" -O2 -g -I"$held/../../../interpose/include" "$held/../check7/right_03_tones.cu" -o "$work/tones" 2>"$work/stderr"
     checked 2 "" "$work/tones"
     report "momentum of each rank's own is no difference" "$(why_not 0 null -)"
@@ -152,6 +149,10 @@ check12/right_04_signals
 check13/right_01_pulses
 ROWS
 tensors=2000000 quiet "micro" "$place" micro
+# Values that forward overwrites; 16-bit gradients that an update widens over the rank's own; two passes that add to a gradient.
+for program in "nets statistics" "loops half" "nets twice"; do
+    quiet "$program" "$build/tests/tools/check/jury/${program% *}" "${program#* }"
+done
 tensors=1000000 quiet "averaged" "$place" averaged
 tensors='7000000 7000001' quiet "rounds" "$sums" means
 quiet "conv" "$conv" "${conv_options[@]}"

@@ -333,7 +333,7 @@ static struct sketch
 sketch_of(int type, const char *data, size_t count)
 {
     struct sketch sketch;
-    sketch_begin(&sketch, count);
+    sketch = (struct sketch){.count = count};
     for (size_t at = 0, here; at < count; at += here) {
         here = 1 + draw_below(count);
         here = here < count - at ? here : count - at;
@@ -441,7 +441,7 @@ LOOP_TEST(what_is_left_of_a_change, 0, CASES / 4)
 TEST(nothing_is_left_of_no_change)
 {
     struct sketch none, own;
-    sketch_begin(&none, 4);
+    none = (struct sketch){.count = 4};
     own = sketch_of(ELEMENT_FLOAT32, (char *)(float[4]){1, 2, 3, 4}, 4);
     ck_assert(isnan(sketch_retained(&own, &own, &none)));
 }

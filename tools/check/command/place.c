@@ -208,7 +208,8 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
             continue;
         bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
         if (relation == RELATION_SAME || relation == RELATION_DATA || (is_known && !rows_too) ||
-            (changed >= 0 && (relation == RELATION_ROWS || (in_part && relation != RELATION_NONE))))
+            (changed >= 0 && (relation == RELATION_ROWS || (in_part && relation != RELATION_NONE))) ||
+            relation_is_anew(finding, at, where.argument))
             continue;
         is_written = find_writer(one, at, of, 0, &by);
         const struct step *last = &one->steps[is_written ? by.at : 0];
@@ -462,7 +463,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     if (step->its->from_host) {
         if (!is_update && place_say_items(finding, at, place)) {
             place_add_read(finding, at, place);
-            place_add_filled(finding, at, place);
+            place_add_origin(step, ORIGIN_OF_COPY, place);
             return true;
         }
         bool is_whole = place_copies_whole(finding, at);
@@ -487,7 +488,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             ARGUMENT_OF(step, it), is_whole && it->tensor == 0 ? ", which is not annotated" : "");
         place_add_values(finding, &where, place);
         place_add_read(finding, at, place);
-        place_add_filled(finding, at, place);
+        place_add_origin(step, ORIGIN_OF_COPY, place);
         return true;
     }
     bool is_target_itself = place_is_target(finding->question, step, changed),
@@ -523,7 +524,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   is_of(it, CHECK_GRADIENT) ? "averaged gradients" : "memory that the update depends on");
         return true;
     }
-    bool is_same_term = is_late && relation_adds(finding, &where) == RELATION_SAME;
+    bool is_same_term = is_late && relation_adds(finding, &where, true) == RELATION_SAME;
     if (is_same_term)
         place_say(
             place, PLACE_CHANGED, step,
@@ -604,7 +605,7 @@ say_missing(const struct finding *finding, const struct step *step, size_t at, i
         place_say(place, PLACE_MISSING, step, place_same_decision,
                   makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
                   rank);
-    place_add_decision(step, place);
+    place_add_origin(step, ORIGIN_OF_DECISION, place);
     place_add_read(finding, at, place);
     return true;
 }
@@ -833,7 +834,42 @@ makes_wrong(const struct finding *finding, size_t at)
     return ANY_NUMBER(a, 0, step->its->arguments,
                       place_is_target(finding->question, step, a) &&
                           (finding->question->is_update ||
-                           relation_adds(finding, &(struct where){at, a, .after = true}) != RELATION_SUM));
+                           relation_adds(finding, &(struct where){at, a, .after = true}, true) != RELATION_SUM));
+}
+
+/* What the operation has changed there has no relation that leads to the tensor. */
+static bool
+is_wrong(const struct finding *finding, const struct where *where, enum relation relation)
+{
+    const struct place_question *question = finding->question;
+    bool must_be_same =
+        question->is_update || (question->is_early && !question->is_averaged) ||
+        (question->is_reduced && place_is_target(question, &finding->one.steps[where->at], (uint32_t)where->argument));
+    return (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME)) &&
+           !relation_is_anew(finding, where->at, where->argument);
+}
+
+/* The next operation that gets what this one has changed there overwrites all of it, and makes nothing wrong: no
+ * operation reads it. */
+static bool
+is_overwritten(const struct finding *finding, const struct where *where)
+{
+    const struct looked *one = &finding->one;
+    const struct look_argument *it = relation_argument(finding, -1, where), *by;
+    struct where next = {.at = where->at + 1, .after = true};
+    bool covers = false;
+    while (next.at < one->count &&
+           !ANY(of, one->steps[next.at].list, one->steps[next.at].its->arguments, of->is_memory && reaches(it, of)))
+        ++next.at;
+    for (; next.at < one->count && next.argument < one->steps[next.at].its->arguments; ++next.argument) {
+        by = &one->steps[next.at].list[next.argument];
+        enum relation relation = by->is_memory && by->end > 0 ? relation_of(finding, &next) : RELATION_SAME;
+        if (relation == RELATION_UNKNOWN || is_wrong(finding, &next, relation))
+            return false;
+        covers = covers || (by->is_memory && by->address + by->first <= it->address + it->first &&
+                            it->address + it->end <= by->address + by->end);
+    }
+    return covers;
 }
 
 static bool
@@ -874,9 +910,7 @@ find_place(struct finding *finding, struct place *place)
                     return true;
                 continue;
             }
-            bool must_be_same = question->is_update || (question->is_early && !question->is_averaged) ||
-                                (question->is_reduced && place_is_target(question, step, (uint32_t)where.argument));
-            if (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME))
+            if (is_wrong(finding, &where, relation) && !is_overwritten(finding, &where))
                 return say_missing_before(finding, at, place) || find_all_extra(finding, at, place) ||
                        say_place(finding, at, (uint32_t)where.argument, place) || say_added(finding, place);
         }

@@ -37,20 +37,6 @@ judge_copies(const struct finding *finding, size_t at, struct astray *astray)
     return least;
 }
 
-/* The same in the next step, if it has the call: random numbers are other ones then. */
-static bool
-are_so_later(const struct finding *finding, size_t at, enum copied copied)
-{
-    const struct look_operation *its = finding->one.steps[at].its;
-    struct astray astray;
-    while (++at < finding->one.count) {
-        const struct look_operation *it = finding->one.steps[at].its;
-        if (it->interval == its->interval + 1 && relation_is_same_call(it, its))
-            return judge_copies(finding, at, &astray) >= copied;
-    }
-    return true;
-}
-
 /* Items of the batch or of others, which are not the ranks' shares; false: values that one rank never copies. */
 static bool
 say_items(const struct finding *finding, size_t at, struct place *place)
@@ -70,7 +56,7 @@ say_items(const struct finding *finding, size_t at, struct place *place)
                          (unsigned long long)part.copies, part.copies == 1 ? "" : "s",
                          (unsigned long long)part.all_copies);
     }
-    if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
+    if (copied == COPIED_OTHERS)
         return false;
     const char *unit = astray.in_items ? "item" : "byte";
     if (astray.rank >= 0)

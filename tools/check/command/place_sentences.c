@@ -161,19 +161,13 @@ judge_scalar(const struct finding *finding, const struct where *where)
 }
 
 void
-place_add_filled(const struct finding *finding, size_t at, struct place *place)
+place_add_origin(const struct step *step, uint32_t number, struct place *place)
 {
     struct origin origin;
-    if (origin_find(finding->one.steps[at].its->place, ORIGIN_OF_COPY, &origin))
-        place_add(place, "; the host fills `%s` at %s", origin.name, origin.from);
-}
-
-void
-place_add_decision(const struct step *step, struct place *place)
-{
-    struct origin origin;
-    if (origin_find(step->its->place, ORIGIN_OF_DECISION, &origin))
-        place_add(place, "; the host decides by `%s` (%s)%s", origin.name, origin.place, origin.from);
+    if (origin_find(step->its->place, number, &origin))
+        place_add(place,
+                  number == ORIGIN_OF_COPY ? "; the host fills `%s` at %s%s" : "; the host decides by `%s` (%s)%s",
+                  origin.name, origin.place, origin.from);
 }
 
 void

@@ -811,13 +811,22 @@ relation_changes_same(const struct finding *finding, size_t at)
 }
 
 enum relation
-relation_adds(const struct finding *finding, const struct where *where)
+relation_adds(const struct finding *finding, const struct where *where, bool of_change)
 {
     OWNED_NUMBERS one = {.count = 0};
     const struct look_argument *it = relation_argument(finding, -1, where);
-    return it->end > it->first && numbers_of(finding, -1, where, it->first, it->end, true, &one)
-               ? relate_places(finding, where, it->first, it->end, true, &one)
+    return it->end > it->first && numbers_of(finding, -1, where, it->first, it->end, of_change, &one)
+               ? relate_places(finding, where, it->first, it->end, of_change, &one)
                : RELATION_NONE;
+}
+
+bool
+relation_is_anew(const struct finding *finding, size_t at, size_t argument)
+{
+    const struct where before = {at, argument, .after = false}, after = {at, argument, .after = true};
+    enum relation relation = finding->question->is_update ? relation_of(finding, &before) : RELATION_UNKNOWN;
+    return relation != RELATION_SAME && relation != RELATION_UNKNOWN &&
+           relation_adds(finding, &after, false) == RELATION_SAME;
 }
 
 /* A scalar, or what memory has that holds one number; 0: it is none. */

@@ -103,8 +103,13 @@ bool relation_is_weighted(const struct finding *finding, const struct where *num
 /* Of an update: it changes memory visibly, and all as on the one rank, or it leaves the same bits. */
 bool relation_changes_same(const struct finding *finding, size_t at);
 
-/* Of what the ranks' operations have added there, none where a rank does not make it, to what one rank's has added. */
-enum relation relation_adds(const struct finding *finding, const struct where *where);
+/* Of an update: over what was not one process's, it has written the same as one process, so that it does not read it.
+ */
+bool relation_is_anew(const struct finding *finding, size_t at, size_t argument);
+
+/* Of what the ranks' operations have added there, none where a rank does not make it, to what one rank's has added; or
+ * of what it has then. */
+enum relation relation_adds(const struct finding *finding, const struct where *where, bool of_change);
 
 /* The element there by which ranks differ most, values[1 + rank], from one process, values[0]. Of rows of the ranks'
  * shares, *of_share_p, the first that differs on the first rank with one, whose value is not NaN. RELATION_COUNTS: they
@@ -113,11 +118,9 @@ enum relation relation_adds(const struct finding *finding, const struct where *w
 size_t relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[]);
 
 /* ---- place_sentences.c ---- */
-/* Appends where the host fills what an operation copies from it, if these are three lines at most. */
-void place_add_filled(const struct finding *finding, size_t at, struct place *place);
-
-/* Appends by which condition the host decides whether to make an operation. */
-void place_add_decision(const struct step *step, struct place *place);
+/* Appends where the host fills what an operation copies from it (ORIGIN_OF_COPY), if these are three lines at most; or
+ * by which condition it decides whether to make the operation (ORIGIN_OF_DECISION). */
+void place_add_origin(const struct step *step, uint32_t number, struct place *place);
 
 /* Appends the last two places before an operation where the host reads, by a copy, what ranks have each of its own
  * share: where the values that it hands out may come from. */

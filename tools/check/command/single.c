@@ -7,6 +7,7 @@
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
 #include "tools/check/format/reference.h"
+#include "tools/common/owned.h"
 
 /* ---- a run, and why it may end the check ---- */
 
@@ -134,9 +135,9 @@ session_run(struct check *check, enum session_run which, double factor, struct e
     struct check_evidence *evidence = &check->evidence;
     bool scales = which == SESSION_SCALED && !check_evidence_in_rounds(evidence), is_far = which == SESSION_FAR,
          is_nudged = which == SESSION_NUDGED, is_perturbed = which == SESSION_PERTURBED;
-    char *title = scales ? xasprintf("one process, with %.4g times the gradients", factor)
-                         : xasprintf("one process, %s", runs[which].what);
-    char *name = xasprintf("%s-%u", runs[which].name, evidence->nudged_runs += is_nudged);
+    OWNED char *title = scales ? xasprintf("one process, with %.4g times the gradients", factor)
+                               : xasprintf("one process, %s", runs[which].what);
+    OWNED char *name = xasprintf("%s-%u", runs[which].name, evidence->nudged_runs += is_nudged);
     struct check_order order = session_order(check, name, title, CHECK_COMPARES);
     order.run.perturbed = is_perturbed || is_far || is_nudged;
     order.run.forced = order.run.forced && !is_perturbed && !is_far;
@@ -145,10 +146,7 @@ session_run(struct check *check, enum session_run which, double factor, struct e
     order.run.factor = factor;
     order.run.probes = which == SESSION_PROBE;
     order.untold = is_nudged && evidence->nudged_runs > 1;
-    bool ok = session_run_alone(check, &order, session_rows(check, which), error);
-    free(name);
-    free(title);
-    return ok;
+    return session_run_alone(check, &order, session_rows(check, which), error);
 }
 
 bool

@@ -43,8 +43,7 @@ written_find(const char *folder, int ranks)
     struct copies copies = {0};
     for (int rank = 0; rank < ranks; ++rank)
         add_rank(&copies, folder, rank);
-    if (copies.count > 0)
-        qsort(copies.list, copies.count, sizeof(*copies.list), compare_copies);
+    SORT(copies.list, copies.count, compare_copies);
     struct written written = {.files = xcalloc(copies.count / 2 + 1, sizeof(*written.files))};
     for (size_t i = 0, next; i < copies.count; i = next) {
         for (next = i + 1; next < copies.count && strcmp(copies.list[next].path, copies.list[i].path) == 0;)

@@ -4,12 +4,6 @@
 #include "tools/check/format/element.h"
 
 void
-sketch_begin(struct sketch *sketch, uint64_t count)
-{
-    *sketch = (struct sketch){.count = count};
-}
-
-void
 sketch_add(struct sketch *sketch, int type, const void *data, size_t count)
 {
     uint64_t block = (sketch->count + SKETCH_COUNTERS - 1) / SKETCH_COUNTERS;

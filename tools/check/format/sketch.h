@@ -19,9 +19,7 @@ struct sketch {
     double counters[SKETCH_COUNTERS];
 };
 
-void sketch_begin(struct sketch *sketch, uint64_t count);
-
-/* The next `count` elements, of a type of element.h. */
+/* The next `count` elements, of a type of element.h; of a new sketch only .count is set. */
 void sketch_add(struct sketch *sketch, int type, const void *data, size_t count);
 
 /* Difference, reference, own, and the product of the last two, as estimated; nothing else. */

@@ -37,17 +37,11 @@ static __thread struct {
     char *before[LOOK_ARGUMENTS];
 } around;
 
-static bool
-has(const uint64_t *list, size_t count, uint64_t wanted)
-{
-    return ANY(it, list, count, *it == wanted);
-}
-
 static void
 note_pointer(void *arg, const struct pointed *pointed)
 {
     (void)arg;
-    if ((uint64_t)pointed->address >> 47 != 0 || has((uint64_t *)look.pointers, look.pointer_count, pointed->address) ||
+    if ((uint64_t)pointed->address >> 47 != 0 || ANY(it, look.pointers, look.pointer_count, *it == pointed->address) ||
         device_ask_about(pointed->address).begin == 0)
         return;
     look.pointers = values_room(look.pointers, (look.pointer_count + 1) * sizeof(*look.pointers));
@@ -68,7 +62,7 @@ static uint64_t
 put_contents(const char *data, size_t bytes)
 {
     struct look_operation record = {.hash = XXH3_64bits(data, bytes), .bytes = bytes};
-    if (!has(look.kept, look.kept_count, record.hash)) {
+    if (!ANY(it, look.kept, look.kept_count, *it == record.hash)) {
         look.kept = values_room(look.kept, (look.kept_count + 1) * sizeof(*look.kept));
         look.kept[look.kept_count++] = record.hash;
         put(&record, sizeof(record));

@@ -121,7 +121,7 @@ take_piece(void *arg, const void *piece, size_t bytes)
 static void
 sketch_tensor(const struct tensor *tensor, struct sketch *sketch)
 {
-    sketch_begin(sketch, tensor->count);
+    *sketch = (struct sketch){.count = tensor->count};
     values_read_tensor(tensor, take_piece, &(struct taking){sketch, tensor->type});
 }
 
@@ -163,7 +163,7 @@ change_range(struct range_found *range)
     element_perturb(type, new, count, 0, type == ELEMENT_BFLOAT16 ? 2 : units);
     for (size_t i = 0; i < count; ++i)
         moved[i] = element_get(type, new, i) - element_get(type, old, i);
-    sketch_begin(range->change, count);
+    *range->change = (struct sketch){.count = count};
     sketch_add(range->change, ELEMENT_FLOAT64, moved, count);
     values_memory(range->address, range->memory.bytes, NULL, new);
 }

@@ -49,11 +49,11 @@ static struct {
     } list[UPDATERS_AT_MOST];
     size_t count, written;
     struct given *pointers; /* [pointer_count]: those of updaters say where memory behind others ends */
-    size_t pointer_count, pointer_capacity;
+    size_t pointer_count;
     uint64_t *looked; /* [looked_count]: functions */
     size_t looked_count;
     struct given *owners; /* [owner_count]: in this step, so often updater `call` was called with `address`, an owner */
-    size_t owner_count, owner_capacity;
+    size_t owner_count;
 } updaters;
 
 /* What the current operation of this thread was given, from before it to after it. */
@@ -67,12 +67,6 @@ static __thread struct {
     bool is_for_updaters;    /* whether it changes a parameter is looked at, and not what else */
     bool has_new;            /* a pointer to unannotated memory that is not known */
 } around;
-
-static bool
-finds(void)
-{
-    return values_writer() != NULL;
-}
 
 static size_t
 updater_of(uint64_t call)
@@ -100,15 +94,12 @@ probe_watched(const struct watched *watched, char *bytes)
 
 /* Where it is in a list, at whose end it is put if it is not there. */
 static struct given *
-find_or_add(struct given **list, size_t *count, size_t *capacity, uint64_t call, CUdeviceptr address)
+find_or_add(struct given **list, size_t *count, uint64_t call, CUdeviceptr address)
 {
     struct given *known = FIND(it, *list, *count, it->call == call && it->address == address);
     if (known != NULL)
         return known;
-    if (*count == *capacity) {
-        *capacity = *capacity == 0 ? 1024 : 2 * *capacity;
-        *list = values_room(*list, *capacity * sizeof(**list));
-    }
+    *list = values_room(*list, (*count + 1) * sizeof(**list));
     (*list)[*count] = (struct given){call, address, 0};
     return &(*list)[(*count)++];
 }
@@ -116,7 +107,7 @@ find_or_add(struct given **list, size_t *count, size_t *capacity, uint64_t call,
 static struct given *
 note_pointer(CUdeviceptr address)
 {
-    return find_or_add(&updaters.pointers, &updaters.pointer_count, &updaters.pointer_capacity, around.call, address);
+    return find_or_add(&updaters.pointers, &updaters.pointer_count, around.call, address);
 }
 
 /* Whether this function is still to be looked at: in the second step, when it comes first, and now and then. */
@@ -313,8 +304,7 @@ count_call(size_t updater, const struct operation *operation, const struct funct
 {
     around.owner = 0;
     pointers_visit(operation, layout, false, note_owner, NULL);
-    around.ordinal =
-        find_or_add(&updaters.owners, &updaters.owner_count, &updaters.owner_capacity, updater, around.owner)->times++;
+    around.ordinal = find_or_add(&updaters.owners, &updaters.owner_count, updater, around.owner)->times++;
 }
 
 /* Where is it now? */
@@ -343,7 +333,7 @@ static bool
 looks_at_memory(size_t updater, const struct operation *operation, const struct function_layout *layout)
 {
     uint32_t since = updaters.list[updater].since;
-    if (!finds() || updaters.list[updater].found.type == 0 || updaters.step <= since)
+    if (values_writer() == NULL || updaters.list[updater].found.type == 0 || updaters.step <= since)
         return false;
     if (updaters.step == since + 1)
         return true;
@@ -360,7 +350,7 @@ begin_operation(const struct operation *operation, const struct function_layout 
     around.count = 0;
     size_t updater = updater_of(around.call);
     bool is_old = updater < updaters.count && updaters.list[updater].since < updaters.step;
-    around.is_for_updaters = finds() && !is_old;
+    around.is_for_updaters = values_writer() != NULL && !is_old;
     if (around.is_for_updaters) {
         if (updater < updaters.count || looks_for_updaters())
             pointers_visit(operation, layout, false, watch_parameter, NULL);
@@ -447,7 +437,7 @@ updaters_boundary(uint32_t step)
     memory_boundary(step);
     updaters.step = step;
     updaters.owner_count = 0;
-    for (; finds() && step >= 2 && updaters.written < updaters.count; ++updaters.written) {
+    for (; values_writer() != NULL && step >= 2 && updaters.written < updaters.count; ++updaters.written) {
         const struct check_updater *found = &updaters.list[updaters.written].found;
         values_put(&(struct reference_key){.kind = REFERENCE_UPDATER, .number = (uint32_t)updaters.written}, found,
                    sizeof(*found));
