@@ -13,8 +13,9 @@
  * micro_divisor (each divides by the rank's number, besides), valid (a kernel divides by what another one counts, and
  * DDP_WEIGHT would do), twice (a pointer and an index begin at the share), unmoved (labels lack `first`), skip (a rank
  * leaves out batches by its own items), columns (data by column, without `first`), columns_order (data by column, other
- * items), passes (three DDP_STEPs before an update, the first two of other rows), norm, own_norm (the host reads a norm
- * before DDP_STEP), late_norm (after it, right), width (rows are as wide as the batch, and the divisor is the batch).
+ * items), passes (three DDP_STEPs before an update, the first two of other rows), norm, own_norm (the host clips by a
+ * norm of own gradients), late_norm (after it, right), width (rows are as wide as the batch, and the divisor is the
+ * batch).
  */
 #include <ddprun.h>
 
@@ -295,15 +296,15 @@ main(int argc, char **argv)
         }
         if (is("noise"))
             noise<<<1, 32>>>(g, (unsigned)DDP_RANK());
-        float norm = 0;
+        float norm = 0, bound = argc > 2 ? (float)atof(argv[2]) : 1000;
         if (is("norm"))
             CHECK(cublasSnrm2(handle, WIDTH, g, 1, &norm));
         if (is("own_norm")) {
             positives<<<1, 1>>>(found, g, WIDTH);
             CHECK(cudaMemcpy(&norm, found, sizeof(norm), cudaMemcpyDeviceToHost));
         }
-        if (norm > 1000)
-            add<<<1, 32>>>(g, zeros, g, 1000 / norm);
+        if (norm > bound)
+            add<<<1, 32>>>(g, zeros, g, bound / norm);
         if (is("early") || averages)
             sgd<<<1, 32>>>(w, g, 0.1f);
         if (is("unit"))

@@ -120,6 +120,11 @@ for mode in norm own_norm late_norm; do
     check "$mode: it is no loss" bash -c "! grep 'a loss or count' '$work/stdout'"
 done
 
+# Some steps clip own gradients: by chance the mean is a multiple of one process's gradient there, but no update differs.
+checked 2 "" "$place" norm 0.2
+report "clipping before DDP_STEP is a difference" "$(why_not 1 - gradient)"
+check "of gradients alone" [ "$(grep -c 'DIFFERS$' "$work/stdout")" -eq 1 ]
+
 # quiet NAME PROGRAM...: a look at a step before the gradient, and at the update after it, names no operation.
 quiet() {
     local name=$1 tensor

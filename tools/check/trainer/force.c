@@ -18,7 +18,8 @@ square(double value)
     return value * value;
 }
 
-/* What the ranks' gradients are times the reference's; `before` where they are no multiple: they may be noise. */
+/* What the ranks' gradients are times the reference's; `before`, 0 in the first step, where they are no multiple: they
+ * may be noise. What is made one in a later step, as by clipping, is no factor that an update undoes. */
 static double
 find_factor(const struct check_row *rows, size_t count, double before)
 {
@@ -43,7 +44,7 @@ find_factor(const struct check_row *rows, size_t count, double before)
         if (fabs(factor - whole[i]) <= same_factor * whole[i])
             return whole[i];
     }
-    return factor;
+    return before == 0 || fabs(factor - before) <= same_factor * before ? factor : 1;
 }
 
 void
@@ -52,10 +53,9 @@ force_gradients(const struct tensor *list, size_t count, int group, const struct
     OWNED struct check_row *rows = values_room(NULL, count * sizeof(*rows));
     for (size_t i = 0; i < count; ++i)
         compare_tensor(&list[i], at, &rows[i]);
-    static double before[GROUPS_AT_MOST]; /* 0: none */
-    double last = before[group] > 0 ? before[group] : 1;
-    double factor = check_run.factor > 0 ? check_run.factor : find_factor(rows, count, last);
-    before[group] = factor;
+    static double before[GROUPS_AT_MOST];
+    double factor = check_run.factor > 0 ? check_run.factor : find_factor(rows, count, before[group]);
+    before[group] = factor = factor > 0 ? factor : 1;
     for (size_t i = 0; i < count && check_run.forced && values_reader() != NULL; ++i) {
         if (!rows[i].same_bits || factor != 1)
             compare_set(&list[i], &rows[i].tensor, at->step, factor);
