@@ -80,6 +80,26 @@ if is_wanted one_line; then
     cd "$work" || exit
 fi
 
+# A weight that does not move while scout looks, float64, and all launches of a step on one line: the patch names all weights, also those
+# that move later, and the boundary is reached.
+if is_wanted range; then
+    mkdir "$work/range.d"
+    cp "$sources/tests/tools/scout/range.cu" "$work/range.d"
+    compile "$work/range.d" "$work/range_plain" range.cu
+    for mode in own fused; do
+        cp -r "$work/range.d" "$work/range_$mode.d"
+        pasted "range_$mode" "$work/range.d" "$work/range_plain" "$work/range_$mode.d" range.cu "$mode"
+        check "range, $mode: the parameter has whole elements" grep -q '1 parameter, 640 float64' "$work/range_$mode.out"
+        run "$ddprun" check "$work/range_$mode" "$mode" 1
+        check "range, $mode: equal where the last weight moves" grep -q '^equal: ' "$work/stdout"
+        for seed in '' 1 2 3; do
+            SOFTGPU_UNRULY=$seed run "$ddprun" -n 2 "$work/range_$mode" "$mode" 1
+            sed -n 's/.*\(weights .*\)/\1/p' "$work/stdout" | sort | uniq -c >"$work/weights"
+            check "range, $mode${seed:+, unruly $seed}: both ranks have the same weights" grep -q "^0 *2 weights" <(echo "$code$(cat "$work/weights")")
+        done
+    done
+fi
+
 mkdir "$work/digits.d"
 cp -r "$sources/samples" "$work/digits.d"
 if is_wanted digits; then

@@ -151,8 +151,7 @@ static void
 describe_call(struct noted *noted, const struct operation *operation)
 {
     noted->op.answers = operation->answers;
-    for (unsigned i = 0; i < operation->operand_count; ++i) {
-        const struct operand *operand = &operation->operands[i];
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
         if (operand->access == ACCESS_WRITE && allocations_is_host(operand->address)) {
             noted->op.answers = true;
             continue;
@@ -165,7 +164,7 @@ describe_call(struct noted *noted, const struct operation *operation)
                                              .table = is_table ? type : SCOUT_UNKNOWN},
                      operand->address, operand->bytes, operand->access == ACCESS_READ && !is_table);
         noted->op.scalars = XXH3_64bits_withSeed(&operand->pieces, sizeof(operand->pieces), noted->op.scalars);
-        noted->op.grid[i % 3] += (uint32_t)operand->bytes;
+        noted->op.grid[NUMBER_OF(operand) % 3] += (uint32_t)operand->bytes;
     }
 }
 

@@ -97,16 +97,15 @@ make_places(struct finder *finder)
     const struct graph_version *version;
     uint32_t count = 0;
     finder->first_place = xcalloc(graph->memory_count + 1, sizeof(*finder->first_place));
-    for (uint32_t m = 0; m < graph->memory_count; ++m)
-        count += graph->memories[m].cut_count;
+    FOR_EACH(memory, graph->memories, graph->memory_count)
+        count += memory->cut_count;
     finder->places = xcalloc((size_t)count * PARTS + 1, sizeof(*finder->places));
-    for (uint32_t m = 0; m < graph->memory_count; ++m) {
-        const struct graph_memory *memory = &graph->memories[m];
-        finder->first_place[m] = finder->place_count;
+    FOR_EACH(memory, graph->memories, graph->memory_count) {
+        finder->first_place[NUMBER_OF(memory)] = finder->place_count;
         for (uint32_t i = 0; i + 1 < memory->cut_count; ++i)
             for (uint32_t part = 0; part < PARTS; ++part, ++finder->place_count)
                 finder->places[finder->place_count] =
-                    (struct place){.memory = m,
+                    (struct place){.memory = NUMBER_OF(memory),
                                    .lo = part == IN_FRONT ? memory->cuts[i] : memory->cuts[i + 1],
                                    .hi = memory->cuts[i + 1]};
     }
@@ -498,8 +497,7 @@ widen_to_zeros(struct finder *finder, struct place *place)
     const struct graph *graph = finder->graph;
     for (uint32_t at = 0; at < finder->graph->period && !place->is_written && place->lo < place->hi; ++at) {
         const struct scout_op *op = &graph->log->ops[graph->first + at];
-        for (uint32_t i = 0; i < op->argument_count && place->role != PLAY_CHANGES; ++i) {
-            const struct scout_argument *argument = &op->arguments[i];
+        FOR_EACH_UNTIL(argument, op->arguments, op->argument_count, place->role == PLAY_CHANGES) {
             bool is_it = argument->alloc == graph->memories[place->memory].alloc && argument->offset < place->hi &&
                          argument->end > place->lo;
             const struct place *floats = is_it ? floats_beside(finder, argument, place) : NULL;

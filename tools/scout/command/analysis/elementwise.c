@@ -187,10 +187,8 @@ is_scaled_alone(const struct roles *roles, uint32_t number)
     const struct graph_edge *own = version_own_edge(roles, number, true);
     if (own == NULL || version_of(roles, number)->bytes > ELEMENT_BYTES)
         return false;
-    bool *reached = sources_of(roles, own->from, false);
-    bool is = !ANY_IN(edge, roles, number, elementwise_matters(roles, edge) && edge != own && !reached[edge->from]);
-    free(reached);
-    return is;
+    OWNED bool *reached = sources_of(roles, own->from, false);
+    return !ANY_IN(edge, roles, number, elementwise_matters(roles, edge) && edge != own && !reached[edge->from]);
 }
 
 /* Whether a version is what a sum has become that begins at nothing in this period, or to which several have been added

@@ -27,8 +27,7 @@ graph_name_memories(const struct scout_log *log, uint32_t **memory_of)
     uint32_t count = 0;
     OWNED uint32_t *last = xcalloc(log->alloc_count + 1, sizeof(*last));
     uint32_t *of = xcalloc(log->alloc_count + 1, sizeof(*of));
-    for (uint32_t i = 0; i < log->alloc_count; ++i) {
-        const struct scout_alloc *alloc = &log->allocs[i];
+    FOR_EACH(alloc, log->allocs, log->alloc_count) {
         uint32_t found = count;
         for (uint32_t m = 0; m < count && found == count; ++m) {
             const struct scout_alloc *other = &log->allocs[last[m]];
@@ -37,8 +36,8 @@ graph_name_memories(const struct scout_log *log, uint32_t **memory_of)
                 found = m;
         }
         count += found == count;
-        of[i] = found;
-        last[found] = i;
+        of[NUMBER_OF(alloc)] = found;
+        last[found] = NUMBER_OF(alloc);
     }
     *memory_of = of;
     return count;

@@ -371,10 +371,9 @@ static void
 find_stays(struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
-    for (uint32_t m = 0; m < graph->memory_count; ++m) {
-        const struct graph_memory *memory = &graph->memories[m];
-        if (graph->log->allocs[memory->alloc].memory == SCOUT_PINNED ||
-            graph->log->allocs[memory->alloc].memory == SCOUT_SCRATCH ||
+    FOR_EACH(memory, graph->memories, graph->memory_count) {
+        uint32_t m = NUMBER_OF(memory), kind = graph->log->allocs[memory->alloc].memory;
+        if (kind == SCOUT_PINNED || kind == SCOUT_SCRATCH ||
             scout_is_remade(graph->log, sorter->finding, memory->alloc) || is_loaded(sorter, m))
             continue;
         FOR_EACH(span, memory->spans, memory->span_count) {
@@ -436,9 +435,8 @@ find_noise(const struct sorter *sorter)
                                        meets_gradient(sorter, version);
     }
     OWNED uint32_t *between = noise_find(graph, by_turn, is_clean);
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        const struct graph_version *version = &graph->versions[i];
-        uint32_t at = version->op >= 0 ? graph_position(graph, version) : 0;
+    FOR_EACH(version, graph->versions, graph->version_count) {
+        uint32_t i = NUMBER_OF(version), at = version->op >= 0 ? graph_position(graph, version) : 0;
         struct reads_of *of = &sorter->turns->reads.of[at];
         sorter->noise[i] = between[i] != 0 ? between[i] : sorter->noise[i]; /* for this one ranks differ */
         if (between[i] != 0 && version->op >= 0 && version->memory == HOST_MEMORY && of->kind == PLAY_READS_ALIKE)

@@ -84,8 +84,7 @@ add_uses(struct types *types, uint32_t version_number, int32_t at)
             (best == NULL || argument->offset >= best->offset))
             best = argument;
     }
-    for (uint32_t i = 0; i < op->argument_count && best != NULL; ++i) {
-        const struct scout_argument *argument = &op->arguments[i];
+    FOR_EACH_UNTIL(argument, op->arguments, op->argument_count, best == NULL) {
         if (argument->alloc != best->alloc || argument->offset != best->offset)
             continue;
         *GROWN(types->uses, types->use_count) =

@@ -191,8 +191,8 @@ judge_carried(const struct trial *it, const struct played *state, const struct p
 {
     const struct play *play = it->play;
     struct proof *proof = it->proof;
-    for (uint32_t i = 0; i < play->plan.tensor_count && proof->end == PROOF_PASSED; ++i) {
-        const struct play_tensor *tensor = &play->tensors[i];
+    FOR_EACH_UNTIL(tensor, play->tensors, play->plan.tensor_count, proof->end != PROOF_PASSED) {
+        uint32_t i = NUMBER_OF(tensor);
         if (tensor->role != PLAY_CHANGES && tensor->role != PLAY_PER_RANK)
             continue;
         struct touched touched = touched_by_halves(it, halves, i);

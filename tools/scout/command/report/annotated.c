@@ -154,7 +154,7 @@ void
 annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {
     struct comparison it = {.out = out, .log = log, .finding = finding, .sites = sites};
-    struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
+    OWNED struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
     (void)graph_name_memories(log, &it.memory_of);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (is_annotated(&finding->tensors[i]))
@@ -171,7 +171,6 @@ annotated_print(FILE *out, const struct scout_log *log, const struct scout_findi
     if (it.wrong == 0)
         fputs("annotations: each parameter and each gradient has one, and there is no other\n", out);
     free(it.memory_of);
-    free(ranges);
 }
 
 /* ---- of a program whose steps are equal on all ranks ---- */
@@ -315,7 +314,7 @@ annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_
                      bool by_gradients)
 {
     struct comparison it = {.out = out, .log = log, .finding = finding, .sites = sites};
-    struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
+    OWNED struct scout_range *ranges = xcalloc(log->annotation_count + finding->tensor_count + 1, sizeof(*ranges));
     bool lacks = count_elements(log, SCOUT_SAYS_PARAMETER) < count_elements(log, SCOUT_SAYS_GRADIENT);
     (void)graph_name_memories(log, &it.memory_of);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
@@ -324,5 +323,4 @@ annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_
     for (uint32_t g = 0; by_gradients && g < finding->group_count; ++g)
         compare_late_group(&it, g);
     free(it.memory_of);
-    free(ranges);
 }

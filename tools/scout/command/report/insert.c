@@ -249,8 +249,8 @@ find_front(struct search *search, const struct scout_tensor *tensor, struct spot
     *spot = (struct spot){0};
     if (!spot_find_parting(&set, &step, &at_set, &at_step))
         return false;
-    uint32_t from = spot_node(search, &set.frames[at_set], &spot->source),
-             to = spot_node(search, &step.frames[at_step], &spot->source);
+    uint32_t from = spot_node(search, set.frames, at_set, &spot->source),
+             to = spot_node(search, step.frames, at_step, &spot->source);
     spot->node = from != NODE_NONE && to != NODE_NONE && from != to ? source_beside(spot->source, to, from) : NODE_NONE;
     uint32_t function = spot->node != NODE_NONE ? source_function(spot->source, spot->node) : NODE_NONE;
     return function != NODE_NONE && function != spot->node;
@@ -274,7 +274,7 @@ is_made_inside(struct search *search, uint32_t alloc, const struct spot *front)
     const struct source *source;
     uint32_t node = NODE_NONE;
     for (uint32_t i = 0; i < made.count && front->source != NULL && node == NODE_NONE; ++i) {
-        node = spot_node(search, &made.frames[i], &source);
+        node = spot_node(search, made.frames, i, &source);
         while (node != NODE_NONE && (source != front->source || node != front->node))
             node = source->nodes[node].parent;
     }
@@ -313,9 +313,8 @@ place_by_number(struct search *search)
     bool *counted = search->counted;
     struct spot front = {0}, spot;
     uint32_t count;
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i];
-        if (!has_annotation(finding, tensor) || search->to->names[i] != NULL ||
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
+        if (!has_annotation(finding, tensor) || search->to->names[NUMBER_OF(tensor)] != NULL ||
             scout_is_remade(log, finding, tensor->alloc) || !is_front(search, tensor->alloc) ||
             !find_front(search, tensor, &spot))
             continue;
@@ -421,8 +420,8 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     *spot = (struct spot){0};
     if (!spot_find_parting(&a, &b, &at_first, &at_second))
         return false;
-    uint32_t from = spot_node(search, &a.frames[at_first], &spot->source),
-             to = spot_node(search, &b.frames[at_second], &spot->source);
+    uint32_t from = spot_node(search, a.frames, at_first, &spot->source),
+             to = spot_node(search, b.frames, at_second, &spot->source);
     if (from == NODE_NONE || to == NODE_NONE)
         return false;
     uint32_t front = source_beside(spot->source, from, to), back = source_beside(spot->source, to, from);
@@ -431,8 +430,10 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     if (spot->node == NODE_NONE || front == back || /* one is in the header of a loop or a condition around the other */
         (behind && source_line(spot->source, nodes[front].end) == source_line(spot->source, nodes[back].begin)))
         return false;
-    spot->behind = behind ? spot_end_of_line(spot->source, front) : 0;
-    return spot_is_usable(spot);
+    bool leaves = behind && spot_leaves(spot->source, from, front);
+    spot->node = leaves ? from : spot->node;
+    spot->behind = leaves ? nodes[from].end : behind ? spot_end_of_line(spot->source, front) : 0;
+    return leaves || spot_is_usable(spot);
 }
 
 static bool
@@ -590,8 +591,8 @@ print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *f
            struct sites *sites)
 {
     for (enum scout_role role = ROLE_PARAMETER; role < ROLE_SUSPECT; ++role)
-        for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-            const struct scout_tensor *tensor = &finding->tensors[i];
+        FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
+            uint32_t i = NUMBER_OF(tensor);
             if (tensor->role != role || (by_hand && (names[i] != NULL || !has_annotation(finding, tensor))))
                 continue;
             if (ANY_NUMBER(k, 0, i, is_of_row(log, tensor, &finding->tensors[k]) && (!by_hand || names[k] == NULL)))
@@ -614,13 +615,12 @@ static void
 print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
             const struct insertions *insertions, struct sites *sites)
 {
-    for (uint32_t g = 0; g < finding->group_count; ++g) {
-        const struct scout_group *group = &finding->groups[g];
-        if (insertions->placed_steps[g])
+    FOR_EACH(group, finding->groups, finding->group_count) {
+        if (insertions->placed_steps[NUMBER_OF(group)])
             continue;
         fprintf(out, "by hand: %s", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP");
         if (insertions->groups > 1)
-            fprintf(out, "_GROUP of group %u", insertions->group_of[g]);
+            fprintf(out, "_GROUP of group %u", insertions->group_of[NUMBER_OF(group)]);
         fputs(group->fused ? ", after " : ", before ", out);
         print_place(out, log, group->fused ? group->complete : group->before, sites);
         fputc('\n', out);
@@ -671,13 +671,13 @@ print_shares(FILE *out, const struct scout_log *log, const struct scout_finding 
         FIND(it, finding->tensors, finding->tensor_count,
              it->hi - it->lo > ELEMENT_BYTES &&
                  (it->role == ROLE_RANDOM || (it->role == ROLE_STATISTICS && it->type == SCOUT_FLOAT32)));
-    if (own != NULL)
-        name_memory(log, own, NULL, sites, place);
-    if (own != NULL)
-        fprintf(out,
-                "note: %s is each rank's own: with batch normalisation or dropout, training differs a little from one "
-                "process\n",
-                place);
+    if (own == NULL)
+        return;
+    name_memory(log, own, NULL, sites, place);
+    fprintf(out,
+            "note: %s is each rank's own: with batch normalisation or dropout, training differs a little from one "
+            "process\n",
+            place);
 }
 
 void

@@ -5,6 +5,7 @@
 #ifndef DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_LINES_H
 #define DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_LINES_H
 
+#include "tools/common/owned.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/rules.h"
 #include "tools/scout/format/log.h"
@@ -87,7 +88,7 @@ void sources_close(struct sources *sources);
 /* The innermost statement of a line; of several, the one around the column, or the first launch of a kernel, if the
  * column is there or behind it. NODE_NONE: which one is not known. */
 uint32_t source_statement(const struct source *source, int line, int column);
-/* Where that is not known, the one that has the line's only call of a function whose name begins so. */
+/* Where that is not known, and of launches: the one with the only call of a function whose name begins so. */
 uint32_t source_statement_calling(const struct source *source, int line, int column, const char *callee);
 /* The innermost one around a place of the text; NODE_NONE. */
 uint32_t source_statement_at(const struct source *source, size_t at);
@@ -261,12 +262,15 @@ bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t d
 bool spot_has_line(const struct spot *spot);
 /* Whether a statement there is reached. */
 bool spot_is_usable(const struct spot *spot);
+/* Whether a statement of the node around `from` returns after it, or goes elsewhere, and no loop repeats `from`. */
+bool spot_leaves(const struct source *source, uint32_t from, uint32_t around);
 /* After the last statement of the line that begins after a statement, in the same block. */
 size_t spot_end_of_line(const struct source *source, uint32_t node);
 /* Adds text at a spot, with the header that it needs. */
 void spot_add_text(struct search *search, const struct spot *spot, const char *text);
-/* The statement of a frame; NODE_NONE: not known. */
-uint32_t spot_node(struct search *search, const struct site_place *place, const struct source **source_p);
+/* The statement of frame `depth`; NODE_NONE: not known. */
+uint32_t spot_node(struct search *search, const struct site_place *frames, uint32_t depth,
+                   const struct source **source_p);
 /* Behind the statement of a frame; in a function's header, at the begin of its body. */
 bool spot_find_behind(struct search *search, const struct site_place *place, struct spot *spot);
 /* Behind the statement `set`, for what is said at the statement `made` of the same block. */

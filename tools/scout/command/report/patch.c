@@ -46,12 +46,12 @@ put_changed(FILE *out, const struct insertion *items, uint32_t count, const char
 static void
 put_insertion(FILE *out, const struct insertion *insertion, const char *begin, bool has_returns)
 {
-    char *text = xstrdup(insertion->text), *rest = text, *line;
+    OWNED char *text = xstrdup(insertion->text);
+    char *rest = text, *line;
     while ((line = strsep(&rest, "\n")) != NULL) {
         fprintf(out, "+%s%s%s%s\n", begin, insertion->indent, line, has_returns ? "\r" : "");
         begin = "";
     }
-    free(text);
 }
 
 /* The insertions of one file that lie near each other. Returns how many; *added_p: lines that were added in front. */
@@ -96,11 +96,10 @@ put_hunk(FILE *out, const struct source *source, const struct insertion *items, 
 static const char *
 name_of(const char *path, char name[], size_t room)
 {
-    char *folder = realpath(".", NULL);
+    OWNED char *folder = realpath(".", NULL);
     size_t length = folder != NULL ? strlen(folder) : 0;
     bool is_below = length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/';
     snprintf(name, room, "%s%s", is_below ? "." : "", path + (is_below ? length : 0));
-    free(folder);
     return name;
 }
 

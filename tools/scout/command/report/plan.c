@@ -194,11 +194,10 @@ bool
 plan_write(const char *path, char *const *words, const struct scout_log *log, const struct scout_finding *finding,
            const struct scout_proofs *proofs, struct error *error)
 {
-    char *text = plan_text(words, log, finding, proofs);
+    OWNED char *text = plan_text(words, log, finding, proofs);
     mode_t old = umask(077);
     bool written = whole_file_write(path, text, strlen(text));
     int cause = errno;
     umask(old);
-    free(text);
     return written || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--json): %s", path, file_why(cause));
 }

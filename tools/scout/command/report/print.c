@@ -46,7 +46,7 @@ static bool
 print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
             const char *path, bool verbose, struct error *error)
 {
-    char *fault = NULL, *diff = NULL;
+    OWNED char *fault = NULL, *diff = NULL;
     size_t size = 0;
     FILE *patch = open_memstream(&diff, &size);
     if (patch == NULL)
@@ -70,8 +70,6 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
         fputs("ddprun scout --patch FILE writes them as a diff\n", out);
     if (verbose)
         fwrite(diff, 1, size, out);
-    free(fault);
-    free(diff);
     return ok || path == NULL;
 }
 

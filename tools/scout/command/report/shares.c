@@ -89,23 +89,21 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, c
                          : is_counted(search, list, batch)                                       ? ""
                                                                                                  : "DDP_ALSO | ";
     uint64_t rest = bytes_of_all(search, batch) - batch->bytes;
-    char *item = list->records > 0 ? xasprintf("%s%" PRIu64, figure, batch->bytes / batch->times / list->records)
-                                   : xasprintf("%s%.*s", figure, length,
-                                               size != NULL       ? size
-                                               : batch->each == 1 ? "1"
-                                                                  : "4");
-    char *text = batch->is_slice  ? xasprintf("ddp_share_slice(%zu, %s, %s, %" PRIu64 ", %s);",
-                                              (size_t)(batch - list->items), memory, bytes, batch->bytes, item)
-                 : batch->is_part ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64 ", %" PRIu64
-                                              ", 1, %s, %s);",
-                                              memory, batch->at - search->log->ops[batch->copy].to.offset, bytes, rest,
-                                              batch->bytes, item, stream)
-                 : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %s, %s);", memory,
-                                                bytes, batch->bytes, batch->times, item, stream)
-                                    : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
+    OWNED char *item = list->records > 0 ? xasprintf("%s%" PRIu64, figure, batch->bytes / batch->times / list->records)
+                                         : xasprintf("%s%.*s", figure, length,
+                                                     size != NULL       ? size
+                                                     : batch->each == 1 ? "1"
+                                                                        : "4");
+    OWNED char *text = batch->is_slice    ? xasprintf("ddp_share_slice(%zu, %s, %s, %" PRIu64 ", %s);",
+                                                      (size_t)(batch - list->items), memory, bytes, batch->bytes, item)
+                       : batch->is_part   ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64
+                                                      ", %" PRIu64 ", 1, %s, %s);",
+                                                      memory, batch->at - search->log->ops[batch->copy].to.offset, bytes,
+                                                      rest, batch->bytes, item, stream)
+                       : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %s, %s);",
+                                                      memory, bytes, batch->bytes, batch->times, item, stream)
+                                          : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
     spot_add_text(search, spot, text);
-    free(text);
-    free(item);
 }
 
 /* Whether a copy from the host that is too small to be data differs from step to step, and an operation in front of the
@@ -638,7 +636,7 @@ find_managed_line(struct search *search, const struct stack *made, const struct 
     *spot = (struct spot){0};
     if (!spot_find_parting(made, &step, &at_made, &at_step) || !lift(&search->sources, made->frames, at_made, said))
         return false;
-    spot->node = spot_node(search, &step.frames[at_step], &spot->source);
+    spot->node = spot_node(search, step.frames, at_step, &spot->source);
     return spot->node != NODE_NONE;
 }
 
@@ -731,7 +729,7 @@ say_slice(struct search *search, const struct batch *batch, uint32_t number, con
           uint32_t at, bool is_said, struct lifted *now, bool *is_choice)
 {
     const struct source *source;
-    uint32_t node = spot_node(search, &frames[at], &source);
+    uint32_t node = spot_node(search, frames, at, &source);
     bool has_number = number != SCOUT_NONE;
     if (is_said)
         return lift_up(&search->sources, frames, at, now->memory) &&
@@ -754,11 +752,11 @@ place_slice(struct search *search, const struct batches *list, const struct batc
     bool is_said = false, is_choice = false;
     if (!spot_find_parting(&stack, &step, &last, &at_step))
         return false;
-    uint32_t step_node = spot_node(search, &step.frames[at_step], &spot.source);
+    uint32_t step_node = spot_node(search, step.frames, at_step, &spot.source);
     for (uint32_t depth = 0; depth <= last && depth < stack.count; ++depth) { /* the kernel's own line may be one */
         const struct site_place *frames = stack.frames;
         bool is_first = !is_said;
-        spot.node = spot_node(search, &frames[depth], &spot.source);
+        spot.node = spot_node(search, frames, depth, &spot.source);
         if (spot.node == NODE_NONE)
             continue;
         struct site_place list[] = {frames[depth - (depth > 0)], {.line = 0}, frames[depth]};
@@ -787,12 +785,11 @@ place_slice(struct search *search, const struct batches *list, const struct batc
     const int64_t *numbers = search->log->ops[batch->launch].numbers;
     bool is_chosen = batch->number != SCOUT_NONE, is_counted = !is_chosen && number != SCOUT_NONE;
     uint64_t unit = is_counted ? batch->bytes / (uint64_t)numbers[number] : batch->unit;
-    char *product = xasprintf("(size_t)(%s) * %" PRIu64, lift_bare(said.bytes), unit);
+    OWNED char *product = xasprintf("(size_t)(%s) * %" PRIu64, lift_bare(said.bytes), unit);
     if (is_chosen) /* where it begins, and where all of it ends */
         snprintf(said.bytes, sizeof(said.bytes), "%s, %" PRIu64, product, bytes_of_all(search, batch));
     else
         snprintf(said.bytes, sizeof(said.bytes), "0, %s", is_counted ? product : "0");
-    free(product);
     if (adds)
         add_share(search, &found, &said, list, batch);
     return true;
@@ -895,16 +892,16 @@ find_shares(struct search *search, struct batches *list)
     }
     times_free(&times);
     bool alone = ALL(batch, list->items, list->count, batch->is_small);
-    for (uint32_t i = 0; i < list->count; ++i) {
-        const struct batch *batch = &list->items[i];
+    FOR_EACH(batch, list->items, list->count) {
+        bool is_copied = NUMBER_OF(batch) < list->copies;
         uint64_t count = batch->bytes / batch->each; /* one label for each record of all others */
         bool divides = count >= 2 && ALL(it, list->items, list->count, it->bytes / it->each % count == 0);
-        bool is_one = (i < list->copies && comes_in_parts(search, list, batch)) || (batch->is_small && !divides) ||
-                      batch->times == 0;
+        bool is_one =
+            (is_copied && comes_in_parts(search, list, batch)) || (batch->is_small && !divides) || batch->times == 0;
         enum records records = is_one ? RECORDS_ONE : find_records(search, batch, divides, &leads);
         if (batch->is_slice && batch->number != SCOUT_NONE && batch->times == 1)
             records = RECORDS_SHOWN; /* by the bytes that launches use */
-        if (batch->bytes == search->log->allocs[batch->alloc].bytes && i >= list->copies && !leads && !divides)
+        if (batch->bytes == search->log->allocs[batch->alloc].bytes && !is_copied && !leads && !divides)
             records = RECORDS_ONE; /* a table, which is read beside what is made of records */
         if (!batch->is_small || records == RECORDS_ONE || (alone && leads)) /* labels alone show no records */
             all = records > all ? records : all;

@@ -74,11 +74,9 @@ make_absolute(Dwarf_Die *unit, struct site_place *place)
     Dwarf_Attribute attribute;
     const char *folder = unit != NULL ? dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute)) : NULL;
     bool is_relative = folder != NULL && place->file[0] != '/';
-    char *path = xasprintf("%s%s%s", is_relative ? folder : "", is_relative ? "/" : "", place->file);
-    char *real = realpath(path, NULL);
+    OWNED char *path = xasprintf("%s%s%s", is_relative ? folder : "", is_relative ? "/" : "", place->file);
+    OWNED char *real = realpath(path, NULL);
     snprintf(place->file, sizeof(place->file), "%s", real != NULL ? real : path);
-    free(real);
-    free(path);
 }
 
 /* The calls that were inlined around an address, innermost first, up to the function that holds the code. Returns how
@@ -88,7 +86,8 @@ look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct sit
 {
     struct site_place place = {0};
     Dwarf_Addr address = frame->offset - 1, bias = 0;
-    Dwarf_Die *innermost = NULL, *scopes = NULL, subroutine;
+    OWNED Dwarf_Die *innermost = NULL, *scopes = NULL;
+    Dwarf_Die subroutine;
     Dwarf_Files *files = NULL;
     uint32_t count = 0;
     look_up_frame(sites, frame, &place);
@@ -125,8 +124,6 @@ look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct sit
         places[count++] = place;
     for (uint32_t i = 0; i < count; ++i)
         make_absolute(unit, &places[i]);
-    free(innermost);
-    free(scopes);
     return count;
 }
 
@@ -257,7 +254,7 @@ sites_explain(const struct scout_log *log, const char *text)
     char *all = NULL, place[512];
     size_t size;
     struct sites *sites = sites_open(log);
-    bool *told = xcalloc(log->alloc_count + 1, sizeof(*told));
+    OWNED bool *told = xcalloc(log->alloc_count + 1, sizeof(*told));
     FILE *to = open_memstream(&all, &size);
     for (const char *at = text; *at != '\0' && to != NULL;) {
         uint32_t number = UINT32_MAX;
@@ -272,7 +269,6 @@ sites_explain(const struct scout_log *log, const char *text)
     }
     if (to != NULL)
         fclose(to);
-    free(told);
     sites_close(sites);
     return all != NULL ? all : xstrdup(text);
 }

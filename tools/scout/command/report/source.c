@@ -271,10 +271,9 @@ width_of(const char *text, size_t at, int depth)
 {
     enum { DEEPEST = 8 };
     size_t end = source_token(text, at), width = 0;
-    char *define = xasprintf("#define %.*s ", (int)(end - at), text + at);
+    OWNED char *define = xasprintf("#define %.*s ", (int)(end - at), text + at);
     const char *found = source_is_word(text[at]) && depth < DEEPEST ? strstr(text, define) : NULL;
     size_t next = found != NULL ? (size_t)(found - text) + strlen(define) : 0, stop = next + strcspn(text + next, "\n");
-    free(define);
     if (found == NULL)
         return end - at;
     for (next += strspn(text + next, " \t"); next < stop; next = source_skip(text, source_token(text, next))) {
@@ -344,12 +343,11 @@ source_statement(const struct source *source, int line, int column)
     uint32_t first = launch != NULL ? source_statement_at(source, (size_t)(launch - source->text)) : NODE_NONE;
     if (first != NODE_NONE && source->nodes[first].begin <= place) /* compilers rewrite it, and columns move */
         place = (size_t)(launch - source->text);
-    for (uint32_t i = 0; i < source->count; ++i) {
-        const struct source_node *node = &source->nodes[i];
+    FOR_EACH(node, source->nodes, source->count) {
         if (node->is_block || node->begin >= end || node->end <= begin)
             continue;
         is_one = is_one && (found == NODE_NONE || node->begin < source->nodes[found].end);
-        found = i;
+        found = NUMBER_OF(node);
     }
     uint32_t around = column > 0 && place < end ? source_statement_at(source, place) : NODE_NONE;
     if (around != NODE_NONE && source->nodes[around].begin < begin && found != around &&
@@ -363,17 +361,20 @@ source_statement(const struct source *source, int line, int column)
 uint32_t
 source_statement_calling(const struct source *source, int line, int column, const char *callee)
 {
-    uint32_t found = source_statement(source, line, column);
-    size_t at = source_place(source, line, 1), end = at + strcspn(source->text + at, "\n"), length = strlen(callee);
-    bool is_one = found == NODE_NONE;
-    for (size_t next; is_one && length > 0 && at < end; at = source_skip(source->text, next)) {
-        next = source_token(source->text, at);
-        if (strncmp(source->text + at, callee, length) != 0)
+    const char *text = source->text;
+    uint32_t found = source_statement(source, line, column), only = NODE_NONE;
+    size_t at = source_place(source, line, 1), end = at + strcspn(text + at, "\n"), length = strlen(callee);
+    struct source_node around = found != NODE_NONE ? source->nodes[found] : (struct source_node){0};
+    bool launches = memmem(text + around.begin, around.end - around.begin, "<<<", 3) != NULL;
+    bool is_one = found == NODE_NONE || launches;
+    for (size_t next; is_one && length > 0 && at < end; at = source_skip(text, next)) {
+        next = source_token(text, at);
+        if (strncmp(text + at, callee, length) != 0 || (launches && next > at + length))
             continue;
-        is_one = found == NODE_NONE;
-        found = is_one ? source_statement_at(source, at) : NODE_NONE;
+        is_one = only == NODE_NONE;
+        only = is_one ? source_statement_at(source, at) : NODE_NONE;
     }
-    return found;
+    return only != NODE_NONE ? only : found;
 }
 
 static bool

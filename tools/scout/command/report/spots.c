@@ -63,17 +63,35 @@ add_within(struct search *search, const struct source *source, size_t at, const 
         *end = ' ';
 }
 
+/* Whether a statement goes elsewhere, so that none after it is reached. */
+static bool
+is_jump(const char *text)
+{
+    static const char *const words[] = {"return", "continue", "break", "goto", "throw"};
+    return ANY(word, words, sizeof(words) / sizeof(words[0]),
+               strncmp(text, *word, strlen(*word)) == 0 && !source_is_word(text[strlen(*word)]));
+}
+
+bool
+spot_leaves(const struct source *source, uint32_t from, uint32_t around)
+{
+    const struct source_node *nodes = source->nodes, *first = &nodes[from], *last = &nodes[around];
+    for (uint32_t i = from; i != last->parent; i = nodes[i].parent)
+        if (nodes[i].is_loop)
+            return false;
+    return nodes[first->parent].is_block &&
+           ANY(it, nodes, source->count,
+               it->begin >= first->end && it->end <= last->end && is_jump(source->text + it->begin));
+}
+
 bool
 spot_is_usable(const struct spot *spot)
 {
-    const char *text = spot->source->text, *node = text + spot->source->nodes[spot->node].begin;
-    size_t end = spot->behind, begin;
-    while (end > 0 && isspace((unsigned char)text[end - 1]))
-        --end;
-    for (begin = end > 0 ? end - 1 : 0; begin > 0 && strchr(";{}", text[begin - 1]) == NULL; --begin)
-        ;
-    begin += strspn(text + begin, " \t\n"); /* the statement before, of which a line may have several */
-    return spot->behind == 0 || (strncmp(node, "return", 6) != 0 && strncmp(text + begin, "return", 6) != 0);
+    const struct source *source = spot->source;
+    const struct source_node *node = &source->nodes[spot->node];
+    return spot->behind == 0 || !ANY(it, source->nodes, source->count,
+                                     it->parent == node->parent && it->begin >= node->begin &&
+                                         it->end <= spot->behind && is_jump(source->text + it->begin));
 }
 
 bool
@@ -109,11 +127,10 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     add_line(search->to, spot->source->path, at > all ? source_line(spot->source, (size_t)(at - all)) + 1 : 1, "",
              strstr(text, "ddp_") != NULL || text[0] == '#' ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
     if (!spot_has_line(spot)) {
-        char *within = xasprintf(spot->behind == 0 ? "%s " : spot->needs_braces ? " %s }" : " %s", text);
+        OWNED char *within = xasprintf(spot->behind == 0 ? "%s " : spot->needs_braces ? " %s }" : " %s", text);
         if (spot->needs_braces)
             add_within(search, spot->source, node->begin, "{ ");
         add_within(search, spot->source, spot->behind == 0 ? node->begin : spot->behind, within);
-        free(within);
         return;
     }
     if (spot->needs_braces)
@@ -126,10 +143,12 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
 /* ---- spots ---- */
 
 uint32_t
-spot_node(struct search *search, const struct site_place *place, const struct source **source_p)
+spot_node(struct search *search, const struct site_place *frames, uint32_t depth, const struct source **source_p)
 {
-    *source_p = sources_open(&search->sources, place->file);
-    return *source_p != NULL ? source_statement(*source_p, place->line, place->column) : NODE_NONE;
+    const struct site_place *at = &frames[depth];
+    const char *callee = depth > 0 ? at[-1].function : "";
+    *source_p = sources_open(&search->sources, at->file);
+    return *source_p != NULL ? source_statement_calling(*source_p, at->line, at->column, callee) : NODE_NONE;
 }
 
 size_t
@@ -147,7 +166,7 @@ bool
 spot_find_behind(struct search *search, const struct site_place *place, struct spot *spot)
 {
     *spot = (struct spot){0};
-    spot->node = spot_node(search, place, &spot->source);
+    spot->node = spot_node(search, place, 0, &spot->source);
     if (spot->node == NODE_NONE || spot->source->nodes[spot->node].is_loop) /* in its header: each time round */
         return false;
     const struct source_node *nodes = spot->source->nodes, *node = &nodes[spot->node];
@@ -168,7 +187,7 @@ spot_find_behind_both(struct search *search, const struct site_place *made, cons
                       struct spot *spot, struct lifted *said)
 {
     *spot = (struct spot){0};
-    uint32_t from = spot_node(search, made, &spot->source), to = spot_node(search, set, &spot->source);
+    uint32_t from = spot_node(search, made, 0, &spot->source), to = spot_node(search, set, 0, &spot->source);
     if (from == NODE_NONE || to == NODE_NONE)
         return false;
     uint32_t ours = source_beside(spot->source, from, to);

@@ -40,9 +40,8 @@ is_loop(const struct scout_finding *finding, const struct times *times)
 {
     const struct scout_op *op = &times->ops[times->calls[0]];
     bool moves = false, same = false;
-    for (uint32_t a = 0; a < op->argument_count; ++a) {
-        const struct scout_argument *it = &op->arguments[a];
-        uint64_t stride = stride_of(times, a);
+    FOR_EACH(it, op->arguments, op->argument_count) {
+        uint64_t stride = stride_of(times, NUMBER_OF(it));
         moves = moves || (stride > 0 && stride != UINT64_MAX);
         same = same || (stride == 0 && ANY(tensor, finding->tensors, finding->tensor_count,
                                            tensor->role == ROLE_PARAMETER && tensor->alloc == it->alloc &&
@@ -101,7 +100,8 @@ static uint32_t
 count_passes(const struct times *times, uint32_t op)
 {
     const struct graph *graph = &times->graph;
-    bool *marks = xcalloc(graph->version_count + 1, sizeof(*marks)), *passes = xcalloc(times->count, sizeof(*passes));
+    OWNED bool *marks = xcalloc(graph->version_count + 1, sizeof(*marks)),
+               *passes = xcalloc(times->count, sizeof(*passes));
     bool is_before = op < times->calls[0];
     uint32_t count = 0;
     for (uint32_t n = 0; n < graph->version_count; ++n) {
@@ -118,8 +118,6 @@ count_passes(const struct times *times, uint32_t op)
             marks[is_before ? graph->edges[graph->outs[version->first_out + e]].to
                             : graph->edges[version->first_in + e].from] = true;
     }
-    free(marks);
-    free(passes);
     return count;
 }
 
