@@ -245,8 +245,8 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
         verdict = note_refuse(finding, ROLES_REFUSED, "%s: the role of %s is not known; scout equal steps", how,
                               scout_tensor_place(unlike, place));
     } else if (verdict != ROLES_FOUND) {
-        verdict = note_refuse(finding, ROLES_REFUSED,
-                              "%s: in one of two readings scout finds no parameters; scout equal steps", how);
+        verdict = note_refuse(finding, ROLES_REFUSED, "%s: in one of two readings %s", how,
+                              other.reason != NULL ? other.reason : "scout finds no parameters; scout equal steps");
     }
     if (verdict == ROLES_FOUND)
         take_states(finding, &other);
