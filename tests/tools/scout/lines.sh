@@ -207,7 +207,8 @@ if is_wanted made; then
 fi
 
 # A loop over layers gets the batch, and then what the layer before has made; a layer keeps it in a member of its own, or an array has it;
-# one call of a layer is the argument of the other; the last batch of an epoch is shorter; the host adds up the gradient of a bias.
+# one call of a layer is the argument of the other; the last batch of an epoch is shorter; the host adds up the gradient of a bias;
+# a function allocates managed memory.
 while read -r name file expected; do
     is_wanted "$name" || continue
     alone "$name" "$sources/tests/held/$file"
@@ -222,6 +223,7 @@ bytes scout14/02_softmax_blas/softmax.cu ddp_share_slice(1, dY + start, 0, (size
 counted scout3/17_letters_index/letters.cu ddp_share_slice(0, index_ + at, 0, (size_t)(count) * 4, 480
 idle scout14/16_siamese_pairs/siamese.cu DDP_GRADIENT(grad.b2, cfg::code, DDP_FLOAT32)
 several scout4/18_inplace_blas/bpnet.cu ddp_share_slice(0, in, 0, 0, 5120, DDP_ELEMENTS | 4)
+managed scout15/20_image_fit/fit.cu #define cudaMallocManaged ddp_malloc_managed
 host scout4/04_lstm_sensor/lstm.cu DDP_PARAMETER(w.by, NBY, DDP_FLOAT32);
 END
 

@@ -99,10 +99,12 @@ code_list(struct codec *codec, void *items, uint32_t count, size_t item_bytes)
     return !codec->failed;
 }
 
+/* A text; `place`: of the pointer to it. */
 static void
-code_text(struct codec *codec, char **text)
+code_text(struct codec *codec, void *place)
 {
     static char none[] = "";
+    char **text = place;
     char *bytes = codec->writer != NULL && *text != NULL ? *text : none;
     uint32_t count = (uint32_t)strlen(bytes) + 1;
     code_bytes(codec, &count, sizeof(count));
@@ -143,12 +145,6 @@ static bool
 may_be(uint32_t number, uint32_t count)
 {
     return number == SCOUT_NONE || number < count;
-}
-
-static void
-code_name(struct codec *codec, void *record)
-{
-    code_text(codec, record);
 }
 
 static void
@@ -263,12 +259,6 @@ code_effect(struct codec *codec, void *record)
 }
 
 static void
-code_file(struct codec *codec, void *record)
-{
-    code_text(codec, &((struct scout_file *)record)->path);
-}
-
-static void
 code_annotation(struct codec *codec, void *record)
 {
     struct scout_annotation *annotation = record;
@@ -289,14 +279,14 @@ static const struct kind {
     void (*code)(struct codec *codec, void *record);
     size_t bytes, list, count;
 } kinds[] = {
-    [SCOUT_NAME] = {code_name, ITEM(name)},
+    [SCOUT_NAME] = {code_text, ITEM(name)},
     [SCOUT_OBJECT] = {code_object, ITEM(object)},
     [SCOUT_SITE] = {code_site, ITEM(site)},
     [SCOUT_ALLOC] = {code_allocation, ITEM(alloc)},
     [SCOUT_FREE] = {code_free, sizeof(uint32_t), 0, 0},
     [SCOUT_OP] = {code_op, ITEM(op)},
     [SCOUT_EFFECT] = {code_effect, sizeof(struct scout_effect), 0, 0},
-    [SCOUT_FILE] = {code_file, ITEM(file)},
+    [SCOUT_FILE] = {code_text, ITEM(file)},
     [SCOUT_ANNOTATION] = {code_annotation, ITEM(annotation)},
     [SCOUT_END] = {NULL, 0, 0, 0},
 };

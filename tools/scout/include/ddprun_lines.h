@@ -135,7 +135,7 @@ ddp_share_slice(unsigned number, const void *records, size_t at, size_t limit, s
 
 /*
  * Memory without a variable in reach of an annotation, in the order of its allocation: `#define cudaMalloc ddp_malloc`
- * stands before the function that allocates it.
+ * stands before the function that allocates it. Managed memory is that of all streams, whatever flags the call has.
  */
 enum { DDP_MADE_AT_MOST = 1024 };
 struct ddp_made {
@@ -146,14 +146,25 @@ __attribute__((weak)) struct ddp_made ddp_made[DDP_MADE_AT_MOST];
 __attribute__((weak)) unsigned ddp_made_count;
 
 static inline cudaError_t
-ddp_malloc(void *memory, size_t bytes)
+ddp_note(void *memory, size_t bytes, cudaError_t result)
 {
-    cudaError_t result = cudaMalloc((void **)memory, bytes);
     if (ddp_made_count++ < DDP_MADE_AT_MOST) {
         ddp_made[ddp_made_count - 1].memory = *(void **)memory;
         ddp_made[ddp_made_count - 1].bytes = bytes;
     }
     return result;
+}
+
+static inline cudaError_t
+ddp_malloc(void *memory, size_t bytes)
+{
+    return ddp_note(memory, bytes, cudaMalloc((void **)memory, bytes));
+}
+
+static inline cudaError_t
+ddp_malloc_managed(void *memory, size_t bytes, ...)
+{
+    return ddp_note(memory, bytes, cudaMallocManaged((void **)memory, bytes, cudaMemAttachGlobal));
 }
 
 /* Ends a program that has made more or fewer allocations than scout saw. */

@@ -220,7 +220,7 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     struct site_place tail;
     bool is_variable = ANY(op, log->ops, log->op_count, op->site == log->allocs[alloc].site);
     *spot = (struct spot){0};
-    if (made.count == 0 || is_variable || log->allocs[alloc].memory != SCOUT_DEVICE)
+    if (made.count == 0 || is_variable || log->allocs[alloc].memory > SCOUT_MANAGED)
         return false;
     if (!lift_find_tail(&search->sources, NULL, &made.frames[0], &tail))
         tail = made.frames[0];
@@ -328,9 +328,11 @@ place_by_number(struct search *search)
     for (uint32_t a = 0; a < log->alloc_count && has_room; ++a) {
         if (search->number[a] == SCOUT_NONE || !find_maker(search, a, &spot))
             continue;
-        spot_add_text(search, &spot, "#undef cudaMalloc"); /* after the function */
+        bool is_managed = log->allocs[a].memory == SCOUT_MANAGED;
+        spot_add_text(search, &spot, is_managed ? "#undef cudaMallocManaged" : "#undef cudaMalloc"); /* after it */
         spot.behind = 0;
-        spot_add_text(search, &spot, "#define cudaMalloc ddp_malloc");
+        spot_add_text(search, &spot,
+                      is_managed ? "#define cudaMallocManaged ddp_malloc_managed" : "#define cudaMalloc ddp_malloc");
     }
     char text[TEXT_BYTES];
     snprintf(text, sizeof(text), "ddp_check_made(%" PRIu32 ");", count);

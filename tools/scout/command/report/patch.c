@@ -47,11 +47,8 @@ static void
 put_insertion(FILE *out, const struct insertion *insertion, const char *begin, bool has_returns)
 {
     OWNED char *text = xstrdup(insertion->text);
-    char *rest = text, *line;
-    while ((line = strsep(&rest, "\n")) != NULL) {
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL; begin = "")
         fprintf(out, "+%s%s%s%s\n", begin, insertion->indent, line, has_returns ? "\r" : "");
-        begin = "";
-    }
 }
 
 /* The insertions of one file that lie near each other. Returns how many; *added_p: lines that were added in front. */
