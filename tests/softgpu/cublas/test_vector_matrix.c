@@ -2,243 +2,151 @@
  * test_vector_matrix.c - levels 1 and 2 of cuBLAS, geam, copies, and what every call checks: against the definitions,
  * with random sizes, increments and scalars; and with wrong arguments.
  */
-#include "device.h"
+#include "structured.h"
 
 #include "tests/test.h"
 
-#include <cublas_v2.h>
+TEST_GROUP(vector_matrix, .timeout_s = 60, .start = structured_start, .stop = structured_stop);
 
-enum { CASES = 200, LENGTH = 90, ROOM = 5000 };
+enum { LENGTH = 90 };
 
-static cublasHandle_t handle;
-
-static void
-start(void)
+/* Vectors are matrices of one row. Where the increment is negative, BLAS begins at the other end. */
+static double *
+at(const struct matrix *vector, int sign, int i)
 {
-    device_start();
-    ck_assert_int_eq(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
-}
-
-static void
-stop(void)
-{
-    ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
-}
-
-/* Random values that sum up exactly, so that results can be compared without a tolerance. */
-static void
-fill(unsigned *seed, double *values, size_t count)
-{
-    for (size_t i = 0; i < count; ++i)
-        values[i] = rand_r(seed) % 17 - 8;
-}
-
-/* An array on the device in float and in double. */
-struct pair {
-    void *narrow, *wide;
-};
-
-static struct pair
-to_device(const double *values, size_t count)
-{
-    float narrow[ROOM];
-    for (size_t i = 0; i < count; ++i)
-        narrow[i] = (float)values[i];
-    return (struct pair){device_copy_of(narrow, count * sizeof(float)), device_copy_of(values, count * sizeof(double))};
-}
-
-/* Both arrays hold exactly these values; frees them. */
-static void
-expect(struct pair pair, const double *values, size_t count)
-{
-    static float narrow[ROOM];
-    static double wide[ROOM];
-    device_read(narrow, pair.narrow, count * sizeof(float));
-    device_read(wide, pair.wide, count * sizeof(double));
-    for (size_t i = 0; i < count; ++i) {
-        ck_assert_double_eq(wide[i], values[i]);
-        ck_assert_double_eq((double)narrow[i], values[i]);
-    }
-    device_free(pair.narrow);
-    device_free(pair.wide);
-}
-
-/* Where element i of a vector lies: with a negative increment, BLAS begins at the other end. */
-static size_t
-at(int i, int n, int increment)
-{
-    return (size_t)(increment > 0 ? i * increment : (i - n + 1) * increment);
+    return &vector->value[(sign > 0 ? i : vector->columns - 1 - i) * vector->ld];
 }
 
 static int
-random_increment(unsigned *seed)
+random_sign(struct setting *s)
 {
-    static const int increments[] = {1, 1, 2, 3, -1, -2};
-    return increments[rand_r(seed) % 6];
+    return rand_r(&s->seed) % 3 == 0 ? -1 : 1;
 }
 
-TEST_GROUP(vector_matrix, .timeout_s = 60, .start = start, .stop = stop);
-
-PART_TEST(vectors_equal_the_definition, CASES)
+/* The device has exactly these values: their sums have no rounding. */
+static void
+expect(const struct setting *s, const struct matrix *wanted)
 {
-    unsigned seed = (unsigned)_i + 1;
-    int n = rand_r(&seed) % LENGTH, incx = random_increment(&seed), incy = random_increment(&seed);
-    double x[ROOM], y[ROOM], alpha = rand_r(&seed) % 9 - 4, dot = 0, sum = 0, squares = 0;
-    fill(&seed, x, ROOM);
-    fill(&seed, y, ROOM);
-    float narrow_alpha = (float)alpha, narrow_result;
-    double wide_result;
-    size_t room = (size_t)(3 * LENGTH);
-    struct pair dx = to_device(x, room), dy = to_device(y, room);
+    double *got = download(s, wanted);
+    for (size_t i = 0; i < count_of(wanted); ++i)
+        ck_assert(got[i] == wanted->value[i] || (isnan(got[i]) && isnan(wanted->value[i])));
+}
 
-    for (int i = 0; i < n; ++i)
-        dot += x[at(i, n, incx)] * y[at(i, n, incy)];
-    ck_assert_int_eq(cublasSdot(handle, n, dx.narrow, incx, dy.narrow, incy, &narrow_result), 0);
-    ck_assert_int_eq(cublasDdot(handle, n, dx.wide, incx, dy.wide, incy, &wide_result), 0);
-    ck_assert_double_eq((double)narrow_result, dot);
-    ck_assert_double_eq(wide_result, dot);
-
-    int step = abs(incx);
+PART_TEST(vectors_equal_the_definition, 4 * CASES)
+{
+    struct setting *s = new_setting(_i);
+    int n = rand_r(&s->seed) % LENGTH, of_x = random_sign(s), of_y = random_sign(s);
+    struct matrix x = random_matrix(s, 1, n), y = random_matrix(s, 1, n);
+    double dot = 0, sum = 0, squares = 0, precision = s->is_wide ? 1e-14 : 1e-6;
+    union {
+        float narrow;
+        double wide;
+    } of;
+#define RESULT (s->is_wide ? of.wide : (double)of.narrow)
     for (int i = 0; i < n; ++i) {
-        sum += fabs(x[i * step]);
-        squares += x[i * step] * x[i * step];
+        dot += *at(&x, of_x, i) * *at(&y, of_y, i);
+        sum += fabs(element(&x, 0, i));
+        squares += element(&x, 0, i) * element(&x, 0, i);
     }
-    ck_assert_int_eq(cublasSasum(handle, n, dx.narrow, step, &narrow_result), 0);
-    ck_assert_int_eq(cublasDasum(handle, n, dx.wide, step, &wide_result), 0);
-    ck_assert_double_eq((double)narrow_result, sum);
-    ck_assert_double_eq(wide_result, sum);
-    ck_assert_int_eq(cublasSnrm2(handle, n, dx.narrow, step, &narrow_result), 0);
-    ck_assert_int_eq(cublasDnrm2(handle, n, dx.wide, step, &wide_result), 0);
-    ck_assert_double_eq_tol((double)narrow_result, sqrt(squares), 1e-6 * sqrt(squares) + 1e-30);
-    ck_assert_double_eq_tol(wide_result, sqrt(squares), 1e-14 * sqrt(squares) + 1e-30);
+    OK(BLAS(dot, n, x.device, of_x * x.ld, y.device, of_y * y.ld, (void *)&of));
+    ck_assert_double_eq(RESULT, dot);
+    OK(BLAS(asum, n, x.device, x.ld, (void *)&of));
+    ck_assert_double_eq(RESULT, sum);
+    OK(BLAS(nrm2, n, x.device, x.ld, (void *)&of));
+    ck_assert_double_eq_tol(RESULT, sqrt(squares), precision * sqrt(squares) + 1e-30);
 
+    OK(BLAS(axpy, n, s->alpha_at, x.device, of_x * x.ld, y.device, of_y * y.ld));
     for (int i = 0; i < n; ++i)
-        y[at(i, n, incy)] += alpha * x[at(i, n, incx)];
-    ck_assert_int_eq(cublasSaxpy(handle, n, &narrow_alpha, dx.narrow, incx, dy.narrow, incy), 0);
-    ck_assert_int_eq(cublasDaxpy(handle, n, &alpha, dx.wide, incx, dy.wide, incy), 0);
+        *at(&y, of_y, i) += s->alpha * *at(&x, of_x, i);
+    OK(BLAS(scal, n, s->alpha_at, x.device, x.ld));
     for (int i = 0; i < n; ++i)
-        x[i * step] *= alpha;
-    ck_assert_int_eq(cublasSscal(handle, n, &narrow_alpha, dx.narrow, step), 0);
-    ck_assert_int_eq(cublasDscal(handle, n, &alpha, dx.wide, step), 0);
-    if (_i % 2) {
-        for (int i = 0; i < n; ++i)
-            y[at(i, n, incy)] = x[at(i, n, incx)];
-        ck_assert_int_eq(cublasScopy(handle, n, dx.narrow, incx, dy.narrow, incy), 0);
-        ck_assert_int_eq(cublasDcopy(handle, n, dx.wide, incx, dy.wide, incy), 0);
-    } else {
-        for (int i = 0; i < n; ++i) {
-            double swapped = y[at(i, n, incy)];
-            y[at(i, n, incy)] = x[at(i, n, incx)];
-            x[at(i, n, incx)] = swapped;
-        }
-        ck_assert_int_eq(cublasSswap(handle, n, dx.narrow, incx, dy.narrow, incy), 0);
-        ck_assert_int_eq(cublasDswap(handle, n, dx.wide, incx, dy.wide, incy), 0);
+        *at(&x, 1, i) *= s->alpha;
+    bool swaps = _i % 4 < 2;
+    if (swaps)
+        OK(BLAS(swap, n, x.device, of_x * x.ld, y.device, of_y * y.ld));
+    else
+        OK(BLAS(copy, n, x.device, of_x * x.ld, y.device, of_y * y.ld));
+    for (int i = 0; i < n; ++i) {
+        double before = *at(&y, of_y, i);
+        *at(&y, of_y, i) = *at(&x, of_x, i);
+        *at(&x, of_x, i) = swaps ? before : *at(&x, of_x, i);
     }
-    expect(dx, x, room);
-    expect(dy, y, room);
+    expect(s, &x);
+    expect(s, &y);
 }
 
-static double
-element(const double *matrix, int ld, bool transposes, int i, int j)
+PART_TEST(matrices_equal_the_definition, 4 * CASES)
 {
-    return transposes ? matrix[j + i * ld] : matrix[i + j * ld];
-}
-
-PART_TEST(matrices_equal_the_definition, CASES)
-{
-    static const cublasOperation_t ops[] = {CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C};
-    static const double scalars[] = {0, 1, -1, 3};
-    unsigned seed = (unsigned)_i + 7;
-    int m = rand_r(&seed) % 30, n = rand_r(&seed) % 30, lda = m + 1 + rand_r(&seed) % 3;
-    int incx = random_increment(&seed), incy = random_increment(&seed);
-    cublasOperation_t op = ops[rand_r(&seed) % 3];
-    bool transposes = op != CUBLAS_OP_N;
-    double a[ROOM], x[ROOM], y[ROOM], alpha = scalars[rand_r(&seed) % 4], beta = scalars[rand_r(&seed) % 4];
-    float narrow_alpha = (float)alpha, narrow_beta = (float)beta;
-    fill(&seed, a, ROOM);
-    fill(&seed, x, ROOM);
-    fill(&seed, y, ROOM);
-    size_t room = 1100;
-    int rows = transposes ? n : m, columns = transposes ? m : n;
-
-    for (int i = 0; i < rows && beta == 0; ++i)
-        y[at(i, rows, incy)] = NAN; /* beta zero: y is not read */
-    struct pair da = to_device(a, room), dx = to_device(x, room), dy = to_device(y, room);
-    ck_assert_int_eq(
-        cublasSgemv(handle, op, m, n, &narrow_alpha, da.narrow, lda, dx.narrow, incx, &narrow_beta, dy.narrow, incy),
-        0);
-    ck_assert_int_eq(cublasDgemv(handle, op, m, n, &alpha, da.wide, lda, dx.wide, incx, &beta, dy.wide, incy), 0);
-    for (int i = 0; i < rows && m > 0 && n > 0; ++i) {
+    struct setting *s = new_setting(_i);
+    s->m -= _i % 10 == 0 ? s->m : 0;
+    s->n -= _i % 10 == 1 ? s->n : 0;
+    int of_x = random_sign(s), of_y = random_sign(s);
+    bool is_plain = s->op == CUBLAS_OP_N;
+    cublasOperation_t op = is_plain || _i % 3 == 0 ? s->op : CUBLAS_OP_C;
+    struct matrix a = random_matrix(s, s->m, s->n), x = random_matrix(s, 1, is_plain ? s->n : s->m),
+                  y = random_matrix(s, 1, is_plain ? s->m : s->n);
+    for (int i = 0; i < y.columns && s->beta == 0; ++i)
+        *at(&y, 1, i) = (double)NAN; /* y is not read */
+    upload(s, &y);
+    OK(BLAS(gemv, op, s->m, s->n, s->alpha_at, a.device, a.ld, x.device, of_x * x.ld, s->beta_at, y.device,
+            of_y * y.ld));
+    for (int i = 0; i < y.columns && s->m > 0 && s->n > 0; ++i) {
         double sum = 0;
-        for (int j = 0; j < columns; ++j)
-            sum += element(a, lda, transposes, i, j) * x[at(j, columns, incx)];
-        y[at(i, rows, incy)] = alpha * sum + (beta == 0 ? 0 : beta * y[at(i, rows, incy)]);
+        for (int j = 0; j < x.columns; ++j)
+            sum += op_element(s, &a, i, j) * *at(&x, of_x, j);
+        *at(&y, of_y, i) = s->alpha * sum + (s->beta == 0 ? 0 : s->beta * *at(&y, of_y, i));
     }
-    if (m > 0 && n > 0) {
-        expect(dy, y, room);
-    } else {
-        device_free(dy.narrow);
-        device_free(dy.wide);
-        fill(&seed, y, ROOM);
-    }
-    fill(&seed, y, ROOM);
-    dy = to_device(y, room);
+    if (s->m > 0 && s->n > 0)
+        expect(s, &y);
 
-    for (int j = 0; j < n; ++j) {
-        for (int i = 0; i < m; ++i)
-            a[i + j * lda] += alpha * x[at(i, m, incx)] * y[at(j, n, incy)];
+    x = random_matrix(s, 1, s->m);
+    y = random_matrix(s, 1, s->n);
+    OK(BLAS(ger, s->m, s->n, s->alpha_at, x.device, of_x * x.ld, y.device, of_y * y.ld, a.device, a.ld));
+    for (int j = 0; j < s->n; ++j) {
+        for (int i = 0; i < s->m; ++i)
+            a.value[i + j * a.ld] += s->alpha * *at(&x, of_x, i) * *at(&y, of_y, j);
     }
-    ck_assert_int_eq(cublasSger(handle, m, n, &narrow_alpha, dx.narrow, incx, dy.narrow, incy, da.narrow, lda), 0);
-    ck_assert_int_eq(cublasDger(handle, m, n, &alpha, dx.wide, incx, dy.wide, incy, da.wide, lda), 0);
+    expect(s, &a);
 
-    /* geam: op(A) is m x n; here A is what ger left, B is y as a matrix, C is x as a matrix or A itself. */
-    int ld = 33;
-    cublasOperation_t op_b = ops[rand_r(&seed) % 3];
-    double c[ROOM];
-    memcpy(c, x, sizeof(c));
-    for (int j = 0; j < n; ++j) {
-        for (int i = 0; i < m; ++i)
-            c[i + j * ld] = (alpha != 0 ? alpha * element(a, ld, transposes, i, j) : 0) +
-                            (beta != 0 ? beta * element(y, ld, op_b != CUBLAS_OP_N, i, j) : 0);
+    cublasOperation_t op_b = _i % 4 < 2 ? CUBLAS_OP_N : _i % 3 == 0 ? CUBLAS_OP_T : CUBLAS_OP_C;
+    struct matrix b = op_b == CUBLAS_OP_N ? random_matrix(s, s->m, s->n) : random_matrix(s, s->n, s->m),
+                  c = random_matrix(s, s->m, s->n);
+    a = is_plain ? a : random_matrix(s, s->n, s->m);
+    OK(BLAS(geam, op, op_b, s->m, s->n, s->alpha_at, s->alpha == 0 ? NULL : a.device, a.ld, s->beta_at, b.device, b.ld,
+            c.device, c.ld));
+    for (int j = 0; j < s->n; ++j) {
+        for (int i = 0; i < s->m; ++i)
+            c.value[i + j * c.ld] = s->alpha * op_element(s, &a, i, j) +
+                                    s->beta * (op_b == CUBLAS_OP_N ? element(&b, i, j) : element(&b, j, i));
     }
-    ck_assert_int_eq(cublasSgeam(handle, op, op_b, m, n, &narrow_alpha, alpha == 0 ? NULL : da.narrow, ld, &narrow_beta,
-                                 dy.narrow, ld, dx.narrow, ld),
-                     0);
-    ck_assert_int_eq(
-        cublasDgeam(handle, op, op_b, m, n, &alpha, alpha == 0 ? NULL : da.wide, ld, &beta, dy.wide, ld, dx.wide, ld),
-        0);
-    expect(dx, c, room);
-    expect(dy, y, room);
-    expect(da, a, room);
+    expect(s, &c);
 }
 
 TEST(results_go_where_the_pointer_mode_says)
 {
-    double x[] = {3, -4};
-    struct pair dx = to_device(x, 2);
-    float host = -1, *device = device_copy_of(&host, sizeof(host));
+    const float values[] = {3, -4};
+    float host = -1, *x = device_copy_of(values, sizeof(values)), *device = device_copy_of(&host, sizeof(host));
     CUstream stream;
     ck_assert_int_eq(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     ck_assert_int_eq(cublasSetStream(handle, stream), 0);
     ck_assert_int_eq(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_DEVICE), 0);
     static _Atomic bool gate;
     device_hold(stream, &gate);
-    ck_assert_int_eq(cublasSnrm2(handle, 2, dx.narrow, 1, device), 0);
+    ck_assert_int_eq(cublasSnrm2(handle, 2, x, 1, device), 0);
     /* Read by the kernel, not at the call: the scalar is itself the result of what stands before it in the stream. */
-    ck_assert_int_eq(cublasSscal(handle, 2, device, dx.narrow, 1), 0);
+    ck_assert_int_eq(cublasSscal(handle, 2, device, x, 1), 0);
     atomic_store(&gate, true);
     device_read(&host, device, sizeof(host));
     ck_assert_float_eq(host, 5.0f);
-    ck_assert_int_eq(cublasSasum(handle, 0, dx.narrow, 1, device), 0); /* of nothing: zero */
+    ck_assert_int_eq(cublasSasum(handle, 0, x, 1, device), 0); /* of nothing: zero */
     device_read(&host, device, sizeof(host));
     ck_assert_float_eq(host, 0.0f);
     ck_assert_int_eq(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_HOST), 0);
-    ck_assert_int_eq(cublasSasum(handle, 2, dx.narrow, 1, &host), 0);
+    ck_assert_int_eq(cublasSasum(handle, 2, x, 1, &host), 0);
     ck_assert_float_eq(host, 35.0f);
     ck_assert_int_eq(cublasSetStream(handle, NULL), 0);
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
-    device_free(dx.narrow);
-    device_free(dx.wide);
+    device_free(x);
     device_free(device);
 }
 
