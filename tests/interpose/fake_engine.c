@@ -98,54 +98,6 @@ annotate(const char *what, void *ptr, size_t count, int type, const struct ddp_s
 }
 
 static void
-parameter(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    annotate("parameter", ptr, count, type, site);
-}
-
-static void
-gradient(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    annotate("gradient", ptr, count, type, site);
-}
-
-static void
-step(int group, void *stream, const struct ddp_site *site)
-{
-    printf("step %d %p %s\n", group, stream, site->text);
-}
-
-static void
-step_parameters(int group, void *stream, const struct ddp_site *site)
-{
-    printf("step parameters %d %p %s\n", group, stream, site->text);
-}
-
-static void
-gradient_group(int id, const struct ddp_site *site)
-{
-    printf("group %d %s\n", id, site->text);
-}
-
-static void
-no_sync(int begins, const struct ddp_site *site)
-{
-    printf("no sync %d %s\n", begins, site->text);
-}
-
-static void
-buffer(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    annotate("buffer", ptr, count, type, site);
-}
-
-static void
-gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
-{
-    printf("ready %s %p %s\n", ptr != NULL ? "ptr" : "null", stream, site->text);
-}
-
-static void
 mean(const char *label, void *value, int type, const struct ddp_site *site)
 {
     (void)site;
@@ -159,42 +111,11 @@ mean(const char *label, void *value, int type, const struct ddp_site *site)
 }
 
 static void
-reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
-{
-    printf("reduce %s %zu %d %d %p %s\n", site->text, count, type, op, stream, ptr != NULL ? "ptr" : "null");
-}
-
-static void
-weight(size_t count, size_t total, const struct ddp_site *site)
-{
-    printf("weight %zu of %zu %s\n", count, total, site->text);
-}
-
-static void
-state(void *ptr, size_t count, int type, const struct ddp_site *site)
-{
-    annotate("state", ptr, count, type, site);
-}
-
-static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     (void)site;
     *first = total / 4;
     *count = total / 2;
-}
-
-static void
-forget(void *ptr, const struct ddp_site *site)
-{
-    printf("forget %s %s\n", site->text, ptr != NULL ? "ptr" : "null");
-}
-
-static void
-allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
-{
-    note("allocated %zx %d", bytes, (int)kind);
-    (void)address; /* the fake driver has not written it */
 }
 
 static void
@@ -205,138 +126,12 @@ copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
     note("host %zx/%zx*%zx %llx ", bytes, pitch, rows, (unsigned long long)word);
 }
 
-static void
-may_wait(bool loads)
-{
-    note(loads ? "loads " : "frees ");
-}
-
-static void
-before_release(CUdeviceptr address, size_t bytes)
-{
-    note("release %llx+%zx", address, bytes);
-}
-
-static void
-before_stream_destroy(CUstream stream)
-{
-    note("stream ");
-    note_stream(stream);
-}
-
-static void
-before_context_destroy(CUcontext context)
-{
-    note("context %p", (void *)context);
-}
-
-static void
-before_device_reset(CUdevice device)
-{
-    note("reset %d", device);
-}
-
-static void
-before_primary_release(CUdevice device)
-{
-    note("primary %d", device);
-}
-
-static void
-tensor_map_encoded(CUdeviceptr address, bool done)
-{
-    note("map %llx%s", address, done ? " done" : " refused");
-}
-
-static void
-kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
-{
-    note("kernels %p %u %p%s", (const void *)kernels, room, (void *)library, done ? " done" : " refused");
-}
-
-static void
-before_unload(void)
-{
-    note("unload");
-}
-
-static void
-after_unload(void)
-{
-    note(" unloaded");
-}
-
-static void
-capture_begun(CUstream stream, bool into_graph, bool done)
-{
-    note("begun%s ", into_graph ? " into" : "");
-    note_stream(stream);
-    note(done ? " done" : " refused");
-}
-
-static void
-capture_changes(CUstream stream)
-{
-    note("changes ");
-    note_stream(stream);
-}
-
 static void *
 capture_ends(CUstream stream)
 {
     note("ends ");
     note_stream(stream);
     return &fake_record;
-}
-
-static void
-capture_ended(void *ended, const CUgraph *graph, bool done)
-{
-    note(" ended%s %p%s", ended == &fake_record ? "" : " another", (const void *)graph, done ? " done" : " refused");
-}
-
-static void
-graph_cloned(CUgraph from, const CUgraph *clone, bool done)
-{
-    note("cloned %p of %p%s", (const void *)clone, (void *)from, done ? " done" : " refused");
-}
-
-static void
-graph_made(CUgraph from, const CUgraphExec *made, uint64_t flags, bool done)
-{
-    note("made %p of %p %llx%s", (const void *)made, (void *)from, (unsigned long long)flags,
-         done ? " done" : " refused");
-}
-
-static void
-graph_updated(CUgraphExec exec, CUgraph graph, bool done)
-{
-    note("updated %p as %p%s", (void *)exec, (void *)graph, done ? " done" : " refused");
-}
-
-static void
-graph_goes(void *handle)
-{
-    note("goes %p", handle);
-}
-
-static void
-graph_gone(void *handle, bool done)
-{
-    note(" gone %p%s", handle, done ? " done" : " refused");
-}
-
-static void
-graph_changes(CUgraph graph, const char *call)
-{
-    note("graph %p %s", (void *)graph, call);
-}
-
-static void
-graph_nested(CUgraph graph, const char *call)
-{
-    note("nested %p ", (void *)graph);
-    (void)call;
 }
 
 static void
@@ -351,58 +146,30 @@ node_changes(CUgraphExec exec, CUgraphNode node, struct operation *work)
         note(" opaque");
 }
 
-static void
-after_fork_in_child(void)
-{
-}
+#define DONE (done ? " done" : " refused")
+#define SAYS(member, parameters, ...) \
+    static void member parameters     \
+    {                                 \
+        __VA_ARGS__;                  \
+    }
+#include "fake_engine.def"
+#undef SAYS
 
+#define SAYS(member, ...) .member = member,
 static const struct engine engine = {
     .abi = ENGINE_ABI,
     .rank = 3,
     .world_size = 5,
     .local_rank = 1,
     .watching = true,
-    .parameter = parameter,
-    .gradient = gradient,
-    .gradient_group = gradient_group,
-    .step = step,
-    .step_parameters = step_parameters,
     .mean = mean,
     .shard = shard,
-    .forget = forget,
-    .no_sync = no_sync,
-    .buffer = buffer,
-    .state = state,
-    .weight = weight,
-    .reduce = reduce,
-    .gradient_ready = gradient_ready,
     .begin = begin,
     .end = end,
-    .allocated = allocated,
     .copied_from_host = copied_from_host,
-    .may_wait = may_wait,
-    .before_release = before_release,
-    .before_stream_destroy = before_stream_destroy,
-    .before_context_destroy = before_context_destroy,
-    .before_device_reset = before_device_reset,
-    .before_primary_release = before_primary_release,
-    .tensor_map_encoded = tensor_map_encoded,
-    .kernels_found = kernels_found,
-    .before_unload = before_unload,
-    .after_unload = after_unload,
-    .capture_begun = capture_begun,
-    .capture_changes = capture_changes,
     .capture_ends = capture_ends,
-    .capture_ended = capture_ended,
-    .graph_cloned = graph_cloned,
-    .graph_made = graph_made,
-    .graph_updated = graph_updated,
-    .graph_goes = graph_goes,
-    .graph_gone = graph_gone,
-    .graph_changes = graph_changes,
-    .graph_nested = graph_nested,
     .node_changes = node_changes,
-    .after_fork_in_child = after_fork_in_child,
+#include "fake_engine.def"
 };
 
 EXPORT const struct engine *ddprun_engine_start(const struct shim_services *services, struct rank_status *status);
