@@ -37,25 +37,19 @@ await_process(const struct run *run, struct job *job, enum job_process which)
     return pid;
 }
 
-static void
-signal_rank(struct run *run, struct job *job, int number, enum job_process which)
+void
+inject_signal_rank(struct run *run, struct job *job)
 {
-    pid_t pid = await_moment(run, job) ? await_process(run, job, which) : 0;
-    if (pid != 0 && kill(pid, number) == 0)
-        run->fault_ns = job_now_ns();
-}
-
-static void
-signal_launcher(struct run *run, struct job *job, int number)
-{
-    if (await_moment(run, job) && kill(job->pid, number) == 0)
+    pid_t pid = await_moment(run, job) ? await_process(run, job, run->kind->whom) : 0;
+    if (pid != 0 && kill(pid, run->kind->signal) == 0)
         run->fault_ns = job_now_ns();
 }
 
 void
-inject_kill_rank(struct run *run, struct job *job)
+inject_signal_launcher(struct run *run, struct job *job)
 {
-    signal_rank(run, job, SIGKILL, JOB_TRAINER);
+    if (await_moment(run, job) && kill(job->pid, run->kind->signal) == 0)
+        run->fault_ns = job_now_ns();
 }
 
 /* All ranks have reached the first DDP_PARAMETER, in which NCCL is initialised and its first collective connects. */
@@ -69,19 +63,7 @@ inject_kill_connecting(struct run *run, struct job *job)
         }
     }
     run->moment = (struct moment){0, run_part(run, 1500 * MS)};
-    signal_rank(run, job, SIGKILL, JOB_TRAINER);
-}
-
-void
-inject_crash_rank(struct run *run, struct job *job)
-{
-    signal_rank(run, job, SIGSEGV, JOB_TRAINER);
-}
-
-void
-inject_kill_shell(struct run *run, struct job *job)
-{
-    signal_rank(run, job, SIGKILL, JOB_PARENT);
+    inject_signal_rank(run, job);
 }
 
 /* Where no rank waits for the stopped rank any more, its stop is not a failure: the rank is continued. */
@@ -90,18 +72,12 @@ inject_stop_rank(struct run *run, struct job *job)
 {
     while (job->records[run->target].pid == 0 && !job_poll(job, 200)) {
     }
-    signal_rank(run, job, SIGSTOP, JOB_TRAINER);
+    inject_signal_rank(run, job);
     pid_t pid = job_process(job, run->target, JOB_TRAINER);
     if (run->fault_ns != 0 && pid != 0 && job->records[run->target].done_ns != 0) {
         job_wait(job, 300 * MS);
         kill(pid, SIGCONT);
     }
-}
-
-void
-inject_kill_supervisor(struct run *run, struct job *job)
-{
-    signal_rank(run, job, SIGKILL, JOB_PARENT);
 }
 
 void
@@ -134,24 +110,6 @@ inject_cut(struct run *run, struct job *job)
     run->gone_ns = job_now_ns();
     if (system(job->place->restore) != 0)
         run->gone_ns += 3600 * 1000 * MS; /* never in time */
-}
-
-void
-inject_terminate_launcher(struct run *run, struct job *job)
-{
-    signal_launcher(run, job, SIGTERM);
-}
-
-void
-inject_interrupt_launcher(struct run *run, struct job *job)
-{
-    signal_launcher(run, job, SIGINT);
-}
-
-void
-inject_kill_launcher(struct run *run, struct job *job)
-{
-    signal_launcher(run, job, SIGKILL);
 }
 
 /* From now on the rank gets no more memory than it has. */

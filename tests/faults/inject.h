@@ -7,17 +7,12 @@
 
 #include "tests/faults/kinds.h"
 
-void inject_kill_rank(struct run *run, struct job *job);
+void inject_signal_rank(struct run *run, struct job *job); /* the kind's signal to a process of the target rank */
+void inject_signal_launcher(struct run *run, struct job *job);
 void inject_kill_connecting(struct run *run, struct job *job); /* from the first parameter on, before it is shared */
-void inject_crash_rank(struct run *run, struct job *job);
 void inject_stop_rank(struct run *run, struct job *job);
-void inject_kill_shell(struct run *run, struct job *job);      /* between ddprun and the trainer */
-void inject_kill_supervisor(struct run *run, struct job *job); /* the rank's ddprun, under mpirun */
-void inject_kill_daemon(struct run *run, struct job *job);     /* mpirun's, on the other host */
-void inject_cut(struct run *run, struct job *job);             /* the link between the hosts */
-void inject_terminate_launcher(struct run *run, struct job *job);
-void inject_interrupt_launcher(struct run *run, struct job *job);
-void inject_kill_launcher(struct run *run, struct job *job);
+void inject_kill_daemon(struct run *run, struct job *job); /* mpirun's, on the other host */
+void inject_cut(struct run *run, struct job *job);         /* the link between the hosts */
 void inject_limit_memory(struct run *run, struct job *job);
 void inject_leave_output(struct run *run, struct job *job);
 void inject_kill_behind_full_pipe(struct run *run, struct job *job);

@@ -13,7 +13,8 @@
 #define MS 1000000ll
 
 /* The rank, and where it is, if that is said. */
-#define RANK "rank %d( \\([^)]*\\))?"
+#define RANK       "rank %d( \\([^)]*\\))?"
+#define RANK_LATER "rank %%d( \\([^)]*\\))?" /* in a pattern that is printed first */
 
 __attribute__((format(printf, 2, 3))) static void
 wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
@@ -76,7 +77,6 @@ expect(const struct run *run, const struct job *job, int exit_code, const char *
     expect_line(run, job, exit_code, "ddprun: ", pattern, why);
 }
 
-/* A success is right only if every rank was done. */
 static void
 expect_done(const struct job *job, char why[KINDS_WHY_BYTES])
 {
@@ -85,6 +85,15 @@ expect_done(const struct job *job, char why[KINDS_WHY_BYTES])
             wrong(why, "called a success, but rank %d reached step %u of %d only", r, job->records[r].step,
                   KINDS_STEPS);
     }
+}
+
+/* Whether the job was a success, which is right only if every rank was done. */
+static bool
+succeeds(const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    if (job->exit_code == 0)
+        expect_done(job, why);
+    return job->exit_code == 0;
 }
 
 /* How many steps a rank may be ahead of one that is gone, which may have given what a round needs: by turns, the rest
@@ -107,39 +116,26 @@ expect_no_rank_alone(const struct run *run, const struct job *job, char why[KIND
 }
 
 /* The rank's process was ended by a signal. A success may only be where it had been done before. */
-static bool
-judge_signal(const struct run *run, const struct job *job, int number, const char *pattern, char why[KINDS_WHY_BYTES])
+bool
+judge_signal(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    if (job->exit_code == 0) {
-        expect_done(job, why);
+    char pattern[128];
+    if (succeeds(job, why)) {
         if (run->fault_ns != 0 && job->records[run->target].done_ns > run->fault_ns + 100 * MS)
             wrong(why, "the signal had no effect");
         return false;
     }
-    expect(run, job, 128 + number, pattern, why);
+    snprintf(pattern, sizeof(pattern), "^ddprun: " RANK_LATER " was ended by SIG%s", sigabbrev_np(run->kind->signal));
+    expect(run, job, 128 + run->kind->signal, pattern, why);
     expect_no_rank_alone(run, job, why);
     return true;
 }
 
 bool
-judge_kill(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
-{
-    return judge_signal(run, job, SIGKILL, "^ddprun: " RANK " was ended by SIGKILL", why);
-}
-
-bool
-judge_crash(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
-{
-    return judge_signal(run, job, SIGSEGV, "^ddprun: " RANK " was ended by SIGSEGV", why);
-}
-
-bool
 judge_stop(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    if (job->exit_code == 0) {
-        expect_done(job, why);
+    if (succeeds(job, why))
         return false;
-    }
     const char *named = "^ddprun: rank %d .*stopped";
     if (job->records[run->target].step == 0) /* before it takes part, it may be missed only by the limit of time */
         named = "^ddprun: (" RANK " .*stopped|.*(have not come within|waited) [0-9]+ s)";
@@ -180,48 +176,32 @@ judge_exit(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
 }
 
 /* ddprun was asked to end. Before it has begun to take signals, the signal itself ends it. */
-static bool
-judge_asked(const struct run *run, const struct job *job, int number, const char *name, char why[KINDS_WHY_BYTES])
+bool
+judge_asked(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     char pattern[128];
-    if (job->exit_code == 0) {
-        expect_done(job, why);
+    if (succeeds(job, why))
         return false;
-    }
     if (job->place->where != ON_NODE) /* in mpirun's words, and with its exit codes */
         return true;
     if (job->killed) {
-        if (job->exit_code != 128 + number || job->records[0].pid != 0)
+        if (job->exit_code != 128 + run->kind->signal || job->records[0].pid != 0)
             wrong(why, "ended by signal %d", job->exit_code - 128);
         return true;
     }
     snprintf(pattern, sizeof(pattern),
              "^ddprun: SIG%s(: ending %d ranks| while the process of rank [0-9]+ had not started| while the plan .* "
              "was read)",
-             name, job->ranks);
-    expect(run, job, 128 + number, pattern, why);
+             sigabbrev_np(run->kind->signal), job->ranks);
+    expect(run, job, 128 + run->kind->signal, pattern, why);
     return true;
-}
-
-bool
-judge_terminate(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
-{
-    return judge_asked(run, job, SIGTERM, "TERM", why);
-}
-
-bool
-judge_interrupt(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
-{
-    return judge_asked(run, job, SIGINT, "INT", why);
 }
 
 bool
 judge_launcher_killed(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     (void)run;
-    if (job->exit_code == 0)
-        expect_done(job, why);
-    else if (!job->killed || job->exit_code != 128 + SIGKILL)
+    if (!succeeds(job, why) && (!job->killed || job->exit_code != 128 + SIGKILL))
         wrong(why, "exit code %d", job->exit_code);
     return job->killed;
 }
@@ -232,10 +212,8 @@ bool
 judge_supervisor_killed(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     char line[1024];
-    if (job->exit_code == 0) {
-        expect_done(job, why);
+    if (succeeds(job, why))
         return false;
-    }
     first_line(job, "ddprun: ", line, sizeof(line));
     if (strncmp(line, "ddprun: wall time ", 18) == 0) { /* the job was over; mpirun alone counts what came then */
         expect_done(job, why);
@@ -250,10 +228,8 @@ judge_supervisor_killed(const struct run *run, const struct job *job, char why[K
 bool
 judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    if (job->exit_code == 0) {
-        expect_done(job, why);
+    if (succeeds(job, why))
         return false;
-    }
     uint32_t least = job->records[0].step, most = least;
     for (int r = 1; r < job->ranks; ++r) {
         least = job->records[r].step < least ? job->records[r].step : least;
@@ -272,10 +248,8 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
 bool
 judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    if (job->exit_code == 0) {
-        expect_done(job, why);
+    if (succeeds(job, why))
         return false;
-    }
     expect_line(run, job, job->exit_code, "ddprun: rank ", "^ddprun: (rank [0-9]+ .*: )?rank %d", why);
     expect_no_rank_alone(run, job, why);
     return true;
@@ -285,10 +259,8 @@ judge_memory(const struct run *run, const struct job *job, char why[KINDS_WHY_BY
 bool
 judge_reader_left(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
-    if (job->exit_code == 0) {
-        expect_done(job, why);
+    if (succeeds(job, why))
         return false;
-    }
     expect(run, job, 128 + SIGPIPE, "^ddprun: rank [0-9]+ was ended by SIGPIPE", why);
     return true;
 }

@@ -7,13 +7,12 @@
 
 #include "tests/faults/kinds.h"
 
-bool judge_kill(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
-bool judge_crash(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
+/* The kind's signal ended the rank; a success is right where the rank had been done before. */
+bool judge_signal(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
 bool judge_stop(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
 bool judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
 bool judge_exit(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
-bool judge_terminate(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
-bool judge_interrupt(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
+bool judge_asked(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
 bool judge_launcher_killed(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
 bool judge_supervisor_killed(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
 bool judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]); /* hosts lost each other */

@@ -49,8 +49,10 @@ struct kind {
     const char *link;      /* value of SOFTGPU_LINK, or NULL */
     bool wrapper;          /* a shell stands between ddprun and the trainer */
     bool closed_output, small_pipe;
-    bool sweeps; /* what ddprun left is cleared away by the next one */
-    int limit_s; /* from the fault to the end, on one node that has nothing else to do; 0: the usual one */
+    bool sweeps;           /* what ddprun left is cleared away by the next one */
+    int signal;            /* that is sent, or that ends what it hits */
+    enum job_process whom; /* of the target rank, where its processes get the signal */
+    int limit_s;           /* from the fault to the end, on one node that has nothing else to do; 0: the usual one */
     /* Does it to the run; returns when it is done. NULL: the trainer does it. */
     void (*inject)(struct run *run, struct job *job);
     /* After the end: says in `why` what is wrong, or leaves it empty. Returns whether the fault changed anything. */
