@@ -13,12 +13,21 @@
 
 extern char **environ;
 
-int
-play_scene(const char *name, const struct scene *scenes, size_t count)
+static const struct scene *scenes;
+
+void
+scene_add(struct scene *scene)
 {
-    for (size_t i = 0; i < count; ++i) {
-        if (strcmp(name, scenes[i].name) == 0)
-            return scenes[i].run();
+    scene->next = scenes;
+    scenes = scene;
+}
+
+int
+play_scene(const char *name)
+{
+    for (const struct scene *scene = scenes; scene != NULL; scene = scene->next) {
+        if (strcmp(name, scene->name) == 0)
+            return scene->run();
     }
     return 99;
 }

@@ -6,17 +6,28 @@
 #ifndef TESTS_SOFTGPU_CUDA_SCENES_H
 #define TESTS_SOFTGPU_CUDA_SCENES_H
 
-#include <stddef.h>
-
 enum { OUTPUT_BYTES = 4096 };
 
 struct scene {
     const char *name;
-    int (*run)(void); /* returns the child's exit code */
+    int (*run)(void);
+    const struct scene *next;
 };
 
+void scene_add(struct scene *scene);
+
+/* SCENE(name) { ... } is a scene, and returns the child's exit code. */
+#define SCENE(scene_name)                                                             \
+    static int scene_##scene_name(void);                                              \
+    __attribute__((constructor)) static void add_##scene_name(void)                   \
+    {                                                                                 \
+        static struct scene scene = {.name = #scene_name, .run = scene_##scene_name}; \
+        scene_add(&scene);                                                            \
+    }                                                                                 \
+    static int scene_##scene_name(void)
+
 /* In the child: what main() returns for the scene of that name; 99 if no scene has that name. */
-int play_scene(const char *name, const struct scene *scenes, size_t count);
+int play_scene(const char *name);
 
 /*
  * Runs a scene with `settings` (NAME=value, ended by NULL; or NULL) added to the environment. Returns its wait status;

@@ -94,39 +94,33 @@ expect_failure(const struct softgpu_image *image, CUdeviceptr pointer, CUresult 
     return 0;
 }
 
-static int
-scene_past_the_end(void)
+SCENE(past_the_end)
 {
     return expect_failure(&poke_image, start(BYTES) + BYTES + 96, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static int
-scene_before_the_begin(void)
+SCENE(before_the_begin)
 {
     return expect_failure(&poke_image, start(4096) - 8, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static int
-scene_null(void)
+SCENE(null)
 {
     start(1);
     return expect_failure(&poke_image, 16, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static int
-scene_divide(void)
+SCENE(divide)
 {
     return expect_failure(&divide_image, start(4), CUDA_ERROR_LAUNCH_FAILED);
 }
 
-static int
-scene_give_up(void)
+SCENE(give_up)
 {
     return expect_failure(&give_up_image, start(4), CUDA_ERROR_ASSERT);
 }
 
-static int
-scene_use_after_free(void)
+SCENE(use_after_free)
 {
     CUdeviceptr memory = start(BYTES), other;
     if (cuMemFree(memory) != CUDA_SUCCESS)
@@ -138,8 +132,7 @@ scene_use_after_free(void)
     return expect_failure(&poke_image, memory + 40, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static int
-scene_double_free(void)
+SCENE(double_free)
 {
     CUdeviceptr memory = start(BYTES), other;
     char byte;
@@ -155,8 +148,7 @@ scene_double_free(void)
 }
 
 /* A reset makes the device usable again, in the same streams' threads too. With helpers: some of them have faulted. */
-static int
-scene_reset(void)
+SCENE(reset)
 {
     for (int round = 0; round < 5; ++round) {
         CUdeviceptr memory = start(BYTES);
@@ -179,8 +171,7 @@ scene_reset(void)
 }
 
 /* Once a launch that failed counts as over, none of its blocks runs any more. */
-static int
-scene_others_end(void)
+SCENE(others_end)
 {
     CUdeviceptr bad = start(BYTES) + BYTES + 96;
     void *args[] = {&bad};
@@ -191,8 +182,7 @@ scene_others_end(void)
 }
 
 /* Between the end and the closed pages. */
-static int
-scene_just_past_the_end(void)
+SCENE(just_past_the_end)
 {
     CUdeviceptr memory = start(BYTES);
     launch_one(load_function(&poke_image), NULL, (void *)(memory + BYTES + 4));
@@ -212,22 +202,19 @@ host_read(CUdeviceptr memory)
     return sum == 3 ? 0 : 2;
 }
 
-static int
-scene_host_read(void)
+SCENE(host_read)
 {
     return host_read(start(BYTES));
 }
 
-static int
-scene_host_read_pool(void)
+SCENE(host_read_pool)
 {
     CUdeviceptr memory;
     use_device();
     return cuMemAllocAsync(&memory, BYTES, NULL) == CUDA_SUCCESS ? host_read(memory) : 1;
 }
 
-static int
-scene_host_read_map(void)
+SCENE(host_read_map)
 {
     enum { UNIT = 2 << 20 };
     const CUmemLocation device = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
@@ -249,8 +236,7 @@ write_device_memory(void *memory)
     *(volatile char *)memory = 1;
 }
 
-static int
-scene_host_function_writes(void)
+SCENE(host_function_writes)
 {
     CUdeviceptr memory = start(BYTES);
     (void)!cuMemsetD8Async(memory, 3, BYTES, NULL); /* the stream's thread can use the memory, but not for long */
@@ -259,8 +245,7 @@ scene_host_function_writes(void)
 }
 
 /* Managed and page-locked memory are the host's too. */
-static int
-scene_host_reads_its_own(void)
+SCENE(host_reads_its_own)
 {
     CUdeviceptr managed;
     void *pinned;
@@ -287,8 +272,7 @@ on_own_fault(int number, siginfo_t *info, void *context)
 }
 
 /* A program that catches its own faults, and had its handler in place before CUDA. */
-static int
-scene_own_handler(void)
+SCENE(own_handler)
 {
     struct sigaction action = {.sa_sigaction = on_own_fault, .sa_flags = SA_SIGINFO};
     sigemptyset(&action.sa_mask);
@@ -305,33 +289,12 @@ scene_own_handler(void)
     return expect_failure(&poke_image, memory - 70, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-static int
-scene_own_fault(void)
+SCENE(own_fault)
 {
     start(BYTES);
     *(volatile char *)(uintptr_t)4096 = 1;
     return 1;
 }
-
-static const struct scene scenes[] = {
-    {"past_the_end", scene_past_the_end},
-    {"before_the_begin", scene_before_the_begin},
-    {"null", scene_null},
-    {"divide", scene_divide},
-    {"give_up", scene_give_up},
-    {"use_after_free", scene_use_after_free},
-    {"double_free", scene_double_free},
-    {"reset", scene_reset},
-    {"others_end", scene_others_end},
-    {"just_past_the_end", scene_just_past_the_end},
-    {"host_read", scene_host_read},
-    {"host_read_pool", scene_host_read_pool},
-    {"host_read_map", scene_host_read_map},
-    {"host_function_writes", scene_host_function_writes},
-    {"host_reads_its_own", scene_host_reads_its_own},
-    {"own_handler", scene_own_handler},
-    {"own_fault", scene_own_fault},
-};
 
 /* ---- tests ---- */
 
@@ -443,6 +406,6 @@ int
 main(int argc, char **argv)
 {
     if (argc > 1)
-        return play_scene(argv[1], scenes, sizeof scenes / sizeof scenes[0]);
+        return play_scene(argv[1]);
     return tests_run();
 }

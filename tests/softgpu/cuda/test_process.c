@@ -39,8 +39,7 @@ start_endless_work(void)
     }
 }
 
-static int
-scene_exit_in_flight(void)
+SCENE(exit_in_flight)
 {
     start_endless_work();
     return 0;
@@ -59,8 +58,7 @@ let_work_continue(void)
         _exit(7);
 }
 
-static int
-scene_exit_stops_streams(void)
+SCENE(exit_stops_streams)
 {
     atexit(let_work_continue); /* before the driver's own handler, so it runs after that */
     use_device();
@@ -82,8 +80,7 @@ free_late(void)
 }
 
 /* A static object's destructor, registered before CUDA was first used, runs after the driver's own handler. */
-static int
-scene_late_free(void)
+SCENE(late_free)
 {
     atexit(free_late);
     if (cudaMalloc(&late_memory, 100) != cudaSuccess)
@@ -92,8 +89,7 @@ scene_late_free(void)
     return 0;
 }
 
-static int
-scene_fork(void)
+SCENE(fork)
 {
     void *memory;
     start_endless_work();
@@ -112,8 +108,7 @@ scene_fork(void)
 }
 
 /* A child forked before the first use may use the device. */
-static int
-scene_fork_first(void)
+SCENE(fork_first)
 {
     pid_t child = fork();
     int count = 0;
@@ -150,8 +145,7 @@ hold(void *unused)
     pause();
 }
 
-static int
-scene_idle(void)
+SCENE(idle)
 {
     use_device();
     CUstream held, waiting, idle[8];
@@ -180,8 +174,7 @@ scene_idle(void)
     return used > 10000;
 }
 
-static int
-scene_no_device(void)
+SCENE(no_device)
 {
     int count = 7;
     return cudaGetDeviceCount(&count) == cudaErrorNoDevice && count == 0 && cudaDeviceSynchronize() == cudaErrorNoDevice
@@ -190,8 +183,7 @@ scene_no_device(void)
 }
 
 /* SOFTGPU_DEVICES=4 CUDA_VISIBLE_DEVICES=2,1 */
-static int
-scene_visible_devices(void)
+SCENE(visible_devices)
 {
     int count = 0;
     char first[32], second[32];
@@ -208,8 +200,7 @@ scene_visible_devices(void)
 }
 
 /* Prints what programs look at; the caller knows what to expect. */
-static int
-scene_profile(void)
+SCENE(profile)
 {
     struct cudaDeviceProp seen;
     int major, ptx, blocks;
@@ -229,8 +220,7 @@ scene_profile(void)
     return limited ? 0 : 2;
 }
 
-static int
-scene_nvcc(void)
+SCENE(nvcc)
 {
     static char stub, other_stub;
     void **handle = __cudaRegisterFatBinary(NULL);
@@ -263,8 +253,7 @@ use_own_stream(void *unused)
     return NULL;
 }
 
-static int
-scene_threads_end(void)
+SCENE(threads_end)
 {
     use_device();
     for (int i = 0; i < 20; ++i) {
@@ -277,8 +266,7 @@ scene_threads_end(void)
 }
 
 /* CUDA_LAUNCH_BLOCKING=1: a kernel has ended when its launch returns, and its error is that of the launch. */
-static int
-scene_launches_block(void)
+SCENE(launches_block)
 {
     use_device();
     CUfunction span = load_function(&span_image), fail = load_function(&fail_image);
@@ -290,21 +278,6 @@ scene_launches_block(void)
     }
     return cuLaunchKernel(fail, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != CUDA_SUCCESS ? 0 : 3;
 }
-
-static const struct scene scenes[] = {
-    {"launches_block", scene_launches_block},
-    {"exit_in_flight", scene_exit_in_flight},
-    {"late_free", scene_late_free},
-    {"fork", scene_fork},
-    {"exit_stops_streams", scene_exit_stops_streams},
-    {"fork_first", scene_fork_first},
-    {"idle", scene_idle},
-    {"no_device", scene_no_device},
-    {"visible_devices", scene_visible_devices},
-    {"profile", scene_profile},
-    {"nvcc", scene_nvcc},
-    {"threads_end", scene_threads_end},
-};
 
 /* ---- tests ---- */
 
@@ -394,6 +367,6 @@ int
 main(int argc, char **argv)
 {
     if (argc > 1)
-        return play_scene(argv[1], scenes, sizeof scenes / sizeof scenes[0]);
+        return play_scene(argv[1]);
     return tests_run();
 }
