@@ -59,90 +59,31 @@ ACCESS(unaligned_write4, written, 4)
 ACCESS(unaligned_write8, written, 8)
 ACCESS(unaligned_write16, written, 16)
 
-void
-__tsan_read_range(const void *address, unsigned long size)
-{
-    count(&counted.read, address, size);
-}
-
-void
-__tsan_write_range(const void *address, unsigned long size)
-{
-    count(&counted.written, address, size);
-}
-
-void
-__tsan_func_entry(void *caller)
-{
-    (void)caller;
-}
-
-void
-__tsan_func_exit(void)
-{
-}
-
-void
-__tsan_init(void)
-{
-}
+#define CALL(type, name, parameters, ...) \
+    type __tsan_##name parameters         \
+    {                                     \
+        __VA_ARGS__;                      \
+    }
+CALL(void, read_range, (const void *address, unsigned long size), count(&counted.read, address, size))
+CALL(void, write_range, (const void *address, unsigned long size), count(&counted.written, address, size))
+CALL(void, func_entry, (void *caller), (void)caller)
+CALL(void, func_exit, (void), (void)0)
+CALL(void, init, (void), (void)0)
 
 /* Of results and of the stand-in's own: not counted. */
-uint8_t
-__tsan_atomic8_load(const volatile uint8_t *at, int order)
-{
-    (void)order;
-    return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
-uint64_t
-__tsan_atomic64_load(const volatile uint64_t *at, int order)
-{
-    (void)order;
-    return __atomic_load_n(at, __ATOMIC_SEQ_CST);
-}
-
-void
-__tsan_atomic64_store(volatile uint64_t *at, uint64_t value, int order)
-{
-    (void)order;
-    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);
-}
-
-uint32_t
-__tsan_atomic32_fetch_add(volatile uint32_t *at, uint32_t value, int order)
-{
-    (void)order;
-    return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
-}
-
-uint64_t
-__tsan_atomic64_fetch_add(volatile uint64_t *at, uint64_t value, int order)
-{
-    (void)order;
-    return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
-}
-
-int
-__tsan_atomic32_compare_exchange_strong(volatile uint32_t *at, uint32_t *expected, uint32_t desired, int order,
-                                        int failing)
-{
-    (void)order, (void)failing;
-    return __atomic_compare_exchange_n(at, expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-
-int
-__tsan_atomic64_compare_exchange_strong(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
-                                        int failing)
-{
-    (void)order, (void)failing;
-    return __atomic_compare_exchange_n(at, expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-
-int
-__tsan_atomic64_compare_exchange_weak(volatile uint64_t *at, uint64_t *expected, uint64_t desired, int order,
-                                      int failing)
-{
-    return __tsan_atomic64_compare_exchange_strong(at, expected, desired, order, failing);
-}
+#define ATOMIC(type, name, parameters, result) CALL(type, name, parameters, (void)order; return result)
+ATOMIC(uint8_t, atomic8_load, (const volatile uint8_t *at, int order), __atomic_load_n(at, __ATOMIC_SEQ_CST))
+ATOMIC(uint64_t, atomic64_load, (const volatile uint64_t *at, int order), __atomic_load_n(at, __ATOMIC_SEQ_CST))
+CALL(void, atomic64_store, (volatile uint64_t * at, uint64_t value, int order), (void)order;
+     __atomic_store_n(at, value, __ATOMIC_SEQ_CST))
+ATOMIC(uint32_t, atomic32_fetch_add, (volatile uint32_t * at, uint32_t value, int order),
+       __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST))
+ATOMIC(uint64_t, atomic64_fetch_add, (volatile uint64_t * at, uint64_t value, int order),
+       __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST))
+#define EXCHANGE(word, name)                                                                       \
+    ATOMIC(int, name, (volatile word * at, word * expected, word desired, int order, int failing), \
+           ((void)failing, __atomic_compare_exchange_n(at, expected, desired, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)))
+EXCHANGE(uint32_t, atomic32_compare_exchange_strong)
+EXCHANGE(uint64_t, atomic64_compare_exchange_strong)
+EXCHANGE(uint64_t, atomic64_compare_exchange_weak)
 /* NOLINTEND(bugprone-reserved-identifier) */

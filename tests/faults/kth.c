@@ -92,26 +92,15 @@ fails(const char *of, const void *caller)
 /* The function that is hidden by the one of this name. */
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-SHOWN void *
-malloc(size_t bytes)
-{
-    errno = ENOMEM;
-    return FAILS("alloc") ? NULL : __libc_malloc(bytes);
-}
-
-SHOWN void *
-calloc(size_t count, size_t bytes)
-{
-    errno = ENOMEM;
-    return FAILS("alloc") ? NULL : __libc_calloc(count, bytes);
-}
-
-SHOWN void *
-realloc(void *old, size_t bytes)
-{
-    errno = ENOMEM;
-    return FAILS("alloc") ? NULL : __libc_realloc(old, bytes);
-}
+#define FAILING(type, name, parameters, of, number, failure, call) \
+    SHOWN type name parameters                                     \
+    {                                                              \
+        errno = number;                                            \
+        return FAILS(of) ? failure : call;                         \
+    }
+FAILING(void *, malloc, (size_t bytes), "alloc", ENOMEM, NULL, __libc_malloc(bytes))
+FAILING(void *, calloc, (size_t count, size_t bytes), "alloc", ENOMEM, NULL, __libc_calloc(count, bytes))
+FAILING(void *, realloc, (void *old, size_t bytes), "alloc", ENOMEM, NULL, __libc_realloc(old, bytes))
 
 /* The mode, where there may be one. */
 static mode_t
@@ -135,61 +124,16 @@ OPEN(open64, (const char *path, int flags, ...), (path, flags, mode))
 OPEN(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 OPEN(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 
-SHOWN FILE *
-fopen(const char *path, const char *mode)
-{
-    errno = EMFILE;
-    return FAILS("open") ? NULL : REAL(fopen)(path, mode);
-}
-
-SHOWN FILE *
-fopen64(const char *path, const char *mode)
-{
-    errno = EMFILE;
-    return FAILS("open") ? NULL : REAL(fopen64)(path, mode);
-}
-
-SHOWN ssize_t
-write(int fd, const void *bytes, size_t count)
-{
-    errno = ENOSPC;
-    return FAILS("write") ? -1 : REAL(write)(fd, bytes, count);
-}
-
-SHOWN ssize_t
-writev(int fd, const struct iovec *parts, int count)
-{
-    errno = ENOSPC;
-    return FAILS("write") ? -1 : REAL(writev)(fd, parts, count);
-}
-
-SHOWN int
-rename(const char *from, const char *to)
-{
-    errno = ENOSPC;
-    return FAILS("rename") ? -1 : REAL(rename)(from, to);
-}
-
-SHOWN pid_t
-fork(void)
-{
-    errno = EAGAIN;
-    return FAILS("fork") ? -1 : REAL(fork)();
-}
-
-SHOWN int
-socket(int domain, int type, int protocol)
-{
-    errno = EMFILE;
-    return FAILS("socket") ? -1 : REAL(socket)(domain, type, protocol);
-}
-
-SHOWN int
-socketpair(int domain, int type, int protocol, int ends[2])
-{
-    errno = EMFILE;
-    return FAILS("socket") ? -1 : REAL(socketpair)(domain, type, protocol, ends);
-}
+FAILING(FILE *, fopen, (const char *path, const char *mode), "open", EMFILE, NULL, REAL(fopen)(path, mode))
+FAILING(FILE *, fopen64, (const char *path, const char *mode), "open", EMFILE, NULL, REAL(fopen64)(path, mode))
+FAILING(ssize_t, write, (int fd, const void *bytes, size_t count), "write", ENOSPC, -1, REAL(write)(fd, bytes, count))
+FAILING(ssize_t, writev, (int fd, const struct iovec *parts, int count), "write", ENOSPC, -1,
+        REAL(writev)(fd, parts, count))
+FAILING(int, rename, (const char *from, const char *to), "rename", ENOSPC, -1, REAL(rename)(from, to))
+FAILING(pid_t, fork, (void), "fork", EAGAIN, -1, REAL(fork)())
+FAILING(int, socket, (int domain, int type, int protocol), "socket", EMFILE, -1, REAL(socket)(domain, type, protocol))
+FAILING(int, socketpair, (int domain, int type, int protocol, int ends[2]), "socket", EMFILE, -1,
+        REAL(socketpair)(domain, type, protocol, ends))
 
 SHOWN int
 pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *of)

@@ -57,6 +57,13 @@ static const struct verb *verbs;
     }                                                                                               \
     static void do_##verb_name(char **words __attribute__((unused)))
 
+/* A verb of one statement. */
+#define ACTS(verb_name, word_count, ...) \
+    VERB(verb_name, word_count)          \
+    {                                    \
+        __VA_ARGS__;                     \
+    }
+
 VERB(stage, 1)
 {
     atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
@@ -64,15 +71,8 @@ VERB(stage, 1)
     atomic_store(&status->stage, (uint32_t)number(words[0]));
 }
 
-VERB(step, 1)
-{
-    atomic_store(&status->step, number(words[0]));
-}
-
-VERB(overlapped, 1)
-{
-    atomic_store(&status->overlapped_step, number(words[0]));
-}
+ACTS(step, 1, atomic_store(&status->step, number(words[0])))
+ACTS(overlapped, 1, atomic_store(&status->overlapped_step, number(words[0])))
 
 VERB(gradients, 3)
 {
@@ -113,10 +113,7 @@ VERB(tried, 2)
 }
 
 /* training US: since the first step. */
-VERB(training, 1)
-{
-    atomic_store(&status->training_us, number(words[0]));
-}
+ACTS(training, 1, atomic_store(&status->training_us, number(words[0])))
 
 /* events COUNT: buckets that it sent, in its flight recorder. */
 VERB(events, 1)
@@ -157,10 +154,7 @@ VERB(wait, 1)
     atomic_fetch_add(&status->wait_count, 1);
 }
 
-VERB(nccl, 1)
-{
-    atomic_store(&status->nccl_version, (uint32_t)number(words[0]));
-}
+ACTS(nccl, 1, atomic_store(&status->nccl_version, (uint32_t)number(words[0])))
 
 VERB(fail, 1)
 {
@@ -180,15 +174,8 @@ VERB(say, 1)
     fflush(stdout);
 }
 
-VERB(complain, 1)
-{
-    fputs(words[0], stderr);
-}
-
-VERB(sleep, 1)
-{
-    pause_ms(number(words[0]));
-}
+ACTS(complain, 1, fputs(words[0], stderr))
+ACTS(sleep, 1, pause_ms(number(words[0])))
 
 VERB(hang, 0)
 {
@@ -196,20 +183,9 @@ VERB(hang, 0)
         pause();
 }
 
-VERB(exit, 1)
-{
-    _exit((int)number(words[0]));
-}
-
-VERB(kill, 1)
-{
-    raise((int)number(words[0]));
-}
-
-VERB(ignore, 1)
-{
-    signal((int)number(words[0]), SIG_IGN);
-}
+ACTS(exit, 1, _exit((int)number(words[0])))
+ACTS(kill, 1, raise((int)number(words[0])))
+ACTS(ignore, 1, signal((int)number(words[0]), SIG_IGN))
 
 /* catch NUMBER FILE: makes FILE once the signal can come, and waits for it. */
 static volatile sig_atomic_t caught;
@@ -247,10 +223,7 @@ write_pid(const char *folder, const char *name, pid_t pid)
     rename(done, path); /* a process that waits for the file finds it whole */
 }
 
-VERB(pid, 1)
-{
-    write_pid(words[0], "rank", getpid());
-}
+ACTS(pid, 1, write_pid(words[0], "rank", getpid()))
 
 VERB(await, 1)
 {
@@ -273,15 +246,8 @@ start_child(const char *folder, const char *name, int own_session)
     write_pid(folder, name, pid);
 }
 
-VERB(child, 1)
-{
-    start_child(words[0], "child", 0);
-}
-
-VERB(daemon, 1)
-{
-    start_child(words[0], "daemon", 1);
-}
+ACTS(child, 1, start_child(words[0], "child", 0))
+ACTS(daemon, 1, start_child(words[0], "daemon", 1))
 
 VERB(load, 1)
 {

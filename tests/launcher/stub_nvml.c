@@ -30,39 +30,21 @@ setting(const char *name, unsigned otherwise)
     return value != NULL ? (unsigned)atoi(value) : otherwise;
 }
 
-EXPORT int
-nvmlInit_v2(void)
-{
-    return getenv("STUB_CRASH") != NULL ? raise(SIGSEGV) : 0;
-}
+#define ANSWERS(call, parameters, ...) \
+    EXPORT int call parameters         \
+    {                                  \
+        __VA_ARGS__;                   \
+    }
+#define TELLS(call, parameters, ...) ANSWERS(call, parameters, __VA_ARGS__; return 0)
 
-EXPORT int
-nvmlShutdown(void)
-{
-    return 0;
-}
-
-EXPORT int
-nvmlDeviceGetCount_v2(unsigned *count)
-{
-    *count = setting("STUB_GPUS", 0);
-    return 0;
-}
-
-EXPORT int
-nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
-{
-    *device = &devices[index];
-    return index < setting("STUB_GPUS", 0) ? 0 : 2;
-}
-
+ANSWERS(nvmlInit_v2, (void), return getenv("STUB_CRASH") != NULL ? raise(SIGSEGV) : 0)
+TELLS(nvmlShutdown, (void), (void)0)
+TELLS(nvmlDeviceGetCount_v2, (unsigned *count), *count = setting("STUB_GPUS", 0))
+ANSWERS(nvmlDeviceGetHandleByIndex_v2, (unsigned index, void **device), *device = &devices[index];
+        return index < setting("STUB_GPUS", 0) ? 0 : 2)
 /* GPU-<index> */
-EXPORT int
-nvmlDeviceGetHandleByUUID(const char *uuid, void **device)
-{
-    unsigned index;
-    return sscanf(uuid, "GPU-%u", &index) == 1 ? nvmlDeviceGetHandleByIndex_v2(index, device) : 2;
-}
+ANSWERS(nvmlDeviceGetHandleByUUID, (const char *uuid, void **device), unsigned index;
+        return sscanf(uuid, "GPU-%u", &index) == 1 ? nvmlDeviceGetHandleByIndex_v2(index, device) : 2)
 
 EXPORT int
 nvmlDeviceGetName(void *device, char *name, unsigned bytes)
@@ -72,58 +54,14 @@ nvmlDeviceGetName(void *device, char *name, unsigned bytes)
     return snprintf(name, bytes, "%s%.*d", wanted != NULL ? wanted : "Stub GPU", index > 0, index) < (int)bytes ? 0 : 7;
 }
 
-EXPORT int
-nvmlDeviceGetMemoryInfo(void *device, struct memory *memory)
-{
-    (void)device;
-    *memory = (struct memory){.total = 80ull << 30};
-    return 0;
-}
-
-EXPORT int
-nvmlDeviceGetPciInfo_v3(void *device, struct pci *pci)
-{
-    *pci = (struct pci){.bus = 0x10 + (unsigned)((char *)device - devices)};
-    return 0;
-}
-
-EXPORT int
-nvmlDeviceGetComputeMode(void *device, int *mode)
-{
-    (void)device;
-    *mode = (int)setting("STUB_MODE", 0);
-    return 0;
-}
-
-EXPORT int
-nvmlSystemGetDriverVersion(char *release, unsigned bytes)
-{
-    return snprintf(release, bytes, "580.65.06") < (int)bytes ? 0 : 7;
-}
-
-EXPORT int
-nvmlSystemGetCudaDriverVersion_v2(int *version)
-{
-    *version = (int)setting("STUB_CUDA", 13000);
-    return 0;
-}
-
-EXPORT int
-cuInit(unsigned flags)
-{
-    (void)flags;
-    return (int)setting("STUB_INIT", 0);
-}
-
-EXPORT int
-cuDriverGetVersion(int *version)
-{
-    return nvmlSystemGetCudaDriverVersion_v2(version);
-}
-
-EXPORT int
-cuDeviceGetCount(int *count)
-{
-    *count = (int)setting("STUB_GPUS", 0);
-    return 0;
-}
+TELLS(nvmlDeviceGetMemoryInfo, (void *device, struct memory *memory), (void)device;
+      *memory = (struct memory){.total = 80ull << 30})
+TELLS(nvmlDeviceGetPciInfo_v3, (void *device, struct pci *pci),
+      *pci = (struct pci){.bus = 0x10 + (unsigned)((char *)device - devices)})
+TELLS(nvmlDeviceGetComputeMode, (void *device, int *mode), (void)device; *mode = (int)setting("STUB_MODE", 0))
+ANSWERS(nvmlSystemGetDriverVersion, (char *release, unsigned bytes),
+        return snprintf(release, bytes, "580.65.06") < (int)bytes ? 0 : 7)
+TELLS(nvmlSystemGetCudaDriverVersion_v2, (int *version), *version = (int)setting("STUB_CUDA", 13000))
+ANSWERS(cuInit, (unsigned flags), (void)flags; return (int)setting("STUB_INIT", 0))
+ANSWERS(cuDriverGetVersion, (int *version), return nvmlSystemGetCudaDriverVersion_v2(version))
+TELLS(cuDeviceGetCount, (int *count), *count = (int)setting("STUB_GPUS", 0))
