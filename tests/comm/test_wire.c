@@ -31,6 +31,15 @@ open_device(void)
     arena = device_open(&setting.kernels, ARENA_BYTES);
 }
 
+/* As it was: tests change what is theirs. */
+static void
+keep_setting(void)
+{
+    static struct wire_setting plain;
+    plain = plain.driver == NULL ? setting : plain;
+    setting = plain;
+}
+
 static void
 to_device(CUdeviceptr to, const void *from, size_t bytes)
 {
@@ -122,16 +131,34 @@ scatter(unsigned char *image, const unsigned char *from, const struct bucket_mem
 static struct comm_error error;
 
 static void
-check_copies(struct bucket_wire *wire, const struct bucket_member *members, size_t count, ncclDataType_t type)
+place(struct bucket_wire *wire, const struct bucket_member *members, size_t count, ncclDataType_t type)
 {
     ck_assert_msg(wire_place(wire, &setting, members, count, type, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+}
+
+static void
+pack(struct bucket_wire *wire, double weight)
+{
+    ck_assert_msg(wire_pack(wire, &setting, weight, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+}
+
+static void
+unpack(struct bucket_wire *wire)
+{
+    ck_assert_msg(wire_unpack(wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+}
+
+static void
+check_copies(struct bucket_wire *wire, const struct bucket_member *members, size_t count, ncclDataType_t type)
+{
+    place(wire, members, count, type);
     ck_assert(wire_has(wire, members, count));
     ck_assert_int_eq(wire->path == WIRE_IN_PLACE, may_be_in_place(members, count));
     ck_assert_int_eq(wire->path == WIRE_KERNELS, wire->path != WIRE_IN_PLACE && setting.kernels.loaded);
 
     fill_random(before, sizeof(before));
     to_device(arena, before, sizeof(before));
-    ck_assert_msg(wire_pack(wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    pack(wire, 1);
     size_t bytes = gather(expected, before, members, count);
     ck_assert_uint_eq(bytes, wire->element_count * wire_element_bytes(wire->type));
     from_device(packed, wire->address, bytes);
@@ -139,18 +166,17 @@ check_copies(struct bucket_wire *wire, const struct bucket_member *members, size
 
     fill_random(packed, bytes);
     to_device(wire->address, packed, bytes);
-    ck_assert_msg(wire_unpack(wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    unpack(wire);
     from_device(after, arena, sizeof(after));
     scatter(before, packed, members, count);
     ck_assert_int_eq(memcmp(after, before, sizeof(after)), 0);
 }
 
-TEST_GROUP(wire, .timeout_s = TEST_NO_TIMEOUT, .start = open_device);
+TEST_GROUP(wire, .timeout_s = TEST_NO_TIMEOUT, .setup = keep_setting, .start = open_device);
 
 TEST(packs_as_memcpy_does)
 {
     static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
-    struct wire_setting with_kernels = setting;
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         seed = round;
         struct bucket_member members[MEMBERS_AT_MOST];
@@ -164,7 +190,7 @@ TEST(packs_as_memcpy_does)
             check_copies(&wire, members, count, type);
         }
         wire_free(&wire, &driver);
-        setting = with_kernels;
+        keep_setting();
     }
 }
 
@@ -203,195 +229,6 @@ is_nan(unsigned bits, bool bfloat)
     return (bits & 0x7fff) > (bfloat ? 0x7f80u : 0x7c00u);
 }
 
-static float
-random_float(void)
-{
-    static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 65504.0f * 3, 65520.0f * 3, 1e-8f, 3e38f};
-    if (below(10) == 0)
-        return special[below(9)];
-    float value = (float)ldexp((double)below(1 << 24) / (1 << 24) + 1.0, (int)below(60) - 40);
-    return below(2) ? value : -value;
-}
-
-static void
-check_conversion(const struct bucket_member *members, size_t count, bool bfloat)
-{
-    struct bucket_wire wire = {0};
-    float *values = (float *)before, *numbers = (float *)expected;
-    uint16_t *bits = (uint16_t *)packed;
-    for (size_t i = 0; i < ARENA_BYTES / sizeof(float); ++i)
-        values[i] = random_float();
-    to_device(arena, before, sizeof(before));
-    ck_assert_msg(wire_place(&wire, &setting, members, count, ncclFloat32, CU_STREAM_PER_THREAD, &error), "%s",
-                  error.text);
-    ck_assert_int_eq(wire.path, WIRE_KERNELS);
-    ck_assert_int_eq(wire.type, bfloat ? ncclBfloat16 : ncclFloat16);
-    ck_assert_int_eq(wire_operation(&wire, &setting), ncclSum);
-    ck_assert(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error));
-
-    size_t bytes = gather(expected, before, members, count);
-    ck_assert_uint_eq(wire.element_count, bytes / sizeof(float));
-    from_device(packed, wire.address, bytes / 2);
-    for (size_t i = 0; i < wire.element_count; ++i) {
-        volatile float scaled = numbers[i] * (1.0f / WORLD_SIZE);
-        bool right = isnan(numbers[i]) ? is_nan(bits[i], bfloat) : bits[i] == nearest(scaled, bfloat);
-        if (!right) /* Check takes its time for each assertion that holds */
-            ck_abort_msg("%a -> %#x, not %#x", (double)scaled, bits[i], nearest(scaled, bfloat));
-    }
-
-    /* Back: exact, times the number of ranks where a sum is wanted. */
-    float times = setting.reduction == DDPRUN_REDUCE_SUM ? WORLD_SIZE : 1;
-    ck_assert(wire_unpack(&wire, &setting, CU_STREAM_PER_THREAD, &error));
-    for (size_t i = 0; i < wire.element_count; ++i) {
-        unsigned infinity = bfloat ? 0x7f80 : 0x7c00;
-        double value = value_of(bits[i], bfloat);
-        if ((bits[i] & 0x7fff) == infinity)
-            value = bits[i] & 0x8000 ? -INFINITY : INFINITY;
-        numbers[i] = is_nan(bits[i], bfloat) ? NAN : (float)value * times;
-    }
-    scatter(before, expected, members, count);
-    from_device(after, arena, sizeof(after));
-    for (size_t i = 0; i < ARENA_BYTES / sizeof(float); ++i) {
-        float is = ((const float *)after)[i];
-        if (isnan(values[i]) ? !isnan(is) : memcmp(&is, &values[i], sizeof(is)) != 0)
-            ck_abort_msg("%a is not %a", (double)is, (double)values[i]);
-    }
-    wire_free(&wire, &driver);
-}
-
-TEST(converts_to_the_nearest)
-{
-    struct wire_setting plain = setting;
-    for (unsigned round = 1; round <= ROUNDS / 10; ++round) {
-        seed = round;
-        struct bucket_member members[MEMBERS_AT_MOST];
-        bool bfloat = below(2);
-        setting.compression = bfloat ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_FP16;
-        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
-        setting.reduction = below(2) ? DDPRUN_REDUCE_SUM : DDPRUN_REDUCE_MEAN;
-        check_conversion(members, make_members(members, sizeof(float)), bfloat);
-        setting = plain;
-    }
-}
-
-TEST(converts_float32_only)
-{
-    struct bucket_wire wire = {0};
-    struct bucket_member member = {.address = arena, .bytes = 4096};
-    struct wire_setting narrow = setting;
-    narrow.compression = DDPRUN_COMPRESS_BF16;
-    ck_assert(wire_place(&wire, &narrow, &member, 1, ncclFloat64, CU_STREAM_PER_THREAD, &error));
-    ck_assert_int_eq(wire.path, WIRE_IN_PLACE);
-    ck_assert_int_eq(wire.type, ncclFloat64);
-    ck_assert_int_eq(wire_operation(&wire, &narrow), ncclAvg);
-    wire_free(&wire, &driver);
-}
-
-/* ---- weights ---- */
-
-/* A power of two is exact in every type; 0 is not among the bytes that are there. */
-static void
-check_weight(const struct bucket_member *members, size_t count, ncclDataType_t type, double weight)
-{
-    struct bucket_wire wire = {0};
-    size_t bytes = gather(packed, before, members, count), each = wire_element_bytes(type);
-    to_device(arena, before, sizeof(before));
-    ck_assert(wire_place(&wire, &setting, members, count, type, CU_STREAM_PER_THREAD, &error));
-    ck_assert_msg(wire_pack(&wire, &setting, weight, CU_STREAM_PER_THREAD, &error), "%s", error.text);
-    from_device(expected, wire.address, bytes);
-    for (size_t i = 0; i < bytes / each; ++i) {
-        const void *is = expected + i * each, *was = packed + i * each;
-        uint16_t narrow[2];
-        float single[2];
-        double wide[2];
-        memcpy(narrow, is, sizeof(narrow[0])), memcpy(narrow + 1, was, sizeof(narrow[0]));
-        memcpy(single, is, each < 4 ? 2 : 4), memcpy(single + 1, was, each < 4 ? 2 : 4);
-        memcpy(wide, is, each), memcpy(wide + 1, was, each);
-        bool bfloat = type == ncclBfloat16;
-        bool right = type == ncclFloat64   ? wide[0] == wide[1] * weight
-                     : type == ncclFloat32 ? single[0] == single[1] * (float)weight
-                                           : value_of(narrow[0], bfloat) == value_of(narrow[1], bfloat) * weight;
-        if (!right)
-            ck_abort_msg("element %zu of %zu, %s", i, bytes / each, wire_type_name(type));
-    }
-    wire_free(&wire, &driver);
-}
-
-TEST(weights_scale)
-{
-    static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
-    struct wire_setting plain = setting;
-    for (unsigned round = 1; round <= ROUNDS / 10; ++round) {
-        seed = round;
-        struct bucket_member members[MEMBERS_AT_MOST];
-        ncclDataType_t type = types[below(4)];
-        size_t each = wire_element_bytes(type);
-        /* Numbers of magnitude 1 to 2, of either sign, in each type. */
-        for (size_t i = 0; i < ARENA_BYTES / each; ++i) {
-            double value = ldexp((double)(128 + below(128)), -7) * (below(2) ? 1 : -1);
-            float single = (float)value;
-            uint16_t half = (uint16_t)nearest(single, type == ncclBfloat16);
-            memcpy(before + i * each,
-                   type == ncclFloat64   ? (const void *)&value
-                   : type == ncclFloat32 ? (const void *)&single
-                                         : (const void *)&half,
-                   each);
-        }
-        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
-        check_weight(members, make_members(members, each), type, below(2) ? 0.25 : 2);
-        setting = plain;
-    }
-}
-
-TEST(weight_0_sends_zeros)
-{
-    struct wire_setting plain = setting;
-    for (int narrow = 0; narrow < 2; ++narrow) {
-        struct bucket_wire wire = {0};
-        const struct bucket_member members[] = {{.address = arena, .bytes = 4096},
-                                                {.address = arena + 8192, .bytes = 400}};
-        memset(before, 0xff, sizeof(before)); /* NaN */
-        to_device(arena, before, sizeof(before));
-        setting.compression = narrow ? DDPRUN_COMPRESS_FP16 : DDPRUN_COMPRESS_NONE;
-        setting.kernels.loaded = narrow; /* it takes none */
-        ck_assert(wire_place(&wire, &setting, members, 1 + (size_t)narrow, ncclFloat32, CU_STREAM_PER_THREAD, &error));
-        ck_assert(wire_pack(&wire, &setting, 0, CU_STREAM_PER_THREAD, &error));
-        size_t bytes = wire.element_count * wire_element_bytes(wire.type);
-        from_device(after, wire.address, bytes);
-        memset(expected, 0, bytes);
-        ck_assert_int_eq(memcmp(after, expected, bytes), 0);
-        from_device(after, arena, sizeof(after)); /* beside it nothing has changed */
-        ck_assert_int_eq(memcmp(after + 8592, before, 4096), 0);
-        wire_free(&wire, &driver);
-        setting = plain;
-    }
-}
-
-TEST(weights_need_kernels)
-{
-    struct wire_setting without = setting;
-    struct bucket_wire wire = {0};
-    const struct bucket_member member = {.address = arena, .bytes = 4096};
-    without.kernels.loaded = false;
-    ck_assert(wire_place(&wire, &without, &member, 1, ncclFloat32, CU_STREAM_PER_THREAD, &error));
-    ck_assert(wire_pack(&wire, &without, 1, CU_STREAM_PER_THREAD, &error));
-    ck_assert(!wire_pack(&wire, &without, 0.5, CU_STREAM_PER_THREAD, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "DDP_WEIGHT with unequal shares needs ddprun's own kernels"));
-    wire_free(&wire, &driver);
-}
-
-/* ---- means ---- */
-
-enum { MEAN_ELEMENTS = 10000 };
-
-static const struct {
-    ncclDataType_t type;
-    double unit, smallest; /* roundoff; subnormal */
-} mean_types[] = {{ncclFloat32, 0x1p-24, 0x1p-149},
-                  {ncclFloat64, 0x1p-53, 0x1p-1074},
-                  {ncclFloat16, 0x1p-11, 0x1p-24},
-                  {ncclBfloat16, 0x1p-8, 0x1p-133}};
-
 static double
 load(const unsigned char *from, ncclDataType_t type)
 {
@@ -428,6 +265,171 @@ store(unsigned char *to, double value, ncclDataType_t type)
            wire_element_bytes(type));
 }
 
+static float
+random_float(void)
+{
+    static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 65504.0f * 3, 65520.0f * 3, 1e-8f, 3e38f};
+    if (below(10) == 0)
+        return special[below(9)];
+    float value = (float)ldexp((double)below(1 << 24) / (1 << 24) + 1.0, (int)below(60) - 40);
+    return below(2) ? value : -value;
+}
+
+static void
+check_conversion(const struct bucket_member *members, size_t count, bool bfloat)
+{
+    struct bucket_wire wire = {0};
+    float *values = (float *)before, *numbers = (float *)expected;
+    uint16_t *bits = (uint16_t *)packed;
+    for (size_t i = 0; i < ARENA_BYTES / sizeof(float); ++i)
+        values[i] = random_float();
+    to_device(arena, before, sizeof(before));
+    place(&wire, members, count, ncclFloat32);
+    ck_assert_int_eq(wire.path, WIRE_KERNELS);
+    ck_assert_int_eq(wire.type, bfloat ? ncclBfloat16 : ncclFloat16);
+    ck_assert_int_eq(wire_operation(&wire, &setting), ncclSum);
+    pack(&wire, 1);
+
+    size_t bytes = gather(expected, before, members, count);
+    ck_assert_uint_eq(wire.element_count, bytes / sizeof(float));
+    from_device(packed, wire.address, bytes / 2);
+    for (size_t i = 0; i < wire.element_count; ++i) {
+        volatile float scaled = numbers[i] * (1.0f / WORLD_SIZE);
+        bool right = isnan(numbers[i]) ? is_nan(bits[i], bfloat) : bits[i] == nearest(scaled, bfloat);
+        if (!right) /* Check takes its time for each assertion that holds */
+            ck_abort_msg("%a -> %#x, not %#x", (double)scaled, bits[i], nearest(scaled, bfloat));
+    }
+
+    /* Back: exact, times the number of ranks where a sum is wanted. */
+    float times = setting.reduction == DDPRUN_REDUCE_SUM ? WORLD_SIZE : 1;
+    unpack(&wire);
+    for (size_t i = 0; i < wire.element_count; ++i) {
+        numbers[i] = (float)load(packed + 2 * i, wire.type) * times;
+    }
+    scatter(before, expected, members, count);
+    from_device(after, arena, sizeof(after));
+    for (size_t i = 0; i < ARENA_BYTES / sizeof(float); ++i) {
+        float is = ((const float *)after)[i];
+        if (isnan(values[i]) ? !isnan(is) : memcmp(&is, &values[i], sizeof(is)) != 0)
+            ck_abort_msg("%a is not %a", (double)is, (double)values[i]);
+    }
+    wire_free(&wire, &driver);
+}
+
+TEST(converts_to_the_nearest)
+{
+    for (unsigned round = 1; round <= ROUNDS / 10; ++round) {
+        seed = round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        bool bfloat = below(2);
+        setting.compression = bfloat ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_FP16;
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
+        setting.reduction = below(2) ? DDPRUN_REDUCE_SUM : DDPRUN_REDUCE_MEAN;
+        check_conversion(members, make_members(members, sizeof(float)), bfloat);
+        keep_setting();
+    }
+}
+
+TEST(converts_float32_only)
+{
+    struct bucket_wire wire = {0};
+    struct bucket_member member = {.address = arena, .bytes = 4096};
+    struct wire_setting narrow = setting;
+    narrow.compression = DDPRUN_COMPRESS_BF16;
+    ck_assert(wire_place(&wire, &narrow, &member, 1, ncclFloat64, CU_STREAM_PER_THREAD, &error));
+    ck_assert_int_eq(wire.path, WIRE_IN_PLACE);
+    ck_assert_int_eq(wire.type, ncclFloat64);
+    ck_assert_int_eq(wire_operation(&wire, &narrow), ncclAvg);
+    wire_free(&wire, &driver);
+}
+
+/* ---- weights ---- */
+
+/* A power of two is exact in every type; 0 is not among the bytes that are there. */
+static void
+check_weight(const struct bucket_member *members, size_t count, ncclDataType_t type, double weight)
+{
+    struct bucket_wire wire = {0};
+    size_t bytes = gather(packed, before, members, count), each = wire_element_bytes(type);
+    to_device(arena, before, sizeof(before));
+    place(&wire, members, count, type);
+    pack(&wire, weight);
+    from_device(expected, wire.address, bytes);
+    for (size_t i = 0; i < bytes / each; ++i) {
+        bool right = load(expected + i * each, type) == load(packed + i * each, type) * weight;
+        if (!right)
+            ck_abort_msg("element %zu of %zu, %s", i, bytes / each, wire_type_name(type));
+    }
+    wire_free(&wire, &driver);
+}
+
+TEST(weights_scale)
+{
+    static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
+    for (unsigned round = 1; round <= ROUNDS / 10; ++round) {
+        seed = round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        ncclDataType_t type = types[below(4)];
+        size_t each = wire_element_bytes(type);
+        /* Numbers of magnitude 1 to 2, of either sign, in each type. */
+        for (size_t i = 0; i < ARENA_BYTES / each; ++i) {
+            double value = ldexp((double)(128 + below(128)), -7) * (below(2) ? 1 : -1);
+            store(before + i * each, value, type);
+        }
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
+        check_weight(members, make_members(members, each), type, below(2) ? 0.25 : 2);
+        keep_setting();
+    }
+}
+
+TEST(weight_0_sends_zeros)
+{
+    for (int narrow = 0; narrow < 2; ++narrow) {
+        struct bucket_wire wire = {0};
+        const struct bucket_member members[] = {{.address = arena, .bytes = 4096},
+                                                {.address = arena + 8192, .bytes = 400}};
+        memset(before, 0xff, sizeof(before)); /* NaN */
+        to_device(arena, before, sizeof(before));
+        setting.compression = narrow ? DDPRUN_COMPRESS_FP16 : DDPRUN_COMPRESS_NONE;
+        setting.kernels.loaded = narrow; /* it takes none */
+        place(&wire, members, 1 + (size_t)narrow, ncclFloat32);
+        pack(&wire, 0);
+        size_t bytes = wire.element_count * wire_element_bytes(wire.type);
+        from_device(after, wire.address, bytes);
+        memset(expected, 0, bytes);
+        ck_assert_int_eq(memcmp(after, expected, bytes), 0);
+        from_device(after, arena, sizeof(after)); /* beside it nothing has changed */
+        ck_assert_int_eq(memcmp(after + 8592, before, 4096), 0);
+        wire_free(&wire, &driver);
+        keep_setting();
+    }
+}
+
+TEST(weights_need_kernels)
+{
+    struct wire_setting without = setting;
+    struct bucket_wire wire = {0};
+    const struct bucket_member member = {.address = arena, .bytes = 4096};
+    without.kernels.loaded = false;
+    ck_assert(wire_place(&wire, &without, &member, 1, ncclFloat32, CU_STREAM_PER_THREAD, &error));
+    ck_assert(wire_pack(&wire, &without, 1, CU_STREAM_PER_THREAD, &error));
+    ck_assert(!wire_pack(&wire, &without, 0.5, CU_STREAM_PER_THREAD, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "DDP_WEIGHT with unequal shares needs ddprun's own kernels"));
+    wire_free(&wire, &driver);
+}
+
+/* ---- means ---- */
+
+enum { MEAN_ELEMENTS = 10000 };
+
+static const struct {
+    ncclDataType_t type;
+    double unit, smallest; /* roundoff; subnormal */
+} mean_types[] = {{ncclFloat32, 0x1p-24, 0x1p-149},
+                  {ncclFloat64, 0x1p-53, 0x1p-1074},
+                  {ncclFloat16, 0x1p-11, 0x1p-24},
+                  {ncclBfloat16, 0x1p-8, 0x1p-133}};
+
 /* What a rank has for an element, before it is rounded: most elements have ranks with values of either sign. */
 static double
 gradient_of(size_t element, int rank)
@@ -448,13 +450,12 @@ average(const struct bucket_member *members, size_t member_count, ncclDataType_t
 {
     struct bucket_wire wire = {0};
     size_t each = wire_element_bytes(type), bytes = 0;
-    ck_assert_msg(wire_place(&wire, &setting, members, member_count, type, CU_STREAM_PER_THREAD, &error), "%s",
-                  error.text);
+    place(&wire, members, member_count, type);
     for (int rank = 0; rank < n; ++rank) {
         for (size_t at = 0; at < ARENA_BYTES / each; ++at)
             store(before + at * each, value(at, rank), type);
         to_device(arena, before, sizeof(before));
-        ck_assert_msg(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        pack(&wire, 1);
         bytes = wire.element_count * each;
         from_device(packed, wire.address, bytes);
         for (size_t i = 0; i < wire.element_count; ++i)
@@ -463,7 +464,7 @@ average(const struct bucket_member *members, size_t member_count, ncclDataType_t
     }
     to_device(wire.address, expected, bytes);
     ck_assert_int_eq(wire_operation(&wire, &setting), ncclSum);
-    ck_assert_msg(wire_unpack(&wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    unpack(&wire);
     from_device(after, arena, sizeof(after));
     wire_free(&wire, &driver);
 }
@@ -504,7 +505,6 @@ LOOP_TEST(means_are_means, 0, 4)
     static const int ranks[] = {2, 3, 5, 7, 24, 1, 4, 6, 8, 9};
     const char *part = getenv("TESTS_PART"); /* a third of them, as rows of the scripts */
     bool all = getenv("DDPRUN_SOAK") != NULL;
-    struct wire_setting plain = setting;
     size_t bytes = MEAN_ELEMENTS * wire_element_bytes(mean_types[_i].type);
     setting.divides = true;
     for (size_t r = all || part == NULL ? 0 : strtoul(part, NULL, 10) % 3; r < sizeof(ranks) / sizeof(ranks[0]);
@@ -518,7 +518,6 @@ LOOP_TEST(means_are_means, 0, 4)
         setting.kernels.threads = r % 2 == 0 ? 1 : CHUNK_THREADS;
         check_mean(apart, 2, (size_t)_i, ranks[r]);
     }
-    setting = plain;
 }
 
 static double
@@ -529,7 +528,6 @@ large(size_t element, int rank)
 
 TEST(means_of_float16_do_not_overflow)
 {
-    struct wire_setting plain = setting;
     setting.divides = true;
     for (setting.world_size = 2; setting.world_size <= 9; ++setting.world_size) {
         const struct bucket_member member = {.address = arena, .bytes = 4096};
@@ -542,27 +540,24 @@ TEST(means_of_float16_do_not_overflow)
                           "element %zu of %d ranks: %g", i, setting.world_size, value);
         }
     }
-    setting = plain;
 }
 
 /* Loss scalers look for it. */
 TEST(weights_of_float16_may_overflow)
 {
-    struct wire_setting plain = setting;
     struct bucket_wire wire = {0};
     const struct bucket_member member = {.address = arena, .bytes = 4096};
     for (setting.kernels.threads = 1; setting.kernels.threads <= 2; ++setting.kernels.threads) {
         for (size_t at = 0; at < 2048; ++at)
             store(before + 2 * at, 65504, ncclFloat16);
         to_device(arena, before, sizeof(before));
-        ck_assert(wire_place(&wire, &setting, &member, 1, ncclFloat16, CU_STREAM_PER_THREAD, &error));
-        ck_assert_msg(wire_pack(&wire, &setting, 2, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        place(&wire, &member, 1, ncclFloat16);
+        pack(&wire, 2);
         from_device(after, arena, sizeof(after));
         for (size_t at = 0; at < 2048; ++at)
             ck_assert_msg(load(after + 2 * at, ncclFloat16) == (double)INFINITY, "element %zu", at);
     }
     wire_free(&wire, &driver);
-    setting = plain;
 }
 
 /* Of a rank that has no kernels, and of integers. */
@@ -616,7 +611,7 @@ check_look(struct bucket_wire *wire, CUdeviceptr claim, struct nonfinite_found *
         to_device(claim, &zero, sizeof(zero));
         to_device(arena, before, sizeof(before));
         wire->look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, 1000 + turns, 5 + turns, 0};
-        ck_assert_msg(wire_pack(wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        pack(wire, 1);
         require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
     }
     ck_assert_int_eq(found->ready, planted_p != NULL);
@@ -637,7 +632,6 @@ static const struct {
 
 TEST(what_is_not_finite_is_found)
 {
-    struct wire_setting plain = setting;
     CUdeviceptr claim;
     struct nonfinite_found *found;
     require(driver.cuMemAlloc_p(&claim, sizeof(uint32_t)));
@@ -651,15 +645,14 @@ TEST(what_is_not_finite_is_found)
         setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
         setting.compression = type == 0 && below(2) ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_NONE;
         size_t count = make_members(members, each);
-        ck_assert_msg(wire_place(&wire, &setting, members, count, float_types[type].type, CU_STREAM_PER_THREAD, &error),
-                      "%s", error.text);
+        place(&wire, members, count, float_types[type].type);
         fill_finite(each, float_types[type].exponent);
         check_look(&wire, claim, found, NULL, 0);
         uint64_t bits;
         CUdeviceptr address = plant(members, count, each, float_types[type].exponent, &bits);
         check_look(&wire, claim, found, &bits, address);
         wire_free(&wire, &driver);
-        setting = plain;
+        keep_setting();
     }
     require(driver.cuMemFreeHost_p(found));
     require(driver.cuMemFree_p(claim));
@@ -695,8 +688,8 @@ check_squares(struct bucket_wire *wire, unsigned turns, bool looks, double own, 
     for (unsigned turn = 0; turn < turns; ++turn) {
         to_device(memory, values, bytes);
         wire->look = (struct wire_look){.claim = looks ? sums + room : 0, .found = sums + room, .turn = turn};
-        ck_assert_msg(wire_pack(wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
-        ck_assert_msg(wire_unpack(wire, &setting, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+        pack(wire, 1);
+        unpack(wire);
         from_device(found, sums, sizeof(found));
         ck_assert_msg(found[0] == 16 * found[1], "turn %u: %g %g", turn, found[0], found[1]);
     }
@@ -709,7 +702,6 @@ check_squares(struct bucket_wire *wire, unsigned turns, bool looks, double own, 
  * after the sum. A member that lies beside the bucket's is no part of it. */
 TEST(squares_are_of_the_elements_before_and_after)
 {
-    struct wire_setting plain = setting;
     setting.divides = true;
     setting.world_size = 4;
     for (unsigned round = 1; round <= ROUNDS; ++round) {
@@ -722,24 +714,18 @@ TEST(squares_are_of_the_elements_before_and_after)
         setting.compression = type == 0 && below(2) ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_NONE;
         size_t count = make_members(members, each);
         double own = plant_quarters(each, float_types[type].type, members, count);
-        ck_assert_msg(wire_place(&wire, &setting, members, count, float_types[type].type, CU_STREAM_PER_THREAD, &error),
-                      "%s", error.text);
+        place(&wire, members, count, float_types[type].type);
         size_t chunks = (wire.element_count * each + CHUNK_BYTES - 1) / CHUNK_BYTES;
         bool looks = below(2), in_part = wire.path == WIRE_IN_PLACE && !looks;
         check_squares(&wire, in_part ? (unsigned)chunks : 1, looks, own, arena, before, sizeof(before));
         wire_free(&wire, &driver);
-        setting = plain;
-        setting.divides = true;
-        setting.world_size = 4;
     }
-    setting = plain;
 }
 
 /* 17 rounds, of which one turn has two. */
 TEST(squares_of_a_large_bucket_are_taken_in_turns)
 {
     enum { LARGE = (20 * NONFINITE_TURNS + 1) * CHUNK_BYTES / sizeof(float) + 6 };
-    struct wire_setting plain = setting;
     struct bucket_member member = {.bytes = LARGE * sizeof(float)};
     struct bucket_wire wire = {0};
     float *values = calloc(LARGE, sizeof(float));
@@ -752,12 +738,11 @@ TEST(squares_of_a_large_bucket_are_taken_in_turns)
         values[i] = (float)(i % 4001);
         own += values[i] * values[i];
     }
-    ck_assert(wire_place(&wire, &setting, &member, 1, ncclFloat32, CU_STREAM_PER_THREAD, &error));
+    place(&wire, &member, 1, ncclFloat32);
     check_squares(&wire, NONFINITE_TURNS, true, own, member.address, values, member.bytes);
     wire_free(&wire, &driver);
     require(driver.cuMemFree_p(member.address));
     free(values);
-    setting = plain;
 }
 
 /* Larger than what is looked at as a whole: each element comes in its turn, one in NONFINITE_TURNS of them at a time;
@@ -775,7 +760,7 @@ TEST(a_large_bucket_is_looked_at_in_turns)
     require(driver.cuMemAlloc_p(&claim, sizeof(uint32_t)));
     require(driver.cuMemAlloc_p(&launch, sizeof(struct nonfinite_launch)));
     require(driver.cuMemHostAlloc_p((void **)&found, sizeof(*found), 0));
-    ck_assert(wire_place(&wire, &setting, &member, 1, ncclFloat32, CU_STREAM_PER_THREAD, &error));
+    place(&wire, &member, 1, ncclFloat32);
     ck_assert(wire_looks_in_part(&wire));
     seed = 7;
     for (int round = 0; round < 12; ++round) {
@@ -793,7 +778,7 @@ TEST(a_large_bucket_is_looked_at_in_turns)
                           sizeof(struct nonfinite_launch));
                 wire.look = (struct wire_look){claim, (CUdeviceptr)(uintptr_t)found, 1, 0, launch};
             }
-            ck_assert_msg(wire_pack(&wire, &setting, 1, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+            pack(&wire, 1);
             require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
             hits += found->ready;
             if (found->ready != 0) {
@@ -825,8 +810,7 @@ TEST(chunks_cover_every_byte_once)
                 (struct bucket_member){.address = UINT64_C(1) << 46, .bytes = (UINT64_C(5) << 30) + 12};
         members[0].is_packed = true;
         struct bucket_wire wire = {.buffer_bytes = SIZE_MAX}; /* of which nothing is used */
-        ck_assert_msg(wire_place(&wire, &setting, members, member_count, ncclFloat32, CU_STREAM_PER_THREAD, &error),
-                      "%s", error.text);
+        place(&wire, members, member_count, ncclFloat32);
         size_t count = wire.chunk_count;
         struct chunk *chunks = malloc(count * sizeof(*chunks));
         ck_assert_ptr_nonnull(chunks);

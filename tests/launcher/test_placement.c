@@ -18,21 +18,22 @@ machine(const char *description)
     return topology;
 }
 
-static hwloc_bitmap_t *
-new_shares(void)
+/* What a test asks for is here, and is given back after it. */
+static hwloc_bitmap_t shares[MOST_RANKS];
+static struct error error;
+
+static void
+make_shares(void)
 {
-    hwloc_bitmap_t *shares = calloc(MOST_RANKS, sizeof(*shares));
     for (int i = 0; i < MOST_RANKS; ++i)
         shares[i] = hwloc_bitmap_alloc();
-    return shares;
 }
 
 static void
-free_shares(hwloc_bitmap_t *shares)
+free_shares(void)
 {
     for (int i = 0; i < MOST_RANKS; ++i)
         hwloc_bitmap_free(shares[i]);
-    free(shares);
 }
 
 static void
@@ -56,13 +57,11 @@ share_of(hwloc_topology_t topology, enum bind_choice bind, int count)
                                   .local_size = count};
 }
 
-TEST_GROUP(all, .timeout_s = 120);
+TEST_GROUP(all, .timeout_s = 120, .setup = make_shares, .teardown = free_shares);
 
 TEST(without_gpus_neighbours_share_a_node)
 {
     hwloc_topology_t topology = machine("numa:2 core:4 pu:1");
-    hwloc_bitmap_t *shares = new_shares();
-    struct error error;
     struct share_request request = share_of(topology, BIND_NUMA, 3);
     ck_assert(placement_share(&request, shares, &error));
     expect_list(shares[0], "0-3");
@@ -71,15 +70,12 @@ TEST(without_gpus_neighbours_share_a_node)
     request.rank_count = request.local_size = 1;
     ck_assert(placement_share(&request, shares, &error));
     expect_list(shares[0], "0-7");
-    free_shares(shares);
     hwloc_topology_destroy(topology);
 }
 
 TEST(cores_near_a_gpu_are_divided_among_those_who_are_near_it)
 {
     hwloc_topology_t topology = machine("numa:2 core:4 pu:2");
-    hwloc_bitmap_t *shares = new_shares();
-    struct error error;
     hwloc_const_bitmap_t first = hwloc_get_numanode_obj_by_os_index(topology, 0)->cpuset;
     hwloc_const_bitmap_t second = hwloc_get_numanode_obj_by_os_index(topology, 1)->cpuset;
     const hwloc_const_bitmap_t near[] = {second, first, second, second};
@@ -96,61 +92,44 @@ TEST(cores_near_a_gpu_are_divided_among_those_who_are_near_it)
     expect_list(shares[1], "0-7");
     ck_assert_int_eq(placement_node_of(topology, shares[0]), 1);
     ck_assert_int_eq(placement_node_of(topology, hwloc_topology_get_topology_cpuset(topology)), -1);
-    free_shares(shares);
     hwloc_topology_destroy(topology);
 }
 
 TEST(too_few_cores_are_refused)
 {
     hwloc_topology_t topology = machine("numa:1 core:2 pu:4");
-    hwloc_bitmap_t *shares = new_shares();
-    struct error error;
     struct share_request request = share_of(topology, BIND_CORE, 3);
     ck_assert(!placement_share(&request, shares, &error));
     ck_assert_int_eq(error.exit_code, 2);
     ck_assert_ptr_nonnull(strstr(error.text, "3 ranks would share 2"));
-    free_shares(shares);
     hwloc_topology_destroy(topology);
 }
 
-static const char two_sockets[] =
-    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology "
-    "version=\"2.0\">\n"
-    "<object type=\"Machine\" os_index=\"0\" cpuset=\"0x0000000f\" complete_cpuset=\"0x0000000f\" "
-    "allowed_cpuset=\"0x0000000f\" "
-    "nodeset=\"0x00000003\" complete_nodeset=\"0x00000003\" allowed_nodeset=\"0x00000003\" gp_index=\"1\">\n"
-    "<object type=\"Bridge\" gp_index=\"31\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[60-60]\">"
-    "<object type=\"PCIDev\" gp_index=\"32\" pci_busid=\"0000:60:00.0\" pci_type=\"0302 [10de:2330] [10de:0000] a1\" "
-    "pci_link_speed=\"0.000000\"/></object>\n"
-    "<object type=\"Package\" os_index=\"0\" cpuset=\"0x00000003\" complete_cpuset=\"0x00000003\" "
-    "nodeset=\"0x00000001\" "
-    "complete_nodeset=\"0x00000001\" gp_index=\"2\">\n"
-    "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x00000003\" complete_cpuset=\"0x00000003\" "
-    "nodeset=\"0x00000001\" "
-    "complete_nodeset=\"0x00000001\" gp_index=\"3\" local_memory=\"1073741824\"/>\n"
-    "<object type=\"Core\" os_index=\"0\" cpuset=\"0x00000001\" complete_cpuset=\"0x00000001\" nodeset=\"0x00000001\" "
-    "complete_nodeset=\"0x00000001\" gp_index=\"4\"><object type=\"PU\" os_index=\"0\" cpuset=\"0x00000001\" "
-    "complete_cpuset=\"0x00000001\" nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\" gp_index=\"5\"/></object>\n"
-    "<object type=\"Core\" os_index=\"1\" cpuset=\"0x00000002\" complete_cpuset=\"0x00000002\" nodeset=\"0x00000001\" "
-    "complete_nodeset=\"0x00000001\" gp_index=\"6\"><object type=\"PU\" os_index=\"1\" cpuset=\"0x00000002\" "
-    "complete_cpuset=\"0x00000002\" nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\" gp_index=\"7\"/></object>\n"
-    "</object>\n"
-    "<object type=\"Package\" os_index=\"1\" cpuset=\"0x0000000c\" complete_cpuset=\"0x0000000c\" "
-    "nodeset=\"0x00000002\" "
-    "complete_nodeset=\"0x00000002\" gp_index=\"8\">\n"
-    "<object type=\"NUMANode\" os_index=\"1\" cpuset=\"0x0000000c\" complete_cpuset=\"0x0000000c\" "
-    "nodeset=\"0x00000002\" "
-    "complete_nodeset=\"0x00000002\" gp_index=\"9\" local_memory=\"1073741824\"/>\n"
-    "<object type=\"Core\" os_index=\"2\" cpuset=\"0x00000004\" complete_cpuset=\"0x00000004\" nodeset=\"0x00000002\" "
-    "complete_nodeset=\"0x00000002\" gp_index=\"10\"><object type=\"PU\" os_index=\"2\" cpuset=\"0x00000004\" "
-    "complete_cpuset=\"0x00000004\" nodeset=\"0x00000002\" complete_nodeset=\"0x00000002\" gp_index=\"11\"/></object>\n"
-    "<object type=\"Core\" os_index=\"3\" cpuset=\"0x00000008\" complete_cpuset=\"0x00000008\" nodeset=\"0x00000002\" "
-    "complete_nodeset=\"0x00000002\" gp_index=\"12\"><object type=\"PU\" os_index=\"3\" cpuset=\"0x00000008\" "
-    "complete_cpuset=\"0x00000008\" nodeset=\"0x00000002\" complete_nodeset=\"0x00000002\" gp_index=\"13\"/></object>\n"
-    "<object type=\"Bridge\" gp_index=\"14\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[3b-3b]\">"
-    "<object type=\"PCIDev\" gp_index=\"15\" pci_busid=\"0000:3b:00.0\" pci_type=\"0302 [10de:2330] [10de:0000] a1\" "
-    "pci_link_speed=\"0.000000\"/></object>\n"
-    "</object>\n</object>\n</topology>\n";
+#define OBJECT(type, place, cpus, nodes, number)                                                   \
+    "<object type=\"" type "\" os_index=\"" place "\" cpuset=\"" cpus "\" complete_cpuset=\"" cpus \
+    "\" nodeset=\"" nodes "\" complete_nodeset=\"" nodes "\" gp_index=\"" number "\""
+#define CORE(place, cpus, nodes, number, of_pu) \
+    OBJECT("Core", place, cpus, nodes, number) ">" OBJECT("PU", place, cpus, nodes, of_pu) "/></object>\n"
+#define PACKAGE(place, cpus, nodes, number, of_node) \
+    OBJECT("Package", place, cpus, nodes, number)    \
+    ">\n" OBJECT("NUMANode", place, cpus, nodes, of_node) " local_memory=\"1073741824\"/>\n"
+#define GPU(bus, number, of_device)                                                                                   \
+    "<object type=\"Bridge\" gp_index=\"" number "\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[" bus "-" bus \
+    "]\"><object type=\"PCIDev\" gp_index=\"" of_device "\" pci_busid=\"0000:" bus                                    \
+    ":00.0\" pci_type=\"0302 [10de:2330] [10de:0000] a1\" pci_link_speed=\"0.000000\"/></object>\n"
+
+static const char two_sockets[] = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM "
+                                  "\"hwloc2.dtd\">\n<topology version=\"2.0\">\n" //
+    OBJECT("Machine", "0", "0x0000000f", "0x00000003",
+           "1") " allowed_cpuset=\"0x0000000f\" allowed_nodeset=\"0x00000003\">\n" //
+    GPU("60", "31", "32")                                                          //
+    PACKAGE("0", "0x00000003", "0x00000001", "2", "3")                             //
+    CORE("0", "0x00000001", "0x00000001", "4", "5")                                //
+    CORE("1", "0x00000002", "0x00000001", "6", "7") "</object>\n"                  //
+    PACKAGE("1", "0x0000000c", "0x00000002", "8", "9")                             //
+    CORE("2", "0x00000004", "0x00000002", "10", "11")                              //
+    CORE("3", "0x00000008", "0x00000002", "12", "13")                              //
+    GPU("3b", "14", "15") "</object>\n</object>\n</topology>\n";
 
 TEST(a_gpu_is_near_what_it_hangs_on)
 {
@@ -232,12 +211,6 @@ set_scene(struct scene *scene, unsigned seed)
     }
 }
 
-static void
-end_scene(struct scene *scene)
-{
-    hwloc_bitmap_free(scene->allowed);
-}
-
 static struct share_request
 request_of(const struct scene *scene, enum bind_choice bind)
 {
@@ -250,7 +223,7 @@ request_of(const struct scene *scene, enum bind_choice bind)
 }
 
 static void
-check_inside(const struct scene *scene, hwloc_bitmap_t *shares)
+check_inside(const struct scene *scene)
 {
     for (int rank = 0; rank < scene->ranks; ++rank) {
         ck_assert_msg(!hwloc_bitmap_iszero(shares[rank]), "%s: rank %d has nothing", scene->description, rank);
@@ -263,11 +236,9 @@ LOOP_TEST(numa_is_inside_what_is_allowed_and_near, 0, CASES)
 {
     struct scene scene;
     set_scene(&scene, (unsigned)_i);
-    hwloc_bitmap_t *shares = new_shares();
     struct share_request request = request_of(&scene, BIND_NUMA);
-    struct error error;
     ck_assert(placement_share(&request, shares, &error));
-    check_inside(&scene, shares);
+    check_inside(&scene);
     hwloc_bitmap_t all = hwloc_bitmap_alloc();
     for (int rank = 0; rank < scene.ranks; ++rank) {
         hwloc_bitmap_or(all, all, shares[rank]);
@@ -278,8 +249,7 @@ LOOP_TEST(numa_is_inside_what_is_allowed_and_near, 0, CASES)
     if (!scene.some_near && scene.ranks >= nodes) /* nothing of the machine lies idle */
         ck_assert(hwloc_bitmap_isequal(all, scene.allowed));
     hwloc_bitmap_free(all);
-    free_shares(shares);
-    end_scene(&scene);
+    hwloc_bitmap_free(scene.allowed);
 }
 
 /* Do the processors of a core go to different ranks? */
@@ -299,7 +269,7 @@ divides_a_core(const struct scene *scene, hwloc_const_bitmap_t share)
 }
 
 static void
-check_apart(const struct scene *scene, hwloc_bitmap_t *shares)
+check_apart(const struct scene *scene)
 {
     for (int rank = 0; rank < scene->ranks; ++rank) {
         ck_assert(!divides_a_core(scene, shares[rank]));
@@ -313,17 +283,14 @@ LOOP_TEST(core_gives_whole_cores_to_one_rank_each, 0, CASES)
 {
     struct scene scene;
     set_scene(&scene, (unsigned)_i);
-    hwloc_bitmap_t *shares = new_shares();
     struct share_request request = request_of(&scene, BIND_CORE);
-    struct error error;
     if (placement_share(&request, shares, &error)) {
-        check_inside(&scene, shares);
-        check_apart(&scene, shares);
+        check_inside(&scene);
+        check_apart(&scene);
     } else {
         ck_assert_ptr_nonnull(strstr(error.text, "--bind core"));
     }
-    free_shares(shares);
-    end_scene(&scene);
+    hwloc_bitmap_free(scene.allowed);
 }
 
 /* Under a cluster's launcher each rank is placed by a ddprun of its own, which knows of its own GPU only. */
@@ -331,8 +298,6 @@ LOOP_TEST(ranks_that_are_placed_one_by_one_do_not_meet_either, 0, CASES)
 {
     struct scene scene;
     set_scene(&scene, (unsigned)_i);
-    hwloc_bitmap_t *shares = new_shares();
-    struct error error;
     bool ok = true;
     for (int rank = 0; ok && rank < scene.ranks; ++rank) {
         struct share_request request = request_of(&scene, BIND_CORE);
@@ -342,9 +307,8 @@ LOOP_TEST(ranks_that_are_placed_one_by_one_do_not_meet_either, 0, CASES)
         ok = placement_share(&request, &shares[rank], &error);
     }
     if (ok) {
-        check_inside(&scene, shares);
-        check_apart(&scene, shares);
+        check_inside(&scene);
+        check_apart(&scene);
     }
-    free_shares(shares);
-    end_scene(&scene);
+    hwloc_bitmap_free(scene.allowed);
 }

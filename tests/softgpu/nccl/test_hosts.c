@@ -148,6 +148,22 @@ connect_blocking(const struct net_address *address)
     return socket;
 }
 
+static void
+await_readable(int socket)
+{
+    struct pollfd readable = {.fd = socket, .events = POLLIN};
+    ck_assert_int_eq(poll(&readable, 1, 60000), 1);
+}
+
+/* The join ended so, and says why. */
+static void
+expect_end(struct joiner *joiner, ncclResult_t result, const char *words)
+{
+    ck_assert_int_eq(finish_join(joiner), result);
+    ck_assert_msg(strstr(joiner->error.text, words) != NULL, "%s", joiner->error.text);
+    exchange_release(&joiner->exchange);
+}
+
 enum { STALLING = 40, GUESSING = 20, CRYING = 20, CROWD = STALLING + GUESSING + CRYING };
 
 /* Strangers at an address: they stall, guess the secret, or send bytes that are not of the stand-in's protocol. */
@@ -160,9 +176,8 @@ crowd_in(const struct net_address *address, enum auth_purpose purpose, int socke
         int socket = sockets[i] = connect_blocking(address);
         if (i < STALLING)
             continue;
-        struct pollfd readable = {.fd = socket, .events = POLLIN};
         struct auth_greeting greeting;
-        ck_assert_int_eq(poll(&readable, 1, 60000), 1);
+        await_readable(socket);
         ck_assert_int_eq(recv(socket, &greeting, sizeof(greeting), MSG_WAITALL), sizeof(greeting));
         unsigned char noise[300];
         for (size_t b = 0; b < sizeof(noise); ++b)
@@ -175,9 +190,8 @@ crowd_in(const struct net_address *address, enum auth_purpose purpose, int socke
             ck_assert_int_gt(send(socket, noise, 1 + (size_t)rand_r(&seed) % sizeof(noise), MSG_NOSIGNAL), 0);
     }
     for (int i = STALLING; i < STALLING + GUESSING; ++i) { /* shown the door without another word */
-        struct pollfd readable = {.fd = sockets[i], .events = POLLIN};
         char byte;
-        ck_assert_int_eq(poll(&readable, 1, 60000), 1);
+        await_readable(sockets[i]);
         ck_assert_int_le(recv(sockets[i], &byte, 1, 0), 0);
     }
 }
@@ -369,10 +383,8 @@ LOOP_TEST(a_rank_that_goes_away_ends_the_meeting, 0, 3)
     }
     shutdown(hand.meeting.socket, SHUT_RDWR);
     close(hand.meeting.socket);
-    ck_assert_int_eq(finish_join(&joiner), _i == 2 ? ncclSystemError : ncclRemoteError);
-    ck_assert_msg(strstr(joiner.error.text, _i == 2 ? "rank 1: out of luck" : "rank 1 went away before all 2 ranks"),
-                  "%s", joiner.error.text);
-    exchange_release(&joiner.exchange);
+    expect_end(&joiner, _i == 2 ? ncclSystemError : ncclRemoteError,
+               _i == 2 ? "rank 1: out of luck" : "rank 1 went away before all 2 ranks");
 }
 
 LOOP_TEST(a_wait_for_other_hosts_can_be_cancelled, 0, 2)
@@ -389,59 +401,49 @@ LOOP_TEST(a_wait_for_other_hosts_can_be_cancelled, 0, 2)
         close(hand.meeting.socket);
 }
 
+/* Another process listens where the id says, and rank 1 comes. */
+static int
+play_root(ncclUniqueId id)
+{
+    struct id_content content = content_of(&id);
+    content.root.port = 0;
+    int listener = net_listen(&content.root, 1);
+    ck_assert_int_ge(listener, 0);
+    memcpy(&id, &content, sizeof(content));
+    start_join(&joiner, &id, 1, 2);
+    await_readable(listener);
+    int guest = accept(listener, NULL, NULL);
+    close(listener);
+    return guest;
+}
+
 TEST(a_wrong_secret_is_refused_by_both_sides)
 {
     ncclUniqueId id = make_id(), wrong = id;
     wrong.internal[30] ^= 1; /* within the secret */
     start_join(&joiner, &wrong, 1, 2);
-    ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
-    ck_assert_msg(strstr(joiner.error.text, "cannot meet the other ranks at 127.0.0.1:"), "%s", joiner.error.text);
-    exchange_release(&joiner.exchange);
+    expect_end(&joiner, ncclSystemError, "cannot meet the other ranks at 127.0.0.1:");
 
-    /* Another process listens where the id says. */
-    struct id_content content = content_of(&id);
-    content.root.port = 0;
-    int listener = net_listen(&content.root, 1);
-    ck_assert_int_ge(listener, 0);
-    memcpy(&id, &content, sizeof(content));
-    start_join(&joiner, &id, 1, 2);
-    struct pollfd arrival = {.fd = listener, .events = POLLIN};
-    ck_assert_int_eq(poll(&arrival, 1, 60000), 1);
-    int guest = accept(listener, NULL, NULL);
+    int guest = play_root(id);
     char page[] = "HTTP/1.1 400 Bad Request";
     ck_assert_int_eq(send(guest, page, sizeof(page), MSG_NOSIGNAL), sizeof(page));
-    ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
-    ck_assert_msg(strstr(joiner.error.text, "does not know the secret"), "%s", joiner.error.text);
+    expect_end(&joiner, ncclSystemError, "does not know the secret");
     ck_assert_int_le(recv(guest, page, 1, MSG_DONTWAIT), 0); /* the joiner has sent nothing */
-    exchange_release(&joiner.exchange);
     close(guest);
-    close(listener);
 }
 
 /* A root that knows the protocol but not the secret, and lets every rank in, gets one half of the secret only. */
 TEST(an_impostor_is_found_out)
 {
-    ncclUniqueId id = make_id();
-    struct id_content content = content_of(&id);
-    content.root.port = 0;
-    int listener = net_listen(&content.root, 1);
-    ck_assert_int_ge(listener, 0);
-    memcpy(&id, &content, sizeof(content));
-    start_join(&joiner, &id, 1, 2);
-    struct pollfd arrival = {.fd = listener, .events = POLLIN};
-    ck_assert_int_eq(poll(&arrival, 1, 60000), 1);
     struct door door;
     struct auth_reply reply;
-    int guest = accept(listener, NULL, NULL);
+    int guest = play_root(make_id());
     ck_assert_int_eq(door_greet(&door, guest, 0), DOOR_WAITS);
     ck_assert_int_eq(recv(guest, &door.answer, sizeof(door.answer), MSG_WAITALL), sizeof(door.answer));
     memcpy(reply.half, door.answer.half, sizeof(reply.half)); /* the best that it has: what it was sent */
     ck_assert_int_eq(send(guest, &reply, sizeof(reply), MSG_NOSIGNAL), sizeof(reply));
-    ck_assert_int_eq(finish_join(&joiner), ncclSystemError);
-    ck_assert_msg(strstr(joiner.error.text, "does not know the secret"), "%s", joiner.error.text);
+    expect_end(&joiner, ncclSystemError, "does not know the secret");
     char byte;
     ck_assert_int_le(recv(guest, &byte, 1, 0), 0);
-    exchange_release(&joiner.exchange);
     close(guest);
-    close(listener);
 }
