@@ -1,5 +1,5 @@
 /*
- * test_generator.c - generators give numbers of the distributions that they name (range, mean, deviation, shape), the
+ * test_generator.c - generators give numbers of the distributions that they name, as they are defined, the
  * same for the same seed, offset and calls, on the device as on the host, on any stream; and refuse what they cannot
  * do.
  */
@@ -22,145 +22,74 @@ new_generator(curandRngType_t type, bool on_host, unsigned long long seed)
     return made;
 }
 
-/* Mean, deviation and the share of values below the mean, each within five standard errors. */
-static void
-check_moments(const double *values, size_t count, double mean, double deviation, double share_below)
+enum { UNIFORM, UNIFORM_DOUBLE, NORMAL, NORMAL_DOUBLE, LOG_NORMAL, LOG_NORMAL_DOUBLE, KINDS };
+
+static curandStatus_t
+generate(curandGenerator_t generator, int kind, void *to)
 {
-    double sum = 0, squares = 0, below = 0, root = sqrt((double)count);
-    for (size_t i = 0; i < count; ++i) {
-        sum += values[i];
-        squares += (values[i] - mean) * (values[i] - mean);
-        below += values[i] < mean;
-    }
-    ck_assert_double_lt(fabs(sum / (double)count - mean), 5 * deviation / root);
-    ck_assert_double_lt(fabs(sqrt(squares / (double)count) / deviation - 1), 10 / root);
-    ck_assert_double_lt(fabs(below / (double)count - share_below), 5 * 0.5 / root);
+    return kind == UNIFORM          ? curandGenerateUniform(generator, to, COUNT)
+           : kind == UNIFORM_DOUBLE ? curandGenerateUniformDouble(generator, to, COUNT)
+           : kind == NORMAL         ? curandGenerateNormal(generator, to, COUNT, 3, 2)
+           : kind == NORMAL_DOUBLE  ? curandGenerateNormalDouble(generator, to, COUNT, 3, 2)
+           : kind == LOG_NORMAL     ? curandGenerateLogNormal(generator, to, COUNT, 0.25f, 0.5f)
+                                    : curandGenerateLogNormalDouble(generator, to, COUNT, 0.25, 0.5);
 }
 
-static int
-compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
-/* The largest distance between the values' distribution and a known one, as Kolmogorov and Smirnov measure it. */
-static void
-check_shape(double *values, size_t count, double (*cumulative)(double))
-{
-    double most = 0;
-    qsort(values, count, sizeof(values[0]), compare);
-    for (size_t i = 0; i < count; ++i)
-        most = fmax(most, fabs(cumulative(values[i]) - ((double)i + 0.5) / (double)count));
-    ck_assert_double_lt(most * sqrt((double)count), 2.5); /* by chance once in 10^5 */
-}
-
+/* Of one number of the sequence the middle of its interval; of two 53 bits, counted from one. */
 static double
-uniform_cumulative(double x)
+uniform(const unsigned *bits, bool wide, size_t at)
 {
-    return x;
+    return wide ? (double)((((uint64_t)bits[2 * at + 1] << 32 | bits[2 * at]) >> 11) + 1) * 0x1p-53
+                : ((double)bits[at] + 0.5) * 0x1p-32;
 }
 
+/* Number `at` by its definition: normal numbers are Box and Muller's pairs, log-normal ones their exponentials. */
 static double
-normal_cumulative(double x)
+defined(const unsigned *bits, int kind, size_t at)
 {
-    return 0.5 * erfc(-x / M_SQRT2);
+    bool wide = kind % 2 != 0, is_log = kind >= LOG_NORMAL;
+    if (kind <= UNIFORM_DOUBLE)
+        return uniform(bits, wide, at);
+    double radius = sqrt(-2 * log(uniform(bits, wide, at & ~(size_t)1))),
+           angle = 2 * M_PI * uniform(bits, wide, at | 1);
+    double normal = radius * (at % 2 == 0 ? cos(angle) : sin(angle));
+    return is_log ? exp(0.25 + 0.5 * normal) : 3 + 2 * normal;
 }
-
-#define DEFINE_FETCH(real)                               \
-    static double *fetch_##real(const void *device)      \
-    {                                                    \
-        real *host = malloc(COUNT * sizeof(real));       \
-        double *values = malloc(COUNT * sizeof(double)); \
-        device_read(host, device, COUNT * sizeof(real)); \
-        for (size_t i = 0; i < COUNT; ++i)               \
-            values[i] = (double)host[i];                 \
-        free(host);                                      \
-        return values;                                   \
-    }
-
-DEFINE_FETCH(float)
-DEFINE_FETCH(double)
 
 TEST_GROUP(all, .start = device_start);
 
-PART_TEST(test_uniform, 2)
+PART_TEST(test_numbers_are_as_defined, 2 * KINDS)
 {
-    curandGenerator_t generator = new_generator(types[_i], false, 11);
-    void *device = device_copy_of(NULL, COUNT * sizeof(double));
-    ck_assert_int_eq(curandGenerateUniform(generator, device, COUNT), 0);
-    double *values = fetch_float(device);
-    for (int round = 0; round < 2; ++round) {
-        for (size_t i = 0; i < COUNT; ++i) {
-            if (!(values[i] > 0 && values[i] <= 1))
-                ck_abort_msg("%g is not in (0, 1]", values[i]);
-        }
-        check_moments(values, COUNT, 0.5, sqrt(1.0 / 12), 0.5);
-        check_shape(values, COUNT, uniform_cumulative);
-        free(values);
-        if (round == 0)
-            ck_assert_int_eq(curandGenerateUniformDouble(generator, device, COUNT), 0);
-        values = round == 0 ? fetch_double(device) : NULL;
+    int kind = _i / 2;
+    bool wide = kind % 2 != 0;
+    curandGenerator_t device = new_generator(types[_i % 2], false, 11), host = new_generator(types[_i % 2], true, 11);
+    unsigned *bits = malloc(2 * COUNT * sizeof(*bits));
+    void *memory = device_copy_of(NULL, COUNT * sizeof(double)), *got = malloc(COUNT * sizeof(double));
+    ck_assert_int_eq(curandGenerate(host, bits, wide ? 2 * COUNT : COUNT), 0);
+    ck_assert_int_eq(generate(device, kind, memory), 0);
+    device_read(got, memory, COUNT * (wide ? sizeof(double) : sizeof(float)));
+    for (size_t i = 0; i < COUNT; ++i) {
+        double value = wide ? ((double *)got)[i] : (double)((float *)got)[i], wanted = defined(bits, kind, i);
+        if (!(fabs(value - wanted) <= (wide ? 1e-14 : 4e-5) * (1 + fabs(wanted))) ||
+            (kind <= UNIFORM_DOUBLE && value <= 0))
+            ck_abort_msg("number %zu is %.17g, not %.17g", i, value, wanted);
     }
-    device_free(device);
-    ck_assert_int_eq(curandDestroyGenerator(generator), 0);
-}
-
-PART_TEST(test_normal, 2)
-{
-    curandGenerator_t generator = new_generator(types[_i], false, 12);
-    void *device = device_copy_of(NULL, COUNT * sizeof(double));
-    for (int is_double = 0; is_double < 2; ++is_double) {
-        if (is_double)
-            ck_assert_int_eq(curandGenerateNormalDouble(generator, device, COUNT, 3, 2), 0);
-        else
-            ck_assert_int_eq(curandGenerateNormal(generator, device, COUNT, 3, 2), 0);
-        double *values = is_double ? fetch_double(device) : fetch_float(device);
-        check_moments(values, COUNT, 3, 2, 0.5);
-        double together = 0; /* the two of a pair have nothing to do with each other */
-        for (size_t i = 0; i < COUNT; i += 2)
-            together += (values[i] - 3) * (values[i + 1] - 3) / 4;
-        ck_assert_double_lt(fabs(together / (COUNT / 2)), 5 / sqrt(COUNT / 2));
-        for (size_t i = 0; i < COUNT; ++i)
-            values[i] = (values[i] - 3) / 2;
-        check_shape(values, COUNT, normal_cumulative);
-        free(values);
-    }
-    device_free(device);
-    curandDestroyGenerator(generator);
-}
-
-static void
-check_exponentials(const double *got, const double *normal, double tolerance)
-{
-    double most = 0;
-    for (size_t i = 0; i < COUNT; ++i)
-        most = fmax(most, fabs(got[i] / exp(normal[i]) - 1));
-    ck_assert_double_lt(most, tolerance);
-}
-
-/* A log-normal number is the exponential of the normal number in its place. */
-PART_TEST(test_log_normal, 2)
-{
-    curandGenerator_t logs = new_generator(types[_i], false, 13), normals = new_generator(types[_i], false, 13);
-    void *device[2] = {device_copy_of(NULL, COUNT * sizeof(double)), device_copy_of(NULL, COUNT * sizeof(double))};
-    ck_assert_int_eq(curandGenerateLogNormal(logs, device[0], COUNT, 0.25f, 0.5f), 0);
-    ck_assert_int_eq(curandGenerateNormal(normals, device[1], COUNT, 0.25f, 0.5f), 0);
-    double *got = fetch_float(device[0]), *normal = fetch_float(device[1]);
-    check_exponentials(got, normal, 1e-5);
+    free(bits);
     free(got);
-    free(normal);
-    ck_assert_int_eq(curandGenerateLogNormalDouble(logs, device[0], COUNT, 0.25, 0.5), 0);
-    ck_assert_int_eq(curandGenerateNormalDouble(normals, device[1], COUNT, 0.25, 0.5), 0);
-    got = fetch_double(device[0]);
-    normal = fetch_double(device[1]);
-    check_exponentials(got, normal, 1e-13);
-    free(got);
-    free(normal);
-    device_free(device[0]);
-    device_free(device[1]);
-    curandDestroyGenerator(logs);
-    curandDestroyGenerator(normals);
+    device_free(memory);
+    ck_assert_int_eq(curandDestroyGenerator(device), 0);
+    ck_assert_int_eq(curandDestroyGenerator(host), 0);
+}
+
+/* Those of its authors' known-answer test. */
+TEST(test_philox_begins_with_its_known_answer)
+{
+    unsigned got[4];
+    const unsigned answer[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+    curandGenerator_t host = new_generator(CURAND_RNG_PSEUDO_PHILOX4_32_10, true, 0);
+    ck_assert_int_eq(curandGenerate(host, got, 4), 0);
+    ck_assert_mem_eq(got, answer, sizeof(got));
+    curandDestroyGenerator(host);
 }
 
 /* One call or several, host or device, this stream or, after it, that: the sequence is one. */

@@ -231,7 +231,7 @@ TABLE_TEST(what_refers_to_nothing_is_refused, wrongs)
 {
     const struct wrong *wrong = &wrongs[_i];
     begin();
-    struct scout_op good = {.kind = SCOUT_FILL, .site = SCOUT_NONE, .bytes = 4096, .rows = 1};
+    struct scout_op good = {.kind = SCOUT_FILL, .site = SCOUT_NONE, .to = {.pitch = 2048}, .bytes = 2048, .rows = 2};
     struct scout_alloc alloc = {.bytes = 4096, .site = SCOUT_NONE};
     struct scout_range range = wrong->range;
     struct scout_segment segment = {.hi = 4096, .killed = {&range, 1}};
