@@ -302,6 +302,7 @@ static const struct {
     {"UZb UZb sbUZb", false, "UZb", ""},
     {"nUZb nUZb nnUZb", true, "UZb nUZb nnUZb UnZb", "==! .==! ..==! =xxx"}, /* an unequal number of times */
     {"nsUZb nsUZb snUZb", true, "nsUZb sUZb", "=.==! .xxx"},
+    {"zb zb zb", true, "Uzb sUzb xzbs", "xxx xxxx xxxx"}, /* more than was learned: not left out, though optional now */
     {"UZb pUZb qUZb rUZb tUZb", true, "pUZb", ".==!"},
     {"UZb pUZb qUZb rUZb tUZb vUZb wUZb xUZb yUZb aUZb", false, "UZb", ""}, /* more than are remembered */
 };
