@@ -27,14 +27,13 @@ said(void)
 static bool
 names(const char *begin, const char *a, const char *b)
 {
-    char *text = said(), *rest = text, *line;
+    OWNED char *text = said();
     unsigned found = 0, others = 0;
-    while ((line = strsep(&rest, "\n")) != NULL) {
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
         bool is_named = strncmp(line, begin, strlen(begin)) == 0 && strstr(line, a) != NULL && strstr(line, b) != NULL;
         found += is_named;
         others += !is_named && line[0] != '\0';
     }
-    free(text);
     return found == 1 && others == 0;
 }
 
@@ -48,11 +47,11 @@ is_of_tensor(const struct scout_annotation *annotation)
 static uint32_t
 other_memory(void)
 {
-    for (uint32_t i = 0; i < recording.alloc_count; ++i) {
-        if (!ANY(it, finding.tensors, finding.tensor_count, it->alloc == i && it->role <= ROLE_GRADIENT))
-            return i;
-    }
-    return SCOUT_NONE;
+    uint32_t i = 0;
+    while (i < recording.alloc_count &&
+           ANY(it, finding.tensors, finding.tensor_count, it->alloc == i && it->role <= ROLE_GRADIENT))
+        ++i;
+    return i < recording.alloc_count ? i : SCOUT_NONE;
 }
 
 static unsigned
@@ -67,7 +66,7 @@ static bool
 is_named_elsewhere(const struct scout_annotation *like)
 {
     struct scout_annotation *old = recording.annotations;
-    struct scout_annotation *more = xcalloc(recording.annotation_count + 1, sizeof(*more));
+    OWNED struct scout_annotation *more = xcalloc(recording.annotation_count + 1, sizeof(*more));
     memcpy(more, old, recording.annotation_count * sizeof(*more));
     more[recording.annotation_count] = *like;
     more[recording.annotation_count].alloc = other_memory();
@@ -77,7 +76,6 @@ is_named_elsewhere(const struct scout_annotation *like)
     bool named = names("superfluous: ", like->text, "bytes are not a ");
     recording.annotation_count -= 1;
     recording.annotations = old;
-    free(more);
     return named;
 }
 
@@ -112,11 +110,10 @@ main(int argc, char **argv)
         return 2;
     scout_find(&recording, NULL, &finding);
     failures += !finding.found || !names("annotations: ", "", "");
-    for (uint32_t i = 0; i < recording.annotation_count; ++i)
-        if (is_of_tensor(&recording.annotations[i])) {
-            failures += change(&recording.annotations[i]);
-            ++count;
-        }
+    FOR_EACH_MUTABLE(it, recording.annotations, recording.annotation_count) {
+        count += is_of_tensor(it);
+        failures += is_of_tensor(it) ? change(it) : 0;
+    }
     printf("# %u annotations\n", count);
     scout_finding_free(&finding);
     scout_log_free(&recording);

@@ -346,8 +346,7 @@ found(const struct scout_log *log, const struct scout_finding *finding)
         if (tensor->lo != 0 || tensor->hi != log->allocs[tensor->alloc].bytes)
             add("[%lu:%lu]", tensor->lo, tensor->hi);
         add(" %s%s", tensor->fused ? "fused " : "", scout_role_name(tensor->role));
-        for (uint32_t g = 0; g < finding->tensor_count; ++g) {
-            const struct scout_tensor *gradient = &finding->tensors[g];
+        FOR_EACH(gradient, finding->tensors, finding->tensor_count) {
             if (gradient->role == ROLE_GRADIENT && gradient->pair == order[i])
                 add(" <- %s[%lu:%lu]", program_name(gradient->alloc), gradient->lo, gradient->hi);
         }
@@ -442,8 +441,7 @@ static const struct {
 static void
 say_types(struct scout_log *log, const char *said, uint32_t bits)
 {
-    for (uint32_t i = 0; i < log->op_count; ++i) {
-        struct scout_op *op = &log->ops[i];
+    FOR_EACH_MUTABLE(op, log->ops, log->op_count) {
         op->block[0] = 1;
         for (uint32_t k = 0; op->effect != NULL && k < op->effect->segment_count; ++k)
             op->effect->segments[k].type = bits;

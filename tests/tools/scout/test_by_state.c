@@ -102,8 +102,7 @@ said(const struct scout_finding *finding, const struct turns *by_state)
     for (uint32_t i = 0; i < finding->period; ++i)
         text[used++] = "AT-C"[by_state->parts[i]];
     text[used] = '\0';
-    for (uint32_t i = 0; i < by_state->range_count; ++i) {
-        const struct turns_range *range = &by_state->ranges[i];
+    FOR_EACH(range, by_state->ranges, by_state->range_count) {
         static const char letters[] = {[PLAY_CHANGES] = 'S', [PLAY_STREAM] = 'R',   [PLAY_SUM] = 'U',
                                        [PLAY_LAST] = 'L',    [PLAY_PER_RANK] = 'P', [PLAY_UNWRITTEN] = 'C'};
         used += (size_t)snprintf(text + used, sizeof(text) - used, " %s:%c", program_name(range->alloc),
