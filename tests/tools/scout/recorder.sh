@@ -34,6 +34,7 @@ strip -o "$work/stripped" "$build/tests/trainers/ladder_static"
 while read -r program than; do
     works "$program is proved" "$ddprun" -q scout --prove --json "$work/plan.json" "$program" --steps 40
     frames=$(grep -o '"offset":' "$work/plan.json" | wc -l)
+    sed -i 's/ have the same .*//' "$work/stdout" # how many bytes are compared varies from run to run
     [ -e "$work/said" ] || { cp "$work/stdout" "$work/said" && shared=$frames; }
     check "$program: the same findings" diff "$work/said" "$work/stdout"
     check "$program: $frames frames" [ "$frames" "$than" "$shared" ]
