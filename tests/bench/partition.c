@@ -10,6 +10,7 @@
 #include "bucketing/partition.h"
 #include "bucketing/measured.h"
 #include "models.h"
+#include "tools/common/each.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,12 +172,7 @@ measure_links(const struct model *model, struct trials *trials)
     }
 }
 
-static int
-compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
+COMPARES(compare, double, (*a > *b) - (*a < *b))
 
 static void
 print_figure(const char *name, double value, const char *unit, const char *bar, const char *holds)

@@ -9,6 +9,7 @@
 #include "tests/faults/judge.h"
 #include "tests/faults/kinds.h"
 #include "tests/faults/leftovers.h"
+#include "tools/common/each.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -269,12 +270,7 @@ make_run(struct campaign *campaign, struct run *run)
 
 /* ---- all runs ---- */
 
-static int
-compare_seconds(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+COMPARES(compare_seconds, double, (*a > *b) - (*a < *b))
 
 /* The table, and whether enough of the faults had an effect. */
 static void

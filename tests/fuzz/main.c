@@ -9,7 +9,6 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

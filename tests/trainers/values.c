@@ -75,12 +75,6 @@ put(void *host, int gradient, size_t i, double value)
         ((double *)host)[i] = value;
 }
 
-static double
-get(const void *host, int gradient, size_t i)
-{
-    return gradient < FLOATS ? (double)((const float *)host)[i] : ((const double *)host)[i];
-}
-
 /* ---- memory ---- */
 
 static void
@@ -119,12 +113,6 @@ allocate(struct trainer *t)
             CHECK(cudaMalloc((void **)&t->gradients[g], bytes_of(g)));
     }
     annotate(t);
-}
-
-static int
-moves(const struct trainer *t)
-{
-    return strcmp(t->memory, "moving") == 0 || strcmp(t->memory, "capturing") == 0;
 }
 
 static void
@@ -181,7 +169,8 @@ check_gradient(const struct trainer *t, int gradient, int step, uint64_t *hash)
     int world = DDP_WORLD_SIZE(), right = 1;
     CHECK(cudaMemcpy(host, t->gradients[gradient], bytes_of(gradient), cudaMemcpyDeviceToHost));
     for (size_t i = 0; i < counts[gradient] && right; ++i) {
-        double inputs[RANKS_AT_MOST], result = get(host, gradient, i);
+        double inputs[RANKS_AT_MOST];
+        double result = gradient < FLOATS ? (double)((const float *)host)[i] : ((const double *)host)[i];
         for (int r = 0; r < world; ++r)
             inputs[r] = input(r, gradient, i, step);
         right = is_right(t, gradient, result, inputs, world);
@@ -252,7 +241,7 @@ main(int argc, char **argv)
             if (!check_gradient(&t, g, step, &hash))
                 return 1;
         }
-        if (moves(&t) && step % MOVE_EVERY == 0)
+        if ((strcmp(t.memory, "moving") == 0 || strcmp(t.memory, "capturing") == 0) && step % MOVE_EVERY == 0)
             move(&t);
     }
     printf("hash %016llx\n", (unsigned long long)hash);

@@ -243,12 +243,6 @@ struct shape {
     size_t width, height, depth;
 };
 
-static struct shape
-draw_shape(unsigned *seed)
-{
-    return (struct shape){1 + draw(seed, PITCH), 1 + draw(seed, ROWS), 1 + draw(seed, PLANES)};
-}
-
 static void
 copy_plainly(unsigned char *to, size_t to_pitch, size_t to_rows, const unsigned char *from, size_t from_pitch,
              size_t from_rows, struct shape shape)
@@ -268,7 +262,7 @@ LOOP_TEST(boxes_of_a_batch_arrive, 0, 30)
         source[i] = (unsigned char)rand_r(&seed);
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     for (int k = 0; k < 4; ++k) {
-        const struct shape shape = draw_shape(&seed);
+        const struct shape shape = {1 + draw(&seed, PITCH), 1 + draw(&seed, ROWS), 1 + draw(&seed, PLANES)};
         const size_t pitch = draw(&seed, 2) ? PITCH : 0, rows = draw(&seed, 2) ? ROWS : 0;
         memset(wanted[k], 7, BOX_BYTES);
         copy_plainly(wanted[k], pitch != 0 ? pitch : shape.width, rows != 0 ? rows : shape.height, source, PITCH, ROWS,

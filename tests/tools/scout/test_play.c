@@ -6,7 +6,6 @@
 #include "tools/plan/format/play.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
 
