@@ -79,16 +79,10 @@ LOOP_TEST(it_finds_what_a_plain_loop_finds, 0, CASES)
     ck_assert_uint_eq(found, WORDS_NONE);
 }
 
-static struct words_spans
-span(uint64_t low, uint64_t high)
-{
-    return (struct words_spans){.count = 1, .spans = {{low, high}}};
-}
-
 TEST(short_memory_and_no_spans_hold_nothing)
 {
     uint64_t words[64] = {0};
-    struct words_spans none = {0}, zero = span(0, 1);
+    struct words_spans none = {0}, zero = {.count = 1, .spans = {{0, 1}}};
     ck_assert_uint_eq(words_find(words, sizeof(words), 0, &none), WORDS_NONE);
     ck_assert_uint_eq(words_find(words, 7, 0, &zero), WORDS_NONE);
     ck_assert_uint_eq(words_find(words, 8, 0, &zero), 0);

@@ -17,14 +17,6 @@ stop_job_by(enum comm_cause cause, const char *format, ...)
     __builtin_unreachable();
 }
 
-static json_object *
-us_of(double us)
-{
-    char text[400];
-    snprintf(text, sizeof(text), "%.3f", us);
-    return json_object_new_double_s(us, text);
-}
-
 /* The same line twice: `number` in all forms, and the text. */
 static void
 compare(double number, const char *text)
@@ -61,9 +53,10 @@ compare(double number, const char *text)
     json_object_object_add(root, "array", array);
     json_object_object_add(root, "text", json_object_new_string(text));
     json_object_object_add(root, "double", json_object_new_double(number));
+    char us[400], *wanted = NULL;
+    snprintf(us, sizeof(us), "%.3f", number);
     if (isfinite(number))
-        json_object_object_add(root, "us", us_of(number));
-    char *wanted = NULL;
+        json_object_object_add(root, "us", json_object_new_double_s(number, us));
     ck_assert_int_gt(asprintf(&wanted, "%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN)), 0);
     ck_assert_str_eq(line.text, wanted);
     ck_assert_uint_eq(line.bytes, strlen(wanted));

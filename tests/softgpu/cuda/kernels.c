@@ -32,21 +32,14 @@ nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-static bool
-past(const struct timespec *start, int seconds)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec - start->tv_sec > seconds;
-}
-
 bool
 wait_for(atomic_int *flag)
 {
-    struct timespec start;
+    struct timespec start, now;
     clock_gettime(CLOCK_MONOTONIC, &start);
     while (atomic_load(flag) == 0) {
-        if (past(&start, 20))
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec - start.tv_sec > 20)
             return false;
         nap();
     }
