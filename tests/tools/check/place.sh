@@ -182,10 +182,14 @@ works "compiled" "${cc[@]}" -include "$work/deep.h" -c "$root/tests/tools/check/
 works "linked with a shared cudart" "${cc[@]}" "$work/place.o" -o "$work/shared/place"
 works "linked with a cudart inside" "${cc[@]}" "$work/place.o" "$build/tests/trainers/cudart.o" "$build/lib/softgpu/libsoftgpu.so" \
     -o "$work/inside/place"
-for cudart in shared inside; do
+mkdir "$work/stripped" # only places have lines; the operation is the same
+strip -o "$work/stripped/place" "$work/inside/place"
+for cudart in shared inside stripped; do
     run "$ddprun" check -n 2 "$work/$cudart/place" divisor
     check "cudart $cudart: a difference" [ "$code" -eq 1 ]
     cp "$work/stdout" "$work/said.$cudart"
 done
 check "the same place with a cudart inside" diff "$work/said.shared" "$work/said.inside"
+operation() { grep -m 1 -o 'first operation that differs.*argument [0-9]*' "$work/said.$1"; }
+check "the same operation without symbols" [ "$(operation stripped)" = "$(operation shared)" ]
 finish

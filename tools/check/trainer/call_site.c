@@ -1,6 +1,6 @@
 /*
- * call_site.c - which call of the program's is this? The innermost frames of the stack that are the program's: several,
- * for a program may have one function through which it copies everything (check.h).
+ * call_site.c - which call of the program's is this? The frames of the stack that are the program's: all, for a program
+ * may copy everything through functions of functions (check.h). The innermost of them are named.
  */
 #include "tools/check/trainer/check.h"
 
@@ -63,19 +63,20 @@ call_site_find(char *text, size_t bytes)
     uint64_t site = 0;
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < depth && kept < FRAMES_KEPT; ++i) {
+    for (int i = 0; i < depth; ++i) {
         struct frame frame = find_frame(stack[i]);
         if (frame.object == NULL)
             continue;
         const char *name = file_name_of(frame.object);
         site = XXH3_64bits_withSeed(name, strlen(name), site);
         site = XXH3_64bits_withSeed(&frame.offset, sizeof(frame.offset), site);
+        if (kept++ >= FRAMES_KEPT)
+            continue;
         int wanted = snprintf(text + used, bytes - used, "%s %llx\n", frame.object, (unsigned long long)frame.offset);
         if (wanted < 0 || (size_t)wanted >= bytes - used)
             text[used] = '\0'; /* whole lines only */
         else
             used += (size_t)wanted;
-        ++kept;
     }
     return site;
 }
