@@ -8,6 +8,8 @@
 #ifndef TESTS_TOOLS_KERNELS_H
 #define TESTS_TOOLS_KERNELS_H
 
+#include "tests/elementwise.h"
+
 #include <cuda_runtime.h>
 #include <math.h>
 
@@ -15,49 +17,17 @@
 
 /* ---- each element ---- */
 
-__global__ void
-scale_by(float *values, float by, int count)
-{
-    if (INDEX < count)
-        values[INDEX] *= by;
-}
-
-__global__ void
-multiply(float *values, const float *by, int count)
-{
-    if (INDEX < count)
-        values[INDEX] *= by[INDEX];
-}
-
-__global__ void
-add_scaled(float *to, const float *from, float by, int count)
-{
-    if (INDEX < count)
-        to[INDEX] += by * from[INDEX];
-}
-
-__global__ void
-descend(float *weights, const float *gradient, float rate, int count)
-{
-    if (INDEX < count)
-        weights[INDEX] -= rate * gradient[INDEX];
-}
-
-__global__ void
-descend_with_momentum(float *weights, const float *gradient, float *momentum, float keep, float rate, int count)
-{
-    if (INDEX >= count)
-        return;
-    momentum[INDEX] = keep * momentum[INDEX] + gradient[INDEX];
-    weights[INDEX] -= rate * momentum[INDEX];
-}
-
-__global__ void
-move_average(float *average, const float *values, float keep, int count)
-{
-    if (INDEX < count)
-        average[INDEX] = keep * average[INDEX] + (1 - keep) * values[INDEX];
-}
+ELEMENTWISE(scale_by, (float *values, float by, int count), count, values[i] *= by)
+ELEMENTWISE(multiply, (float *values, const float *by, int count), count, values[i] *= by[i])
+ELEMENTWISE(add_scaled, (float *to, const float *from, float by, int count), count, to[i] += by * from[i])
+ELEMENTWISE(descend, (float *weights, const float *gradient, float rate, int count), count,
+            weights[i] -= rate * gradient[i])
+ELEMENTWISE(descend_with_momentum,
+            (float *weights, const float *gradient, float *momentum, float keep, float rate, int count), count,
+            momentum[i] = keep * momentum[i] + gradient[i];
+            weights[i] -= rate * momentum[i])
+ELEMENTWISE(move_average, (float *average, const float *values, float keep, int count), count,
+            average[i] = keep * average[i] + (1 - keep) * values[i])
 
 /* ---- norms ---- */
 

@@ -5,6 +5,8 @@
 #ifndef TESTS_TOOLS_CHECK_CONV_KERNELS_H
 #define TESTS_TOOLS_CHECK_CONV_KERNELS_H
 
+#include "tests/elementwise.h"
+
 #include <cuda_runtime.h>
 
 enum {
@@ -91,13 +93,9 @@ pool_forward(float *features, int *from, const float *planes, int count)
     features[n * FEATURES + i % (CHANNELS * POOLED)] = largest;
 }
 
-static __global__ void
-embedding_forward(float *features, const float *table, const int *tokens, int count)
-{
-    int i = thread_number();
-    if (i < count * WIDTH)
-        features[i / WIDTH * FEATURES + CHANNELS * POOLED + i % WIDTH] = table[tokens[i / WIDTH] * WIDTH + i % WIDTH];
-}
+ELEMENTWISE(
+    embedding_forward, (float *features, const float *table, const int *tokens, int count), count *WIDTH,
+    features[i / WIDTH * FEATURES + CHANNELS * POOLED + i % WIDTH] = table[tokens[i / WIDTH] * WIDTH + i % WIDTH])
 
 /* Keeps a feature or not, by lot, and doubles what is kept. `place` is the feature's place in this process's share. */
 static __device__ inline float
@@ -110,13 +108,8 @@ dropout_factor(unsigned seed, int step, int place)
     return (x & 1u) != 0 ? 2.0f : 0.0f;
 }
 
-static __global__ void
-dropout(float *features, unsigned seed, int step, int count)
-{
-    int i = thread_number();
-    if (i < count * FEATURES)
-        features[i] *= dropout_factor(seed, step, i);
-}
+ELEMENTWISE(dropout, (float *features, unsigned seed, int step, int count), count *FEATURES,
+            features[i] *= dropout_factor(seed, step, i))
 
 /* Cross-entropy of each item, and its derivative times `factor`. */
 static __global__ void
@@ -268,21 +261,8 @@ largest_magnitude(float *largest, const float *values, int count)
         *largest = fmaxf(*largest, fabsf(values[i]));
 }
 
-static __global__ void
-scale_by(float *values, const float *factor, int count)
-{
-    int i = thread_number();
-    if (i < count)
-        values[i] *= *factor;
-}
-
-static __global__ void
-unscale(float *values, float factor, int count)
-{
-    int i = thread_number();
-    if (i < count)
-        values[i] *= factor;
-}
+ELEMENTWISE(scale_by, (float *values, const float *factor, int count), count, values[i] *= *factor)
+ELEMENTWISE(unscale, (float *values, float factor, int count), count, values[i] *= factor)
 
 static __global__ void
 sgd_momentum(float *w, const float *g, float *m, int n, float lr)
@@ -306,12 +286,6 @@ sgd_momentum_scaled(float *w, const float *g, float *m, int n, float lr, const f
 }
 
 /* What sgd_momentum() did to a weight, for the weight's copy. */
-static __global__ void
-follow(float *copy, const float *m, int n, float lr)
-{
-    int i = thread_number();
-    if (i < n)
-        copy[i] -= lr * m[i];
-}
+ELEMENTWISE(follow, (float *copy, const float *m, int n, float lr), n, copy[i] -= lr * m[i])
 
 #endif

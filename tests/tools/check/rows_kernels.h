@@ -32,13 +32,8 @@ hidden_forward(float *hidden, const float *images, const float *w, const float *
     hidden[i] = tanhf(sum);
 }
 
-static __global__ void
-dropout(float *values, unsigned seed, int step, int count)
-{
-    int i = thread_number();
-    if (i < count)
-        values[i] *= hashed_float(seed + 977u * (unsigned)step, (unsigned)i) < 0.5f ? 0.0f : 2.0f;
-}
+ELEMENTWISE(dropout, (float *values, unsigned seed, int step, int count), count,
+            values[i] *= hashed_float(seed + 977u * (unsigned)step, (unsigned)i) < 0.5f ? 0.0f : 2.0f)
 
 /* Cross entropy. A record with a negative label has no loss. */
 static __global__ void
@@ -75,49 +70,19 @@ gather(float *images, int *labels, const float *all_images, const int *all_label
     labels[item] = all_labels[from[item]];
 }
 
-static __global__ void
-add_noise(float *images, unsigned seed, int step, int count)
-{
-    int i = thread_number();
-    if (i < count * INPUTS)
-        images[i] += 0.2f * hashed_float(seed + 31u * (unsigned)step, (unsigned)i);
-}
+ELEMENTWISE(add_noise, (float *images, unsigned seed, int step, int count), count *INPUTS,
+            images[i] += 0.2f * hashed_float(seed + 31u * (unsigned)step, (unsigned)i))
 
 /* ---- gradients ---- */
 
-static __global__ void
-fill(float *g, int count, float value)
-{
-    int i = thread_number();
-    if (i < count)
-        g[i] = value * (float)(i % 7 - 3);
-}
+ELEMENTWISE(fill, (float *g, int count, float value), count, g[i] = value * (float)(i % 7 - 3))
 
 /* ---- updates ---- */
 
-static __global__ void
-mean_error(float *g, const float *w, const float *sums)
-{
-    int i = thread_number();
-    if (i < INPUTS)
-        g[i] = w[i] - sums[i] / sums[INPUTS];
-}
-
-static __global__ void
-sgd(float *w, const float *g, int count, float rate, float decay)
-{
-    int i = thread_number();
-    if (i < count)
-        w[i] -= rate * (g[i] + decay * w[i]);
-}
-
-static __global__ void
-second_moment(float *v, const float *g, int count)
-{
-    int i = thread_number();
-    if (i < count)
-        v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i];
-}
+ELEMENTWISE(mean_error, (float *g, const float *w, const float *sums), INPUTS, g[i] = w[i] - sums[i] / sums[INPUTS])
+ELEMENTWISE(sgd, (float *w, const float *g, int count, float rate, float decay), count,
+            w[i] -= rate * (g[i] + decay * w[i]))
+ELEMENTWISE(second_moment, (float *v, const float *g, int count), count, v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i])
 
 /* `keeps_v`: second_moment() has been there. */
 static __global__ void
@@ -134,20 +99,7 @@ adam(float *w, const float *g, float *m, float *v, int count, float rate, int st
 
 /* ---- bfloat16 ---- */
 
-static __global__ void
-narrow(__nv_bfloat16 *to, const float *from, int count)
-{
-    int i = thread_number();
-    if (i < count)
-        to[i] = __float2bfloat16(from[i]);
-}
-
-static __global__ void
-widen(float *to, const __nv_bfloat16 *from, int count)
-{
-    int i = thread_number();
-    if (i < count)
-        to[i] = __bfloat162float(from[i]);
-}
+ELEMENTWISE(narrow, (__nv_bfloat16 * to, const float *from, int count), count, to[i] = __float2bfloat16(from[i]))
+ELEMENTWISE(widen, (float *to, const __nv_bfloat16 *from, int count), count, to[i] = __bfloat162float(from[i]))
 
 #endif

@@ -22,6 +22,7 @@
  *   whole slow                all data in each step; a rate of 1e-6
  *   averaged passes           DDP_STEP_PARAMETERS; three passes a step
  */
+#include "tests/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { ITEMS = 960, WIDTH = 128, ROWS = 512, STEPS = 16 };
@@ -87,12 +88,7 @@ generate(float *x, float *y, int step)
     y[blockIdx.x] = hashed_float(6, (unsigned)blockIdx.x + (unsigned)step * 65536u);
 }
 
-static __global__ void
-shuffle(int *list, int step)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    list[i] = (i * 7 + step * 131) % ITEMS;
-}
+ELEMENTWISE_OF_ALL(shuffle, (int *list, int step), list[i] = (i * 7 + step * 131) % ITEMS)
 
 static __global__ void
 advance(int *cursor, int by)
@@ -100,20 +96,8 @@ advance(int *cursor, int by)
     *cursor = (*cursor + by) % ITEMS;
 }
 
-static __global__ void
-decay(float *g, const float *w)
-{
-    int e = blockIdx.x * blockDim.x + threadIdx.x;
-    g[e] += (float)0.01 * w[e];
-}
-
-static __global__ void
-update(float *w, float *g, float rate)
-{
-    int e = blockIdx.x * blockDim.x + threadIdx.x;
-    w[e] -= rate * g[e];
-    g[e] = 0;
-}
+ELEMENTWISE_OF_ALL(decay, (float *g, const float *w), g[i] += (float)0.01 * w[i])
+ELEMENTWISE_OF_ALL(update, (float *w, float *g, float rate), w[i] -= rate * g[i]; g[i] = 0)
 
 static float *
 numbers(int count, float (*value)(int i))

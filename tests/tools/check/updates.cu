@@ -5,6 +5,7 @@
  * Without --mistake it is correct. Each rank's gradient is the mean over its share of w - x, or with --chaos what takes
  * w to a value of the logistic map, in which an error of rounding doubles from step to step.
  */
+#include "tests/elementwise.h"
 #include "tests/tools/frame.h"
 
 #include <cublas_v2.h>
@@ -62,11 +63,8 @@ narrow_differences(__nv_bfloat16 *narrow, const float *w, const float *x, int co
     }
 }
 
-static __global__ void
-widen(float *g, const __nv_bfloat16 *narrow, float divisor)
-{
-    g[threadIdx.x] = __bfloat162float(narrow[threadIdx.x]) / divisor;
-}
+ELEMENTWISE_OF_ALL(widen, (float *g, const __nv_bfloat16 *narrow, float divisor),
+                   g[i] = __bfloat162float(narrow[i]) / divisor)
 
 /* Zero in theory, where `rest` is: what is left is rounding; else it nearly cancels, and does not depend on weights. */
 static __global__ void
@@ -81,26 +79,11 @@ noise_gradient(float *g, const float *w, const float *x, int count, float rest)
     g[i] = (up - down + rest * up) / (float)count;
 }
 
-static __global__ void
-second_moment(float *v, const float *g)
-{
-    int i = threadIdx.x;
-    v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i];
-}
-
-static __global__ void
-sgd(float *w, const float *g, float rate)
-{
-    w[threadIdx.x] -= rate * g[threadIdx.x];
-}
-
-static __global__ void
-adam(float *w, const float *g, float *m, const float *v, float rate, float correction)
-{
-    int i = threadIdx.x;
-    m[i] = 0.9f * m[i] + 0.1f * g[i];
-    w[i] -= rate * m[i] / (sqrtf(v[i] * correction) + 1e-12f);
-}
+ELEMENTWISE_OF_ALL(second_moment, (float *v, const float *g), v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i])
+ELEMENTWISE_OF_ALL(sgd, (float *w, const float *g, float rate), w[i] -= rate * g[i])
+ELEMENTWISE_OF_ALL(adam, (float *w, const float *g, float *m, const float *v, float rate, float correction),
+                   m[i] = 0.9f * m[i] + 0.1f * g[i];
+                   w[i] -= rate * m[i] / (sqrtf(v[i] * correction) + 1e-12f))
 
 /* ---- a batch ---- */
 

@@ -3,6 +3,7 @@
  * repeat. At the end all memory goes to FILE: a recording must leave it as it would have been. One kernel prints a
  * line in each step.
  */
+#include "tests/elementwise.h"
 #include "tests/trainer.h"
 
 #include <cooperative_groups.h>
@@ -12,21 +13,10 @@
 
 enum { COUNT = 256, STEPS = 14, FEW = 16 };
 
-extern "C" __global__ void
-fact_axpy(float *y, const float *x, float a, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        y[i] += a * x[i];
-}
+#define FACT(name, parameters, count, ...) extern "C" ELEMENTWISE(name, parameters, count, __VA_ARGS__)
 
-extern "C" __global__ void
-fact_scale(float *z, const float *x, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        z[i] = 0.5f * x[i];
-}
+FACT(fact_axpy, (float *y, const float *x, float a, int n), n, y[i] += a * x[i])
+FACT(fact_scale, (float *z, const float *x, int n), n, z[i] = 0.5f * x[i])
 
 extern "C" __global__ void
 fact_sum(float *sum, const float *x, int n)
@@ -48,13 +38,7 @@ fact_relu(float *v, int n)
         v[i] = 0.0f;
 }
 
-extern "C" __global__ void
-fact_gather(float *to, const float *table, const int *index, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        to[i] = table[index[i]];
-}
+FACT(fact_gather, (float *to, const float *table, const int *index, int n), n, to[i] = table[index[i]])
 
 extern "C" __global__ void
 fact_ignores(float *z, const float *ignored, int n)
@@ -66,38 +50,12 @@ fact_ignores(float *z, const float *ignored, int n)
 }
 
 /* Only the first half of what the pointer leads to. */
-extern "C" __global__ void
-fact_half(float *z, const float *x, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n / 2)
-        z[i] = x[i] + 1.0f;
-}
+FACT(fact_half, (float *z, const float *x, int n), n / 2, z[i] = x[i] + 1.0f)
 
 /* Zeros of both signs among numbers, as sums leave them; then other numbers in their place. */
-extern "C" __global__ void
-fact_zeros(float *zeros, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        zeros[i] = i % 4 == 0 ? 0.25f : i % 4 == 1 ? -0.0f : 0.0f;
-}
-
-extern "C" __global__ void
-fact_over_zeros(float *zeros, const float *x, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        zeros[i] = x[i] * 2.0f;
-}
-
-extern "C" __global__ void
-fact_through_table(float *const *table, const float *x, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        table[0][i] = 3.0f * x[i];
-}
+FACT(fact_zeros, (float *zeros, int n), n, zeros[i] = i % 4 == 0 ? 0.25f : i % 4 == 1 ? -0.0f : 0.0f)
+FACT(fact_over_zeros, (float *zeros, const float *x, int n), n, zeros[i] = x[i] * 2.0f)
+FACT(fact_through_table, (float *const *table, const float *x, int n), n, table[0][i] = 3.0f * x[i])
 
 struct pair {
     int n;
@@ -105,32 +63,14 @@ struct pair {
     float *y;
 };
 
-extern "C" __global__ void
-fact_struct(struct pair pair)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < pair.n)
-        pair.y[i] = pair.x[i] * pair.x[i];
-}
+FACT(fact_struct, (struct pair pair), pair.n, pair.y[i] = pair.x[i] * pair.x[i])
 
 __device__ float device_sums[COUNT + 1]; /* facts.c knows it by its size */
 
-extern "C" __global__ void
-fact_variable(const float *x, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        device_sums[i] += x[i];
-}
+FACT(fact_variable, (const float *x, int n), n, device_sums[i] += x[i])
 
 /* No argument shows where the memory is. */
-extern "C" __global__ void
-fact_hidden_read(float *z, unsigned long long not_factors, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        z[i] = ((const float *)~not_factors)[i];
-}
+FACT(fact_hidden_read, (float *z, unsigned long long not_factors, int n), n, z[i] = ((const float *)~not_factors)[i])
 
 extern "C" __global__ void
 fact_hidden_write(float *z, unsigned long long not_count, int n)
@@ -142,13 +82,7 @@ fact_hidden_write(float *z, unsigned long long not_count, int n)
         ((int *)~not_count)[i] += 1;
 }
 
-extern "C" __global__ void
-fact_host(float *host, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        host[i] += 1.0f;
-}
+FACT(fact_host, (float *host, int n), n, host[i] += 1.0f)
 
 extern "C" __global__ void
 fact_prints(float *z)
@@ -159,21 +93,8 @@ fact_prints(float *z)
     }
 }
 
-extern "C" __global__ void
-fact_cooperative(float *z, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        z[i] += 1.0f;
-}
-
-extern "C" __global__ void
-fact_atomic(float *sums, const float *x, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        atomicAdd(&sums[i % FEW], x[i]);
-}
+FACT(fact_cooperative, (float *z, int n), n, z[i] += 1.0f)
+FACT(fact_atomic, (float *sums, const float *x, int n), n, atomicAdd(&sums[i % FEW], x[i]))
 
 static std::vector<float *> all;
 

@@ -165,19 +165,8 @@ narrow(float value)
     return (uint16_t)((bits + 0x8000u) >> 16);
 }
 
-__global__ void
-to_half(uint16_t *half, const float *x, int count)
-{
-    if (INDEX < count)
-        half[INDEX] = narrow(x[INDEX]);
-}
-
-__global__ void
-from_half(float *x, const uint16_t *half, int count)
-{
-    if (INDEX < count)
-        x[INDEX] = widen(half[INDEX]);
-}
+ELEMENTWISE(to_half, (uint16_t * half, const float *x, int count), count, half[i] = narrow(x[i]))
+ELEMENTWISE(from_half, (float *x, const uint16_t *half, int count), count, x[i] = widen(half[i]))
 
 /* in 1: of a bias. */
 __global__ void

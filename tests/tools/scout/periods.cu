@@ -81,12 +81,7 @@ load_ring(int buffers)
     }
 }
 
-__global__ void
-take_rows(float *to, const float *const *table, int number, int count)
-{
-    if (INDEX < count)
-        to[INDEX] = table[number][INDEX];
-}
+ELEMENTWISE(take_rows, (float *to, const float *const *table, int number, int count), count, to[i] = table[number][i])
 
 static void
 train_ring(int buffers, bool by_table)

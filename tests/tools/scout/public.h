@@ -36,12 +36,8 @@ dense(float *to, const float *from, const float *weights, const float *bias, int
     to[row * out + k] = bends ? tanhf(sum) : sum;
 }
 
-__global__ void
-square_delta(float *to, const float *from, const float *target, int count)
-{
-    if (INDEX < count)
-        to[INDEX] = from[INDEX] - target[INDEX];
-}
+ELEMENTWISE(square_delta, (float *to, const float *from, const float *target, int count), count,
+            to[i] = from[i] - target[i])
 
 __global__ void
 delta_below(float *to, const float *from, const float *weights, const float *value, int rows, int in, int out,
@@ -202,12 +198,7 @@ upload_resident(void)
     CHECK(cudaMemcpy(all_wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
 }
 
-__global__ void
-take_batch(float *to, const float *all, int number, int count)
-{
-    if (INDEX < count)
-        to[INDEX] = all[number * count + INDEX];
-}
+ELEMENTWISE(take_batch, (float *to, const float *all, int number, int count), count, to[i] = all[number * count + i])
 
 /* Brings batch `number` to x and wanted, by a kernel. */
 static void
@@ -219,18 +210,31 @@ take_resident(int number)
 
 /* ---- habits ---- */
 
+/* HABIT(name, function) { ... } is one; the command line names it. */
 struct habit {
     const char *name;
     void (*train)(void);
+    const habit *next;
+    habit(const char *of, void (*by)(void));
 };
+static const habit *habits;
 
-/* Runs the habit that the command line names. */
-static int
-run_habit(const struct habit *habits, size_t count, const char *name)
+inline habit::habit(const char *of, void (*by)(void)) : name(of), train(by), next(habits)
 {
-    for (size_t i = 0; i < count; ++i)
-        if (name != NULL && strcmp(habits[i].name, name) == 0) {
-            habits[i].train();
+    habits = this;
+}
+
+#define HABIT(name, function)                            \
+    static void function(void);                          \
+    static const habit habit_##function(name, function); \
+    static void function(void)
+
+static inline int
+run_habit(const char *name)
+{
+    for (const habit *one = habits; one != NULL; one = one->next)
+        if (strcmp(one->name, name) == 0) {
+            one->train();
             CHECK(cudaDeviceSynchronize());
             return 0;
         }

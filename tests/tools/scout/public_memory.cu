@@ -22,8 +22,7 @@ descend_rows(float *weights, const float *gradient, float by, int rows, int colu
         weights[i * pitch + k] -= by * gradient[i * pitch + k];
 }
 
-static void
-train_pitch(void)
+HABIT("pitch", train_pitch)
 {
     float *weights, *gradient, host[INPUTS * OUTPUTS];
     size_t pitch, same;
@@ -59,8 +58,7 @@ gather(float *to, const float *all, const int *order, int rows, int width)
         to[INDEX] = all[order[row] * width + INDEX % width];
 }
 
-static void
-train_resident(void)
+HABIT("resident", train_resident)
 {
     create_net();
     upload_resident();
@@ -71,8 +69,7 @@ train_resident(void)
     }
 }
 
-static void
-train_shuffled(void)
+HABIT("shuffled", train_shuffled)
 {
     int order[BATCH], *device_order = (int *)floats(BATCH, 0);
     create_net();
@@ -100,8 +97,7 @@ cut(int count)
     return memory;
 }
 
-static void
-train_arena(void)
+HABIT("arena", train_arena)
 {
     arena = floats(16384, 0);
     for (int t = 0; t < TENSORS; ++t) {
@@ -174,8 +170,7 @@ descend_symbol(float by)
         symbol_weights[INDEX] -= by * symbol_gradient[INDEX];
 }
 
-static void
-train_constant(void)
+HABIT("constant", train_constant)
 {
     float *weights, *gradient;
     create_activations();
@@ -192,8 +187,7 @@ train_constant(void)
     }
 }
 
-static void
-train_symbol(void)
+HABIT("symbol", train_symbol)
 {
     void *weights, *gradient;
     create_activations();
@@ -239,18 +233,10 @@ gradient_records(struct record *records, const float *from, const float *error, 
         records[INDEX].gradient = sum;
 }
 
-__global__ void
-descend_records(struct record *records, float by, int count)
-{
-    if (INDEX >= count)
-        return;
-    struct record *at = &records[INDEX];
-    at->velocity = 0.9f * at->velocity + at->gradient;
-    at->weight -= by * at->velocity;
-}
+ELEMENTWISE(descend_records, (struct record * records, float by, int count), count, struct record *at = &records[i];
+            at->velocity = 0.9f * at->velocity + at->gradient; at->weight -= by * at->velocity)
 
-static void
-train_records(void)
+HABIT("records", train_records)
 {
     struct record *records = (struct record *)floats(3 * INPUTS * OUTPUTS, 0);
     create_activations();
@@ -266,10 +252,5 @@ train_records(void)
 int
 main(int argc, char **argv)
 {
-    static const struct habit habits[] = {
-        {"pitch", train_pitch},     {"resident", train_resident}, {"shuffled", train_shuffled},
-        {"arena", train_arena},     {"constant", train_constant}, {"symbol", train_symbol},
-        {"records", train_records},
-    };
-    return run_habit(habits, sizeof(habits) / sizeof(*habits), argc > 1 ? argv[1] : NULL);
+    return run_habit(argc > 1 ? argv[1] : "");
 }

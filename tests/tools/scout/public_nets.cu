@@ -24,20 +24,12 @@
 
 /* ---- target nets ---- */
 
-__global__ void
-follow(float *target, const float *weights, float by, int count)
-{
-    if (INDEX < count)
-        target[INDEX] += by * (weights[INDEX] - target[INDEX]);
-}
+ELEMENTWISE(follow, (float *target, const float *weights, float by, int count), count,
+            target[i] += by * (weights[i] - target[i]))
 
 /* wanted = reward + 0.5 * what the target net says of the same state. */
-__global__ void
-add_reward(float *to, const float *reward, const float *value, int count)
-{
-    if (INDEX < count)
-        to[INDEX] = reward[INDEX] + 0.5f * value[INDEX];
-}
+ELEMENTWISE(add_reward, (float *to, const float *reward, const float *value, int count), count,
+            to[i] = reward[i] + 0.5f * value[i])
 
 static void
 train_with_target(bool copies)
@@ -69,14 +61,12 @@ train_with_target(bool copies)
     }
 }
 
-static void
-train_target(void)
+HABIT("target", train_target)
 {
     train_with_target(false);
 }
 
-static void
-train_target_copy(void)
+HABIT("target-copy", train_target_copy)
 {
     train_with_target(true);
 }
@@ -99,8 +89,7 @@ cell(float *next, const float *from, const float *last, const float *in_weights,
     next[INDEX] = tanhf(sum);
 }
 
-static void
-train_sequence(void)
+HABIT("sequence", train_sequence)
 {
     static float host_x[TIMES * BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
     float *own, *own_gradient, *in, *in_gradient, *last, *last_gradient, *states[TIMES + 1], *errors[TIMES + 1];
@@ -183,22 +172,19 @@ train_inside(bool per_step)
     }
 }
 
-static void
-train_reuse(void)
+HABIT("reuse", train_reuse)
 {
     train_inside(false);
 }
 
-static void
-train_per_step(void)
+HABIT("per-step", train_per_step)
 {
     train_inside(true);
 }
 
 /* ---- single, average, early ---- */
 
-static void
-train_single(void)
+HABIT("single", train_single)
 {
     static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
     create_net();
@@ -233,26 +219,20 @@ train_with_average(bool is_early)
     }
 }
 
-static void
-train_average(void)
+HABIT("average", train_average)
 {
     train_with_average(false);
 }
 
-static void
-train_early(void)
+HABIT("early", train_early)
 {
     train_with_average(true);
 }
 
 /* ---- rbm ---- */
 
-__global__ void
-seed_generators(curandState *generators, int count)
-{
-    if (INDEX < count)
-        curand_init(7, (unsigned long long)INDEX, 0, &generators[INDEX]);
-}
+ELEMENTWISE(seed_generators, (curandState * generators, int count), count,
+            curand_init(7, (unsigned long long)i, 0, &generators[i]))
 
 /* Probabilities of units given the others, and a draw of them: `turned`: of the visible ones. */
 __global__ void
@@ -280,8 +260,7 @@ contrast(float *gradient, const float *v, const float *first, const float *v_aga
         gradient[INDEX] = sum / BATCH;
 }
 
-static void
-train_rbm(void)
+HABIT("rbm", train_rbm)
 {
     float *weights, *gradient, *again, *again_chance, *first, *second, *drawn;
     curandState *generators;
@@ -326,8 +305,7 @@ factorise(const float *people, const float *things, float *next_people, float *n
     }
 }
 
-static void
-train_factors(void)
+HABIT("factors", train_factors)
 {
     float *people = floats(PEOPLE * WIDTH, 1), *things = floats(THINGS * WIDTH, 1), *rating = floats(RATINGS, 0);
     float *next_people = floats(PEOPLE * WIDTH, 0), *next_things = floats(THINGS * WIDTH, 0), host_rating[RATINGS];
@@ -356,8 +334,7 @@ train_factors(void)
 
 /* ---- noise ---- */
 
-static void
-train_noise(void)
+HABIT("noise", train_noise)
 {
     curandGenerator_t generator;
     float *noise = floats(BATCH * HIDDEN, 0);
@@ -387,8 +364,7 @@ append_one(float *to, const float *from, int rows, int in)
         to[INDEX] = i < in ? from[row * in + i] : 1.0f;
 }
 
-static void
-train_bias_row(void)
+HABIT("bias-row", train_bias_row)
 {
     enum { IN = INPUTS + 1 };
     float *weights, *gradient, *wide;
@@ -433,8 +409,7 @@ learn_sample(float *first, float *second, const float *sample, const float *targ
         first[i * HIDDEN + k] -= by * sample[i] * back * (1 - hidden[k] * hidden[k]);
 }
 
-static void
-train_whole(void)
+HABIT("whole", train_whole)
 {
     create_activations();
     float *first = floats(INPUTS * HIDDEN, 0.5f), *second = floats(HIDDEN * OUTPUTS, 0.5f);
@@ -460,8 +435,7 @@ to_columns(float *columns, const float *images)
         columns[INDEX] = images[image * SIDE * SIDE + row * SIDE + column];
 }
 
-static void
-train_columns(void)
+HABIT("columns", train_columns)
 {
     static float host[IMAGES * SIDE * SIDE], host_wanted[IMAGES * OUTPUTS];
     enum { ROWS = IMAGES * PLACES, IN = WINDOW * WINDOW, FEATURES = PLACES * FILTERS };
@@ -492,8 +466,7 @@ train_columns(void)
 
 /* ---- recompute ---- */
 
-static void
-train_recompute(void)
+HABIT("recompute", train_recompute)
 {
     create_net();
     for (int step = 0; step < STEPS; ++step) {
@@ -512,22 +485,5 @@ train_recompute(void)
 int
 main(int argc, char **argv)
 {
-    static const struct habit habits[] = {
-        {"target", train_target},
-        {"target-copy", train_target_copy},
-        {"sequence", train_sequence},
-        {"reuse", train_reuse},
-        {"per-step", train_per_step},
-        {"single", train_single},
-        {"average", train_average},
-        {"early", train_early},
-        {"rbm", train_rbm},
-        {"factors", train_factors},
-        {"noise", train_noise},
-        {"bias-row", train_bias_row},
-        {"whole", train_whole},
-        {"columns", train_columns},
-        {"recompute", train_recompute},
-    };
-    return run_habit(habits, sizeof(habits) / sizeof(*habits), argc > 1 ? argv[1] : NULL);
+    return run_habit(argc > 1 ? argv[1] : "");
 }

@@ -65,15 +65,10 @@ train_by(bool adds, Update update)
 
 /* ---- swap, clears ---- */
 
-__global__ void
-descend_into(float *next, const float *weights, const float *gradient, float by, int count)
-{
-    if (INDEX < count)
-        next[INDEX] = weights[INDEX] - by * gradient[INDEX];
-}
+ELEMENTWISE(descend_into, (float *next, const float *weights, const float *gradient, float by, int count), count,
+            next[i] = weights[i] - by * gradient[i])
 
-static void
-train_swap(void)
+HABIT("swap", train_swap)
 {
     float *next[TENSORS];
     create_net();
@@ -87,17 +82,11 @@ train_swap(void)
     });
 }
 
-__global__ void
-descend_and_clear(float *weights, float *gradient, float by, int count)
-{
-    if (INDEX < count) {
-        weights[INDEX] -= by * gradient[INDEX];
-        gradient[INDEX] = 0;
-    }
-}
+ELEMENTWISE(descend_and_clear, (float *weights, float *gradient, float by, int count), count,
+            weights[i] -= by * gradient[i];
+            gradient[i] = 0)
 
-static void
-train_clears(void)
+HABIT("clears", train_clears)
 {
     create_net();
     train_by(true, [&](int t) { RUN(descend_and_clear, tensor_count[t])(w[t], g[t], rate, tensor_count[t]); });
@@ -105,26 +94,10 @@ train_clears(void)
 
 /* ---- blas ---- */
 
-__global__ void
-bend(float *values, const float *bias, int width, int count)
-{
-    if (INDEX < count)
-        values[INDEX] = tanhf(values[INDEX] + bias[INDEX % width]);
-}
-
-__global__ void
-add_bias(float *values, const float *bias, int width, int count)
-{
-    if (INDEX < count)
-        values[INDEX] += bias[INDEX % width];
-}
-
-__global__ void
-slope(float *error, const float *value, int count)
-{
-    if (INDEX < count)
-        error[INDEX] *= 1 - value[INDEX] * value[INDEX];
-}
+ELEMENTWISE(bend, (float *values, const float *bias, int width, int count), count,
+            values[i] = tanhf(values[i] + bias[i % width]))
+ELEMENTWISE(add_bias, (float *values, const float *bias, int width, int count), count, values[i] += bias[i % width])
+ELEMENTWISE(slope, (float *error, const float *value, int count), count, error[i] *= 1 - value[i] * value[i])
 
 /* Rows of all matrices are columns to cuBLAS. */
 static void
@@ -136,8 +109,7 @@ multiply(cublasHandle_t blas, float *to, const float *a, bool turn_a, const floa
                       inner, &by, b, turn_b ? inner : columns, a, turn_a ? rows : inner, &zero, to, columns));
 }
 
-static void
-train_blas(void)
+HABIT("blas", train_blas)
 {
     const float minus = -rate, decay = 1e-3f, momentum = 0.9f, one = 1, zero = 0, mean = 1.0f / BATCH;
     float *velocity[TENSORS], *ones = floats(BATCH, 0), host_ones[BATCH];
@@ -209,14 +181,12 @@ train_norm(bool by_row)
     }
 }
 
-static void
-train_norm_block(void)
+HABIT("norm-block", train_norm_block)
 {
     train_norm(false);
 }
 
-static void
-train_norm_rows(void)
+HABIT("norm-rows", train_norm_rows)
 {
     train_norm(true);
 }
@@ -233,17 +203,12 @@ norms_of(float *norms, const float *weights, const float *gradient, int count)
     norms[1] = sqrtf(of_gradient);
 }
 
-__global__ void
-descend_by_norms(float *weights, const float *gradient, float *velocity, const float *norms, float by, int count)
-{
-    if (INDEX >= count)
-        return;
-    velocity[INDEX] = 0.9f * velocity[INDEX] + by * (0.01f + norms[0]) / (1e-3f + norms[1]) * gradient[INDEX];
-    weights[INDEX] -= velocity[INDEX];
-}
+ELEMENTWISE(descend_by_norms,
+            (float *weights, const float *gradient, float *velocity, const float *norms, float by, int count), count,
+            velocity[i] = 0.9f * velocity[i] + by * (0.01f + norms[0]) / (1e-3f + norms[1]) * gradient[i];
+            weights[i] -= velocity[i])
 
-static void
-train_trust(void)
+HABIT("trust", train_trust)
 {
     float *velocity[TENSORS], *norms = floats(2, 0);
     create_net();
@@ -254,8 +219,7 @@ train_trust(void)
     });
 }
 
-static void
-train_max_norm(void)
+HABIT("max-norm", train_max_norm)
 {
     create_net();
     for (int step = 0; step < STEPS; ++step) {
@@ -268,18 +232,11 @@ train_max_norm(void)
 
 /* ---- kahan, functor, counter ---- */
 
-__global__ void
-descend_exactly(float *weights, float *lost, const float *gradient, float by, int count)
-{
-    if (INDEX >= count)
-        return;
-    float change = -by * gradient[INDEX] - lost[INDEX], next = weights[INDEX] + change;
-    lost[INDEX] = (next - weights[INDEX]) - change;
-    weights[INDEX] = next;
-}
+ELEMENTWISE(descend_exactly, (float *weights, float *lost, const float *gradient, float by, int count), count,
+            float change = -by * gradient[i] - lost[i], next = weights[i] + change;
+            lost[i] = (next - weights[i]) - change; weights[i] = next)
 
-static void
-train_kahan(void)
+HABIT("kahan", train_kahan)
 {
     float *lost[TENSORS];
     create_net();
@@ -295,8 +252,7 @@ struct descent {
     }
 };
 
-static void
-train_functor(void)
+HABIT("functor", train_functor)
 {
     create_net();
     train_by(false, [&](int t) {
@@ -312,17 +268,11 @@ advance(float *now)
     now[1] = 0.1f / (1 + 0.05f * now[0]);
 }
 
-__global__ void
-descend_by_counter(float *weights, const float *gradient, float *first, const float *now, int count)
-{
-    if (INDEX >= count)
-        return;
-    first[INDEX] = 0.9f * first[INDEX] + 0.1f * gradient[INDEX];
-    weights[INDEX] -= now[1] * first[INDEX] / (1 - powf(0.9f, now[0]));
-}
+ELEMENTWISE(descend_by_counter, (float *weights, const float *gradient, float *first, const float *now, int count),
+            count, first[i] = 0.9f * first[i] + 0.1f * gradient[i];
+            weights[i] -= now[1] * first[i] / (1 - powf(0.9f, now[0])))
 
-static void
-train_counter(void)
+HABIT("counter", train_counter)
 {
     float *first[TENSORS], *now = floats(2, 0);
     create_net();
@@ -364,8 +314,7 @@ descend_factored(float *weights, const float *gradient, const float *by_row, con
         weights[INDEX] -= by * gradient[INDEX] / (sqrtf(by_row[i]) + sqrtf(by_column[k]) + 1e-3f);
 }
 
-static void
-train_factored(void)
+HABIT("factored", train_factored)
 {
     enum { WIDE = 200 }; /* more columns than could be scalars */
     float *weights, *gradient, *last, *of_last, *by_row, *by_column, *bias = floats(WIDE, 0);
@@ -403,8 +352,7 @@ descend_by_signs(float *weights, const float *gradient, float *last, float *pace
     last[INDEX] = now;
 }
 
-static void
-train_rprop(void)
+HABIT("rprop", train_rprop)
 {
     float *last[TENSORS], *pace[TENSORS];
     create_net();
@@ -415,18 +363,15 @@ train_rprop(void)
     });
 }
 
-__global__ void
-descend_by_sign(float *weights, const float *gradient, float *first, float by, int count)
-{
-    if (INDEX >= count)
-        return;
-    float now = 0.5f * first[INDEX] + 0.5f * gradient[INDEX];
-    weights[INDEX] -= by * ((now > 0 ? 1.0f : now < 0 ? -1.0f : 0.0f) + 0.01f * weights[INDEX]);
-    first[INDEX] = 0.9f * first[INDEX] + 0.1f * gradient[INDEX];
-}
+ELEMENTWISE(descend_by_sign, (float *weights, const float *gradient, float *first, float by, int count), count,
+            float now = 0.5f * first[i] + 0.5f * gradient[i];
+            weights[i] -= by * ((now > 0   ? 1.0f
+                                 : now < 0 ? -1.0f
+                                           : 0.0f) +
+                                0.01f * weights[i]);
+            first[i] = 0.9f * first[i] + 0.1f * gradient[i])
 
-static void
-train_signs(void)
+HABIT("signs", train_signs)
 {
     float *first[TENSORS];
     create_net();
@@ -438,8 +383,7 @@ train_signs(void)
 
 /* ---- host-bias, partial, pulled ---- */
 
-static void
-train_host_bias(void)
+HABIT("host-bias", train_host_bias)
 {
     static float bias[TENSORS][HIDDEN], gradient[HIDDEN];
     create_net();
@@ -482,8 +426,7 @@ add_parts(float *gradient, const float *parts, int count)
         gradient[INDEX] = sum;
 }
 
-static void
-train_partial(void)
+HABIT("partial", train_partial)
 {
     float *parts = floats(PARTS * INPUTS * HIDDEN, 0);
     create_net();
@@ -503,8 +446,7 @@ train_partial(void)
     }
 }
 
-static void
-train_pulled(void)
+HABIT("pulled", train_pulled)
 {
     static float host[INPUTS * HIDDEN];
     create_net();
@@ -536,14 +478,12 @@ roll(bool is_used)
     }
 }
 
-static void
-train_rolling(void)
+HABIT("rolling", train_rolling)
 {
     roll(false);
 }
 
-static void
-train_rolling_used(void)
+HABIT("rolling-used", train_rolling_used)
 {
     roll(true);
 }
@@ -551,25 +491,5 @@ train_rolling_used(void)
 int
 main(int argc, char **argv)
 {
-    static const struct habit habits[] = {
-        {"swap", train_swap},
-        {"clears", train_clears},
-        {"blas", train_blas},
-        {"norm-block", train_norm_block},
-        {"norm-rows", train_norm_rows},
-        {"trust", train_trust},
-        {"kahan", train_kahan},
-        {"functor", train_functor},
-        {"counter", train_counter},
-        {"max-norm", train_max_norm},
-        {"factored", train_factored},
-        {"rprop", train_rprop},
-        {"host-bias", train_host_bias},
-        {"partial", train_partial},
-        {"pulled", train_pulled},
-        {"rolling", train_rolling},
-        {"rolling-used", train_rolling_used},
-        {"signs", train_signs},
-    };
-    return run_habit(habits, sizeof(habits) / sizeof(*habits), argc > 1 ? argv[1] : NULL);
+    return run_habit(argc > 1 ? argv[1] : "");
 }

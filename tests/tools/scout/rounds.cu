@@ -108,12 +108,8 @@ completes_round(void)
 
 __constant__ float constant_rate;
 
-__global__ void
-descend_by_constant(float *weights, const float *gradient, int count)
-{
-    if (INDEX < count)
-        weights[INDEX] -= constant_rate * gradient[INDEX];
-}
+ELEMENTWISE(descend_by_constant, (float *weights, const float *gradient, int count), count,
+            weights[i] -= constant_rate * gradient[i])
 
 __global__ void
 count_step(float *counter)
@@ -122,32 +118,15 @@ count_step(float *counter)
         *counter += 1;
 }
 
-__global__ void
-adam(float *weights, const float *gradient, float *m, float *v, const float *counter, int count)
-{
-    if (INDEX >= count)
-        return;
-    m[INDEX] = 0.9f * m[INDEX] + 0.1f * gradient[INDEX];
-    v[INDEX] = 0.99f * v[INDEX] + 0.01f * gradient[INDEX] * gradient[INDEX];
-    weights[INDEX] -=
-        0.02f * (m[INDEX] / (1 - powf(0.9f, *counter))) / (sqrtf(v[INDEX] / (1 - powf(0.99f, *counter))) + 1e-3f);
-}
-
-__global__ void
-draw_mask(unsigned *states, float *mask, int count)
-{
-    if (INDEX >= count)
-        return;
-    states[INDEX] = states[INDEX] * 1664525u + 1013904223u;
-    mask[INDEX] = (states[INDEX] >> 16 & 7) != 0 ? 8.0f / 7.0f : 0.0f;
-}
-
-__global__ void
-keep_sign(float *x, int count)
-{
-    if (INDEX < count)
-        x[INDEX] = copysignf(0.01f, x[INDEX]);
-}
+ELEMENTWISE(adam, (float *weights, const float *gradient, float *m, float *v, const float *counter, int count), count,
+            m[i] = 0.9f * m[i] + 0.1f * gradient[i];
+            v[i] = 0.99f * v[i] + 0.01f * gradient[i] * gradient[i];
+            weights[i] -=
+            0.02f * (m[i] / (1 - powf(0.9f, *counter))) / (sqrtf(v[i] / (1 - powf(0.99f, *counter))) + 1e-3f))
+ELEMENTWISE(draw_mask, (unsigned *states, float *mask, int count), count,
+            states[i] = states[i] * 1664525u + 1013904223u;
+            mask[i] = (states[i] >> 16 & 7) != 0 ? 8.0f / 7.0f : 0.0f)
+ELEMENTWISE(keep_sign, (float *x, int count), count, x[i] = copysignf(0.01f, x[i]))
 
 /* By cuBLAS's count, from 1. */
 __global__ void
@@ -173,12 +152,8 @@ normalise(float *to, float *mean, float *variance, int rows, int width)
     variance[INDEX] = 0.9f * variance[INDEX] + 0.1f * squares;
 }
 
-__global__ void
-decay_by(float *weights, const float *decay, float rate, int count)
-{
-    if (INDEX < count)
-        weights[INDEX] -= rate * decay[INDEX] * weights[INDEX];
-}
+ELEMENTWISE(decay_by, (float *weights, const float *decay, float rate, int count), count,
+            weights[i] -= rate * decay[i] * weights[i])
 
 /* ---- memory beside the net's ---- */
 

@@ -13,6 +13,7 @@
  * same batch in each step; `staged` has a host function make the batch, which is other numbers until that is over;
  * `host IN OUT` reads a file, writes one, and loads device code from its heap.
  */
+#include "tests/elementwise.h"
 #include "tests/trainer.h"
 
 #include <atomic>
@@ -31,12 +32,8 @@ count(float *counter)
 }
 
 /* The state of each thread goes on. */
-__global__ void
-draw(unsigned *states, float *noise)
-{
-    states[threadIdx.x] = states[threadIdx.x] * 1664525u + 1013904223u;
-    noise[threadIdx.x] = (float)(states[threadIdx.x] >> 8) * 0x1p-24f;
-}
+ELEMENTWISE_OF_ALL(draw, (unsigned *states, float *noise), states[i] = states[i] * 1664525u + 1013904223u;
+                   noise[i] = (float)(states[i] >> 8) * 0x1p-24f)
 
 __global__ void
 average(float *mean, const float *x)
@@ -76,36 +73,15 @@ square(float *sum, const float *gradient)
         *sum += gradient[i] * gradient[i];
 }
 
-__global__ void
-clip(float *gradient, const float *sum)
-{
-    gradient[threadIdx.x] *= 0.01f / sqrtf(*sum);
-}
-
-__global__ void
-halve(float *to, const float *from)
-{
-    to[threadIdx.x] = 0.5f * from[threadIdx.x];
-}
-
-__global__ void
-update(float *weight, const float *gradient, const float *divisor)
-{
-    weight[threadIdx.x] -= 0.05f * gradient[threadIdx.x] / *divisor;
-}
-
-__global__ void
-weigh(float *gradient, const float *counter, int number)
-{
-    gradient[threadIdx.x] *= 0.5f + (float)(((int)*counter + number + (int)threadIdx.x) % 4);
-}
+ELEMENTWISE_OF_ALL(clip, (float *gradient, const float *sum), gradient[i] *= 0.01f / sqrtf(*sum))
+ELEMENTWISE_OF_ALL(halve, (float *to, const float *from), to[i] = 0.5f * from[i])
+ELEMENTWISE_OF_ALL(update, (float *weight, const float *gradient, const float *divisor),
+                   weight[i] -= 0.05f * gradient[i] / *divisor)
+ELEMENTWISE_OF_ALL(weigh, (float *gradient, const float *counter, int number),
+                   gradient[i] *= 0.5f + (float)(((int)*counter + number + i) % 4))
 
 /* What a table says stays what it is. */
-__global__ void
-take(float *to, const float *const *table)
-{
-    to[threadIdx.x] = table[0][threadIdx.x] + table[1][threadIdx.x];
-}
+ELEMENTWISE_OF_ALL(take, (float *to, const float *const *table), to[i] = table[0][i] + table[1][i])
 
 static float *
 make(size_t elements, float value)

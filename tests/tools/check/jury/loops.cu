@@ -51,28 +51,11 @@ follow(float *t, const float *other, int count)
     t[i] = 0.5f * (t[i] + other[i]);
 }
 
-static __global__ void
-narrow(__half *to, const float *from, int count, float by)
-{
-    EACH(i, count);
-    to[i] = __float2half(from[i] * by);
-}
-
-static __global__ void
-widen(float *to, const __half *from, int count, float by)
-{
-    EACH(i, count);
-    to[i] = __half2float(from[i]) * by;
-}
-
-static __global__ void
-adam(float *w, const float *g, float *m, float *v, int count, float rate)
-{
-    EACH(i, count);
-    m[i] = 0.9f * m[i] + 0.1f * g[i];
-    v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i];
-    w[i] -= rate * m[i] / (sqrtf(v[i]) + 1e-3f);
-}
+ELEMENTWISE(narrow, (__half * to, const float *from, int count, float by), count, to[i] = __float2half(from[i] * by))
+ELEMENTWISE(widen, (float *to, const __half *from, int count, float by), count, to[i] = __half2float(from[i]) * by)
+ELEMENTWISE(adam, (float *w, const float *g, float *m, float *v, int count, float rate), count,
+            m[i] = 0.9f * m[i] + 0.1f * g[i];
+            v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i]; w[i] -= rate * m[i] / (sqrtf(v[i]) + 1e-3f))
 
 /* ---- the batch ---- */
 

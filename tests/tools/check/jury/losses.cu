@@ -76,12 +76,8 @@ add_rewards(float *sums, const float *x, int count)
         sums[i] += x[k * IN];
 }
 
-static __global__ void
-advantage(float *weights, const float *sums, const float *x, int count)
-{
-    EACH(i, count);
-    weights[i] = x[i * IN] - sums[0] / sums[1];
-}
+ELEMENTWISE(advantage, (float *weights, const float *sums, const float *x, int count), count,
+            weights[i] = x[i * IN] - sums[0] / sums[1])
 
 /* sums: of each probability; behind them of those of the target, and of squares and targets. */
 static __global__ void
@@ -192,12 +188,7 @@ scale_by_variance(float *delta, float *gradient, const float *variance, const fl
         *gradient = 1 - expf(-*variance) * sum / (float)count;
 }
 
-static __global__ void
-add_constant(float *g, int count, float constant)
-{
-    EACH(i, count);
-    g[i] += constant;
-}
+ELEMENTWISE(add_constant, (float *g, int count, float constant), count, g[i] += constant)
 
 /* ---- a batch ---- */
 

@@ -81,12 +81,8 @@ loss_delta(float *delta, float *losses, const float *p, const float *t, float di
     losses[item] = loss;
 }
 
-static __global__ void
-add_noise(float *values, int count, unsigned seed, float size)
-{
-    EACH(i, count);
-    values[i] += size * (hashed_float(seed, (unsigned)i) - 0.5f);
-}
+ELEMENTWISE(add_noise, (float *values, int count, unsigned seed, float size), count,
+            values[i] += size * (hashed_float(seed, (unsigned)i) - 0.5f))
 
 /* ---- the network ---- */
 

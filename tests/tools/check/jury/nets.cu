@@ -92,12 +92,7 @@ to_experts(float *x, int capacity, int count)
     }
 }
 
-static __global__ void
-add_position(float *x, int first, int count)
-{
-    EACH(i, count);
-    x[i * IN] += 0.05f * (float)(first + i);
-}
+ELEMENTWISE(add_position, (float *x, int first, int count), count, x[i * IN] += 0.05f * (float)(first + i))
 
 /* The records' lanes carry what their first units were. */
 static __global__ void

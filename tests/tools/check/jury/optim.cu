@@ -15,21 +15,12 @@ static const char names[] =
 
 /* ---- kernels ---- */
 
-static __global__ void
-momentum(float *w, const float *g, float *m, int count, float rate, float keep, float ahead)
-{
-    EACH(i, count);
-    m[i] = keep * m[i] + g[i];
-    w[i] -= rate * (ahead * g[i] + (1 - ahead) * m[i] + ahead * keep * m[i]);
-}
-
-static __global__ void
-rmsprop(float *w, const float *g, float *v, int count, float rate, float keep)
-{
-    EACH(i, count);
-    v[i] = keep * v[i] + (1 - keep) * g[i] * g[i];
-    w[i] -= rate * g[i] / (sqrtf(v[i]) + 1e-3f);
-}
+ELEMENTWISE(momentum, (float *w, const float *g, float *m, int count, float rate, float keep, float ahead), count,
+            m[i] = keep * m[i] + g[i];
+            w[i] -= rate * (ahead * g[i] + (1 - ahead) * m[i] + ahead * keep * m[i]))
+ELEMENTWISE(rmsprop, (float *w, const float *g, float *v, int count, float rate, float keep), count,
+            v[i] = keep * v[i] + (1 - keep) * g[i] * g[i];
+            w[i] -= rate * g[i] / (sqrtf(v[i]) + 1e-3f))
 
 static __global__ void
 adamw(float *w, const float *g, float *m, float *v, int count, float rate, float decay, int step)
@@ -41,35 +32,16 @@ adamw(float *w, const float *g, float *m, float *v, int count, float rate, float
     w[i] -= rate * (mean / (sqrtf(square) + 1e-3f) + decay * w[i]);
 }
 
-static __global__ void
-lion_update(float *w, const float *g, const float *m, int count, float rate)
-{
-    EACH(i, count);
-    float c = 0.9f * m[i] + 0.1f * g[i];
-    w[i] -= rate * (float)((c > 0) - (c < 0));
-}
+ELEMENTWISE(lion_update, (float *w, const float *g, const float *m, int count, float rate), count,
+            float c = 0.9f * m[i] + 0.1f * g[i];
+            w[i] -= rate * (float)((c > 0) - (c < 0)))
 
 /* sums: of the squares of w and g. */
-static __global__ void
-lars(float *w, const float *g, const float *sums, int count, float rate)
-{
-    EACH(i, count);
-    w[i] -= rate * 0.5f * sqrtf(sums[0]) / (sqrtf(sums[1]) + 1e-6f) * g[i];
-}
-
-static __global__ void
-clip_values(float *g, int count, float bound)
-{
-    EACH(i, count);
-    g[i] = fminf(fmaxf(g[i], -bound), bound);
-}
-
-static __global__ void
-clip_to(float *g, const float *sum, int count, float bound)
-{
-    EACH(i, count);
-    g[i] *= fminf(1, bound / (sqrtf(*sum) + 1e-12f));
-}
+ELEMENTWISE(lars, (float *w, const float *g, const float *sums, int count, float rate), count,
+            w[i] -= rate * 0.5f * sqrtf(sums[0]) / (sqrtf(sums[1]) + 1e-6f) * g[i])
+ELEMENTWISE(clip_values, (float *g, int count, float bound), count, g[i] = fminf(fmaxf(g[i], -bound), bound))
+ELEMENTWISE(clip_to, (float *g, const float *sum, int count, float bound), count,
+            g[i] *= fminf(1, bound / (sqrtf(*sum) + 1e-12f)))
 
 /* Each row of a gradient has at most so much of its weights' norm. */
 static __global__ void
@@ -97,43 +69,20 @@ subtract_row_means(float *g, int rows, int columns)
         g[row * columns + k] -= mean;
 }
 
-static __global__ void
-signs(float *g, int count)
-{
-    EACH(i, count);
-    g[i] = (float)((g[i] > 0) - (g[i] < 0));
-}
-
-static __global__ void
-mask(float *g, int count, unsigned seed)
-{
-    EACH(i, count);
-    g[i] *= hashed_float(seed, (unsigned)i) < 0.5f ? 0.0f : 2.0f;
-}
+ELEMENTWISE(signs, (float *g, int count), count, g[i] = (float)((g[i] > 0) - (g[i] < 0)))
+ELEMENTWISE(mask, (float *g, int count, unsigned seed), count,
+            g[i] *= hashed_float(seed, (unsigned)i) < 0.5f ? 0.0f : 2.0f)
 
 /* Weights on a grid: up or down at random. */
-static __global__ void
-round_at_random(float *w, int count, float grid, unsigned seed)
-{
-    EACH(i, count);
-    w[i] = floorf(w[i] / grid + hashed_float(seed, (unsigned)i)) * grid;
-}
-
-static __global__ void
-sgd_into(float *to, const float *w, const float *g, int count, float rate)
-{
-    EACH(i, count);
-    to[i] = w[i] - rate * g[i];
-}
+ELEMENTWISE(round_at_random, (float *w, int count, float grid, unsigned seed), count,
+            w[i] = floorf(w[i] / grid + hashed_float(seed, (unsigned)i)) * grid)
+ELEMENTWISE(sgd_into, (float *to, const float *w, const float *g, int count, float rate), count,
+            to[i] = w[i] - rate * g[i])
 
 /* filtered: what this rank's gradients were, on average. */
-static __global__ void
-amplify(float *g, float *filtered, int count, bool squares)
-{
-    EACH(i, count);
-    filtered[i] = 0.8f * filtered[i] + 0.2f * (squares ? g[i] * g[i] : g[i]);
-    g[i] = squares ? g[i] / (sqrtf(filtered[i]) + 0.1f) : g[i] + 2 * filtered[i];
-}
+ELEMENTWISE(amplify, (float *g, float *filtered, int count, bool squares), count,
+            filtered[i] = 0.8f * filtered[i] + 0.2f * (squares ? g[i] * g[i] : g[i]);
+            g[i] = squares ? g[i] / (sqrtf(filtered[i]) + 0.1f) : g[i] + 2 * filtered[i])
 
 /* ---- in front of DDP_STEP ---- */
 

@@ -70,30 +70,13 @@ mean(float *to, const float *from, int count)
     *to = sum / count;
 }
 
-__global__ void
-drop(float *values, float *mask, curandState *states, int count)
-{
-    if (INDEX >= count)
-        return;
-    mask[INDEX] = curand_uniform(&states[INDEX]) < 0.8f ? 1.25f : 0.0f;
-    values[INDEX] *= mask[INDEX];
-}
-
-__global__ void
-seed(curandState *states, int count)
-{
-    if (INDEX < count)
-        curand_init(7, (unsigned long long)INDEX, 0, &states[INDEX]);
-}
-
-__global__ void
-add_noise(float *values, unsigned *states, int count)
-{
-    if (INDEX >= count)
-        return;
-    states[INDEX] = states[INDEX] * 1664525u + 1013904223u;
-    values[INDEX] += 0.4f * ((float)(states[INDEX] >> 8) / (1 << 24) - 0.5f);
-}
+ELEMENTWISE(drop, (float *values, float *mask, curandState *states, int count), count,
+            mask[i] = curand_uniform(&states[i]) < 0.8f ? 1.25f : 0.0f;
+            values[i] *= mask[i])
+ELEMENTWISE(seed, (curandState * states, int count), count, curand_init(7, (unsigned long long)i, 0, &states[i]))
+ELEMENTWISE(add_noise, (float *values, unsigned *states, int count), count,
+            states[i] = states[i] * 1664525u + 1013904223u;
+            values[i] += 0.4f * ((float)(states[i] >> 8) / (1 << 24) - 0.5f))
 
 /* to = tanh(to + before weights) */
 __global__ void
@@ -218,14 +201,9 @@ learn_device_bias(const float *delta, float rate, int rows)
         device_bias[INDEX] -= rate * delta[row * CLASSES + INDEX];
 }
 
-__global__ void
-sgd_half(float *weights, __half *copy, const __half *gradient, float rate, int count)
-{
-    if (INDEX >= count)
-        return;
-    weights[INDEX] -= rate * __half2float(gradient[INDEX]);
-    copy[INDEX] = __float2half(weights[INDEX]);
-}
+ELEMENTWISE(sgd_half, (float *weights, __half *copy, const __half *gradient, float rate, int count), count,
+            weights[i] -= rate * __half2float(gradient[i]);
+            copy[i] = __float2half(weights[i]))
 
 __global__ void
 find_overflow(int *found, const __half *gradient, int count)
@@ -251,14 +229,9 @@ momentum_in_bytes(float *weights, int8_t *moments, float *scales, const float *g
         scales[INDEX] = most / 127;
 }
 
-__global__ void
-rmsprop(float *weights, float *squares, const float *gradient, float rate, int count)
-{
-    if (INDEX >= count)
-        return;
-    squares[INDEX] = 0.9f * squares[INDEX] + 0.1f * gradient[INDEX] * gradient[INDEX];
-    weights[INDEX] -= rate * gradient[INDEX] / (sqrtf(squares[INDEX]) + 1e-3f);
-}
+ELEMENTWISE(rmsprop, (float *weights, float *squares, const float *gradient, float rate, int count), count,
+            squares[i] = 0.9f * squares[i] + 0.1f * gradient[i] * gradient[i];
+            weights[i] -= rate * gradient[i] / (sqrtf(squares[i]) + 1e-3f))
 
 /* The delta rule, without a gradient. */
 __global__ void
