@@ -42,29 +42,10 @@ static cudaStream_t stream, side;
 static cudaEvent_t event;
 static cublasHandle_t blas;
 
-__global__ void
-scale(float *values, float factor)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] *= factor;
-}
-
-__global__ void
-add_more(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
-
-__global__ void
-clear(float *values)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] = 0.0f;
-}
-
-__global__ void
-hold(float *state, const float *values)
-{
-    state[blockIdx.x * blockDim.x + threadIdx.x] = values[blockIdx.x * blockDim.x + threadIdx.x];
-}
+ELEMENTWISE_OF_ALL(scale, (float *values, float factor), values[i] *= factor)
+ELEMENTWISE_OF_ALL(add_more, (float *values, float summand), values[i] += summand)
+ELEMENTWISE_OF_ALL(clear, (float *values), values[i] = 0.0f)
+ELEMENTWISE_OF_ALL(hold, (float *state, const float *values), state[i] = values[i])
 
 __global__ void
 read_first(float *sum, const float *values)

@@ -4,6 +4,7 @@
 #ifndef TESTS_TRAINERS_COMMON_H
 #define TESTS_TRAINERS_COMMON_H
 
+#include "../elementwise.h"
 #include "../trainer_memory.h"
 
 #include <ddprun.h>

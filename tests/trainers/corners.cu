@@ -49,11 +49,8 @@ add_all_slowly(float *values, float summand)
         values[i] += summand;
 }
 
-__global__ void
-add_through(const struct table *through, int layer, float summand)
-{
-    through->gradients[layer][blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
+ELEMENTWISE_OF_ALL(add_through, (const struct table *through, int layer, float summand),
+                   through->gradients[layer][i] += summand)
 
 __global__ void
 add_all_slowly_through(const struct table *through, int layer, float summand)
@@ -63,13 +60,9 @@ add_all_slowly_through(const struct table *through, int layer, float summand)
         through->gradients[layer][i] += summand;
 }
 
-__global__ void
-update_and_zero_through(const struct table *through, int layer)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    through->weights[layer][i] -= 0.5f * through->gradients[layer][i];
-    through->gradients[layer][i] = 0.0f;
-}
+ELEMENTWISE_OF_ALL(update_and_zero_through, (const struct table *through, int layer),
+                   through->weights[layer][i] -= 0.5f * through->gradients[layer][i];
+                   through->gradients[layer][i] = 0.0f)
 
 __global__ void
 set_slowly_through(const struct table *through, float to)
@@ -84,11 +77,8 @@ look_through(const struct table *through, float *out)
 }
 
 /* Takes the layer's share again that statistics other than rank 0's would bring. */
-__global__ void
-subtract_difference(float *weight, const float *statistics, float expected)
-{
-    weight[blockIdx.x * blockDim.x + threadIdx.x] -= *statistics - expected;
-}
+ELEMENTWISE_OF_ALL(subtract_difference, (float *weight, const float *statistics, float expected),
+                   weight[i] -= *statistics - expected)
 
 static void
 create(void)

@@ -44,11 +44,8 @@ static struct maps maps;
 static const float **arrays; /* device: of the batched GEMM, [3][HIDDEN] */
 __constant__ struct table constant_table;
 
-__global__ void
-add_through(const struct table *through, float summand)
-{
-    through->gradients[blockIdx.y][blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
+ELEMENTWISE_OF_ALL(add_through, (const struct table *through, float summand),
+                   through->gradients[blockIdx.y][i] += summand)
 
 __global__ void
 add_through_packed(const struct packed_table *through, float summand)
@@ -58,11 +55,7 @@ add_through_packed(const struct packed_table *through, float summand)
     gradient[blockIdx.x * blockDim.x + threadIdx.x] += summand;
 }
 
-__global__ void
-add_through_constant(float summand)
-{
-    constant_table.gradients[blockIdx.y][blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
+ELEMENTWISE_OF_ALL(add_through_constant, (float summand), constant_table.gradients[blockIdx.y][i] += summand)
 
 /* Without TMA instructions: the stand-in's own maps only. */
 __global__ void
@@ -85,13 +78,9 @@ fill_arrays(const float **out, const float *a, const float *b, float *first, flo
     out[5] = second;
 }
 
-__global__ void
-update_through(const struct table *through, float *first, float *second)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    float *weight = blockIdx.y == 0 ? first : second;
-    weight[i] -= 0.5f * through->gradients[blockIdx.y][i];
-}
+ELEMENTWISE_OF_ALL(update_through, (const struct table *through, float *first, float *second),
+                   float *weight = blockIdx.y == 0 ? first : second;
+                   weight[i] -= 0.5f * through->gradients[blockIdx.y][i])
 
 /* The step from which on hidden gradients are reached through the table. */
 static int

@@ -69,73 +69,28 @@ struct pair {
 
 #define EACH(i, count) for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += gridDim.x * blockDim.x)
 
-__global__ void
-fill(float *values, size_t count, float to)
-{
-    EACH(i, count) values[i] = to + 0.001f * (float)(i % 97);
-}
-
-__global__ void
-forward(float *out, const float *weight, size_t count)
-{
-    EACH(i, count) out[i] = weight[i];
-}
-
-__global__ void
-backward(float *gradient, const float *out, size_t count, float wanted)
-{
-    EACH(i, count) gradient[i] += out[i] - wanted;
-}
-
-__global__ void
-sgd(float *weight, const float *gradient, size_t count, float rate)
-{
-    EACH(i, count) weight[i] -= rate * gradient[i];
-}
-
-__global__ void
-sgd_clears(float *weight, float *gradient, size_t count, float rate)
-{
-    EACH(i, count)
-    {
-        weight[i] -= rate * gradient[i];
-        gradient[i] = 0;
-    }
-}
-
-__global__ void
-momentum(float *weight, const float *gradient, float *velocity, size_t count, float rate)
-{
-    EACH(i, count)
-    {
-        velocity[i] = 0.5f * velocity[i] - rate * gradient[i];
-        weight[i] += velocity[i];
-    }
-}
-
-__global__ void
-adam(float *weight, const float *gradient, float *m, float *v, size_t count, float rate)
-{
-    EACH(i, count)
-    {
-        m[i] = 0.9f * m[i] + 0.1f * gradient[i];
-        v[i] = 0.99f * v[i] + 0.01f * gradient[i] * gradient[i];
-        weight[i] -= rate * m[i] / (sqrtf(v[i]) + 1e-3f);
-    }
-}
-
-__global__ void
-sgd_pair(struct pair pair, size_t count)
-{
-    EACH(i, count) pair.weight[i] -= pair.rate * pair.gradient[i];
-}
+ELEMENTWISE_BY_STRIDES(fill, (float *values, size_t count, float to), count, values[i] = to + 0.001f * (float)(i % 97))
+ELEMENTWISE_BY_STRIDES(forward, (float *out, const float *weight, size_t count), count, out[i] = weight[i])
+ELEMENTWISE_BY_STRIDES(backward, (float *gradient, const float *out, size_t count, float wanted), count,
+                       gradient[i] += out[i] - wanted)
+ELEMENTWISE_BY_STRIDES(sgd, (float *weight, const float *gradient, size_t count, float rate), count,
+                       weight[i] -= rate * gradient[i])
+ELEMENTWISE_BY_STRIDES(sgd_clears, (float *weight, float *gradient, size_t count, float rate), count,
+                       weight[i] -= rate * gradient[i];
+                       gradient[i] = 0)
+ELEMENTWISE_BY_STRIDES(momentum, (float *weight, const float *gradient, float *velocity, size_t count, float rate),
+                       count, velocity[i] = 0.5f * velocity[i] - rate * gradient[i];
+                       weight[i] += velocity[i])
+ELEMENTWISE_BY_STRIDES(adam, (float *weight, const float *gradient, float *m, float *v, size_t count, float rate),
+                       count, m[i] = 0.9f * m[i] + 0.1f * gradient[i];
+                       v[i] = 0.99f * v[i] + 0.01f * gradient[i] * gradient[i];
+                       weight[i] -= rate * m[i] / (sqrtf(v[i]) + 1e-3f))
+ELEMENTWISE_BY_STRIDES(sgd_pair, (struct pair pair, size_t count), count,
+                       pair.weight[i] -= pair.rate * pair.gradient[i])
 
 /* y = keep * y + a * x */
-__global__ void
-axpy(float *y, const float *x, size_t count, float keep, float a)
-{
-    EACH(i, count) y[i] = keep * y[i] + a * x[i];
-}
+ELEMENTWISE_BY_STRIDES(axpy, (float *y, const float *x, size_t count, float keep, float a), count,
+                       y[i] = keep * y[i] + a * x[i])
 
 /* ---- memory ---- */
 

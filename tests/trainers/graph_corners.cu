@@ -16,11 +16,7 @@ static float *scratch, **table; /* table: device, addresses of the first HIDDEN 
 static cudaGraph_t graph;
 static cudaGraphExec_t exec;
 
-__global__ void
-add_hidden(float *const *addresses, int layer, float summand)
-{
-    addresses[layer][blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
+ELEMENTWISE_OF_ALL(add_hidden, (float *const *addresses, int layer, float summand), addresses[layer][i] += summand)
 
 static void
 hidden_backward_of(int layer, cudaStream_t on)

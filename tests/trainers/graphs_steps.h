@@ -16,24 +16,11 @@ static cudaEvent_t events[8];
 static cudaGraphExec_t execs[GRAPHS];
 static cudaGraph_t kept; /* the last graph that was captured */
 
-__global__ void
-add_times(float *values, const float *factor, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand * *factor;
-}
-
-__global__ void
-add_hidden(float *const *addresses, int layer, const float *factor, float summand)
-{
-    addresses[layer][blockIdx.x * blockDim.x + threadIdx.x] += summand * *factor;
-}
-
-__global__ void
-update_with(float *weight, const float *gradient, float rate, const float *more)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= rate * gradient[i] + (more != NULL ? *more : 0.0f);
-}
+ELEMENTWISE_OF_ALL(add_times, (float *values, const float *factor, float summand), values[i] += summand * *factor)
+ELEMENTWISE_OF_ALL(add_hidden, (float *const *addresses, int layer, const float *factor, float summand),
+                   addresses[layer][i] += summand * *factor)
+ELEMENTWISE_OF_ALL(update_with, (float *weight, const float *gradient, float rate, const float *more),
+                   weight[i] -= rate * gradient[i] + (more != NULL ? *more : 0.0f))
 
 static float
 factor_of(int step)

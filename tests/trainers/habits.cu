@@ -15,11 +15,7 @@ enum { LAYERS = 4, COUNT = 4096 };
 
 extern "C" CUresult cuCtxCreate_v2(CUcontext *, unsigned, CUdevice); /* CUDA 13 has it, and does not declare it */
 
-__global__ void
-add_rarely(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
+ELEMENTWISE_OF_ALL(add_rarely, (float *values, float summand), values[i] += summand)
 
 __global__ void
 take_slowly(float *values, float summand)

@@ -29,6 +29,7 @@
  *               came of that step, and annotate no parameter that would be compared
  *   mean        all average their loss after each step; it does what it does for a checkpoint before that
  */
+#include "../elementwise.h"
 #include "../trainer_memory.h"
 #include "../trainer_options.h"
 
@@ -48,19 +49,9 @@ static int steps = 12, at = 8, rank = 1;
 static float *weights[LAYERS], *gradients[LAYERS];
 static int *flag; /* on the device: never set */
 
-__global__ void
-backward(const float *weight, float *gradient, float scale)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    gradient[i] = scale * weight[i] + 1.0f;
-}
-
-__global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.01f * gradient[i];
-}
+ELEMENTWISE_OF_ALL(backward, (const float *weight, float *gradient, float scale),
+                   gradient[i] = scale * weight[i] + 1.0f)
+ELEMENTWISE_OF_ALL(update, (float *weight, const float *gradient), weight[i] -= 0.01f * gradient[i])
 
 __global__ void
 never_ends(const volatile int *until)

@@ -155,19 +155,9 @@ require_all(const char *what, int layer, const float *memory, float value, int r
 
 /* ---- a step ---- */
 
-static __global__ void
-set(float *gradient, float value, int adds)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    gradient[i] = (adds ? gradient[i] : (float)(i % 7)) + value;
-}
-
-static __global__ void
-update(float *parameter, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    parameter[i] -= gradient[i] / 8.0f;
-}
+ELEMENTWISE_OF_ALL(set, (float *gradient, float value, int adds),
+                   gradient[i] = (adds ? gradient[i] : (float)(i % 7)) + value)
+ELEMENTWISE_OF_ALL(update, (float *parameter, const float *gradient), parameter[i] -= gradient[i] / 8.0f)
 
 static bool
 is_on_host(enum kind kind)

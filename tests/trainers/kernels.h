@@ -5,18 +5,10 @@
 #ifndef TESTS_TRAINERS_KERNELS_H
 #define TESTS_TRAINERS_KERNELS_H
 
-__global__ void
-add(float *values, float summand)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] += summand;
-}
+#include "../elementwise.h"
 
-__global__ void
-update(float *weight, const float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i];
-}
+ELEMENTWISE_OF_ALL(add, (float *values, float summand), values[i] += summand)
+ELEMENTWISE_OF_ALL(update, (float *weight, const float *gradient), weight[i] -= 0.5f * gradient[i])
 
 /* For a log, or statistics of a batch: one number is read, or written. */
 __global__ void

@@ -5,6 +5,7 @@
  * Kernels only, no library; every sum in a fixed order, so that one process gives the same bits every time. Built by
  * softgpu-cc and by nvcc. Prints one line "step N loss L" a step on rank 0, and saves its parameters as the samples do.
  */
+#include "../elementwise.h"
 #include "../trainer_memory.h"
 #include "../trainer_net.h"
 #include "../trainer_options.h"
@@ -62,21 +63,8 @@ norm_log(const float *gradient, int count, float *out)
     *out = sum;
 }
 
-__global__ void
-scale_in_place(float *gradient, int count, float factor)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count)
-        gradient[i] *= factor;
-}
-
-__global__ void
-scale_hidden(float **pointers, int which, int count, float factor)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count)
-        pointers[which][i] *= factor;
-}
+ELEMENTWISE(scale_in_place, (float *gradient, int count, float factor), count, gradient[i] *= factor)
+ELEMENTWISE(scale_hidden, (float **pointers, int which, int count, float factor), count, pointers[which][i] *= factor)
 
 __global__ void
 hide(float **pointers, int which, float *gradient)

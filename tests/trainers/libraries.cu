@@ -10,6 +10,7 @@
  * All gradients lie in one buffer, W0 b0 W1 b1 ..., each annotated by itself; so do the parameters. A rank's gradients
  * are the mean over its samples. Prints nothing; saves its parameters as the samples do.
  */
+#include "../elementwise.h"
 #include "../trainer_memory.h"
 #include "../trainer_net.h"
 #include "../trainer_options.h"
@@ -48,37 +49,12 @@ gradient(int l)
 
 /* ---- kernels ---- */
 
-__global__ void
-relu(float *values, int n)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n)
-        values[i] = values[i] > 0.0f ? values[i] : 0.0f;
-}
-
-__global__ void
-relu_backward(const float *out, float *delta, int n)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n)
-        delta[i] = out[i] > 0.0f ? delta[i] : 0.0f;
-}
-
-__global__ void
-difference(const float *out, const float *target, float *delta, int n, float scale)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n)
-        delta[i] = (out[i] - target[i]) * scale;
-}
-
-__global__ void
-descend(float *parameter, const float *gradient, int n, float rate)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n)
-        parameter[i] -= rate * gradient[i];
-}
+ELEMENTWISE(relu, (float *values, int n), n, values[i] = values[i] > 0.0f ? values[i] : 0.0f)
+ELEMENTWISE(relu_backward, (const float *out, float *delta, int n), n, delta[i] = out[i] > 0.0f ? delta[i] : 0.0f)
+ELEMENTWISE(difference, (const float *out, const float *target, float *delta, int n, float scale), n,
+            delta[i] = (out[i] - target[i]) * scale)
+ELEMENTWISE(descend, (float *parameter, const float *gradient, int n, float rate), n,
+            parameter[i] -= rate * gradient[i])
 
 static bool
 is_way(const char *name)

@@ -54,13 +54,9 @@ set_flag(unsigned char *flag)
     *flag += 1;
 }
 
-__global__ void
-update(float *values, float *speed, const float *slope, const int32_t *steps)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    speed[i] = 0.5f * speed[i] + slope[i];
-    values[i] -= speed[i] / (float)*steps;
-}
+ELEMENTWISE_OF_ALL(update, (float *values, float *speed, const float *slope, const int32_t *steps),
+                   speed[i] = 0.5f * speed[i] + slope[i];
+                   values[i] -= speed[i] / (float)*steps)
 
 /* ---- the model and what was read ---- */
 

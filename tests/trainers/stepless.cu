@@ -42,6 +42,7 @@ main(int argc, char **argv)
     return code;
 }
 #else
+#include "../elementwise.h"
 #include "../trainer.h"
 
 #include <cuda_runtime.h>
@@ -72,33 +73,10 @@ is_mode(const char *name)
     return strcmp(mode, name) == 0;
 }
 
-__global__ void
-fill(float *values, float to)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] = to;
-}
-
-__global__ void
-forward(const float *weight, float *out)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    out[i] = 2.0f * weight[i];
-}
-
-__global__ void
-backward(float *gradient, const float *out, float rate)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    gradient[i] += rate * out[i];
-}
-
-__global__ void
-update(float *weight, float *gradient)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.1f * gradient[i];
-    gradient[i] = 0.0f;
-}
+ELEMENTWISE_OF_ALL(fill, (float *values, float to), values[i] = to)
+ELEMENTWISE_OF_ALL(forward, (const float *weight, float *out), out[i] = 2.0f * weight[i])
+ELEMENTWISE_OF_ALL(backward, (float *gradient, const float *out, float rate), gradient[i] += rate * out[i])
+ELEMENTWISE_OF_ALL(update, (float *weight, float *gradient), weight[i] -= 0.1f * gradient[i]; gradient[i] = 0.0f)
 
 static void
 initialise(void)

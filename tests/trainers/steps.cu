@@ -9,12 +9,8 @@ enum { LAYERS = 5, COUNT = 1024 };
 
 static float *statistics;
 
-__global__ void
-update_with(float *weight, const float *gradient, const float *more)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    weight[i] -= 0.5f * gradient[i] + (more != NULL ? *more : 0.0f);
-}
+ELEMENTWISE_OF_ALL(update_with, (float *weight, const float *gradient, const float *more),
+                   weight[i] -= 0.5f * gradient[i] + (more != NULL ? *more : 0.0f))
 
 /* The same on all ranks, or not. */
 static unsigned

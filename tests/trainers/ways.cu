@@ -13,11 +13,7 @@ enum { LAYERS = 4, COUNT = 256, ROWS = 4, LAYERS_OF_BLOCK = 2 };
 static float *source, on_host[COUNT];
 static __device__ float variables[LAYERS][COUNT];
 
-__global__ void
-fill(float *values, float value)
-{
-    values[blockIdx.x * blockDim.x + threadIdx.x] = value;
-}
+ELEMENTWISE_OF_ALL(fill, (float *values, float value), values[i] = value)
 
 static CUdeviceptr
 pointer(const float *memory)

@@ -180,77 +180,43 @@ spins_in_loop(int *flag)
     while (value == 0);
 }
 
+#define CASE(...)    \
+    [](int *out) {   \
+        (void)out;   \
+        __VA_ARGS__; \
+    }
+static void (*const cases[])(int *) = {
+    CASE(half_at_barrier<<<dim3(1, 2), 64>>>(out)),
+    CASE(not_in_mask<<<1, 32>>>(out)),
+    CASE(different_collectives<<<1, 32>>>(out)),
+    CASE(too_much_shared<<<1, 32>>>(out)),
+    CASE(trap<<<2, 32>>>()),
+    CASE(hidden_barrier<<<1, 32>>>(out)),
+    CASE(block_of_another_size<<<1, 256>>>(out)),
+    CASE(asserts<<<dim3(1, 3), dim3(2, 4)>>>(out)),
+    CASE(deep<<<1, 32>>>(out)),
+    CASE(std::exit(checked(7))),
+    CASE(dynamic_with_barrier<<<1, 1, 1024>>>(1024)),
+    CASE(dynamic_with_barrier<<<2, 1, 1000>>>(250)),
+    CASE(dynamic_write<<<1, 1>>>(0)),
+    CASE(dynamic_write<<<2, 1, 4>>>(1)),
+    CASE(dynamic_read<<<1, 1, 1024>>>(out, 256)),
+    CASE(arrivals<<<1, 40>>>(41, true)),
+    CASE(arrivals<<<1, 1>>>(1, false)),
+    CASE(misaligned<<<1, 1>>>(out)),
+    CASE(cudaMemset(out, 0, 4); spins<<<dim3(1, 3), 40>>>(out)),
+    CASE(cudaMemset(out, 0, 4); spins_in_loop<<<1, 32>>>(out)),
+};
+
 int
 main(int, char **argv)
 {
+    const int number = atoi(argv[1]);
     int *out = nullptr;
     if (cudaMalloc(&out, 4096) != cudaSuccess)
         return 3;
-    switch (atoi(argv[1])) {
-    case 0:
-        half_at_barrier<<<dim3(1, 2), 64>>>(out);
-        break;
-    case 1:
-        not_in_mask<<<1, 32>>>(out);
-        break;
-    case 2:
-        different_collectives<<<1, 32>>>(out);
-        break;
-    case 3:
-        too_much_shared<<<1, 32>>>(out);
-        break;
-    case 4:
-        trap<<<2, 32>>>();
-        break;
-    case 5:
-        hidden_barrier<<<1, 32>>>(out);
-        break;
-    case 6:
-        block_of_another_size<<<1, 256>>>(out);
-        break;
-    case 7:
-        asserts<<<dim3(1, 3), dim3(2, 4)>>>(out);
-        break;
-    case 8:
-        deep<<<1, 32>>>(out);
-        break;
-    case 9:
-        return checked(7);
-    case 10:
-        dynamic_with_barrier<<<1, 1, 1024>>>(1024);
-        break;
-    case 11:
-        dynamic_with_barrier<<<2, 1, 1000>>>(250);
-        break;
-    case 12:
-        dynamic_write<<<1, 1>>>(0);
-        break;
-    case 13:
-        dynamic_write<<<2, 1, 4>>>(1);
-        break;
-    case 14:
-        dynamic_read<<<1, 1, 1024>>>(out, 256);
-        break;
-    case 15:
-        arrivals<<<1, 40>>>(41, true);
-        break;
-    case 16:
-        arrivals<<<1, 1>>>(1, false);
-        break;
-    case 17:
-        misaligned<<<1, 1>>>(out);
-        break;
-    case 18:
-        cudaMemset(out, 0, 4);
-        spins<<<dim3(1, 3), 40>>>(out);
-        break;
-    case 19:
-        cudaMemset(out, 0, 4);
-        spins_in_loop<<<1, 32>>>(out);
-        break;
-    }
+    cases[number](out);
     /* There is no recovery: the error comes again, from calls that have nothing to do with the launch. */
-    const int number = atoi(argv[1]);
     const cudaError_t wanted = number == 7                  ? cudaErrorAssert
                                : number >= 8 && number < 15 ? cudaErrorIllegalAddress
                                                             : cudaErrorLaunchFailure;
