@@ -4,6 +4,7 @@
  */
 #include "tools/check/format/reference.h"
 #include "tools/check/format/run.h"
+#include "tools/common/direct.h"
 
 #include "tests/test.h"
 
@@ -330,15 +331,15 @@ TEST(what_is_asked_of_a_run_is_read)
                                .probes = true,
                                .reference = "/a/reference",
                                .results = "/some/rows"};
-    ck_assert(check_run_save(path, &asked));
+    ck_assert(direct_save(path, &asked, sizeof(asked)));
     ck_assert(check_run_load(path, &read));
     ck_assert_mem_eq(&read, &asked, sizeof(read));
     ck_assert_int_eq(truncate(path, sizeof(asked) - 1), 0);
     ck_assert(!check_run_load(path, &read));
     ck_assert(!check_run_load("/no/such/file", &read));
-    ck_assert(!check_run_save("/dev/full", &asked));
+    ck_assert(!direct_save("/dev/full", &asked, sizeof(asked)));
     memset(asked.reference, 'x', sizeof(asked.reference)); /* without an end */
-    ck_assert(check_run_save(path, &asked));
+    ck_assert(direct_save(path, &asked, sizeof(asked)));
     ck_assert(check_run_load(path, &read));
     ck_assert_uint_eq(strnlen(read.reference, sizeof(read.reference)), sizeof(read.reference) - 1);
 }

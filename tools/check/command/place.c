@@ -264,14 +264,13 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
     bool is_alike = gets_same(finding, at);
     for (int r = 0; r < finding->question->ranks; ++r) {
         uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
-        if (blocks == step->its->blocks)
-            continue;
-        return place_say(
-            place, PLACE_SCALAR, step,
-            "the update must reach the whole parameter on each rank: compute its grid from the parameter's elements, "
-            "not from the share",
-            "its grid has %llu blocks on rank %d and %llu in one process", (unsigned long long)blocks, r,
-            (unsigned long long)step->its->blocks);
+        if (blocks != step->its->blocks)
+            return place_say(
+                place, PLACE_SCALAR, step,
+                "the update must reach the whole parameter on each rank: compute its grid from the parameter's "
+                "elements, not from the share",
+                "its grid has %llu blocks on rank %d and %llu in one process", (unsigned long long)blocks, r,
+                (unsigned long long)step->its->blocks);
     }
     if (is_alike)
         place_say(

@@ -37,6 +37,20 @@ judge_copies(const struct finding *finding, size_t at, struct astray *astray)
     return least;
 }
 
+/* The same in the next step, if it has the call: random numbers are other ones then. */
+static bool
+are_so_later(const struct finding *finding, size_t at, enum copied copied)
+{
+    const struct look_operation *its = finding->one.steps[at].its;
+    struct astray astray;
+    while (++at < finding->one.count) {
+        const struct look_operation *it = finding->one.steps[at].its;
+        if (it->interval == its->interval + 1 && relation_is_same_call(it, its))
+            return judge_copies(finding, at, &astray) >= copied;
+    }
+    return true;
+}
+
 /* Items of the batch or of others, which are not the ranks' shares; false: values that one rank never copies. */
 static bool
 say_items(const struct finding *finding, size_t at, struct place *place)
@@ -48,15 +62,14 @@ say_items(const struct finding *finding, size_t at, struct place *place)
     /* Each copy of a rank is as large as a share, and they are not as many: it leaves out batches. */
     for (int r = 0; r < finding->question->ranks; ++r) {
         (void)relation_of_copies(finding, at, r, &part);
-        if (part.copies == part.all_copies || part.copies == 0 ||
-            part.bytes * part.all_copies * (uint64_t)finding->question->ranks != part.all * part.copies)
-            continue;
-        return place_say(place, PLACE_MISSING, step, place_same_decision,
-                         "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
-                         (unsigned long long)part.copies, part.copies == 1 ? "" : "s",
-                         (unsigned long long)part.all_copies);
+        if (part.copies != part.all_copies && part.copies != 0 &&
+            part.bytes * part.all_copies * (uint64_t)finding->question->ranks == part.all * part.copies)
+            return place_say(place, PLACE_MISSING, step, place_same_decision,
+                             "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
+                             (unsigned long long)part.copies, part.copies == 1 ? "" : "s",
+                             (unsigned long long)part.all_copies);
     }
-    if (copied == COPIED_OTHERS)
+    if (copied == COPIED_OTHERS || !are_so_later(finding, at, copied))
         return false;
     const char *unit = astray.in_items ? "item" : "byte";
     if (astray.rank >= 0)

@@ -50,14 +50,13 @@ find_first_alone(const struct finding *finding, struct place *place)
         const struct step *step = &finding->one.steps[where.at];
         bool matters = finding->matters[where.at] != 0 && place_has(finding->question, step);
         for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
-            if (step->list[where.argument].is_memory || !is_first_alone(finding, &where))
-                continue;
-            return place_say(
-                place, PLACE_SCALAR, step,
-                "on each rank the first call of a step must do what one process's first call does, for example "
-                "clear the gradient: compare with the share's `first` item, not with item 0",
-                "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]),
-                VALUES_AT(finding, &where));
+            if (!step->list[where.argument].is_memory && is_first_alone(finding, &where))
+                return place_say(
+                    place, PLACE_SCALAR, step,
+                    "on each rank the first call of a step must do what one process's first call does, for example "
+                    "clear the gradient: compare with the share's `first` item, not with item 0",
+                    "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]),
+                    VALUES_AT(finding, &where));
         }
     }
     return false;

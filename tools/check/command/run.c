@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "launcher/start/environment.h"
 #include "tools/check/command/check.h"
+#include "tools/common/direct.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/owned.h"
 #include "tools/common/tool_options.h"
@@ -153,7 +154,7 @@ check_run_make(const struct check_place *place, const struct check_order *order,
     OWNED char *log = xasprintf("%s/%s.log", place->folder, order->name);
     struct check_run run = order->run;
     snprintf(run.results, sizeof(run.results), "%s", outcome->results);
-    pid_t pid = check_run_save(settings, &run) ? start_run(place, order, settings, summary, log) : -1;
+    pid_t pid = direct_save(settings, &run, sizeof(run)) ? start_run(place, order, settings, summary, log) : -1;
     if (pid > 0) {
         attend_program(place, pid, outcome);
         read_summary(summary, outcome);

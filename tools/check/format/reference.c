@@ -105,7 +105,6 @@ COMPARES(compare_keys, struct reference_entry, BY(kind, BY(role, BY(step, BY(num
 static const char *
 read_records(struct reference_reader *reader, uint64_t file_bytes)
 {
-    size_t capacity = 0;
     uint64_t at = sizeof(reader->header);
     bool ended = false;
     while (at < file_bytes && !ended) {
@@ -113,13 +112,10 @@ read_records(struct reference_reader *reader, uint64_t file_bytes)
         if (!direct_read(reader->fd, &entry.record, sizeof(entry.record), (off_t)at) ||
             entry.record.hash != record_hash(&entry.record) || entry.record.bytes > file_bytes - entry.at)
             return "it is damaged";
-        if (reader->count == capacity) {
-            capacity = capacity == 0 ? 64 : 2 * capacity;
-            struct reference_entry *grown = realloc(reader->entries, capacity * sizeof(*grown));
-            if (grown == NULL)
-                return "there is no memory to read it";
-            reader->entries = grown;
-        }
+        struct reference_entry *grown = realloc(reader->entries, (reader->count + 1) * sizeof(*grown));
+        if (grown == NULL)
+            return "there is no memory to read it";
+        reader->entries = grown;
         reader->entries[reader->count++] = entry;
         at = entry.at + entry.record.bytes;
         ended = entry.record.key.kind == REFERENCE_END;

@@ -18,12 +18,6 @@ check_role_name(uint32_t role)
 }
 
 bool
-check_run_save(const char *path, const struct check_run *run)
-{
-    return direct_save(path, run, sizeof(*run));
-}
-
-bool
 check_run_load(const char *path, struct check_run *run)
 {
     bool ok = direct_load(path, run, sizeof(*run));

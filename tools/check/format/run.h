@@ -48,8 +48,7 @@ struct check_run {
     char results[PATH_MAX];
 };
 
-/* False with errno. */
-bool check_run_save(const char *path, const struct check_run *run) __attribute__((warn_unused_result));
+/* Of what direct_save() has saved. False with errno. */
 bool check_run_load(const char *path, struct check_run *run) __attribute__((warn_unused_result));
 
 enum check_role {
