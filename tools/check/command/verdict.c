@@ -130,7 +130,8 @@ static const struct check_row *
 find_alarm(const struct check_evidence *evidence)
 {
     const struct check_row *alarm = NULL;
-    (void)ANY(rows, evidence->ranked, evidence->ranks, (alarm = check_rows_find(rows, CHECK_ROW_ALARM)) != NULL);
+    for (int r = 0; r < evidence->ranks && alarm == NULL; ++r)
+        alarm = check_rows_find(&evidence->ranked[r], CHECK_ROW_ALARM);
     return alarm;
 }
 
