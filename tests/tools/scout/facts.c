@@ -4,6 +4,7 @@
  * Property: of each kernel the recording says which arguments it reads, overwrites, modifies or leaves alone, what is
  * elementwise, and what could not be repeated.
  */
+#include "tools/common/each.h"
 #include "tools/scout/format/log.h"
 
 #include <stdio.h>
@@ -38,19 +39,15 @@ static uint64_t
 bytes_of(const struct scout_ranges *ranges)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < ranges->count; ++i)
-        bytes += ranges->items[i].hi - ranges->items[i].lo;
+    FOR_EACH(range, ranges->items, ranges->count)
+        bytes += range->hi - range->lo;
     return bytes;
 }
 
 static const struct scout_argument *
 argument_at(const struct scout_op *op, uint32_t alloc, uint64_t offset)
 {
-    for (uint32_t i = 0; i < op->argument_count; ++i) {
-        if (op->arguments[i].alloc == alloc && op->arguments[i].offset == offset)
-            return &op->arguments[i];
-    }
-    return NULL;
+    return FIND(it, op->arguments, op->argument_count, it->alloc == alloc && it->offset == offset);
 }
 
 static void
@@ -65,14 +62,12 @@ describe(const struct scout_log *log, const struct scout_op *op, char *text, siz
     }
     for (uint32_t i = 0; i < op->argument_count; ++i) {
         bool reads = false, kills = false, modifies = false;
-        for (uint32_t k = 0; k < effect->segment_count; ++k) {
-            const struct scout_segment *segment = &effect->segments[k];
+        FOR_EACH(segment, effect->segments, effect->segment_count) {
             if (segment->alloc != op->arguments[i].alloc || segment->lo != op->arguments[i].offset)
                 continue;
             kills = bytes_of(&segment->killed) > 0;
             modifies = bytes_of(&segment->modified) > 0;
-            for (uint32_t d = 0; d < effect->dependence_count; ++d)
-                reads = reads || effect->dependences[d].from == k;
+            reads = reads || ANY(it, effect->dependences, effect->dependence_count, it->from == NUMBER_OF(segment));
         }
         bool is_idle = !reads && !kills && !modifies;
         if (is_idle && log->allocs[op->arguments[i].alloc].bytes == VARIABLE_BYTES)
@@ -80,8 +75,7 @@ describe(const struct scout_log *log, const struct scout_op *op, char *text, siz
         used += (size_t)snprintf(text + used, room - used, "%s%u:%s%s%s%s", i > 0 ? " " : "", op->arguments[i].slot,
                                  reads ? "r" : "", kills ? "k" : "", modifies ? "m" : "", is_idle ? "-" : "");
     }
-    for (uint32_t i = 0; i < effect->elementwise_count; ++i) {
-        const struct scout_elementwise *map = &effect->elementwise[i];
+    FOR_EACH(map, effect->elementwise, effect->elementwise_count) {
         const struct scout_argument *from = argument_at(op, map->from, map->from_base);
         const struct scout_argument *to = argument_at(op, map->to, map->to_base);
         if (from != NULL && to != NULL)
@@ -122,10 +116,8 @@ main(int argc, char **argv)
         bad += !same;
     }
     uint32_t most = 0;
-    for (uint32_t i = 0; i < log.op_count; ++i) {
-        if (log.ops[i].effect != NULL && log.ops[i].effect->tests > most)
-            most = log.ops[i].effect->tests;
-    }
+    FOR_EACH(op, log.ops, log.op_count)
+        most = op->effect != NULL && op->effect->tests > most ? op->effect->tests : most;
     printf("%s - at most 16 repetitions of a launch (%u)\n", most > 0 && most <= 16 ? "ok" : "not ok", most);
     bad += most == 0 || most > 16;
     scout_log_free(&log);

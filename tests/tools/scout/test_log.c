@@ -11,6 +11,10 @@
 
 static struct scout_writer writer;
 static int file;
+static uint8_t *copy; /* of the file's bytes */
+static size_t bytes;
+static struct scout_log found;
+static const char *why;
 
 static void
 begin(void)
@@ -20,29 +24,30 @@ begin(void)
     ck_assert(scout_writer_open(&writer, NULL, dup(file)));
 }
 
-/* The file's bytes; the caller frees them. */
-static uint8_t *
-contents(size_t *bytes)
+static void
+copy_file(void)
 {
     struct stat status;
     ck_assert_int_eq(fstat(file, &status), 0);
-    *bytes = (size_t)status.st_size;
-    uint8_t *copy = malloc(*bytes + 1);
+    bytes = (size_t)status.st_size;
+    copy = malloc(bytes + 1);
     ck_assert_ptr_nonnull(copy);
-    ck_assert_int_eq(pread(file, copy, *bytes, 0), (ssize_t)*bytes);
-    return copy;
+    ck_assert_int_eq(pread(file, copy, bytes, 0), (ssize_t)bytes);
 }
 
 static void
 end(void)
 {
+    free(copy);
     ck_assert(scout_writer_close(&writer));
     close(file);
 }
 
+/* A log with a record of each kind. */
 static void
-put_all(void)
+begin_with_all(void)
 {
+    begin();
     ck_assert(scout_writer_put(&writer, SCOUT_OBJECT, &(struct scout_object){.path = "./train", .build_id = "ab01"}));
     struct scout_frame frames[] = {{.object = 0, .offset = 4711}, {.object = SCOUT_NONE, .offset = 1}};
     ck_assert(scout_writer_put(&writer, SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2}));
@@ -101,30 +106,26 @@ put_all(void)
                                                           .file = "train.cu",
                                                           .line = 12}));
     ck_assert(scout_writer_put(&writer, SCOUT_END, ""));
+    copy_file();
 }
 
 TEST(all_records_come_back_as_they_were)
 {
-    begin();
-    put_all();
-    size_t bytes;
-    uint8_t *copy = contents(&bytes);
-    struct scout_log log;
-    const char *why;
-    ck_assert(scout_log_read(copy, bytes, &log, &why));
-    ck_assert(log.whole && log.has_end && log.used == bytes);
-    ck_assert_uint_eq(log.sites[0].frames[1].object, SCOUT_NONE);
-    ck_assert_uint_eq(log.sites[0].frames[0].offset, 4711);
-    ck_assert_uint_eq(log.allocs[1].ordinal, 1);
-    ck_assert_uint_eq(log.allocs[1].freed_at, 2);
-    ck_assert_uint_eq(log.allocs[0].freed_at, UINT64_MAX);
-    ck_assert_uint_eq(log.ops[0].from.offset, 0x7fff12345678);
-    ck_assert_uint_eq(log.ops[0].content, 99);
-    ck_assert_ptr_null(log.ops[0].effect);
-    ck_assert_uint_eq(log.ops[1].block[2], 6);
-    ck_assert_uint_eq(log.ops[1].arguments[1].at, 8);
-    ck_assert_str_eq(scout_log_name(&log, log.ops[1].name), "sgd");
-    const struct scout_effect *effect = log.ops[1].effect;
+    begin_with_all();
+    ck_assert(scout_log_read(copy, bytes, &found, &why));
+    ck_assert(found.whole && found.has_end && found.used == bytes);
+    ck_assert_uint_eq(found.sites[0].frames[1].object, SCOUT_NONE);
+    ck_assert_uint_eq(found.sites[0].frames[0].offset, 4711);
+    ck_assert_uint_eq(found.allocs[1].ordinal, 1);
+    ck_assert_uint_eq(found.allocs[1].freed_at, 2);
+    ck_assert_uint_eq(found.allocs[0].freed_at, UINT64_MAX);
+    ck_assert_uint_eq(found.ops[0].from.offset, 0x7fff12345678);
+    ck_assert_uint_eq(found.ops[0].content, 99);
+    ck_assert_ptr_null(found.ops[0].effect);
+    ck_assert_uint_eq(found.ops[1].block[2], 6);
+    ck_assert_uint_eq(found.ops[1].arguments[1].at, 8);
+    ck_assert_str_eq(scout_log_name(&found, found.ops[1].name), "sgd");
+    const struct scout_effect *effect = found.ops[1].effect;
     ck_assert_ptr_nonnull(effect);
     ck_assert_uint_eq(effect->verdict, SCOUT_TOLERANCE);
     ck_assert_uint_eq(effect->hidden_write, SCOUT_NONE);
@@ -134,80 +135,65 @@ TEST(all_records_come_back_as_they_were)
     ck_assert_uint_eq(effect->dependences[0].read.count, 1);
     ck_assert_uint_eq(effect->elementwise[0].from_bytes, 2);
     ck_assert_uint_eq(effect->written[0].ranges.count, 2);
-    ck_assert_str_eq(log.files[0].path, "data.bin");
-    ck_assert_uint_eq(log.annotations[0].at, 2);
-    ck_assert_str_eq(log.annotations[0].file, "train.cu");
-    scout_log_free(&log);
-    free(copy);
+    ck_assert_str_eq(found.files[0].path, "data.bin");
+    ck_assert_uint_eq(found.annotations[0].at, 2);
+    ck_assert_str_eq(found.annotations[0].file, "train.cu");
+    scout_log_free(&found);
     end();
 }
 
 /* Records found. */
 static unsigned
-records(const struct scout_log *log)
+records(void)
 {
     unsigned effects = 0, frees = 0;
-    for (uint32_t i = 0; i < log->op_count; ++i)
-        effects += log->ops[i].effect != NULL;
-    for (uint32_t i = 0; i < log->alloc_count; ++i)
-        frees += log->allocs[i].freed_at != UINT64_MAX;
-    return log->has_end + log->name_count + log->object_count + log->site_count + log->alloc_count + log->op_count +
-           log->file_count + log->annotation_count + effects + frees;
+    for (uint32_t i = 0; i < found.op_count; ++i)
+        effects += found.ops[i].effect != NULL;
+    for (uint32_t i = 0; i < found.alloc_count; ++i)
+        frees += found.allocs[i].freed_at != UINT64_MAX;
+    return found.has_end + found.name_count + found.object_count + found.site_count + found.alloc_count +
+           found.op_count + found.file_count + found.annotation_count + effects + frees;
 }
 
 TEST(of_a_log_that_was_cut_the_whole_records_are_read)
 {
-    begin();
-    put_all();
-    size_t bytes;
-    uint8_t *copy = contents(&bytes);
+    begin_with_all();
     unsigned before = 0;
-    const char *why;
     for (size_t cut = 8; cut <= bytes; ++cut) {
-        struct scout_log log;
-        ck_assert(scout_log_read(copy, cut, &log, &why));
-        ck_assert_uint_le(log.used, cut);
-        ck_assert(log.whole == (log.used == cut));
-        unsigned now = records(&log);
+        ck_assert(scout_log_read(copy, cut, &found, &why));
+        ck_assert_uint_le(found.used, cut);
+        ck_assert(found.whole == (found.used == cut));
+        unsigned now = records();
         ck_assert_uint_ge(now, before);
         ck_assert_uint_le(now, before + 1);
         before = now;
-        scout_log_free(&log);
+        scout_log_free(&found);
     }
     ck_assert_uint_eq(before, 12);
-    free(copy);
     end();
 }
 
 TEST(a_damaged_record_ends_the_log)
 {
-    begin();
-    put_all();
-    size_t bytes;
-    uint8_t *copy = contents(&bytes);
+    begin_with_all();
     for (size_t at = 8; at < bytes; ++at) {
-        struct scout_log log;
-        const char *why;
         copy[at] ^= 0x10;
-        ck_assert(scout_log_read(copy, bytes, &log, &why));
-        ck_assert(!log.whole && !log.has_end && log.used <= at);
-        scout_log_free(&log);
+        ck_assert(scout_log_read(copy, bytes, &found, &why));
+        ck_assert(!found.whole && !found.has_end && found.used <= at);
+        scout_log_free(&found);
         copy[at] ^= 0x10;
     }
-    free(copy);
     end();
 }
 
 TEST(a_file_of_another_kind_or_version_is_refused)
 {
-    struct scout_log log;
-    const char *why = NULL;
-    ck_assert(!scout_log_read("ddpscou", 7, &log, &why));
+    ck_assert(!scout_log_read("ddpscou", 7, &found, &why));
     ck_assert_str_eq(why, "it is not a scout's log");
-    ck_assert(!scout_log_read("ddpscou\x7f", 8, &log, &why));
+    ck_assert(!scout_log_read("ddpscou\x7f", 8, &found, &why));
     ck_assert_str_eq(why, "it is of another version of ddprun");
-    ck_assert(!scout_log_open("/nonexistent", &log, &why));
-    ck_assert(!scout_log_open("/", &log, &why));
+    ck_assert(!scout_log_open("/nonexistent", &found, &why));
+    ck_assert(!scout_log_open("/", &found, &why));
 }
 
 /* Each refers to something that is not there, or reaches beyond it. */
@@ -245,16 +231,12 @@ TABLE_TEST(what_refers_to_nothing_is_refused, wrongs)
         ck_assert(scout_writer_put(&writer, SCOUT_FREE, &wrong->alloc));
     else
         ck_assert(scout_writer_put(&writer, SCOUT_EFFECT, &effect));
-    size_t bytes;
-    uint8_t *copy = contents(&bytes);
-    struct scout_log log;
-    const char *why;
-    ck_assert(scout_log_read(copy, bytes, &log, &why));
-    ck_assert(!log.whole);
-    ck_assert_uint_eq(log.op_count, 1);
-    ck_assert_ptr_null(log.ops[0].effect);
-    scout_log_free(&log);
-    free(copy);
+    copy_file();
+    ck_assert(scout_log_read(copy, bytes, &found, &why));
+    ck_assert(!found.whole);
+    ck_assert_uint_eq(found.op_count, 1);
+    ck_assert_ptr_null(found.ops[0].effect);
+    scout_log_free(&found);
     end();
 }
 
@@ -271,13 +253,11 @@ TEST(the_file_is_for_its_owner_only)
     struct stat status;
     ck_assert_int_eq(stat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 0777, 0600);
-    struct scout_log log;
-    const char *why;
-    ck_assert(scout_log_open(path, &log, &why));
-    ck_assert_str_eq(scout_log_name(&log, 0), "x");
-    ck_assert_str_eq(scout_log_name(&log, SCOUT_NONE), "?");
-    scout_log_free(&log);
+    ck_assert(scout_log_open(path, &found, &why));
+    ck_assert_str_eq(scout_log_name(&found, 0), "x");
+    ck_assert_str_eq(scout_log_name(&found, SCOUT_NONE), "?");
+    scout_log_free(&found);
     ck_assert_int_eq(truncate(path, 0), 0);
-    ck_assert(!scout_log_open(path, &log, &why));
+    ck_assert(!scout_log_open(path, &found, &why));
     unlink(path);
 }
