@@ -849,14 +849,14 @@ is_wrong(const struct finding *finding, const struct where *where, enum relation
 }
 
 /* The next operation that gets what this one has changed there overwrites all of it, and makes nothing wrong: no
- * operation reads it. */
+ * operation reads it. Where changes are compared, it may also add to it. */
 static bool
 is_overwritten(const struct finding *finding, const struct where *where)
 {
     const struct looked *one = &finding->one;
     const struct look_argument *it = relation_argument(finding, -1, where), *by;
     struct where next = {.at = where->at + 1, .after = true};
-    bool covers = false;
+    bool covers = false, adds = finding->question->is_update || finding->question->is_early;
     while (next.at < one->count &&
            !ANY(of, one->steps[next.at].list, one->steps[next.at].its->arguments, of->is_memory && reaches(it, of)))
         ++next.at;
@@ -868,7 +868,7 @@ is_overwritten(const struct finding *finding, const struct where *where)
         covers = covers || (by->is_memory && by->address + by->first <= it->address + it->first &&
                             it->address + it->end <= by->address + by->end);
     }
-    return covers;
+    return covers && !adds;
 }
 
 static bool
