@@ -241,7 +241,7 @@ fi
 matrix=$work/matrix.d
 mkdir -p "$matrix/tests/tools/scout"
 cp -r "$sources/samples" "$matrix"
-cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources"/tests/trainer*.h "$matrix/tests"
+cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources"/tests/{elementwise,trainer*}.h "$matrix/tests"
 cp "$sources"/tests/tools/{frame,kernels}.h "$matrix/tests/tools"
 cp "$sources"/tests/tools/scout/public* "$matrix/tests/tools/scout"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \

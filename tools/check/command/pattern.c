@@ -201,7 +201,8 @@ pattern_worst(const struct check_evidence *evidence, const struct check_verdict 
     OWNED struct check_item *items = items_make(&one, &copy, &count);
     FOR_EACH(item, items, count)
         worst = is_trained(item) ? fmax(worst, item->difference) : worst;
-    FOR_EACH(item, verdict->items, verdict->item_count)
+    /* A start nearby makes more than rounding can in one step; in many steps rounding may grow to it. */
+    FOR_EACH_UNTIL(item, verdict->items, verdict->item_count, !check_evidence_is_forced(evidence))
         if (item->tensor.role == CHECK_GRADIENT && (item->differs || item->unclear) && item->floor > 0.1 &&
             isfinite(item->floor))
             worst = fmax(worst, item->floor);
