@@ -12,13 +12,6 @@
 #define EITHER(driver, runtime) CHECK(runtime)
 #endif
 
-/* A call of one line. */
-#define CALLS(name, parameters, driver, runtime) \
-    DEVICE_CALL void name parameters             \
-    {                                            \
-        EITHER(driver, runtime);                 \
-    }
-
 static inline CUdeviceptr
 device_address(const void *memory)
 {
@@ -75,29 +68,65 @@ managed_allocate(size_t bytes)
     return memory;
 }
 
-CALLS(device_free, (void *memory), cuMemFree(device_address(memory)), cudaFree(memory))
-CALLS(device_zero, (float *memory, size_t count, cudaStream_t stream),
-      cuMemsetD32Async(device_address(memory), 0, count, stream),
-      cudaMemsetAsync(memory, 0, count * sizeof(float), stream))
-CALLS(device_upload, (void *memory, const void *host, size_t bytes, cudaStream_t stream),
-      cuMemcpyHtoDAsync(device_address(memory), host, bytes, stream),
-      cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, stream))
-CALLS(device_copy, (void *to, const void *from, size_t bytes, cudaStream_t stream),
-      cuMemcpyDtoDAsync(device_address(to), device_address(from), bytes, stream),
-      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream))
-CALLS(device_download, (void *host, const void *memory, size_t bytes),
-      cuMemcpyDtoH(host, device_address(memory), bytes), cudaMemcpy(host, memory, bytes, cudaMemcpyDeviceToHost))
+DEVICE_CALL void
+device_free(void *memory)
+{
+    EITHER(cuMemFree(device_address(memory)), cudaFree(memory));
+}
+
+DEVICE_CALL void
+device_zero(float *memory, size_t count, cudaStream_t stream)
+{
+    EITHER(cuMemsetD32Async(device_address(memory), 0, count, stream),
+           cudaMemsetAsync(memory, 0, count * sizeof(float), stream));
+}
+
+DEVICE_CALL void
+device_upload(void *memory, const void *host, size_t bytes, cudaStream_t stream)
+{
+    EITHER(cuMemcpyHtoDAsync(device_address(memory), host, bytes, stream),
+           cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, stream));
+}
+
+DEVICE_CALL void
+device_copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
+{
+    EITHER(cuMemcpyDtoDAsync(device_address(to), device_address(from), bytes, stream),
+           cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+}
+
+DEVICE_CALL void
+device_download(void *host, const void *memory, size_t bytes)
+{
+    EITHER(cuMemcpyDtoH(host, device_address(memory), bytes), cudaMemcpy(host, memory, bytes, cudaMemcpyDeviceToHost));
+}
 
 /* In the order of `stream`; to pinned memory without a wait. */
-CALLS(device_download_later, (void *host, const void *memory, size_t bytes, cudaStream_t stream),
-      cuMemcpyDtoHAsync(host, device_address(memory), bytes, stream),
-      cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream))
-CALLS(device_wait, (void), cuCtxSynchronize(), cudaDeviceSynchronize())
-CALLS(stream_wait, (cudaStream_t stream), cuStreamSynchronize(stream), cudaStreamSynchronize(stream))
+DEVICE_CALL void
+device_download_later(void *host, const void *memory, size_t bytes, cudaStream_t stream)
+{
+    EITHER(cuMemcpyDtoHAsync(host, device_address(memory), bytes, stream),
+           cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream));
+}
+
+DEVICE_CALL void
+device_wait(void)
+{
+    EITHER(cuCtxSynchronize(), cudaDeviceSynchronize());
+}
+
+DEVICE_CALL void
+stream_wait(cudaStream_t stream)
+{
+    EITHER(cuStreamSynchronize(stream), cudaStreamSynchronize(stream));
+}
 
 /* The host calls function(data) in the order of `stream`. */
-CALLS(stream_call, (cudaStream_t stream, void (*function)(void *data), void *data),
-      cuLaunchHostFunc(stream, function, data), cudaLaunchHostFunc(stream, function, data))
+DEVICE_CALL void
+stream_call(cudaStream_t stream, void (*function)(void *data), void *data)
+{
+    EITHER(cuLaunchHostFunc(stream, function, data), cudaLaunchHostFunc(stream, function, data));
+}
 
 DEVICE_CALL cudaStream_t
 stream_create(void)
@@ -107,7 +136,11 @@ stream_create(void)
     return stream;
 }
 
-CALLS(stream_destroy, (cudaStream_t stream), cuStreamDestroy(stream), cudaStreamDestroy(stream))
+DEVICE_CALL void
+stream_destroy(cudaStream_t stream)
+{
+    EITHER(cuStreamDestroy(stream), cudaStreamDestroy(stream));
+}
 
 DEVICE_CALL cudaEvent_t
 event_create(void)

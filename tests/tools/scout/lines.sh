@@ -254,6 +254,19 @@ for name in mlp flat clipping tied; do
     pasted $name "$matrix" "$work/$name.plain" "$work/$name.d" "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 40
 done
 
+# Without a name for what a call copies to, and where it copies to another place in each step, no line shares the batch.
+if is_wanted moves; then
+    cp -r "$matrix" "$work/moves.d"
+    sed -i -e '1i #define UPLOAD device_upload(void *memory, const void *host, size_t bytes, cudaStream_t stream)' \
+        -e 's/^device_upload(.*)$/UPLOAD/' "$work/moves.d/tests/matrix/device_calls.h"
+    compile "$work/moves.d" "$work/moves" tests/matrix/mlp.cu samples/common/parameter_file.c
+    cd "$work/moves.d" || exit
+    run "$ddprun" -q scout --patch "$work/moves.diff" "$work/moves" --steps 40
+    check "moves: the share is left to be done by hand" grep -q '^by hand: DDP_SHARD' "$work/stdout"
+    check "moves: no line shares the begin of all items" bash -c "! grep -q 'ddp_share(' '$work/moves.diff'"
+    cd "$work" || exit
+fi
+
 # Sources with other line ends and with a byte-order mark keep them; `git apply` takes the patch, too; and what is not as it was when the
 # program was built, or lies elsewhere, gets no patch.
 if is_wanted ends; then

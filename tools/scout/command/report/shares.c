@@ -640,8 +640,8 @@ find_managed_line(struct search *search, const struct stack *made, const struct 
     return spot->node != NODE_NONE;
 }
 
-/* What can be said of the memory at frame `depth` of the copy; without a name there, by the number of its allocation.
- */
+/* What can be said of the memory at frame `depth` of the copy; without a name there, by the number of its allocation,
+ * if all copies of the call go to one place in it. */
 static bool
 name_batch(struct search *search, const struct batch *batch, const struct stack *stack, uint32_t depth, bool by_number,
            struct lifted *said)
@@ -652,9 +652,13 @@ name_batch(struct search *search, const struct batch *batch, const struct stack 
         snprintf(said->bytes, sizeof(said->bytes), "%" PRIu64, bytes_of_all(search, batch));
     if (!by_number || number == SCOUT_NONE)
         return found && said->memory[0] != '\0' && said->bytes[0] != '\0';
-    snprintf(said->memory, sizeof(said->memory), "ddp_made[%" PRIu32 "].memory", number);
+    uint64_t offset = search->log->ops[batch->copy].to.offset;
+    snprintf(said->memory, sizeof(said->memory),
+             offset > 0 ? "(char *)ddp_made[%" PRIu32 "].memory + %" PRIu64 : "ddp_made[%" PRIu32 "].memory", number,
+             offset);
     snprintf(said->bytes, sizeof(said->bytes), "%" PRIu64, bytes_of_all(search, batch));
-    return true;
+    return !ANY(op, search->log->ops, search->log->op_count,
+                op->kind == SCOUT_COPY && op->site == search->log->ops[batch->copy].site && op->to.offset != offset);
 }
 
 /* On the device, after the copy; `adds`: and puts the line there. */
