@@ -108,7 +108,7 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
                  rank->batch_count, rank->batch_count % (uint64_t)count != 0 ? ", the last one cut short" : "");
     printable_append(line, LINE_BYTES,
                      "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64
-                     " of them overlapped (all-reduces ran during backward); %s",
+                     " of them overlapped (all-reduces were launched during backward); %s",
                      count, plural((uint64_t)count), rank->step, plural(rank->step), graphs,
                      verdict_least_overlapped(ranks, count), averaged);
     if (rank->gradient_count > 0)

@@ -82,7 +82,7 @@ check "a rank that names the reason: no list of its last events" bash -c "grep -
 for rank in 0 2; do
     run "$ddprun" -n 4 --share-gpu --no-overlap --timeout "$timeout" "$ladder" --steps 12 --fault drift --fault-step 4 --fault-rank $rank
     failed_with "a parameter that drifts on rank $rank of 4: that rank is named, and its memory" 1 \
-        "differs between rank $rank and most other ranks after step [0-9]+: .*; else the memory or the GPU of that rank may be at fault"
+        "differs between rank $rank and most other ranks after step [0-9]+: .*; a fault of that rank's memory or GPU"
 done
 fault "DDP_PARAMETER before the initialisation" 1 "parameter 1 of 8 \(.t->layers\[l\].weight., 2304 float32, .* differs between ranks 0 and 1 at the first DDP_STEP: its annotation stands before its initialisation" init-late
 run "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late

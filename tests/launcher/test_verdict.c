@@ -200,10 +200,11 @@ TEST(closing_lines_claim_what_was_checked)
         {DONE, .overlapped_step = 4}};
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
-    ck_assert_str_eq(said,
-                     "2 ranks, 7 steps, 4 of them overlapped (all-reduces ran during backward); 1 gradient, 512 bytes "
-                     "per step, in 1 bucket\n"
-                     "parameters were not compared across ranks: the program annotates no parameter (DDP_PARAMETER)\n");
+    ck_assert_str_eq(
+        said,
+        "2 ranks, 7 steps, 4 of them overlapped (all-reduces were launched during backward); 1 gradient, 512 bytes "
+        "per step, in 1 bucket\n"
+        "parameters were not compared across ranks: the program annotates no parameter (DDP_PARAMETER)\n");
     ranks[0].parameter_elements = 130;
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
@@ -223,7 +224,7 @@ TEST(closing_lines_claim_what_was_checked)
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);
     ck_assert_ptr_nonnull(
-        strstr(said, "overlapped (all-reduces ran during backward); no gradients at the end (DDP_FORGET)\n"));
+        strstr(said, "overlapped (all-reduces were launched during backward); no gradients at the end (DDP_FORGET)\n"));
     ranks[0].gradient_count = 1;
     said[0] = '\0';
     closing_lines(ranks, 2, true, say);

@@ -91,7 +91,7 @@ put_losses(json_object *section, const struct model *model, const char *why)
     if (model == NULL)
         report_sentence(section, "notes", "Possible gains are not known: %s.", why);
     else if (count == 0)
-        report_sentence(section, "notes", "%s", "No option of ddprun would save 1 % of a step or more.");
+        report_sentence(section, "notes", "%s", "No option of ddprun is known to save 1 % of a step or more.");
     for (size_t i = 0; i < count; ++i) {
         if (losses[i].unmeasured)
             report_sentence(section, "notes", "What may help: %s.", losses[i].advice);
@@ -117,15 +117,16 @@ put_figures(json_object *section, const struct facts *facts)
         {"step", "a step takes", "time", facts->step_us,
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "estimate: the step minus exposed communication, and minus waiting for other ranks or the "
-                            "slowing of kernels, whichever is larger"
+         facts->world > 1 ? "estimate: the step, minus exposed communication, minus the larger one of two: waiting for "
+                            "other ranks, slowed kernels"
                           : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},
         {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us,
-         "extra time of kernels beside all-reduces, compared with steps without overlap"},
-        {"waiting", "waiting for other ranks", "time", facts->waiting_us, "mean of the ranks that wait"},
+         "how much longer kernels take while an all-reduce runs, by the last trial without overlap"},
+        {"waiting", "waiting for other ranks", "time", facts->waiting_us,
+         "per step, mean over all ranks but one that they wait for"},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),
          "items that DDP_SHARD divides"},

@@ -375,12 +375,11 @@ describe_cause(const struct tensor *tensor, uint32_t differs, const struct compa
                  "is never averaged",
                  tensor->group);
     else
-        snprintf(
-            text, 512,
-            "maybe a gradient has no annotation, DDP_STEP is not between backward and the optimizer or comes "
-            "after a norm, or one rank alone has read optimizer state (DDP_STATE)%s. `ddprun check` finds the cause",
-            (differs & HASH_MAJORITY) != 0 && were_alike ? "; else the memory or the GPU of that rank may be at fault"
-                                                         : "");
+        snprintf(text, 512,
+                 "possible causes: a gradient without an annotation; DDP_STEP elsewhere than between backward and the "
+                 "optimizer; a norm before DDP_STEP; optimizer state that one rank alone has read (DDP_STATE)%s. "
+                 "`ddprun check` finds the cause",
+                 (differs & HASH_MAJORITY) != 0 && were_alike ? "; a fault of that rank's memory or GPU" : "");
     return text;
 }
 

@@ -70,8 +70,8 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "before each step the ranks get parameters and state of the one process, so differences do not add up; "
-                "after the first update that differs, ranks keep their own values\n"
+              ? "until an update differs, each step of the ranks begins with parameters and state of the one process; "
+                "after it, ranks keep their own values, and differences add up\n"
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);
