@@ -298,13 +298,13 @@ GROUPS = {"verdict": ["Means are of steps 2 to 40 of gradient group 1.", "A step
           "buckets": ["Buckets of group 0", "0 1 4.00 KiB 905 \u00b5s 1.00 ms", "w0 t.c:1 float32 4 16 bytes 0", "Buckets of group 1",
                       "0 1 4.00 KiB 1.21 ms 2.00 ms", "w1 t.c:1 float32 16 64 bytes 0"]}
 KNOWN = {"verdict": ["Means are of steps 1 to 20.", "A step takes 20.2 ms.", "Most of the lost time is waiting for rank 2: 4.00 ms per step.", "steps per second 49.5 ",
-                     "About 4.00 ms of a step can be saved: look at rank 2 (h2): its host's load", "exposed communication per step 500 \u00b5s waiting for the network after backward, mean",
-                     "waiting for other ranks 4.00 ms per step, mean over all ranks but one that they wait for"],
+                     "About 4.00 ms of a step can be saved: look at rank 2 (h2): the load of its host", "exposed communication per step 500 \u00b5s waiting for the network after backward, mean",
+                     "waiting for other ranks 4.00 ms per step, mean over the other ranks"],
          "step-times": ["2 h2 14.0 ms 5.50 ms 500 \u00b5s 0 \u00b5s 20.0 ms 20", "0 h0 10.2 ms 5.50 ms 500 \u00b5s 4.00 ms 20.2 ms 0"],
          "timeline": ["took 20.0 ms on the quickest rank and 20.2 ms on the slowest.", "2 device exposed communication 19.7 ms 500 \u00b5s - -",
                       "0 device waits for other ranks 15.7 ms 4.00 ms - -", "bucket 0 begins during backward", "bucket 1 begins after backward"],
          "buckets": ["w t.c:1 float32 4 16 bytes 0"]}
-LONG = {"verdict": ["A step takes 45.2 ms. Half of the recorded steps take at most 20.0 ms. The longest recorded step was step 11: 520 ms on its slowest rank (without steps in which ddprun tried other settings). An evaluation or a checkpoint between two calls of DDP_STEP is part of a step. No option"]}
+LONG = {"verdict": ["A step takes 45.2 ms. Half of the recorded steps take at most 20.0 ms. The longest recorded step was step 11: 520 ms on its slowest rank. Steps in which ddprun tried other settings do not count. An evaluation or a checkpoint between two calls of DDP_STEP is part of a step. No option"]}
 
 
 def hold_to_known(path, wanted):

@@ -82,7 +82,7 @@ def read_page(page, summary):
         if window and "Means of %s." % window[1] not in times:
             complain("the head is of %s, and the table is not" % window[1])
         if summary["waited_for"] is not None:
-            count = table[str(summary["waited_for"])]["Last in steps"]
+            count = table[str(summary["waited_for"])]["Came last in steps"]
             say("last", "page's table", "last to arrive in %d of %d" % (count, summary["measured_steps"]))
         for rank, row in table.items() if summary["exposed_ms"] is not None else ():
             say("exposed", "page's table, rank " + rank, row["Exposed"] / 1000)

@@ -57,7 +57,7 @@ put_longest(json_object *section, const struct facts *facts)
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
         report_sentence(section, "notes",
                         "Half of the recorded steps take at most %s. The longest recorded step was step %llu: %s on "
-                        "its slowest rank (without steps in which ddprun tried other settings). An "
+                        "its slowest rank. Steps in which ddprun tried other settings do not count. An "
                         "evaluation or a checkpoint between two calls of DDP_STEP is part of a step.",
                         figure_time(p50_us, half), (unsigned long long)longest->number,
                         figure_time(longest->most_us, most));
@@ -117,23 +117,23 @@ put_figures(json_object *section, const struct facts *facts)
         {"step", "a step takes", "time", facts->step_us,
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "estimate: the step, minus exposed communication, minus the larger one of two: waiting for "
-                            "other ranks, slowed kernels"
+         facts->world > 1 ? "estimate: step - exposed communication - max(waiting for other ranks, slowed kernels)"
                           : ""},
         {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
          "waiting for the network after backward, mean"},
         {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us,
-         "how much longer kernels take while an all-reduce runs, by the last trial without overlap"},
+         "extra time per step of kernels while all-reduces run, measured with overlap on and off"},
         {"waiting", "waiting for other ranks", "time", facts->waiting_us,
-         "per step, mean over all ranks but one that they wait for"},
+         facts->waited.straggler >= 0 ? "per step, mean over the other ranks" : "per step, mean over the ranks"},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),
          "items that DDP_SHARD divides"},
         {"steps", "steps", "count", isnan(steps) ? (double)facts->step_count : steps,
          isnan(steps) ? "in the trace" : ""},
         {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end"},
-        {"p50", "p50", "time", facts_percentile(facts, 50), "half of the recorded steps take no longer", true},
+        {"p50", "p50", "time", facts_percentile(facts, 50),
+         "half of the recorded steps take no longer; of later steps fewer are recorded", true},
         {"p95", "p95", "time", facts_percentile(facts, 95), "", true},
         {"p99", "p99", "time", facts_percentile(facts, 99), "", true}};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)

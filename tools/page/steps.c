@@ -19,7 +19,7 @@ put_ranks(json_object *section, const struct facts *facts)
     struct table table =
         report_table(section, "What each rank does in a step", "parts",
                      "Rank:count|Host|Before backward:time|Backward:time|Exposed:time|Waits for ranks:time|Step:time|"
-                     "Last in steps:count",
+                     "Came last in steps:count",
                      MOST_RANKS);
     report_sentence(table.object, "notes",
                     "Means of steps %llu to %llu. Exposed: waiting for the network after backward.",

@@ -39,7 +39,7 @@ add_waiting(const struct model *model, struct found *found)
 {
     if (model->straggler >= 0)
         add_loss(found, model->straggler_us, false, model->waiting,
-                 "look at rank %d (%s): its host's load, data loader, share of the batch, and a real GPU's clock",
+                 "look at rank %d (%s): the load of its host, its data loader, its share of the batch, its GPU's clock",
                  model->straggler, model->straggler_host);
     else
         add_loss(found, model->waiting_us, true, model->waiting, "%s",

@@ -169,7 +169,7 @@ def read_page(output, page, summary):
         say("step" if row["Rank"] == 0 else rank + "step", "%s's rank %d" % (output, row["Rank"]), row["Step"], 1e-3)
         say("step" if row["Rank"] == 0 else rank + "step", "summary of ranks", each["step_ms"])
         say(rank + "waiting", output, row["Waits for ranks"], 1e-3)
-        say(rank + "last in", output, str(int(row["Last in steps"])) if summary["waiting_ms"] is not None else None)
+        say(rank + "last in", output, str(int(row["Came last in steps"])) if summary["waiting_ms"] is not None else None)
         if None in row.values():  # in graphs
             continue
         named = [row[name] for name in ("Before backward", "Backward", "Exposed", "Waits for ranks")]

@@ -539,10 +539,11 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                   "%s points to a gradient of the rank's share alone, from which it computes rows",
                   ARGUMENT_OF(step, of));
     else if (is_late)
-        place_say(place, PLACE_CHANGED, step, move_step,
-                  "after backward it reads or changes gradients that are not averaged yet%s%s, and its results are not "
-                  "proportional to them",
-                  of != NULL ? ", by " : "", of != NULL ? ARGUMENT_OF(step, of) : "");
+        place_say(
+            place, PLACE_CHANGED, step, move_step,
+            "after backward it reads or changes gradients that are not averaged yet%s%s%s, and the mean of the ranks' "
+            "results is not the result of one process",
+            of != NULL ? " (" : "", of != NULL ? ARGUMENT_OF(step, of) : "", of != NULL ? ")" : "");
     else {
         char why[200] = ": a row depends on other rows of the share, or on its position in the share";
         if (!find_unmoved(finding, at, why) && !makes_rows) /* such as labels */

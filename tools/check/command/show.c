@@ -70,11 +70,12 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
     fputs(check_evidence_is_forced(evidence)
-              ? "until an update differs, each step of the ranks begins with parameters and state of the one process; "
-                "after it, ranks keep their own values, and differences add up\n"
+              ? "after each comparison the ranks take the values of the one process, so rounding does not add up\n"
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);
+    if (check_evidence_is_forced(evidence) && verdict->result == CHECK_DIFFERENT)
+        fputs("once an update differs, parameters and state of the ranks stay as they are\n", out);
     if (ANY(item, verdict->items, verdict->item_count, item->compensated))
         fputs("every gradient is that of one process times one factor, which the ranks' update divides out\n", out);
     if (check_evidence_in_rounds(evidence))
