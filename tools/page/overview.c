@@ -132,8 +132,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"steps", "steps", "count", isnan(steps) ? (double)facts->step_count : steps,
          isnan(steps) ? "in the trace" : ""},
         {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end"},
-        {"p50", "p50", "time", facts_percentile(facts, 50),
-         "half of the recorded steps take no longer; of later steps fewer are recorded", true},
+        {"p50", "p50", "time", facts_percentile(facts, 50), "median of the recorded steps", true},
         {"p95", "p95", "time", facts_percentile(facts, 95), "", true},
         {"p99", "p99", "time", facts_percentile(facts, 99), "", true}};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)

@@ -125,8 +125,8 @@ section_timeline(json_object *report, const struct facts *facts)
     const struct step_facts *step = choose_step(facts);
     json_object *section = report_section(
         report, "timeline", "One step",
-        "Each rank has two rows: its stream, and its all-reduces. An all-reduce that is launched during backward may "
-        "begin after backward.");
+        "Each rank has two rows: its stream, and its all-reduces. An all-reduce that is queued during backward may "
+        "start after it.");
     if (step == NULL) {
         report_sentence(section, "notes", "No step has times of all ranks.");
         return;

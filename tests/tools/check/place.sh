@@ -18,7 +18,7 @@ rows=(
     'unmoved | 3 | batch_dependent | `residuals` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: .*; argument 3 \(`y`\) points to the same values on all ranks: if it holds the batch, add `first`'
     'own | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other values than one process to the memory of argument 1 \(`all`\)'
     'skip | 1 | update | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: between two DDP_STEPs rank 0 makes it [0-9] times?, and one process [0-9]'
-    'order | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch: one process copies these items in another place or step'
+    'order | 1 | data | `cudaMemcpy` \(place.cu:[0-9]+\) is the first operation that differs: a rank copies other items than its share of the batch; one process copies these items elsewhere in the batch, or in another step'
     'whole | 1 | scale | `gradient` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is probably the first operation that differs: argument 5 .*is 24 on each rank and in one process, .*: 24 items are the whole batch'
     'decay | 1 | direction | `decay` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: each rank adds the same term to its gradient as one process does'
     'count | 3 | batch_dependent | `divide` \(place.cu:[0-9]+ from place.cu:[0-9]+\) is the first operation that differs: argument 2 .*points to a value that `positives` \(place.cu:[0-9]+ from place.cu:[0-9]+\) computes from the rank.s share alone'
@@ -85,7 +85,7 @@ check10/wrong_02_autoenc|`hidden_delta` .*argument 3 .*points to a value that `c
 check10/wrong_07_bigram|`lr` \(wrong_07_bigram.cu:117\), computed from `seen` \(wrong_07_bigram.cu:116\), which is computed from `n`, is 0.25 on all ranks and 0.5 in one process, and is passed to `apply`
 check10/wrong_03_spirals|`k_add_square` .*argument 1 \(`all\[p\]->g`\) points to a gradient that DDP_STEP has not averaged .*; then `k_climb` .* updates a parameter by it
 check11/wrong_01_kestrel|`cublasSgemm` .*argument 13 \(`c: sim`\) .*elements that it changes: 256 on all ranks and 1024 in one process
-check11/wrong_03_saffron|`cudaMemcpyAsync` .*argument 1 \(`image: x`\) are not its share .*; the host fills `image_` at wrong_03_saffron.cu:84
+check11/wrong_03_saffron|`cudaMemcpyAsync` .*argument 1 \(`image: x`\) are not its share .*; the host sets `image_` at wrong_03_saffron.cu:84
 check11/wrong_10_cobalt|`cudaMemcpy` .*argument 2 \(`g`\) points to a gradient that DDP_STEP has not averaged .*; then `cudaMemcpy` .*copies a parameter
 check11/wrong_14_pumice|`follow` .*argument 1 \(`codebook`\) points to memory that is not annotated, .*; its argument 4 \(`chosen`\) points to values of the rank's share alone .*; in step 2 `quantise`
 check12/wrong_02_moons|`make_mask` .*all ranks compute the first items of the batch .*argument 1 \(`mask`\) .* on rank 1 and [0-9.]* in one process

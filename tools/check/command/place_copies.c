@@ -89,11 +89,11 @@ say_items(const struct finding *finding, size_t at, struct place *place)
     else
         place_say(
             place, PLACE_DATA, step,
-            "use the same shuffle and the same seed on all ranks, and advance by the whole batch: none may depend on "
-            "the rank, on its share, or on a value that the host reads from its share (DDP_MEAN, DDP_REDUCE). If each "
-            "rank reads its own part of the data set, check with a data set of one batch",
-            "a rank copies other items than its share of the batch: one process copies these items in another place or "
-            "step");
+            "use the same shuffle and the same seed on all ranks, and advance by the whole batch. The choice of items "
+            "must not depend on the rank or its share; average a value of the share first (DDP_MEAN, DDP_REDUCE). If "
+            "each rank reads its own part of the data set, check with a data set of one batch",
+            "a rank copies other items than its share of the batch; one process copies these items elsewhere in the "
+            "batch, or in another step");
     return true;
 }
 

@@ -166,7 +166,7 @@ place_add_origin(const struct step *step, uint32_t number, struct place *place)
     struct origin origin;
     if (origin_find(step->its->place, number, &origin))
         place_add(place,
-                  number == ORIGIN_OF_COPY ? "; the host fills `%s` at %s%s" : "; the host decides by `%s` (%s)%s",
+                  number == ORIGIN_OF_COPY ? "; the host sets `%s` at %s%s" : "; the host decides by `%s` (%s)%s",
                   origin.name, origin.place, origin.from);
 }
 

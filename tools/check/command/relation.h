@@ -118,7 +118,7 @@ enum relation relation_adds(const struct finding *finding, const struct where *w
 size_t relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[]);
 
 /* ---- place_sentences.c ---- */
-/* Appends where the host fills what an operation copies from it (ORIGIN_OF_COPY), if these are three lines at most; or
+/* Appends where the host sets what an operation copies from it (ORIGIN_OF_COPY), if these are three lines at most; or
  * by which condition it decides whether to make the operation (ORIGIN_OF_DECISION). */
 void place_add_origin(const struct step *step, uint32_t number, struct place *place);
 

@@ -109,7 +109,7 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
         item->differs ? pattern_row(&evidence->ranked[item->first_rank], &item->tensor, item->first_step) : NULL;
     if (isfinite(item->at_first))
         snprintf(by, sizeof(by), " by %.2g %s", item->at_first,
-                 row != NULL && row->of_change ? "times its change in this step" : "times its norm");
+                 row != NULL && row->of_change ? "times the change there in this step" : "times its norm");
     if (item->at_first > item->limit && item->at_first < 100 * item->limit) /* else it is no matter of the limit */
         snprintf(by + strlen(by), sizeof(by) - strlen(by), " (up to %.1e counts as equal)", item->limit);
     snprintf(text, 600, "%s %s%s, differs %s from that of one process%s%s", when,

@@ -74,8 +74,10 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
               : "steps did not start from the values of one process (--free, or a program that tests its results): "
                 "small differences add up from step to step\n",
           out);
-    if (check_evidence_is_forced(evidence) && verdict->result == CHECK_DIFFERENT)
-        fputs("once an update differs, parameters and state of the ranks stay as they are\n", out);
+    if (check_evidence_is_forced(evidence) &&
+        ANY(item, verdict->items, verdict->item_count,
+            item->differs && (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_STATE)))
+        fputs("after the first update that differs, the ranks keep their own parameters and state\n", out);
     if (ANY(item, verdict->items, verdict->item_count, item->compensated))
         fputs("every gradient is that of one process times one factor, which the ranks' update divides out\n", out);
     if (check_evidence_in_rounds(evidence))
@@ -244,7 +246,7 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
         ++shown;
     }
     if (verdict->item_count > shown)
-        fprintf(out, "... and %zu more rows, differences not larger (-v prints all)\n", verdict->item_count - shown);
+        fprintf(out, "... and %zu more rows (-v prints all)\n", verdict->item_count - shown);
     print_notes(out, evidence, verdict);
 }
 
