@@ -46,7 +46,7 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
                          ranks[0].overlap_off_step + 1);
     else if (pace.slowed_ns > 0 && pace.slowed_ns != UINT64_MAX)
         printable_append(line, LINE_BYTES,
-                         "; kernels slowed by all-reduces: %s ms per step (more than in steps without overlap)",
+                         "; kernels slowed by all-reduces: %s ms per step (by comparison with steps without overlap)",
                          waiting_ms_text((double)pace.slowed_ns * 1e-6, ms));
     if (pace.waited.matters)
         printable_append(line, LINE_BYTES, "; %s", waiting_text(&pace.waited, 1e6, waiting));
