@@ -77,7 +77,7 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
     if (check_evidence_is_forced(evidence) &&
         ANY(item, verdict->items, verdict->item_count,
             item->differs && (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_STATE)))
-        fputs("they take gradients in each step, parameters and state until an update differs\n", out);
+        fputs("ranks take gradients in each step, parameters and state until an update differs\n", out);
     if (ANY(item, verdict->items, verdict->item_count, item->compensated))
         fputs("every gradient is that of one process times one factor, which the ranks' update divides out\n", out);
     if (check_evidence_in_rounds(evidence))

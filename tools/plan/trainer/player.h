@@ -103,7 +103,7 @@ bool player_warms_up(void);
 /* NULL: it is not there. */
 const struct allocation *player_allocation(const struct play_tensor *tensor);
 const struct allocation *player_allocation_needed(const struct play_tensor *tensor);
-/* Over those tensors of the plan that are there, of which something holds: with their allocation. */
+/* Over those tensors of the plan that are there, of which something holds: with their allocation. No break in it. */
 #define FOR_EACH_THERE(tensor, allocation, holds)                                                                    \
     FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count)                                             \
         for (const struct allocation *allocation = (holds) ? player_allocation(tensor) : NULL; (allocation) != NULL; \
