@@ -240,7 +240,7 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
                 evidence->ranks, "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->items, verdict->item_count) {
-        if (!all && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
+        if (!all && item != verdict->first && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;
         print_item(out, item, verdict->tolerance);
         ++shown;
