@@ -160,41 +160,27 @@ pointer_array(const struct matrix *m, size_t stride, int batch)
     return device_copy_of(pointers, sizeof(pointers));
 }
 
+#define GEMM(suffix, ...) \
+    (p->type_in == CUDA_R_64F ? cublasDgemm##suffix(h, __VA_ARGS__) : cublasSgemm##suffix(h, __VA_ARGS__))
+
+/* Of floats or doubles. */
 static cublasStatus_t
-call_float(cublasHandle_t h, enum form form, const struct product *p, const float *alpha, const float *beta,
-           const struct matrix *a, const struct matrix *b, struct matrix *c)
+call_by_name(cublasHandle_t h, enum form form, const struct product *p, const void *alpha, const void *beta,
+             const struct matrix *a, const struct matrix *b, struct matrix *c)
 {
     if (form == FORM_PLAIN)
-        return cublasSgemm(h, p->op_a, p->op_b, p->m, p->n, p->k, alpha, a->device, p->lda, b->device, p->ldb, beta,
-                           c->device, p->ldc);
+        return GEMM(, p->op_a, p->op_b, p->m, p->n, p->k, alpha, a->device, p->lda, b->device, p->ldb, beta, c->device,
+                    p->ldc);
     if (form == FORM_64)
-        return cublasSgemm_64(h, p->op_a, p->op_b, p->m, p->n, p->k, alpha, a->device, p->lda, b->device, p->ldb, beta,
-                              c->device, p->ldc);
+        return GEMM(_64, p->op_a, p->op_b, p->m, p->n, p->k, alpha, a->device, p->lda, b->device, p->ldb, beta,
+                    c->device, p->ldc);
     if (form == FORM_STRIDED)
-        return cublasSgemmStridedBatched(h, p->op_a, p->op_b, p->m, p->n, p->k, alpha, a->device, p->lda,
-                                         (long long)stride_a(p), b->device, p->ldb, (long long)stride_b(p), beta,
-                                         c->device, p->ldc, (long long)stride_c(p), p->batch);
+        return GEMM(StridedBatched, p->op_a, p->op_b, p->m, p->n, p->k, alpha, a->device, p->lda,
+                    (long long)stride_a(p), b->device, p->ldb, (long long)stride_b(p), beta, c->device, p->ldc,
+                    (long long)stride_c(p), p->batch);
     void *pa = pointer_array(a, stride_a(p), p->batch), *pb = pointer_array(b, stride_b(p), p->batch);
     void *pc = pointer_array(c, stride_c(p), p->batch);
-    cublasStatus_t status = cublasSgemmBatched(h, p->op_a, p->op_b, p->m, p->n, p->k, alpha, pa, p->lda, pb, p->ldb,
-                                               beta, pc, p->ldc, p->batch);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
-    device_free(pa);
-    device_free(pb);
-    device_free(pc);
-    return status;
-}
-
-static cublasStatus_t
-call_double(cublasHandle_t h, enum form form, const struct product *p, const double *alpha, const double *beta,
-            const struct matrix *a, const struct matrix *b, struct matrix *c)
-{
-    if (form == FORM_STRIDED || form == FORM_POINTERS)
-        return cublasDgemmStridedBatched(h, p->op_a, p->op_b, p->m, p->n, p->k, alpha, a->device, p->lda,
-                                         (long long)stride_a(p), b->device, p->ldb, (long long)stride_b(p), beta,
-                                         c->device, p->ldc, (long long)stride_c(p), p->batch);
-    return cublasDgemm(h, p->op_a, p->op_b, p->m, p->n, p->k, alpha, a->device, p->lda, b->device, p->ldb, beta,
-                       c->device, p->ldc);
+    return GEMM(Batched, p->op_a, p->op_b, p->m, p->n, p->k, alpha, pa, p->lda, pb, p->ldb, beta, pc, p->ldc, p->batch);
 }
 
 static cublasStatus_t
@@ -235,10 +221,8 @@ try_product(cublasHandle_t handle, unsigned *seed, enum form form, cudaDataType 
     cublasStatus_t status;
     if (form == FORM_EX || form == FORM_STRIDED_EX || (type_in != CUDA_R_32F && type_in != CUDA_R_64F))
         status = call_ex(handle, form, &p, alpha, beta, &a, &b, &c);
-    else if (wide)
-        status = call_double(handle, form, &p, alpha, beta, &a, &b, &c);
     else
-        status = call_float(handle, form, &p, alpha, beta, &a, &b, &c);
+        status = call_by_name(handle, form, &p, alpha, beta, &a, &b, &c);
     /* Host scalars are read at the call, not later. */
     memset(scalars32, 0xff, sizeof(scalars32));
     memset(scalars64, 0xff, sizeof(scalars64));

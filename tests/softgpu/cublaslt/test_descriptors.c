@@ -25,6 +25,12 @@ end(void)
 
 TEST_GROUP(all, .start = start, .stop = end);
 
+/* Of a descriptor, a layout or a preference: `value` is set, or read. */
+#define SET(kind, of, attribute, value) \
+    ck_assert_int_eq(cublasLt##kind##SetAttribute(of, attribute, &(value), sizeof(value)), 0)
+#define GET(kind, of, attribute, value) \
+    ck_assert_int_eq(cublasLt##kind##GetAttribute(of, attribute, &(value), sizeof(value), NULL), 0)
+
 TEST(test_attributes_round_trip)
 {
     cublasLtMatmulDesc_t desc;
@@ -39,11 +45,9 @@ TEST(test_attributes_round_trip)
     ck_assert_uint_eq(written, sizeof(void *));
 
     epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    ck_assert_int_eq(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)),
-                     0);
+    SET(MatmulDesc, desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     epilogue = 0;
-    ck_assert_int_eq(
-        cublasLtMatmulDescGetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue), NULL), 0);
+    GET(MatmulDesc, desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     ck_assert_uint_eq(epilogue, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
 
     ck_assert_int_eq(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, 8),
@@ -60,20 +64,15 @@ TEST(test_descriptors_on_the_stack)
     int64_t ld = 0;
     uint64_t rows = 0;
     ck_assert_int_eq(cublasLtMatrixLayoutInit(&layout, CUDA_R_16BF, 3, 5, 7), 0);
-    ck_assert_int_eq(cublasLtMatrixLayoutGetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_LD, &ld, sizeof(ld), NULL), 0);
-    ck_assert_int_eq(cublasLtMatrixLayoutGetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_ROWS, &rows, sizeof(rows), NULL),
-                     0);
+    GET(MatrixLayout, &layout, CUBLASLT_MATRIX_LAYOUT_LD, ld);
+    GET(MatrixLayout, &layout, CUBLASLT_MATRIX_LAYOUT_ROWS, rows);
     ck_assert_int_eq(ld, 7);
     ck_assert_uint_eq(rows, 3);
     ck_assert_int_eq(cublasLtMatrixLayoutInit_internal(&layout, 8, CUDA_R_16BF, 3, 5, 7), CUBLAS_STATUS_ALLOC_FAILED);
     ck_assert_int_eq(cublasLtMatmulPreferenceInit(&preference), 0);
     uint64_t bytes = 1 << 20, got = 0;
-    ck_assert_int_eq(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
-                                                          sizeof(bytes)),
-                     0);
-    ck_assert_int_eq(cublasLtMatmulPreferenceGetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &got,
-                                                          sizeof(got), NULL),
-                     0);
+    SET(MatmulPreference, &preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, bytes);
+    GET(MatmulPreference, &preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, got);
     ck_assert_uint_eq(got, bytes);
 }
 
@@ -112,12 +111,12 @@ run(struct call *call)
     return status;
 }
 
-#define SPOIL(kind, member, attribute, type, value, expected)                                                \
-    do {                                                                                                     \
-        struct call call = good_call();                                                                      \
-        type spoilt = value;                                                                                 \
-        ck_assert_int_eq(cublasLt##kind##SetAttribute(&call.member, attribute, &spoilt, sizeof(spoilt)), 0); \
-        ck_assert_int_eq(run(&call), expected);                                                              \
+#define SPOIL(kind, member, attribute, type, value, expected) \
+    do {                                                      \
+        struct call call = good_call();                       \
+        type spoilt = value;                                  \
+        SET(kind, &call.member, attribute, spoilt);           \
+        ck_assert_int_eq(run(&call), expected);               \
     } while (0)
 
 TEST(test_refusals)
@@ -149,7 +148,7 @@ TEST(test_missing_pointers)
     int count = 0;
     float one = 1;
     void *d = device_copy_of(NULL, 8 * 8 * sizeof(float));
-    cublasLtMatmulDescSetAttribute(&call.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
+    SET(MatmulDesc, &call.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     ck_assert_int_eq(
         cublasLtMatmulAlgoGetHeuristic(lt, &call.desc, &call.a, &call.b, &call.c, &call.d, NULL, 1, &found, &count), 0);
     ck_assert_int_eq(count, 1);
@@ -157,7 +156,7 @@ TEST(test_missing_pointers)
         cublasLtMatmul(lt, &call.desc, &one, d, &call.a, d, &call.b, &one, d, &call.c, d, &call.d, NULL, NULL, 0, NULL),
         CUBLAS_STATUS_INVALID_VALUE);
     epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    cublasLtMatmulDescSetAttribute(&call.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
+    SET(MatmulDesc, &call.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     ck_assert_int_eq(cublasLtMatmul(lt, &call.desc, &one, NULL, &call.a, d, &call.b, &one, d, &call.c, d, &call.d, NULL,
                                     NULL, 0, NULL),
                      CUBLAS_STATUS_INVALID_VALUE);

@@ -8,32 +8,46 @@
 
 #include <check.h>
 
-static inline CUevent
-new_event(void)
-{
-    CUevent event;
-    ck_assert_int_eq(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-    return event;
-}
-
 static inline CUstream
 begin(void)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     return stream;
+}
+
+static inline CUgraph
+end(CUstream stream)
+{
+    CUgraph graph;
+    OK(cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+static inline CUgraphExec
+instantiate(CUgraph graph)
+{
+    CUgraphExec exec;
+    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
 }
 
 /* Ends the capture; the graph is gone, its executable form stays. */
 static inline CUgraphExec
 end_and_instantiate(CUstream stream)
 {
-    CUgraph graph;
-    CUgraphExec exec;
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
+    CUgraph graph = end(stream);
+    CUgraphExec exec = instantiate(graph);
+    OK(cuGraphDestroy(graph));
     return exec;
+}
+
+/* Launches, and waits for the end. */
+static inline void
+run_graph(CUgraphExec exec, CUstream stream)
+{
+    OK(cuGraphLaunch(exec, stream));
+    OK(cuStreamSynchronize(stream));
 }
 
 static inline void

@@ -166,3 +166,43 @@ launch_one(CUfunction function, CUstream stream, void *pointer)
     void *args[] = {&pointer};
     must(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL), __LINE__);
 }
+
+void
+launch_add(CUfunction add, CUstream stream, CUdeviceptr values, float by, unsigned count)
+{
+    void *args[] = {&values, &by, &count};
+    must(cuLaunchKernel(add, count, 1, 1, 1, 1, 1, 0, stream, args, NULL), __LINE__);
+}
+
+CUdeviceptr
+device_memory(size_t bytes)
+{
+    CUdeviceptr memory;
+    must(cuMemAlloc(&memory, bytes), __LINE__);
+    must(memory % 256 == 0 ? CUDA_SUCCESS : CUDA_ERROR_MISALIGNED_ADDRESS, __LINE__);
+    return memory;
+}
+
+CUdeviceptr
+managed_memory(size_t bytes)
+{
+    CUdeviceptr memory;
+    must(cuMemAllocManaged(&memory, bytes, CU_MEM_ATTACH_GLOBAL), __LINE__);
+    return memory;
+}
+
+void *
+pinned_memory(size_t bytes)
+{
+    void *memory;
+    must(cuMemAllocHost(&memory, bytes), __LINE__);
+    return memory;
+}
+
+CUevent
+new_event(void)
+{
+    CUevent event;
+    must(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), __LINE__);
+    return event;
+}

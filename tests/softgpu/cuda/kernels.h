@@ -48,17 +48,31 @@ extern const struct softgpu_image bounded_image;
 /* fail(): reports to the driver that it failed. */
 extern const struct softgpu_image fail_image;
 
+/* In a test: a call of the driver or the runtime that must succeed. */
+#define OK(call) ck_assert_int_eq(call, 0)
+
 /* Loads an image through the driver; ends the test if that fails. */
 CUfunction load_function(const struct softgpu_image *image);
 
 /* One launch of one block of one thread in a stream; ends the test if that fails. */
 void launch_one(CUfunction function, CUstream stream, void *pointer);
 
+/* One launch of add_image, a block for each element; ends the test if that fails. */
+void launch_add(CUfunction add, CUstream stream, CUdeviceptr values, float by, unsigned count);
+
 /* Makes the primary context of device 0 current. */
 void use_device(void);
 
 /* A stream of the current context; ends the test if there is none. */
 CUstream new_stream(unsigned flags);
+
+/* Memory that stays until it is freed or the process ends; ends the test if there is none. */
+CUdeviceptr device_memory(size_t bytes);
+CUdeviceptr managed_memory(size_t bytes);
+void *pinned_memory(size_t bytes);
+
+/* An event without a time. */
+CUevent new_event(void);
 
 /* Waits until *flag is not 0, at most 20 s; false if it stayed 0. */
 bool wait_for(atomic_int *flag);

@@ -35,7 +35,17 @@ int play_scene(const char *name);
  */
 int run_scene(const char *name, const char *const settings[], char *output);
 
-/* Runs a scene that must end with 0, and in which the stand-in must have nothing to say. */
-void expect_fine(const char *name, const char *const settings[]);
+/* A row of a test: a scene, settings that end with NULL, how it must end, and what it must say. */
+struct scene_row {
+    const char *scene, *settings[3];
+    enum {
+        FINE,  /* with 0, and the stand-in says nothing */
+        SAYS,  /* with 0 */
+        FAILS, /* with another exit code */
+        DIES   /* by SIGSEGV, or by a sanitizer's handler of it; without words of the stand-in where none are named */
+    } ending;
+    const char *said[8];
+};
+void expect_scene(const struct scene_row *row);
 
 #endif

@@ -10,7 +10,7 @@ static void
 expect_status(CUstream stream, CUstreamCaptureStatus expected)
 {
     CUstreamCaptureStatus status;
-    ck_assert_int_eq(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+    OK(cuStreamIsCapturing(stream, &status));
     ck_assert_int_eq(status, expected);
 }
 
@@ -25,10 +25,10 @@ expect_spoiled(CUstream stream)
     ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     ck_assert_ptr_null(graph);
     expect_status(stream, CU_STREAM_CAPTURE_STATUS_NONE);
-    ck_assert_int_eq(cuLaunchHostFunc(stream, count_call, &calls), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    OK(cuLaunchHostFunc(stream, count_call, &calls));
+    OK(cuStreamSynchronize(stream));
     ck_assert_int_eq(atomic_load(&calls), 1);
-    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+    OK(cuStreamDestroy(stream));
 }
 
 TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
@@ -49,14 +49,13 @@ TEST(waiting_spoils_a_capture)
     ck_assert_int_eq(cuStreamWaitEvent(stream, event, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
     expect_spoiled(stream);
     stream = begin();
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
+    OK(cuEventRecord(event, stream));
     ck_assert_int_eq(cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT);
     ck_assert_int_eq(cuEventSynchronize(event), CUDA_ERROR_CAPTURED_EVENT);
-    CUgraph graph;
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS); /* an ordinary one again */
-    ck_assert_int_eq(cuEventSynchronize(event), CUDA_SUCCESS);
+    CUgraph graph = end(stream);
+    OK(cuGraphDestroy(graph));
+    OK(cuEventRecord(event, stream)); /* an ordinary one again */
+    OK(cuEventSynchronize(event));
 }
 
 TEST(legacy_stream_and_blocking_captures_exclude_each_other)
@@ -65,17 +64,17 @@ TEST(legacy_stream_and_blocking_captures_exclude_each_other)
     atomic_int calls = 0;
     ck_assert_int_eq(cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     CUstream stream = new_stream(CU_STREAM_DEFAULT);
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_ERROR_ILLEGAL_STATE);
     ck_assert_int_eq(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     expect_status(stream, CU_STREAM_CAPTURE_STATUS_ACTIVE); /* asking does no harm */
     ck_assert_int_eq(cuLaunchHostFunc(NULL, count_call, &calls), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     expect_spoiled(stream);
     stream = begin(); /* a non-blocking one: the legacy stream goes its way */
-    ck_assert_int_eq(cuLaunchHostFunc(NULL, count_call, &calls), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(NULL), CUDA_SUCCESS);
+    OK(cuLaunchHostFunc(NULL, count_call, &calls));
+    OK(cuStreamSynchronize(NULL));
     ck_assert_int_eq(atomic_load(&calls), 1);
-    ck_assert_int_eq(cuGraphExecDestroy(end_and_instantiate(stream)), CUDA_SUCCESS);
+    OK(cuGraphExecDestroy(end_and_instantiate(stream)));
 }
 
 TEST(forks_must_be_joined_and_captures_stay_apart)
@@ -84,24 +83,24 @@ TEST(forks_must_be_joined_and_captures_stay_apart)
     CUevent event = new_event();
     CUgraph graph = (CUgraph)1;
     atomic_int calls = 0;
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuLaunchHostFunc(fork, count_call, &calls), CUDA_SUCCESS);
+    OK(cuEventRecord(event, stream));
+    OK(cuStreamWaitEvent(fork, event, 0));
+    OK(cuLaunchHostFunc(fork, count_call, &calls));
     ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     ck_assert_ptr_null(graph);
     expect_status(fork, CU_STREAM_CAPTURE_STATUS_NONE);
     ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
     ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_ERROR_CAPTURED_EVENT); /* of a capture that is over */
 
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuEventRecord(event, stream));
     ck_assert_int_eq(cuStreamWaitEvent(other, event, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
     expect_spoiled(stream);
     expect_spoiled(other);
 
     stream = begin();
-    ck_assert_int_eq(cuEventRecord(event, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamWaitEvent(fork, event, 0), CUDA_SUCCESS);
+    OK(cuEventRecord(event, stream));
+    OK(cuStreamWaitEvent(fork, event, 0));
     ck_assert_int_eq(cuStreamEndCapture(fork, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
     expect_spoiled(stream);
     ck_assert_int_eq(atomic_load(&calls), 0);
@@ -123,7 +122,7 @@ call_unsafe(CUgraph graph)
     CUgraphExec exec;
     CUresult result = graph == NULL ? cuMemAlloc(&memory, 1) : cuGraphInstantiate(&exec, graph, 0);
     if (result == CUDA_SUCCESS)
-        ck_assert_int_eq(graph == NULL ? cuMemFree(memory) : cuGraphExecDestroy(exec), CUDA_SUCCESS);
+        OK(graph == NULL ? cuMemFree(memory) : cuGraphExecDestroy(exec));
     return result;
 }
 
@@ -147,11 +146,10 @@ call_in_thread(CUgraph graph)
 /* An allocation, and the instantiation of a graph. */
 LOOP_TEST(modes_decide_about_unsafe_calls, 0, 2)
 {
-    CUdeviceptr memory;
+    CUdeviceptr memory = device_memory(1);
     CUgraph none = NULL, graph;
-    ck_assert_int_eq(cuMemAlloc(&memory, 1), CUDA_SUCCESS);
     if (_i == 1)
-        ck_assert_int_eq(cuGraphCreate(&none, 0), CUDA_SUCCESS);
+        OK(cuGraphCreate(&none, 0));
     CUstream stream = begin();
     ck_assert_int_eq(call_unsafe(none), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     expect_spoiled(stream);
@@ -160,19 +158,19 @@ LOOP_TEST(modes_decide_about_unsafe_calls, 0, 2)
     expect_spoiled(stream);
     stream = begin();
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    ck_assert_int_eq(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
-    ck_assert_int_eq(call_unsafe(none), CUDA_SUCCESS);
-    ck_assert_int_eq(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
+    OK(call_unsafe(none));
+    OK(cuThreadExchangeStreamCaptureMode(&mode));
     ck_assert_int_eq(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
     pthread_t thread;
     void *right;
     ck_assert_int_eq(pthread_create(&thread, NULL, end_elsewhere, stream), 0);
     pthread_join(thread, &right);
     ck_assert_ptr_nonnull(right);
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
-    ck_assert_int_eq(call_in_thread(none), CUDA_SUCCESS);
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphDestroy(graph));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    OK(call_in_thread(none));
     ck_assert_int_eq(cuMemFree(memory), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     expect_spoiled(stream);
     stream = begin();
@@ -185,9 +183,9 @@ TEST(no_graph_is_launched_into_a_capture)
 {
     CUstream stream = begin();
     CUgraphExec exec = end_and_instantiate(stream);
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     expect_spoiled(stream);
-    ck_assert_int_eq(cuGraphLaunch(exec, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    OK(cuGraphLaunch(exec, NULL));
+    OK(cuGraphExecDestroy(exec));
 }

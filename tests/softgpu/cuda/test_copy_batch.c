@@ -24,7 +24,7 @@ call_of(const char *name, int version, bool per_thread)
 {
     void *function = NULL;
     cuuint64_t flags = per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
-    ck_assert_int_eq(cuGetProcAddress_v2(name, &function, version, flags, NULL), CUDA_SUCCESS);
+    OK(cuGetProcAddress_v2(name, &function, version, flags, NULL));
     ck_assert_ptr_nonnull(function);
     return function;
 }
@@ -43,26 +43,18 @@ struct arenas {
 };
 
 static void
-write_arena(CUdeviceptr at, const unsigned char *bytes)
-{
-    ck_assert_int_eq(cuMemcpy(at, (CUdeviceptr)bytes, ARENA_BYTES), CUDA_SUCCESS);
-}
-
-static void
 make_arenas(struct arenas *arenas, unsigned *seed)
 {
-    void *pinned;
-    ck_assert_int_eq(cuMemAlloc(&arenas->at[0], ARENA_BYTES), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAllocManaged(&arenas->at[1], ARENA_BYTES, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAllocHost(&pinned, ARENA_BYTES), CUDA_SUCCESS);
-    arenas->at[2] = (CUdeviceptr)pinned;
+    arenas->at[0] = device_memory(ARENA_BYTES);
+    arenas->at[1] = managed_memory(ARENA_BYTES);
+    arenas->at[2] = (CUdeviceptr)pinned_memory(ARENA_BYTES);
     arenas->at[3] = (CUdeviceptr)malloc(ARENA_BYTES);
     for (int k = 0; k < KINDS; ++k) {
         for (int i = 0; i < ARENA_BYTES; ++i)
             arenas->wanted[k][i] = (unsigned char)rand_r(seed);
-        write_arena(arenas->at[k], arenas->wanted[k]);
+        OK(cuMemcpy(arenas->at[k], (CUdeviceptr)arenas->wanted[k], ARENA_BYTES));
     }
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    OK(cuCtxSynchronize());
 }
 
 static void
@@ -70,7 +62,7 @@ check_arenas(const struct arenas *arenas)
 {
     unsigned char seen[ARENA_BYTES];
     for (int k = 0; k < KINDS; ++k) {
-        ck_assert_int_eq(cuMemcpy((CUdeviceptr)seen, arenas->at[k], ARENA_BYTES), CUDA_SUCCESS);
+        OK(cuMemcpy((CUdeviceptr)seen, arenas->at[k], ARENA_BYTES));
         ck_assert_mem_eq(seen, arenas->wanted[k], ARENA_BYTES);
     }
 }
@@ -78,9 +70,9 @@ check_arenas(const struct arenas *arenas)
 static void
 free_arenas(const struct arenas *arenas)
 {
-    ck_assert_int_eq(cuMemFree(arenas->at[0]), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(arenas->at[1]), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFreeHost((void *)arenas->at[2]), CUDA_SUCCESS);
+    OK(cuMemFree(arenas->at[0]));
+    OK(cuMemFree(arenas->at[1]));
+    OK(cuMemFreeHost((void *)arenas->at[2]));
     free((void *)arenas->at[3]);
 }
 
@@ -93,6 +85,9 @@ struct rows {
     CUmemcpyAttributes attributes[MOST_COPIES];
     size_t indices[MOST_COPIES], attribute_count;
 };
+
+/* As the calls take them. */
+#define ROWS(r) (r).to, (r).from, (r).bytes, (r).count, (r).attributes, (r).indices, (r).attribute_count
 
 static void
 draw_rows(struct rows *rows, struct arenas *arenas, unsigned *seed)
@@ -131,21 +126,14 @@ LOOP_TEST(rows_of_a_batch_arrive, 0, 60)
     if (per_thread)
         stream = NULL;
     if (_i % 3 == 0)
-        ck_assert_int_eq(((rows_12080)call_of("cuMemcpyBatchAsync", 12080, per_thread))(
-                             rows.to, rows.from, rows.bytes, rows.count, rows.attributes, rows.indices,
-                             rows.attribute_count, &failed, stream),
-                         CUDA_SUCCESS);
+        OK(((rows_12080)call_of("cuMemcpyBatchAsync", 12080, per_thread))(ROWS(rows), &failed, stream));
     else if (_i % 3 == 1)
-        ck_assert_int_eq(((rows_13000)call_of("cuMemcpyBatchAsync", 13000, per_thread))(
-                             rows.to, rows.from, rows.bytes, rows.count, rows.attributes, rows.indices,
-                             rows.attribute_count, stream),
-                         CUDA_SUCCESS);
+        OK(((rows_13000)call_of("cuMemcpyBatchAsync", 13000, per_thread))(ROWS(rows), stream));
     else
-        ck_assert_int_eq(cudaMemcpyBatchAsync((void *const *)rows.to, (const void *const *)rows.from, rows.bytes,
-                                              rows.count, (struct cudaMemcpyAttributes *)rows.attributes, rows.indices,
-                                              rows.attribute_count, per_thread ? cudaStreamPerThread : stream),
-                         cudaSuccess);
-    ck_assert_int_eq(cuStreamSynchronize(per_thread ? CU_STREAM_PER_THREAD : stream), CUDA_SUCCESS);
+        OK(cudaMemcpyBatchAsync((void *const *)rows.to, (const void *const *)rows.from, rows.bytes, rows.count,
+                                (struct cudaMemcpyAttributes *)rows.attributes, rows.indices, rows.attribute_count,
+                                per_thread ? cudaStreamPerThread : stream));
+    OK(cuStreamSynchronize(per_thread ? CU_STREAM_PER_THREAD : stream));
     check_arenas(&arenas);
     free_arenas(&arenas);
 }
@@ -154,11 +142,10 @@ TEST(sources_are_read_when_the_order_says)
 {
     atomic_int open = 0;
     unsigned char *source[3], seen[3];
-    CUdeviceptr to;
+    CUdeviceptr to = device_memory(3);
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    ck_assert_int_eq(cuMemAlloc(&to, 3), CUDA_SUCCESS);
     for (int i = 0; i < 2; ++i)
-        ck_assert_int_eq(cuMemAllocHost((void **)&source[i], 1), CUDA_SUCCESS);
+        source[i] = pinned_memory(1);
     source[2] = malloc(1); /* pageable */
     *source[0] = *source[1] = *source[2] = 1;
     launch_one(load_function(&gate_image), stream, &open);
@@ -169,11 +156,11 @@ TEST(sources_are_read_when_the_order_says)
     CUmemcpyAttributes attributes[] = {{.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL},
                                        {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM}};
     rows_13000 copy = (rows_13000)call_of("cuMemcpyBatchAsync", 13000, false);
-    ck_assert_int_eq(copy(tos, froms, bytes, 3, attributes, indices, 2, stream), CUDA_SUCCESS);
+    OK(copy(tos, froms, bytes, 3, attributes, indices, 2, stream));
     *source[0] = *source[1] = *source[2] = 2;
     atomic_store(&open, 1);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyDtoH(seen, to, 3), CUDA_SUCCESS);
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemcpyDtoH(seen, to, 3));
     ck_assert_int_eq(seen[0], 1);
     ck_assert_int_eq(seen[1], 2);
     ck_assert_int_eq(seen[2], 2);
@@ -213,24 +200,18 @@ LOOP_TEST(a_wrong_copy_is_named_and_none_is_made, 0, 16)
             }
     }
     const size_t named = _i % 4 == 3 ? failed : wrong;
-    ck_assert_int_eq(copy(broken.to, broken.from, broken.bytes, broken.count, broken.attributes, broken.indices,
-                          broken.attribute_count, &failed, stream),
-                     CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(copy(ROWS(broken), &failed, stream), CUDA_ERROR_INVALID_VALUE);
     ck_assert_uint_eq(failed, named);
 
     /* Mistakes of the whole batch name no copy. */
-    ck_assert_int_eq(copy(rows.to, rows.from, rows.bytes, rows.count, rows.attributes, rows.indices,
-                          rows.attribute_count, &failed, CU_STREAM_LEGACY),
-                     CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(copy(ROWS(rows), &failed, CU_STREAM_LEGACY), CUDA_ERROR_INVALID_VALUE);
     ck_assert_uint_eq(failed, SIZE_MAX);
     rows.indices[0] = 1;
-    ck_assert_int_eq(copy(rows.to, rows.from, rows.bytes, rows.count, rows.attributes, rows.indices,
-                          rows.attribute_count, &failed, stream),
-                     CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(copy(ROWS(rows), &failed, stream), CUDA_ERROR_INVALID_VALUE);
     ck_assert_uint_eq(failed, SIZE_MAX);
     ck_assert_int_eq(copy(rows.to, rows.from, rows.bytes, 0, rows.attributes, rows.indices, 1, &failed, stream),
                      CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    OK(cuStreamSynchronize(stream));
     check_arenas(&untouched);
     free_arenas(&arenas);
 }
@@ -267,8 +248,8 @@ LOOP_TEST(boxes_of_a_batch_arrive, 0, 30)
         memset(wanted[k], 7, BOX_BYTES);
         copy_plainly(wanted[k], pitch != 0 ? pitch : shape.width, rows != 0 ? rows : shape.height, source, PITCH, ROWS,
                      shape);
-        ck_assert_int_eq(cuMemAlloc(&device[k], BOX_BYTES), CUDA_SUCCESS);
-        ck_assert_int_eq(cuMemsetD8(device[k], 7, BOX_BYTES), CUDA_SUCCESS);
+        device[k] = device_memory(BOX_BYTES);
+        OK(cuMemsetD8(device[k], 7, BOX_BYTES));
         operations[k] = (CUDA_MEMCPY3D_BATCH_OP){
             .src = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER,
                     .op.ptr = {.ptr = (CUdeviceptr)source, .rowLength = PITCH, .layerHeight = ROWS}},
@@ -277,20 +258,17 @@ LOOP_TEST(boxes_of_a_batch_arrive, 0, 30)
             .extent = {shape.width, shape.height, shape.depth},
             .srcAccessOrder = (CUmemcpySrcAccessOrder)(CU_MEMCPY_SRC_ACCESS_ORDER_STREAM + draw(&seed, 3))};
     }
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    OK(cuCtxSynchronize());
     size_t failed = 0;
     if (_i % 3 == 0)
-        ck_assert_int_eq(
-            ((boxes_12080)call_of("cuMemcpy3DBatchAsync", 12080, false))(4, operations, &failed, 0, stream),
-            CUDA_SUCCESS);
+        OK(((boxes_12080)call_of("cuMemcpy3DBatchAsync", 12080, false))(4, operations, &failed, 0, stream));
     else if (_i % 3 == 1)
-        ck_assert_int_eq(((boxes_13000)call_of("cuMemcpy3DBatchAsync", 13000, true))(4, operations, 0, stream),
-                         CUDA_SUCCESS);
+        OK(((boxes_13000)call_of("cuMemcpy3DBatchAsync", 13000, true))(4, operations, 0, stream));
     else
-        ck_assert_int_eq(cudaMemcpy3DBatchAsync(4, (struct cudaMemcpy3DBatchOp *)operations, 0, stream), cudaSuccess);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        OK(cudaMemcpy3DBatchAsync(4, (struct cudaMemcpy3DBatchOp *)operations, 0, stream));
+    OK(cuStreamSynchronize(stream));
     for (int k = 0; k < 4; ++k) {
-        ck_assert_int_eq(cuMemcpyDtoH(seen, device[k], BOX_BYTES), CUDA_SUCCESS);
+        OK(cuMemcpyDtoH(seen, device[k], BOX_BYTES));
         ck_assert_mem_eq(seen, wanted[k], BOX_BYTES);
     }
 
@@ -303,8 +281,6 @@ LOOP_TEST(boxes_of_a_batch_arrive, 0, 30)
     ck_assert_int_eq(copy(4, operations, &failed, 0, stream), CUDA_ERROR_NOT_SUPPORTED);
     ck_assert_uint_eq(failed, 1);
     ck_assert_int_eq(copy(1, operations, &failed, 1, stream), CUDA_ERROR_INVALID_VALUE);
-    for (int k = 0; k < 4; ++k)
-        ck_assert_int_eq(cuMemFree(device[k]), CUDA_SUCCESS);
 }
 
 LOOP_TEST(boxes_go_between_devices, 0, 12)
@@ -315,17 +291,17 @@ LOOP_TEST(boxes_go_between_devices, 0, 12)
     CUdeviceptr device[2];
     const struct shape shape = {1 + draw(&seed, PITCH - 2), 1 + draw(&seed, ROWS - 1), 1 + draw(&seed, PLANES - 1)};
     for (int k = 1; k >= 0; --k) { /* device 0 is current at the end */
-        ck_assert_int_eq(cuDevicePrimaryCtxRetain(&context[k], k), CUDA_SUCCESS);
-        ck_assert_int_eq(cuCtxSetCurrent(context[k]), CUDA_SUCCESS);
-        ck_assert_int_eq(cuMemAlloc(&device[k], BOX_BYTES), CUDA_SUCCESS);
+        OK(cuDevicePrimaryCtxRetain(&context[k], k));
+        OK(cuCtxSetCurrent(context[k]));
+        device[k] = device_memory(BOX_BYTES);
     }
     for (int i = 0; i < BOX_BYTES; ++i)
         source[i] = (unsigned char)rand_r(&seed);
     memset(wanted, 9, BOX_BYTES);
     copy_plainly(wanted + (1 * ROWS + 1) * PITCH + 2, PITCH, ROWS, source + PITCH, PITCH, ROWS, shape);
-    ck_assert_int_eq(cuMemcpyHtoD(device[0], source, BOX_BYTES), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemsetD8(device[1], 9, BOX_BYTES), CUDA_SUCCESS);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    OK(cuMemcpyHtoD(device[0], source, BOX_BYTES));
+    OK(cuMemsetD8(device[1], 9, BOX_BYTES));
+    OK(cuCtxSynchronize());
     CUDA_MEMCPY3D_PEER copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                                .srcDevice = device[0],
                                .srcContext = context[0],
@@ -351,15 +327,15 @@ LOOP_TEST(boxes_go_between_devices, 0, 12)
                                          .dstDevice = 1,
                                          .extent = {shape.width, shape.height, shape.depth}};
     if (_i % 4 == 0)
-        ck_assert_int_eq(cuMemcpy3DPeer(&copy), CUDA_SUCCESS);
+        OK(cuMemcpy3DPeer(&copy));
     else if (_i % 4 == 1)
-        ck_assert_int_eq(cuMemcpy3DPeerAsync(&copy, CU_STREAM_LEGACY), CUDA_SUCCESS);
+        OK(cuMemcpy3DPeerAsync(&copy, CU_STREAM_LEGACY));
     else if (_i % 4 == 2)
-        ck_assert_int_eq(cudaMemcpy3DPeer(&same), cudaSuccess);
+        OK(cudaMemcpy3DPeer(&same));
     else
-        ck_assert_int_eq(cudaMemcpy3DPeerAsync(&same, cudaStreamLegacy), cudaSuccess);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyDtoH(seen, device[1], BOX_BYTES), CUDA_SUCCESS);
+        OK(cudaMemcpy3DPeerAsync(&same, cudaStreamLegacy));
+    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoH(seen, device[1], BOX_BYTES));
     ck_assert_mem_eq(seen, wanted, BOX_BYTES);
     copy.dstContext = NULL;
     ck_assert_int_ne(cuMemcpy3DPeer(&copy), CUDA_SUCCESS);

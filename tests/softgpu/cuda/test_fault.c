@@ -94,31 +94,16 @@ expect_failure(const struct softgpu_image *image, CUdeviceptr pointer, CUresult 
     return 0;
 }
 
-SCENE(past_the_end)
-{
-    return expect_failure(&poke_image, start(BYTES) + BYTES + 96, CUDA_ERROR_ILLEGAL_ADDRESS);
-}
-
-SCENE(before_the_begin)
-{
-    return expect_failure(&poke_image, start(4096) - 8, CUDA_ERROR_ILLEGAL_ADDRESS);
-}
-
-SCENE(null)
-{
-    start(1);
-    return expect_failure(&poke_image, 16, CUDA_ERROR_ILLEGAL_ADDRESS);
-}
-
-SCENE(divide)
-{
-    return expect_failure(&divide_image, start(4), CUDA_ERROR_LAUNCH_FAILED);
-}
-
-SCENE(give_up)
-{
-    return expect_failure(&give_up_image, start(4), CUDA_ERROR_ASSERT);
-}
+#define FAILING_KERNEL(name, image, pointer, error)    \
+    SCENE(name)                                        \
+    {                                                  \
+        return expect_failure(&image, pointer, error); \
+    }
+FAILING_KERNEL(past_the_end, poke_image, start(BYTES) + BYTES + 96, CUDA_ERROR_ILLEGAL_ADDRESS)
+FAILING_KERNEL(before_the_begin, poke_image, start(4096) - 8, CUDA_ERROR_ILLEGAL_ADDRESS)
+FAILING_KERNEL(null, poke_image, (start(1), 16), CUDA_ERROR_ILLEGAL_ADDRESS)
+FAILING_KERNEL(divide, divide_image, start(4), CUDA_ERROR_LAUNCH_FAILED)
+FAILING_KERNEL(give_up, give_up_image, start(4), CUDA_ERROR_ASSERT)
 
 SCENE(use_after_free)
 {
@@ -298,108 +283,66 @@ SCENE(own_fault)
 
 /* ---- tests ---- */
 
-static const char *const strict[] = {"SOFTGPU_STRICT=1", NULL};
-static const char *const workers[] = {"SOFTGPU_WORKERS=4", NULL};
-
-/* The scene ends with 0, after saying each of the phrases. */
-static void
-expect_said(const char *name, const char *const settings[], const char *const phrases[])
-{
-    char output[OUTPUT_BYTES];
-    int status = run_scene(name, settings, output);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s ended with status %#x: %s", name, status, output);
-    for (; *phrases != NULL; ++phrases)
-        ck_assert_msg(strstr(output, *phrases) != NULL, "%s did not say \"%s\" but: %s", name, *phrases, output);
-}
-#define SAID(...) ((const char *const[]){__VA_ARGS__, NULL})
-
 TEST_GROUP(all, .timeout_s = 300);
 
-TEST(a_kernel_out_of_bounds_is_named_with_the_allocation)
+#define STRICT  "SOFTGPU_STRICT=1"
+#define WORKERS "SOFTGPU_WORKERS=4"
+#define UNRULY  "SOFTGPU_UNRULY=1:1"
+
+static const struct scene_row rows[] = {
+    {"past_the_end",
+     {NULL},
+     SAYS,
+     {"softgpu: kernel poke: it ", "96 bytes past the end of allocation 1 (4000 bytes of device memory",
+      "returns error 700"}},
+    {"before_the_begin", {NULL}, SAYS, {"kernel poke: it ", "8 bytes before allocation 1 (4096 bytes"}},
+    {"null", {NULL}, SAYS, {"kernel poke: it ", "address 0x10: a null pointer"}},
+    {"divide", {NULL}, SAYS, {"kernel divide: an integer is divided by zero"}},
+    {"give_up", {NULL}, SAYS, {"kernel give_up: this test's kernel cannot continue"}},
+    {"use_after_free",
+     {NULL},
+     SAYS,
+     {"kernel poke: it ", "40 bytes into allocation 1 (4000 bytes", "which has been freed"}},
+    {"double_free",
+     {NULL},
+     SAYS,
+     {"cuMemFree: allocation 1 (4000 bytes", "has been freed before", "4 bytes into allocation 2",
+      "cuMemFreeAsync: allocation 2 (100 bytes", "a copy uses", "7 bytes into allocation 1"}},
+    {"reset", {NULL}, SAYS, {"kernel poke"}},
+    {"reset", {WORKERS}, SAYS, {"kernel poke"}},
+    {"reset", {STRICT}, SAYS, {"kernel poke"}},
+    {"others_end", {WORKERS}, SAYS, {"kernel part"}},
+    {"others_end", {UNRULY, WORKERS}, SAYS, {"kernel part"}},
+    {"just_past_the_end", {NULL}, SAYS, {"behind the end of allocation 1 (4000 bytes"}},
+    {"just_past_the_end", {UNRULY}, SAYS, {"behind the end of allocation 1 (4000 bytes"}},
+    {"just_past_the_end", {STRICT}, SAYS, {"poke wrote behind the end of allocation 1 (4000 bytes"}},
+    {"past_the_end", {UNRULY, STRICT}, SAYS, {"96 bytes past the end of allocation 1"}},
+
+    {"host_read", {STRICT}, DIES, {"16 bytes into allocation 1 (4000 bytes of device memory"}},
+    {"host_function_writes", {STRICT}, DIES, {"0 bytes into allocation 1 (4000 bytes of device memory"}},
+    {"host_reads_its_own", {STRICT}, FINE, {NULL}},
+    {"host_reads_its_own", {UNRULY}, FINE, {NULL}},
+    {"host_reads_its_own", {UNRULY, STRICT}, FINE, {NULL}},
+
+    {"own_handler", {NULL}, SAYS, {"kernel poke: it ", "70 bytes before allocation 1"}},
+    {"own_fault", {NULL}, DIES, {NULL}},
+};
+
+TABLE_TEST(mistakes_are_named, rows)
 {
-    expect_said("past_the_end", NULL,
-                SAID("softgpu: kernel poke: it ", "96 bytes past the end of allocation 1 (4000 bytes of device memory",
-                     "returns error 700"));
-    expect_said("before_the_begin", NULL, SAID("kernel poke: it ", "8 bytes before allocation 1 (4096 bytes"));
-    expect_said("null", NULL, SAID("kernel poke: it ", "address 0x10: a null pointer"));
+    expect_scene(&rows[_i]);
 }
 
-TEST(other_faults_of_kernels_are_named_too)
-{
-    expect_said("divide", NULL, SAID("kernel divide: an integer is divided by zero"));
-    expect_said("give_up", NULL, SAID("kernel give_up: this test's kernel cannot continue"));
-}
+/* Unruly mode catches the host where the processor has protection keys. */
+static const char *const of_the_host[] = {"host_read", "host_read_pool", "host_read_map", "host_function_writes"};
 
-TEST(freed_memory_stays_closed)
+TABLE_TEST(unruly_mode_catches_the_host, of_the_host)
 {
-    expect_said("use_after_free", NULL,
-                SAID("kernel poke: it ", "40 bytes into allocation 1 (4000 bytes", "which has been freed"));
-    expect_said("double_free", NULL,
-                SAID("cuMemFree: allocation 1 (4000 bytes", "has been freed before", "4 bytes into allocation 2",
-                     "cuMemFreeAsync: allocation 2 (100 bytes", "a copy uses", "7 bytes into allocation 1"));
-}
-
-TEST(a_reset_device_works_again)
-{
-    expect_said("reset", NULL, SAID("kernel poke"));
-    expect_said("reset", workers, SAID("kernel poke"));
-    expect_said("reset", strict, SAID("kernel poke"));
-    expect_said("others_end", workers, SAID("kernel part"));
-}
-
-TEST(writes_behind_the_end_are_noticed)
-{
-    expect_said("just_past_the_end", NULL, SAID("behind the end of allocation 1 (4000 bytes"));
-    expect_said("just_past_the_end", strict, SAID("poke wrote behind the end of allocation 1 (4000 bytes"));
-}
-
-static void
-expect_death(const char *name, const char *const settings[], const char *phrase)
-{
-    char output[OUTPUT_BYTES];
-    int status = run_scene(name, settings, output);
-    /* A sanitizer has its own handler, which ends the program with a report. */
-    ck_assert_msg((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || strstr(output, "Sanitizer") != NULL,
-                  "%s ended with status %#x: %s", name, status, output);
-    ck_assert_msg(phrase != NULL ? strstr(output, phrase) != NULL : strstr(output, "softgpu: ") == NULL, "%s said: %s",
-                  name, output);
-}
-
-TEST(strict_mode_catches_the_host)
-{
-    expect_fine("host_read", NULL);
-    expect_death("host_read", strict, "16 bytes into allocation 1 (4000 bytes of device memory");
-    expect_fine("host_function_writes", NULL);
-    expect_death("host_function_writes", strict, "0 bytes into allocation 1 (4000 bytes of device memory");
-    expect_fine("host_reads_its_own", strict);
-}
-
-/* Where the processor has protection keys. */
-TEST(unruly_mode_catches_the_host)
-{
-    static const char *const unruly[] = {"SOFTGPU_UNRULY=1:1", NULL};
-    static const char *const both[] = {"SOFTGPU_UNRULY=1:1", "SOFTGPU_STRICT=1", NULL};
-    static const char *const with_workers[] = {"SOFTGPU_UNRULY=1:1", "SOFTGPU_WORKERS=4", NULL};
-    static const char *const scene_names[] = {"host_read", "host_read_pool", "host_read_map", "host_function_writes"};
-    int key = pkey_alloc(0, 0);
-    if (key < 0)
+    expect_scene(&(struct scene_row){.scene = of_the_host[_i]});
+    if (pkey_alloc(0, 0) >= 0)
+        expect_scene(&(struct scene_row){of_the_host[_i], {UNRULY}, DIES, {"bytes into allocation 1 ("}});
+    else
         printf("skipped: SOFTGPU_UNRULY and the host: the processor has no protection keys\n");
-    for (size_t i = 0; i < sizeof scene_names / sizeof scene_names[0]; ++i) {
-        expect_fine(scene_names[i], NULL);
-        if (key >= 0)
-            expect_death(scene_names[i], unruly, "bytes into allocation 1 (");
-    }
-    expect_fine("host_reads_its_own", unruly);
-    expect_fine("host_reads_its_own", both);
-    expect_said("past_the_end", both, SAID("96 bytes past the end of allocation 1"));
-    expect_said("just_past_the_end", unruly, SAID("behind the end of allocation 1 (4000 bytes"));
-    expect_said("others_end", with_workers, SAID("kernel part"));
-}
-
-TEST(faults_of_the_program_are_its_own)
-{
-    expect_said("own_handler", NULL, SAID("kernel poke: it ", "70 bytes before allocation 1"));
-    expect_death("own_fault", NULL, NULL);
 }
 
 int

@@ -28,7 +28,7 @@ check_edges(CUgraph graph, const struct model *model)
 {
     CUgraphNode from[NODES * NODES], to[NODES * NODES];
     size_t count = NODES * NODES, wanted = 0;
-    ck_assert_int_eq(cuGraphGetEdges(graph, from, to, NULL, &count), CUDA_SUCCESS);
+    OK(cuGraphGetEdges(graph, from, to, NULL, &count));
     for (int i = 0; i < NODES; ++i) {
         size_t after = 0, dependent = NODES;
         CUgraphNode found[NODES];
@@ -42,7 +42,7 @@ check_edges(CUgraph graph, const struct model *model)
         }
         if (model->nodes[i] == NULL)
             continue;
-        ck_assert_int_eq(cuGraphNodeGetDependentNodes(model->nodes[i], found, NULL, &dependent), CUDA_SUCCESS);
+        OK(cuGraphNodeGetDependentNodes(model->nodes[i], found, NULL, &dependent));
         ck_assert_uint_eq(dependent, after);
     }
     ck_assert_uint_eq(count, wanted);
@@ -51,13 +51,11 @@ check_edges(CUgraph graph, const struct model *model)
 static void
 check_run(CUgraph graph, const struct model *model)
 {
-    CUgraphExec exec;
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    ck_assert_int_eq(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+    CUgraphExec exec = instantiate(graph);
     for (int launch = 0; launch < 3; ++launch) {
         memset(spans, 0, sizeof spans);
-        ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
-        ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        run_graph(exec, stream);
         for (int i = 0; i < NODES; ++i) {
             ck_assert_int_eq(atomic_load(&spans[i].end) != 0, model->nodes[i] != NULL);
             for (int k = 0; k < NODES; ++k) {
@@ -66,8 +64,8 @@ check_run(CUgraph graph, const struct model *model)
             }
         }
     }
-    ck_assert_int_eq(cuGraphExecDestroy(exec), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuStreamDestroy(stream));
 }
 
 TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
@@ -78,7 +76,7 @@ LOOP_TEST(graphs_run_as_their_edges_say, 0, 20)
     struct model model = {0};
     CUgraph graph, clone;
     CUfunction span = load_function(&span_image);
-    ck_assert_int_eq(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+    OK(cuGraphCreate(&graph, 0));
     for (int i = 0; i < NODES; ++i) {
         CUgraphNode before[NODES];
         size_t count = 0;
@@ -98,24 +96,24 @@ LOOP_TEST(graphs_run_as_their_edges_say, 0, 20)
                                               .blockDimY = 1,
                                               .blockDimZ = 1,
                                               .kernelParams = args};
-        ck_assert_int_eq(cuGraphAddKernelNode(&model.nodes[i], graph, before, count, &parameters), CUDA_SUCCESS);
+        OK(cuGraphAddKernelNode(&model.nodes[i], graph, before, count, &parameters));
     }
     check_edges(graph, &model);
-    ck_assert_int_eq(cuGraphClone(&clone, graph), CUDA_SUCCESS);
+    OK(cuGraphClone(&clone, graph));
     struct model of_clone = model;
     for (int i = 0; i < NODES; ++i)
-        ck_assert_int_eq(cuGraphNodeFindInClone(&of_clone.nodes[i], model.nodes[i], clone), CUDA_SUCCESS);
+        OK(cuGraphNodeFindInClone(&of_clone.nodes[i], model.nodes[i], clone));
     for (int change = 0; change < 20; ++change) {
         int i = 1 + rand_r(&seed) % (NODES - 1), k = rand_r(&seed) % i;
         if (model.nodes[i] == NULL || model.nodes[k] == NULL)
             continue;
         CUresult (*call)(CUgraph, const CUgraphNode *, const CUgraphNode *, const CUgraphEdgeData *, size_t) =
             model.before[i][k] ? cuGraphRemoveDependencies : cuGraphAddDependencies;
-        ck_assert_int_eq(call(graph, &model.nodes[k], &model.nodes[i], NULL, 1), CUDA_SUCCESS);
+        OK(call(graph, &model.nodes[k], &model.nodes[i], NULL, 1));
         ck_assert_int_eq(call(graph, &model.nodes[k], &model.nodes[i], NULL, 1), CUDA_ERROR_INVALID_VALUE); /* twice */
         model.before[i][k] = !model.before[i][k];
         if (change == 10) {
-            ck_assert_int_eq(cuGraphDestroyNode(model.nodes[i]), CUDA_SUCCESS);
+            OK(cuGraphDestroyNode(model.nodes[i]));
             ck_assert_int_eq(cuGraphDestroyNode(model.nodes[i]), CUDA_ERROR_INVALID_VALUE);
             model.nodes[i] = NULL;
             for (int n = 0; n < NODES; ++n)
@@ -137,12 +135,11 @@ LOOP_TEST(graphs_run_as_their_edges_say, 0, 20)
     }
     if (first >= 0) {
         CUgraphExec exec;
-        ck_assert_int_eq(cuGraphAddDependencies(clone, &of_clone.nodes[last], &of_clone.nodes[first], NULL, 1),
-                         CUDA_SUCCESS);
+        OK(cuGraphAddDependencies(clone, &of_clone.nodes[last], &of_clone.nodes[first], NULL, 1));
         ck_assert_int_eq(cuGraphInstantiate(&exec, clone, 0), CUDA_ERROR_INVALID_VALUE);
     }
-    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphDestroy(clone), CUDA_SUCCESS);
+    OK(cuGraphDestroy(graph));
+    OK(cuGraphDestroy(clone));
 }
 
 /* ---- what nodes do: memset, then add, then a copy to the host, then a call ---- */
@@ -173,11 +170,11 @@ make_chain(struct chain *chain)
 {
     cudaLibrary_t library;
     *chain = (struct chain){.by = 2, .count = COUNT};
-    ck_assert_int_eq(cudaLibraryLoadData(&library, &add_image, NULL, NULL, 0, NULL, NULL, 0), cudaSuccess);
-    ck_assert_int_eq(cudaLibraryGetKernel(&chain->add, library, add_image.name), cudaSuccess);
-    ck_assert_int_eq(cudaMalloc((void **)&chain->values, COUNT * sizeof(float)), cudaSuccess);
-    ck_assert_int_eq(cudaMallocHost((void **)&chain->seen, COUNT * sizeof(float)), cudaSuccess);
-    ck_assert_int_eq(cudaGraphCreate(&chain->graph, 0), cudaSuccess);
+    OK(cudaLibraryLoadData(&library, &add_image, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cudaLibraryGetKernel(&chain->add, library, add_image.name));
+    OK(cudaMalloc((void **)&chain->values, COUNT * sizeof(float)));
+    OK(cudaMallocHost((void **)&chain->seen, COUNT * sizeof(float)));
+    OK(cudaGraphCreate(&chain->graph, 0));
     chain->filling = (struct cudaMemsetParams){.dst = chain->values, .elementSize = 4, .width = COUNT, .height = 1};
     chain->args[0] = &chain->values;
     chain->args[1] = &chain->by;
@@ -185,13 +182,11 @@ make_chain(struct chain *chain)
     chain->adding = (struct cudaKernelNodeParams){
         .func = chain->add, .gridDim = {COUNT, 1, 1}, .blockDim = {1, 1, 1}, .kernelParams = chain->args};
     struct cudaHostNodeParams calling = {.fn = count_chain, .userData = &chain->calls};
-    ck_assert_int_eq(cudaGraphAddMemsetNode(&chain->fill, chain->graph, NULL, 0, &chain->filling), cudaSuccess);
-    ck_assert_int_eq(cudaGraphAddKernelNode(&chain->kernel, chain->graph, &chain->fill, 1, &chain->adding),
-                     cudaSuccess);
-    ck_assert_int_eq(cudaGraphAddMemcpyNode1D(&chain->copy, chain->graph, &chain->kernel, 1, chain->seen, chain->values,
-                                              COUNT * sizeof(float), cudaMemcpyDeviceToHost),
-                     cudaSuccess);
-    ck_assert_int_eq(cudaGraphAddHostNode(&chain->call, chain->graph, &chain->copy, 1, &calling), cudaSuccess);
+    OK(cudaGraphAddMemsetNode(&chain->fill, chain->graph, NULL, 0, &chain->filling));
+    OK(cudaGraphAddKernelNode(&chain->kernel, chain->graph, &chain->fill, 1, &chain->adding));
+    OK(cudaGraphAddMemcpyNode1D(&chain->copy, chain->graph, &chain->kernel, 1, chain->seen, chain->values,
+                                COUNT * sizeof(float), cudaMemcpyDeviceToHost));
+    OK(cudaGraphAddHostNode(&chain->call, chain->graph, &chain->copy, 1, &calling));
 }
 
 /* Launches, and expects so much in each element, and so many calls. */
@@ -199,8 +194,8 @@ static void
 expect_launch(struct chain *chain, cudaGraphExec_t exec, float wanted, int calls)
 {
     atomic_store(&chain->calls, 0);
-    ck_assert_int_eq(cudaGraphLaunch(exec, 0), cudaSuccess);
-    ck_assert_int_eq(cudaDeviceSynchronize(), cudaSuccess);
+    OK(cudaGraphLaunch(exec, 0));
+    OK(cudaDeviceSynchronize());
     for (int i = 0; i < COUNT; ++i)
         ck_assert_msg(chain->seen[i] == wanted, "%g, not %g", (double)chain->seen[i], (double)wanted);
     ck_assert_int_eq(atomic_load(&chain->calls), calls);
@@ -221,48 +216,47 @@ TEST(changes_show_where_they_were_made)
     cudaGraph_t clone;
     const unsigned five = 0x40a00000;
     make_chain(&chain);
-    ck_assert_int_eq(cudaGraphInstantiate(&exec, chain.graph, 0), cudaSuccess);
+    OK(cudaGraphInstantiate(&exec, chain.graph, 0));
     chain.by = 77; /* parameters were copied */
     expect_launch(&chain, exec, 2, 1);
-    ck_assert_int_eq(cudaGraphClone(&clone, chain.graph), cudaSuccess);
+    OK(cudaGraphClone(&clone, chain.graph));
 
     /* In the graph: what was instantiated and the clone keep what they have. */
     chain.by = 3;
-    ck_assert_int_eq(cudaGraphKernelNodeSetParams(chain.kernel, &chain.adding), cudaSuccess);
+    OK(cudaGraphKernelNodeSetParams(chain.kernel, &chain.adding));
     chain.filling.value = five;
-    ck_assert_int_eq(cudaGraphMemsetNodeSetParams(chain.fill, &chain.filling), cudaSuccess);
+    OK(cudaGraphMemsetNodeSetParams(chain.fill, &chain.filling));
     ck_assert(as_float(five) == 5.0f);
     expect_launch(&chain, exec, 2, 1);
-    ck_assert_int_eq(cudaGraphInstantiate(&later, chain.graph, 0), cudaSuccess);
+    OK(cudaGraphInstantiate(&later, chain.graph, 0));
     expect_launch(&chain, later, 8, 1);
-    ck_assert_int_eq(cudaGraphExecDestroy(later), cudaSuccess);
-    ck_assert_int_eq(cudaGraphInstantiate(&later, clone, 0), cudaSuccess);
+    OK(cudaGraphExecDestroy(later));
+    OK(cudaGraphInstantiate(&later, clone, 0));
     expect_launch(&chain, later, 2, 1);
 
     /* In what was instantiated: nothing else. */
     chain.by = 4;
-    ck_assert_int_eq(cudaGraphExecKernelNodeSetParams(exec, chain.kernel, &chain.adding), cudaSuccess);
+    OK(cudaGraphExecKernelNodeSetParams(exec, chain.kernel, &chain.adding));
     expect_launch(&chain, exec, 4, 1);
-    ck_assert_int_eq(cudaGraphExecMemsetNodeSetParams(exec, chain.fill, &chain.filling), cudaSuccess);
+    OK(cudaGraphExecMemsetNodeSetParams(exec, chain.fill, &chain.filling));
     expect_launch(&chain, exec, 9, 1);
     expect_launch(&chain, later, 2, 1);
     float *other;
-    ck_assert_int_eq(cudaMalloc((void **)&other, COUNT * sizeof(float)), cudaSuccess);
-    ck_assert_int_eq(cudaMemset(other, 0, COUNT * sizeof(float)), cudaSuccess);
-    ck_assert_int_eq(cudaGraphExecMemcpyNodeSetParams1D(exec, chain.copy, chain.seen, other, COUNT * sizeof(float),
-                                                        cudaMemcpyDeviceToHost),
-                     cudaSuccess);
+    OK(cudaMalloc((void **)&other, COUNT * sizeof(float)));
+    OK(cudaMemset(other, 0, COUNT * sizeof(float)));
+    OK(cudaGraphExecMemcpyNodeSetParams1D(exec, chain.copy, chain.seen, other, COUNT * sizeof(float),
+                                          cudaMemcpyDeviceToHost));
     expect_launch(&chain, exec, 0, 1);
     atomic_int unused = 0;
     struct cudaHostNodeParams calling = {.fn = count_chain, .userData = &unused};
-    ck_assert_int_eq(cudaGraphExecHostNodeSetParams(exec, chain.call, &calling), cudaSuccess);
+    OK(cudaGraphExecHostNodeSetParams(exec, chain.call, &calling));
     expect_launch(&chain, exec, 0, 0);
     ck_assert_int_eq(atomic_load(&unused), 1);
 
     /* An update of the whole, and then again of a node, which is still known. */
-    ck_assert_int_eq(cudaGraphExecUpdate(exec, clone, NULL), cudaSuccess);
+    OK(cudaGraphExecUpdate(exec, clone, NULL));
     expect_launch(&chain, exec, 2, 1);
-    ck_assert_int_eq(cudaGraphExecKernelNodeSetParams(exec, chain.kernel, &chain.adding), cudaSuccess);
+    OK(cudaGraphExecKernelNodeSetParams(exec, chain.kernel, &chain.adding));
     expect_launch(&chain, exec, 4, 1);
 
     /* Nodes of the wrong kind, and of another graph. */
@@ -285,27 +279,26 @@ TEST(a_captured_kernel_can_be_asked_and_changed)
     size_t count = 1;
     struct cudaKernelNodeParams found;
     make_chain(&chain);
-    ck_assert_int_eq(cudaMemset(chain.values, 0, COUNT * sizeof(float)), cudaSuccess);
-    ck_assert_int_eq(cudaStreamCreate(&stream), cudaSuccess);
-    ck_assert_int_eq(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
-    ck_assert_int_eq(cudaLaunchKernel(chain.add, chain.adding.gridDim, chain.adding.blockDim, chain.args, 0, stream),
-                     cudaSuccess);
-    ck_assert_int_eq(cudaStreamEndCapture(stream, &graph), cudaSuccess);
-    ck_assert_int_eq(cudaGraphGetNodes(graph, &node, &count), cudaSuccess);
-    ck_assert_int_eq(cudaGraphKernelNodeGetParams(node, &found), cudaSuccess);
+    OK(cudaMemset(chain.values, 0, COUNT * sizeof(float)));
+    OK(cudaStreamCreate(&stream));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaLaunchKernel(chain.add, chain.adding.gridDim, chain.adding.blockDim, chain.args, 0, stream));
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphGetNodes(graph, &node, &count));
+    OK(cudaGraphKernelNodeGetParams(node, &found));
     ck_assert_uint_eq(found.gridDim.x, COUNT);
     ck_assert_uint_eq(found.blockDim.x, 1);
     ck_assert(*(float **)found.kernelParams[0] == chain.values);
     ck_assert(*(float *)found.kernelParams[1] == 2.0f);
-    ck_assert_int_eq(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    OK(cudaGraphInstantiate(&exec, graph, 0));
     float by = 10;
     void *args[] = {found.kernelParams[0], &by, found.kernelParams[2]};
     found.kernelParams = args;
-    ck_assert_int_eq(cudaGraphExecKernelNodeSetParams(exec, node, &found), cudaSuccess);
-    ck_assert_int_eq(cudaGraphLaunch(exec, stream), cudaSuccess);
-    ck_assert_int_eq(cudaStreamSynchronize(stream), cudaSuccess);
+    OK(cudaGraphExecKernelNodeSetParams(exec, node, &found));
+    OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
     float seen;
-    ck_assert_int_eq(cudaMemcpy(&seen, chain.values, sizeof seen, cudaMemcpyDeviceToHost), cudaSuccess);
+    OK(cudaMemcpy(&seen, chain.values, sizeof seen, cudaMemcpyDeviceToHost));
     ck_assert(seen == 10.0f);
 }
 
@@ -316,17 +309,17 @@ TEST(a_child_runs_as_it_was_when_it_was_added)
     cudaGraphExec_t exec;
     cudaGraphNode_t first, second;
     make_chain(&chain);
-    ck_assert_int_eq(cudaGraphCreate(&parent, 0), cudaSuccess);
-    ck_assert_int_eq(cudaGraphAddChildGraphNode(&first, parent, NULL, 0, chain.graph), cudaSuccess);
+    OK(cudaGraphCreate(&parent, 0));
+    OK(cudaGraphAddChildGraphNode(&first, parent, NULL, 0, chain.graph));
     chain.by = 6;
-    ck_assert_int_eq(cudaGraphKernelNodeSetParams(chain.kernel, &chain.adding), cudaSuccess);
-    ck_assert_int_eq(cudaGraphAddChildGraphNode(&second, parent, &first, 1, chain.graph), cudaSuccess);
-    ck_assert_int_eq(cudaGraphInstantiate(&exec, parent, 0), cudaSuccess);
+    OK(cudaGraphKernelNodeSetParams(chain.kernel, &chain.adding));
+    OK(cudaGraphAddChildGraphNode(&second, parent, &first, 1, chain.graph));
+    OK(cudaGraphInstantiate(&exec, parent, 0));
     expect_launch(&chain, exec, 6, 2);
-    ck_assert_int_eq(cudaGraphDestroyNode(second), cudaSuccess);
-    ck_assert_int_eq(cudaGraphExecDestroy(exec), cudaSuccess);
-    ck_assert_int_eq(cudaGraphInstantiate(&exec, parent, 0), cudaSuccess);
+    OK(cudaGraphDestroyNode(second));
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphInstantiate(&exec, parent, 0));
     expect_launch(&chain, exec, 2, 1);
-    ck_assert_int_eq(cudaGraphExecChildGraphNodeSetParams(exec, first, chain.graph), cudaSuccess);
+    OK(cudaGraphExecChildGraphNodeSetParams(exec, first, chain.graph));
     expect_launch(&chain, exec, 6, 1);
 }

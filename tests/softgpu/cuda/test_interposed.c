@@ -141,15 +141,15 @@ TEST(every_call_passes_through_what_was_put_there)
     char *device, host[8] = {0};
     cudaLibrary_t library;
     cudaKernel_t kernel;
-    ck_assert_int_eq(cudaLibraryLoadData(&library, &whole_image, NULL, NULL, 0, NULL, NULL, 0), cudaSuccess);
-    ck_assert_int_eq(cudaLibraryGetKernel(&kernel, library, "whole"), cudaSuccess);
-    ck_assert_int_eq(cudaLaunchKernel((const void *)kernel, one, one, args, 0, 0), cudaSuccess);
+    OK(cudaLibraryLoadData(&library, &whole_image, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cudaLibraryGetKernel(&kernel, library, "whole"));
+    OK(cudaLaunchKernel((const void *)kernel, one, one, args, 0, 0));
     ck_assert_int_eq(seen.frames - frames_here() > 3, are_deep());
-    ck_assert_int_eq(cudaLaunchKernel_ptsz((const void *)kernel, one, one, args, 0, 0), cudaSuccess);
-    ck_assert_int_eq(cudaMalloc((void **)&device, 8), cudaSuccess);
-    ck_assert_int_eq(cudaMemcpy(device, host, 8, cudaMemcpyHostToDevice), cudaSuccess);
-    ck_assert_int_eq(cudaDeviceSynchronize(), cudaSuccess);
-    ck_assert_int_eq(cudaFree(device), cudaSuccess);
+    OK(cudaLaunchKernel_ptsz((const void *)kernel, one, one, args, 0, 0));
+    OK(cudaMalloc((void **)&device, 8));
+    OK(cudaMemcpy(device, host, 8, cudaMemcpyHostToDevice));
+    OK(cudaDeviceSynchronize());
+    OK(cudaFree(device));
     ck_assert_int_eq(atomic_load(&calls), 2);
     ck_assert_int_eq(dlsym_calls, 1);
     ck_assert_int_gt(lookups, 100);
@@ -164,8 +164,8 @@ TEST(products_pass_with_their_operands)
     cublasHandle_t handle;
     float one = 1.0f, *a = device_copy_of(NULL, 64), *b = device_copy_of(NULL, 64), *c = device_copy_of(NULL, 64);
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    ck_assert_int_eq(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
-    ck_assert_int_eq(cublasSetStream(handle, stream), CUBLAS_STATUS_SUCCESS);
+    OK(cublasCreate(&handle));
+    OK(cublasSetStream(handle, stream));
     int before = launches[LEGACY];
     ck_assert_int_eq(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, a, 4, b, 4, &one, c, 4), 0);
     ck_assert_int_eq(launches[LEGACY], before + 1);
@@ -179,7 +179,7 @@ TEST(products_pass_with_their_operands)
     ck_assert_int_eq(cublasSgemv(handle, CUBLAS_OP_N, 4, 4, &one, a, 4, b, 1, &one, c, 1), 0);
     ck_assert_int_eq(launches[LEGACY], before + 3);
     ck_assert(saw_pointer(a) && saw_pointer(b) && saw_pointer(c));
-    ck_assert_int_eq(cublasDestroy(handle), CUBLAS_STATUS_SUCCESS);
+    OK(cublasDestroy(handle));
 }
 
 TEST(collectives_pass_with_their_buffers)
@@ -187,12 +187,12 @@ TEST(collectives_pass_with_their_buffers)
     ncclUniqueId id;
     ncclComm_t comm;
     float *a = device_copy_of(NULL, 64), *b = device_copy_of(NULL, 64);
-    ck_assert_int_eq(ncclGetUniqueId(&id), ncclSuccess);
-    ck_assert_int_eq(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+    OK(ncclGetUniqueId(&id));
+    OK(ncclCommInitRank(&comm, 1, id, 0));
     int before = launches[LEGACY];
-    ck_assert_int_eq(ncclAllReduce(a, b, 16, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
+    OK(ncclAllReduce(a, b, 16, ncclFloat, ncclSum, comm, NULL));
     ck_assert_int_eq(launches[LEGACY], before + 1);
     ck_assert_str_eq(seen.name, "ncclDevKernel_AllReduce");
     ck_assert(saw_pointer(a) && saw_pointer(b));
-    ck_assert_int_eq(ncclCommDestroy(comm), ncclSuccess);
+    OK(ncclCommDestroy(comm));
 }

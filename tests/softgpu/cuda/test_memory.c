@@ -12,15 +12,6 @@
 
 enum { BYTES = 4096 };
 
-static CUdeviceptr
-device_memory(size_t bytes)
-{
-    CUdeviceptr pointer;
-    ck_assert_int_eq(cuMemAlloc(&pointer, bytes), CUDA_SUCCESS);
-    ck_assert_uint_eq(pointer % 256, 0);
-    return pointer;
-}
-
 static void
 fill_random(unsigned char *bytes, size_t count, unsigned *seed)
 {
@@ -35,36 +26,30 @@ TEST_GROUP(all, .timeout_s = 100, .setup = use_device);
 LOOP_TEST(rows_arrive_and_nothing_else_changes, 0, 50)
 {
     unsigned seed = (unsigned)_i;
-    unsigned char *pinned, source[BYTES], expected[BYTES], seen[BYTES];
-    CUdeviceptr first = device_memory(BYTES), second = device_memory(BYTES), managed;
+    unsigned char *pinned = pinned_memory(BYTES), source[BYTES], expected[BYTES], seen[BYTES];
+    CUdeviceptr first = device_memory(BYTES), second = device_memory(BYTES), managed = managed_memory(BYTES);
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    ck_assert_int_eq(cuMemAllocHost((void **)&pinned, BYTES), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
     fill_random(source, BYTES, &seed);
     fill_random(expected, BYTES, &seed);
-    ck_assert_int_eq(cuMemcpyHtoD(first, expected, BYTES), CUDA_SUCCESS);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS); /* a non-blocking stream would not wait for it */
+    OK(cuMemcpyHtoD(first, expected, BYTES));
+    OK(cuCtxSynchronize()); /* a non-blocking stream would not wait for it */
     size_t at = (size_t)rand_r(&seed) % BYTES, from = (size_t)rand_r(&seed) % BYTES;
     size_t count = (size_t)rand_r(&seed) % (BYTES - (at > from ? at : from) + 1);
     /* From pageable to page-locked to device to device to managed to page-locked, all in one stream. */
-    ck_assert_int_eq(cuMemcpyAsync((CUdeviceptr)pinned, (CUdeviceptr)source, BYTES, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyHtoDAsync(first + at, pinned + from, count, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyDtoDAsync(second, first, BYTES, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyAsync(managed, second, BYTES, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyDtoHAsync(pinned, managed, BYTES, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    OK(cuMemcpyAsync((CUdeviceptr)pinned, (CUdeviceptr)source, BYTES, stream));
+    OK(cuMemcpyHtoDAsync(first + at, pinned + from, count, stream));
+    OK(cuMemcpyDtoDAsync(second, first, BYTES, stream));
+    OK(cuMemcpyAsync(managed, second, BYTES, stream));
+    OK(cuMemcpyDtoHAsync(pinned, managed, BYTES, stream));
+    OK(cuStreamSynchronize(stream));
     memcpy(expected + at, source + from, count);
     ck_assert_mem_eq(pinned, expected, BYTES);
     ck_assert_mem_eq((void *)managed, expected, BYTES);
-    ck_assert_int_eq(cuMemcpyDtoH(seen, second, BYTES), CUDA_SUCCESS);
+    OK(cuMemcpyDtoH(seen, second, BYTES));
     ck_assert_mem_eq(seen, expected, BYTES);
-    ck_assert_int_eq(cuMemcpyDtoD(first, second, BYTES), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpy((CUdeviceptr)seen, first, BYTES), CUDA_SUCCESS);
+    OK(cuMemcpyDtoD(first, second, BYTES));
+    OK(cuMemcpy((CUdeviceptr)seen, first, BYTES));
     ck_assert_mem_eq(seen, expected, BYTES);
-    ck_assert_int_eq(cuMemFree(first), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(second), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(managed), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
 
 /* ---- random boxes ---- */
@@ -78,7 +63,7 @@ LOOP_TEST(boxes_arrive_and_nothing_else_changes, 0, 100)
     CUdeviceptr device = device_memory(BOX_BYTES);
     fill_random(source, BOX_BYTES, &seed);
     fill_random(expected, BOX_BYTES, &seed);
-    ck_assert_int_eq(cuMemcpyHtoD(device, expected, BOX_BYTES), CUDA_SUCCESS);
+    OK(cuMemcpyHtoD(device, expected, BOX_BYTES));
     CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
                           .srcHost = source,
                           .srcPitch = PITCH,
@@ -104,9 +89,9 @@ LOOP_TEST(boxes_arrive_and_nothing_else_changes, 0, 100)
                    source + ((copy.srcZ + k) * ROWS + copy.srcY + j) * PITCH + copy.srcXInBytes, copy.WidthInBytes);
     }
     if (_i % 2)
-        ck_assert_int_eq(cuMemcpy3D(&copy), CUDA_SUCCESS);
+        OK(cuMemcpy3D(&copy));
     else
-        ck_assert_int_eq(cuMemcpy3DAsync(&copy, CU_STREAM_LEGACY), CUDA_SUCCESS);
+        OK(cuMemcpy3DAsync(&copy, CU_STREAM_LEGACY));
     memset(source, 0, sizeof source); /* pageable: read already */
 
     /* One of its planes again in two dimensions, to the host, packed. */
@@ -121,12 +106,11 @@ LOOP_TEST(boxes_arrive_and_nothing_else_changes, 0, 100)
                           .dstPitch = 20,
                           .WidthInBytes = 20,
                           .Height = ROWS - 1};
-    ck_assert_int_eq(_i % 2 ? cuMemcpy2DUnaligned(&flat) : cuMemcpy2D(&flat), CUDA_SUCCESS);
+    OK(_i % 2 ? cuMemcpy2DUnaligned(&flat) : cuMemcpy2D(&flat));
     for (int j = 0; j < ROWS - 1; ++j)
         ck_assert_mem_eq(plane + j * 20, expected + (copy.dstZ * ROWS + 1 + (size_t)j) * PITCH + 3, 20);
-    ck_assert_int_eq(cuMemcpyDtoH(seen, device, BOX_BYTES), CUDA_SUCCESS);
+    OK(cuMemcpyDtoH(seen, device, BOX_BYTES));
     ck_assert_mem_eq(seen, expected, BOX_BYTES);
-    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
 }
 
 /* ---- memset ---- */
@@ -135,12 +119,12 @@ TEST(memset_fills_elements_and_rows)
 {
     unsigned char seen[BYTES];
     CUdeviceptr device = device_memory(BYTES);
-    ck_assert_int_eq(cuMemsetD8(device, 0x11, BYTES), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemsetD16(device + 16, 0x2233, 8), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemsetD32Async(device + 64, 0x44556677, 4, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemsetD2D8(device + 1024, 64, 0x88, 3, 5), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemsetD2D32Async(device + 2048, 128, 0x99aabbcc, 2, 3, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyDtoH(seen, device, BYTES), CUDA_SUCCESS);
+    OK(cuMemsetD8(device, 0x11, BYTES));
+    OK(cuMemsetD16(device + 16, 0x2233, 8));
+    OK(cuMemsetD32Async(device + 64, 0x44556677, 4, NULL));
+    OK(cuMemsetD2D8(device + 1024, 64, 0x88, 3, 5));
+    OK(cuMemsetD2D32Async(device + 2048, 128, 0x99aabbcc, 2, 3, NULL));
+    OK(cuMemcpyDtoH(seen, device, BYTES));
     for (int i = 0; i < BYTES; ++i) {
         int row = (i - 1024) / 64, column = (i - 1024) % 64, wide_row = (i - 2048) / 128,
             wide_column = (i - 2048) % 128;
@@ -158,7 +142,6 @@ TEST(memset_fills_elements_and_rows)
         ck_assert_msg(seen[i] == expected, "byte %d is %#x, not %#x", i, seen[i], expected);
     }
     ck_assert_int_eq(cuMemsetD32(device + 2, 0, 1), CUDA_ERROR_INVALID_VALUE); /* not aligned */
-    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
 }
 
 /* ---- out of bounds ---- */
@@ -167,7 +150,7 @@ TEST(what_leaves_its_allocation_is_refused)
 {
     unsigned char host[BYTES] = {1}, seen[BYTES];
     CUdeviceptr device = device_memory(BYTES - 8), other = device_memory(BYTES);
-    ck_assert_int_eq(cuMemsetD8(device, 7, BYTES - 8), CUDA_SUCCESS);
+    OK(cuMemsetD8(device, 7, BYTES - 8));
     ck_assert_int_eq(cuMemcpyHtoD(device, host, BYTES), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuMemcpyHtoD(device + BYTES - 8, host, 1), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuMemcpyDtoH(host, device + 1, BYTES - 8), CUDA_ERROR_INVALID_VALUE);
@@ -192,16 +175,15 @@ TEST(what_leaves_its_allocation_is_refused)
     ck_assert_int_eq(cuMemcpyDtoH((void *)device, other, 1), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuMemsetD8((CUdeviceptr)host, 0, 1), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuMemcpyHtoD(0, host, 1), CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cuMemcpyHtoD(device, host, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemcpyDtoH(seen, device, BYTES - 8), CUDA_SUCCESS);
+    OK(cuMemcpyHtoD(device, host, 0));
+    OK(cuMemcpyDtoH(seen, device, BYTES - 8));
     for (int i = 0; i < BYTES - 8; ++i)
         ck_assert_uint_eq(seen[i], 7);
     ck_assert_int_eq(cuMemFree(device + 8), CUDA_ERROR_INVALID_VALUE); /* not its beginning */
-    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+    OK(cuMemFree(device));
     ck_assert_int_eq(cuMemFree(device), CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cuMemFree(0), CUDA_SUCCESS);
+    OK(cuMemFree(0));
     ck_assert_int_eq(cuMemcpyHtoD(device, host, 1), CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
 }
 
 /* ---- who waits ---- */
@@ -212,30 +194,26 @@ TEST(the_host_waits_when_cuda_documents_it)
     CUfunction gate = load_function(&gate_image);
     static atomic_int open;
     static unsigned char pageable[BYTES], result[BYTES];
-    unsigned char *pinned;
+    unsigned char *pinned = pinned_memory(BYTES);
     CUdeviceptr device = device_memory(BYTES), other = device_memory(BYTES);
-    ck_assert_int_eq(cuMemAllocHost((void **)&pinned, BYTES), CUDA_SUCCESS);
     memset(pageable, 1, BYTES);
     memset(pinned, 2, BYTES);
 
     launch_one(gate, stream, &open);
-    ck_assert_int_eq(cuMemcpyHtoDAsync(device, pageable, BYTES, stream), CUDA_SUCCESS);
+    OK(cuMemcpyHtoDAsync(device, pageable, BYTES, stream));
     memset(pageable, 9, BYTES); /* was read at the call */
-    ck_assert_int_eq(cuMemcpyHtoDAsync(other, pinned, BYTES, stream), CUDA_SUCCESS);
+    OK(cuMemcpyHtoDAsync(other, pinned, BYTES, stream));
     memset(pinned, 3, BYTES); /* is read when its turn comes */
-    ck_assert_int_eq(cuMemcpyDtoDAsync(device + 8, device, 8, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemsetD8Async(device + 16, 5, 8, stream), CUDA_SUCCESS);
+    OK(cuMemcpyDtoDAsync(device + 8, device, 8, stream));
+    OK(cuMemsetD8Async(device + 16, 5, 8, stream));
     ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY); /* none of these has waited */
     atomic_store(&open, 1);
-    ck_assert_int_eq(cuMemcpyDtoHAsync(result, device, BYTES, stream), CUDA_SUCCESS); /* to pageable memory: waits */
+    OK(cuMemcpyDtoHAsync(result, device, BYTES, stream)); /* to pageable memory: waits */
     ck_assert_uint_eq(result[0], 1);
     ck_assert_uint_eq(result[BYTES - 1], 1);
     ck_assert_uint_eq(result[16], 5);
-    ck_assert_int_eq(cuMemcpyDtoH(result, other, BYTES), CUDA_SUCCESS);
+    OK(cuMemcpyDtoH(result, other, BYTES));
     ck_assert_uint_eq(result[0], 3);
-    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFreeHost(pinned), CUDA_SUCCESS);
 }
 
 static void
@@ -252,15 +230,12 @@ TEST(free_waits_for_the_device)
     atomic_store(&open, 0);
     CUdeviceptr device = device_memory(BYTES);
     CUfunction add = load_function(&add_image);
-    float by = 1;
-    unsigned count = BYTES / sizeof(float);
-    void *args[] = {&device, &by, &count};
-    ck_assert_int_eq(cuFuncLoad(add), CUDA_SUCCESS); /* a first launch may wait for the device, and the gate */
+    OK(cuFuncLoad(add)); /* a first launch may wait for the device, and the gate */
     launch_one(load_function(&gate_image), gated, &open);
-    ck_assert_int_eq(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, gated, args, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuLaunchHostFunc(opener, open_soon, &open), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamQuery(gated), CUDA_SUCCESS);
+    launch_add(add, gated, device, 1, BYTES / sizeof(float));
+    OK(cuLaunchHostFunc(opener, open_soon, &open));
+    OK(cuMemFree(device));
+    OK(cuStreamQuery(gated));
     ck_assert_int_eq(atomic_load(&gate_gave_up), 0);
 }
 
@@ -271,35 +246,35 @@ TEST(stream_ordered_memory_lives_until_its_free_is_reached)
     atomic_store(&open, 0);
     CUdeviceptr device;
     size_t before, during, after, total;
-    ck_assert_int_eq(cuMemGetInfo(&before, &total), CUDA_SUCCESS);
+    OK(cuMemGetInfo(&before, &total));
     launch_one(load_function(&gate_image), stream, &open);
-    ck_assert_int_eq(cuMemAllocAsync(&device, 1 << 20, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemsetD8Async(device, 1, 1 << 20, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFreeAsync(device, stream), CUDA_SUCCESS);
+    OK(cuMemAllocAsync(&device, 1 << 20, stream));
+    OK(cuMemsetD8Async(device, 1, 1 << 20, stream));
+    OK(cuMemFreeAsync(device, stream));
     ck_assert_int_eq(cuMemFreeAsync(device, stream), CUDA_ERROR_INVALID_VALUE); /* twice */
     ck_assert_int_eq(cuMemFree(device), CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cuMemGetInfo(&during, &total), CUDA_SUCCESS);
+    OK(cuMemGetInfo(&during, &total));
     ck_assert_uint_eq(during, before - (1 << 20));
     atomic_store(&open, 1);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemGetInfo(&after, &total), CUDA_SUCCESS);
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemGetInfo(&after, &total));
     ck_assert_uint_eq(after, before);
 
     CUmemoryPool pool, other;
     cuuint64_t threshold = 12345, read = 0;
-    ck_assert_int_eq(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &read), CUDA_SUCCESS);
+    OK(cuDeviceGetDefaultMemPool(&pool, 0));
+    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &read));
     ck_assert_uint_eq(read, threshold);
     const CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                                        .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-    ck_assert_int_eq(cuMemPoolCreate(&other, &properties), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAllocFromPoolAsync(&device, 100, other, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemPoolGetAttribute(other, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &read), CUDA_SUCCESS);
+    OK(cuMemPoolCreate(&other, &properties));
+    OK(cuMemAllocFromPoolAsync(&device, 100, other, stream));
+    OK(cuMemPoolGetAttribute(other, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &read));
     ck_assert_uint_eq(read, 100);
-    ck_assert_int_eq(cuMemFreeAsync(device, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemPoolDestroy(other), CUDA_SUCCESS);
+    OK(cuMemFreeAsync(device, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuMemPoolDestroy(other));
     ck_assert_int_eq(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -325,21 +300,20 @@ attributes_of(CUdeviceptr pointer)
                                    CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_CONTEXT};
     void *values[] = {&found.type,         &found.managed, &found.device, &found.device_pointer,
                       &found.host_pointer, &found.base,    &found.bytes,  &found.context};
-    ck_assert_int_eq(cuPointerGetAttributes(8, which, values, pointer), CUDA_SUCCESS);
+    OK(cuPointerGetAttributes(8, which, values, pointer));
     return found;
 }
 
 TEST(pointers_are_known_for_what_they_are)
 {
     CUcontext context;
-    ck_assert_int_eq(cuCtxGetCurrent(&context), CUDA_SUCCESS);
-    CUdeviceptr device = device_memory(1000), managed, base;
+    OK(cuCtxGetCurrent(&context));
+    CUdeviceptr device = device_memory(1000), managed = managed_memory(1000), base;
     void *pinned;
     static char pageable[4096], registered[4096];
     size_t bytes;
-    ck_assert_int_eq(cuMemAllocManaged(&managed, 1000, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemHostAlloc(&pinned, 1000, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemHostRegister(registered, 4096, 0), CUDA_SUCCESS);
+    OK(cuMemHostAlloc(&pinned, 1000, CU_MEMHOSTALLOC_PORTABLE));
+    OK(cuMemHostRegister(registered, 4096, 0));
     ck_assert_int_eq(cuMemHostRegister(registered + 8, 8, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 
     struct attributes found = attributes_of(device + 10);
@@ -372,54 +346,52 @@ TEST(pointers_are_known_for_what_they_are)
                      CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device + 1000),
                      CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device + 999), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemGetAddressRange(&base, &bytes, device + 500), CUDA_SUCCESS);
+    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device + 999));
+    OK(cuMemGetAddressRange(&base, &bytes, device + 500));
     ck_assert_uint_eq(base, device);
     ck_assert_uint_eq(bytes, 1000);
     CUdeviceptr mapped;
-    ck_assert_int_eq(cuMemHostGetDevicePointer(&mapped, registered + 4, 0), CUDA_SUCCESS);
+    OK(cuMemHostGetDevicePointer(&mapped, registered + 4, 0));
     ck_assert_uint_eq(mapped, (CUdeviceptr)registered + 4);
     ck_assert_int_eq(cuMemHostGetDevicePointer(&mapped, pageable, 0), CUDA_ERROR_INVALID_VALUE);
 
-    ck_assert_int_eq(cuMemHostUnregister(registered), CUDA_SUCCESS);
+    OK(cuMemHostUnregister(registered));
     ck_assert_int_eq(cuMemHostUnregister(registered), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-    ck_assert_int_eq(cuMemFreeHost(pinned), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(managed), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
+    OK(cuMemFreeHost(pinned));
+    OK(cuMemFree(managed));
+    OK(cuMemFree(device));
 }
 
 TEST(fresh_memory_is_poisoned_on_request)
 {
     CUdeviceptr device = device_memory(BYTES), other;
     unsigned char seen[BYTES];
-    ck_assert_int_eq(cuMemAllocAsync(&other, BYTES, NULL), CUDA_SUCCESS);
+    OK(cuMemAllocAsync(&other, BYTES, NULL));
     const char *poison = getenv("SOFTGPU_POISON");
     for (int i = 0; poison != NULL && strcmp(poison, "1") == 0 && i < 2; ++i) {
-        ck_assert_int_eq(cuMemcpyDtoH(seen, i ? other : device, BYTES), CUDA_SUCCESS);
+        OK(cuMemcpyDtoH(seen, i ? other : device, BYTES));
         for (int k = 0; k < BYTES; ++k)
             ck_assert_uint_eq(seen[k], 0xff); /* a NaN in every floating-point type */
     }
-    ck_assert_int_eq(cuMemFree(device), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(other), CUDA_SUCCESS);
 }
 
 TEST(memory_runs_out)
 {
     size_t free_bytes, total;
     CUdeviceptr pointer = 7;
-    ck_assert_int_eq(cuMemGetInfo(&free_bytes, &total), CUDA_SUCCESS);
+    OK(cuMemGetInfo(&free_bytes, &total));
     ck_assert_int_eq(cuMemAlloc(&pointer, total + 1), CUDA_ERROR_OUT_OF_MEMORY);
     ck_assert_int_eq(cuMemAlloc(&pointer, SIZE_MAX), CUDA_ERROR_OUT_OF_MEMORY);
     ck_assert_int_eq(cuMemAlloc(&pointer, 0), CUDA_ERROR_INVALID_VALUE);
     ck_assert_uint_eq(pointer, 7);
     CUdeviceptr pitched;
     size_t pitch;
-    ck_assert_int_eq(cuMemAllocPitch(&pitched, &pitch, 100, 10, 4), CUDA_SUCCESS);
+    OK(cuMemAllocPitch(&pitched, &pitch, 100, 10, 4));
     ck_assert_uint_ge(pitch, 100);
     ck_assert_uint_eq(pitch % 256, 0);
-    ck_assert_int_eq(cuMemsetD2D8(pitched, pitch, 0, 100, 10), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemFree(pitched), CUDA_SUCCESS);
+    OK(cuMemsetD2D8(pitched, pitch, 0, 100, 10));
+    OK(cuMemFree(pitched));
     size_t again;
-    ck_assert_int_eq(cuMemGetInfo(&again, &total), CUDA_SUCCESS);
+    OK(cuMemGetInfo(&again, &total));
     ck_assert_uint_eq(again, free_bytes);
 }

@@ -5,7 +5,7 @@
  * against the manual's formulas); what stands after it in its stream sees what was written before the value; the
  * operations of a batch run in their order; a captured one runs at each launch; what no GPU would take is refused.
  */
-#include "kernels.h"
+#include "capture.h"
 
 #include "tests/test.h"
 
@@ -23,8 +23,8 @@ static uint64_t *
 new_word(CUdeviceptr *address)
 {
     void *pinned;
-    ck_assert_int_eq(cuMemHostAlloc(&pinned, 64, CU_MEMHOSTALLOC_DEVICEMAP), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemHostGetDevicePointer(address, pinned, 0), CUDA_SUCCESS);
+    OK(cuMemHostAlloc(&pinned, 64, CU_MEMHOSTALLOC_DEVICEMAP));
+    OK(cuMemHostGetDevicePointer(address, pinned, 0));
     memset(pinned, 0, 64);
     return pinned;
 }
@@ -32,9 +32,8 @@ new_word(CUdeviceptr *address)
 static CUresult (*wait_call(int version, bool wide))(CUstream, CUdeviceptr, uint64_t, unsigned)
 {
     void *function = NULL;
-    ck_assert_int_eq(cuGetProcAddress_v2(wide ? "cuStreamWaitValue64" : "cuStreamWaitValue32", &function, version,
-                                         CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL),
-                     CUDA_SUCCESS);
+    OK(cuGetProcAddress_v2(wide ? "cuStreamWaitValue64" : "cuStreamWaitValue32", &function, version,
+                           CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL));
     ck_assert_ptr_nonnull(function);
     return (CUresult(*)(CUstream, CUdeviceptr, uint64_t, unsigned))function;
 }
@@ -85,36 +84,31 @@ LOOP_TEST(a_wait_is_over_when_its_condition_holds, 0, 6)
             satisfied = 0;
         }
         put_word(word, have, wide);
-        ck_assert_int_eq(wait_call(_i % 2 ? 13000 : 9000, wide)(stream, address, want, flags), CUDA_SUCCESS);
+        OK(wait_call(_i % 2 ? 13000 : 9000, wide)(stream, address, want, flags));
         if (!holds(have, want, flags, wide)) {
             ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
             put_word(word, satisfied, wide);
         }
-        ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        OK(cuStreamSynchronize(stream));
     }
 }
 
 TEST(what_was_written_before_the_value_is_seen_behind_the_wait)
 {
     enum { COUNT = 1024 };
-    CUdeviceptr address, values;
+    CUdeviceptr address, values = device_memory(COUNT * sizeof(float));
     (void)new_word(&address);
     CUstream writer = new_stream(CU_STREAM_NON_BLOCKING), reader = new_stream(CU_STREAM_NON_BLOCKING);
-    float *seen;
-    ck_assert_int_eq(cuMemAlloc(&values, COUNT * sizeof(float)), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAllocHost((void **)&seen, COUNT * sizeof(float)), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemsetD32(values, 0, COUNT), CUDA_SUCCESS);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    float *seen = pinned_memory(COUNT * sizeof(float));
+    OK(cuMemsetD32(values, 0, COUNT));
+    OK(cuCtxSynchronize());
     CUfunction add = load_function(&add_image);
-    float by = 1;
-    unsigned count = COUNT;
-    void *args[] = {&values, &by, &count};
     for (unsigned turn = 1; turn <= 10; ++turn) {
-        ck_assert_int_eq(cuStreamWaitValue32(reader, address, turn, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS);
-        ck_assert_int_eq(cuMemcpyDtoHAsync(seen, values, COUNT * sizeof(float), reader), CUDA_SUCCESS);
-        ck_assert_int_eq(cuLaunchKernel(add, COUNT, 1, 1, 1, 1, 1, 0, writer, args, NULL), CUDA_SUCCESS);
-        ck_assert_int_eq(cuStreamWriteValue32(writer, address, turn, 0), CUDA_SUCCESS);
-        ck_assert_int_eq(cuStreamSynchronize(reader), CUDA_SUCCESS);
+        OK(cuStreamWaitValue32(reader, address, turn, CU_STREAM_WAIT_VALUE_GEQ));
+        OK(cuMemcpyDtoHAsync(seen, values, COUNT * sizeof(float), reader));
+        launch_add(add, writer, values, 1, COUNT);
+        OK(cuStreamWriteValue32(writer, address, turn, 0));
+        OK(cuStreamSynchronize(reader));
         for (int i = 0; i < COUNT; ++i)
             ck_assert(seen[i] == (float)turn);
     }
@@ -135,12 +129,12 @@ TEST(operations_of_a_batch_run_in_order)
                        .flags = CU_STREAM_WAIT_VALUE_EQ}},
         {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, .address = address + 16, .value = 77}},
     };
-    ck_assert_int_eq(cuStreamBatchMemOp(stream, 5, operations, 0), CUDA_SUCCESS);
+    OK(cuStreamBatchMemOp(stream, 5, operations, 0));
     memset(operations, 0, sizeof operations); /* copied at the call */
     ck_assert_int_eq(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
     ck_assert_uint_eq(word[1], 0);
     put_word(word, 1, false);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    OK(cuStreamSynchronize(stream));
     ck_assert_uint_eq(word[1], 1ull << 40);
     ck_assert_uint_eq(word[2], 77);
 }
@@ -149,35 +143,30 @@ TEST(captured_ones_run_at_each_launch)
 {
     CUdeviceptr address;
     uint64_t *word = new_word(&address);
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    CUgraph graph;
-    CUgraphExec exec;
+    CUstream stream = begin();
     CUgraphNode node;
     CUgraphNodeType type;
     size_t count = 1;
-    ck_assert_int_eq(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamWriteValue64(stream, address, 5, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphGetNodes(graph, &node, &count), CUDA_SUCCESS);
-    ck_assert_int_eq(cuGraphNodeGetType(node, &type), CUDA_SUCCESS);
+    OK(cuStreamWriteValue64(stream, address, 5, 0));
+    CUgraph graph = end(stream);
+    OK(cuGraphGetNodes(graph, &node, &count));
+    OK(cuGraphNodeGetType(node, &type));
     ck_assert_int_eq(type, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
-    ck_assert_int_eq(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+    CUgraphExec exec = instantiate(graph);
     ck_assert_uint_eq(*word, 0);
     for (int i = 0; i < 3; ++i) {
         put_word(word, 0, true);
-        ck_assert_int_eq(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
-        ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+        run_graph(exec, stream);
         ck_assert_uint_eq(*word, 5);
     }
 }
 
 TEST(what_no_gpu_would_take_is_refused)
 {
-    CUdeviceptr address, managed;
+    CUdeviceptr address, managed = managed_memory(64);
     (void)new_word(&address);
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     uint64_t pageable = 0;
-    ck_assert_int_eq(cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
     ck_assert_int_eq(cuStreamWaitValue32(stream, address + 2, 1, 0), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuStreamWaitValue64(stream, address + 4, 1, 0), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuStreamWaitValue32(stream, managed, 1, 0), CUDA_ERROR_INVALID_VALUE);
@@ -188,15 +177,15 @@ TEST(what_no_gpu_would_take_is_refused)
     ck_assert_int_eq(cuStreamWriteValue32(stream, address, 1, 1), CUDA_ERROR_INVALID_VALUE); /* _v2 has no such flag */
     CUstreamBatchMemOpParams barrier = {.memoryBarrier = {.operation = CU_STREAM_MEM_OP_BARRIER}};
     CUstreamBatchMemOpParams flush = {.flushRemoteWrites = {.operation = CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES}};
-    ck_assert_int_eq(cuStreamBatchMemOp(stream, 1, &barrier, 0), CUDA_SUCCESS);
+    OK(cuStreamBatchMemOp(stream, 1, &barrier, 0));
     ck_assert_int_eq(cuStreamBatchMemOp(stream, 1, &flush, 0), CUDA_ERROR_NOT_SUPPORTED);
     ck_assert_int_eq(cuStreamBatchMemOp(stream, 0, &barrier, 0), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuStreamBatchMemOp(stream, 256, &barrier, 0), CUDA_ERROR_INVALID_VALUE);
     ck_assert_int_eq(cuStreamBatchMemOp(stream, 1, &barrier, 1), CUDA_ERROR_INVALID_VALUE);
     CUresult (*first)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned) = NULL;
-    ck_assert_int_eq(cuGetProcAddress_v2("cuStreamBatchMemOp", (void **)&first, 8000, 0, NULL), CUDA_SUCCESS);
+    OK(cuGetProcAddress_v2("cuStreamBatchMemOp", (void **)&first, 8000, 0, NULL));
     ck_assert_int_eq(first(stream, 1, &barrier, 0), CUDA_ERROR_INVALID_VALUE);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    OK(cuStreamSynchronize(stream));
 }
 
 /* The last test: nothing works after it in this process. */
@@ -205,7 +194,7 @@ TEST(a_wait_ends_when_the_context_fails)
     CUdeviceptr address;
     (void)new_word(&address);
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
-    ck_assert_int_eq(cuStreamWaitValue32(stream, address, 1, 0), CUDA_SUCCESS);
+    OK(cuStreamWaitValue32(stream, address, 1, 0));
     launch_one(load_function(&fail_image), other, NULL);
     ck_assert_int_ne(cuStreamSynchronize(stream), CUDA_SUCCESS);
 }

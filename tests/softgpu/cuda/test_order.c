@@ -23,11 +23,11 @@ check_overlap(CUstream first, CUstream second)
     atomic_store(&span.end, 0);
     launch_one(gate, first, &open);
     launch_one(mark, second, &span);
-    ck_assert_int_eq(cuStreamSynchronize(second), CUDA_SUCCESS);
+    OK(cuStreamSynchronize(second));
     ck_assert_uint_ne(atomic_load(&span.end), 0);
     ck_assert_int_eq(cuStreamQuery(first), CUDA_ERROR_NOT_READY);
     atomic_store(&open, 1);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    OK(cuCtxSynchronize());
     ck_assert_int_eq(atomic_load(&gate_gave_up), 0);
 }
 
@@ -61,7 +61,7 @@ open_gate(void)
 {
     ck_assert_uint_eq(atomic_load(&late.end), 0);
     atomic_store(&gate_open, 1);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    OK(cuCtxSynchronize());
     ck_assert_uint_ne(atomic_load(&late.end), 0);
     ck_assert_int_eq(atomic_load(&gate_gave_up), 0); /* nothing else has opened it */
 }
@@ -72,9 +72,7 @@ TEST(null_stream_is_the_threads_own_for_per_thread_callers)
     CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
                        void **, void **);
     void *found;
-    ck_assert_int_eq(
-        cuGetProcAddress("cuLaunchKernel", &found, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL),
-        CUDA_SUCCESS);
+    OK(cuGetProcAddress("cuLaunchKernel", &found, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL));
     memcpy(&launch, &found, sizeof launch);
     CUstream blocking = new_stream(CU_STREAM_DEFAULT);
     static struct span other;
@@ -82,8 +80,8 @@ TEST(null_stream_is_the_threads_own_for_per_thread_callers)
     void *args[] = {&pointer};
     atomic_store(&other.end, 0);
     close_gate(blocking);
-    ck_assert_int_eq(launch(span, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS); /* not after the blocking stream */
+    OK(launch(span, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    OK(cuStreamSynchronize(CU_STREAM_PER_THREAD)); /* not after the blocking stream */
     ck_assert_uint_ne(atomic_load(&other.end), 0);
     launch_one(span, NULL, &late); /* the legacy one is */
     open_gate();
@@ -93,25 +91,24 @@ TEST(a_wait_takes_the_record_of_its_time)
 {
     CUfunction span = load_function(&span_image);
     CUstream first = new_stream(CU_STREAM_NON_BLOCKING), second = new_stream(CU_STREAM_NON_BLOCKING);
-    CUevent event;
-    ck_assert_int_eq(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    CUevent event = new_event();
     /* Never recorded: over, and no wait. */
-    ck_assert_int_eq(cuEventQuery(event), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventSynchronize(event), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamWaitEvent(second, event, 0), CUDA_SUCCESS);
+    OK(cuEventQuery(event));
+    OK(cuEventSynchronize(event));
+    OK(cuStreamWaitEvent(second, event, 0));
 
-    ck_assert_int_eq(cuEventRecord(event, first), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamWaitEvent(second, event, 0), CUDA_SUCCESS);
+    OK(cuEventRecord(event, first));
+    OK(cuStreamWaitEvent(second, event, 0));
     close_gate(first);
-    ck_assert_int_eq(cuEventRecord(event, first), CUDA_SUCCESS); /* the wait above does not move with it */
+    OK(cuEventRecord(event, first)); /* the wait above does not move with it */
     static struct span early;
     launch_one(span, second, &early);
-    ck_assert_int_eq(cuStreamSynchronize(second), CUDA_SUCCESS);
+    OK(cuStreamSynchronize(second));
     ck_assert_uint_ne(atomic_load(&early.end), 0);
 
     ck_assert_int_eq(cuEventQuery(event), CUDA_ERROR_NOT_READY);
-    ck_assert_int_eq(cuStreamWaitEvent(second, event, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventDestroy(event), CUDA_SUCCESS); /* the wait stays */
+    OK(cuStreamWaitEvent(second, event, 0));
+    OK(cuEventDestroy(event)); /* the wait stays */
     launch_one(span, second, &late);
     open_gate();
 }
@@ -121,18 +118,18 @@ TEST(elapsed_time_needs_two_finished_timed_records)
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUevent start, end, untimed;
     float milliseconds = -1;
-    ck_assert_int_eq(cuEventCreate(&start, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventCreate(&end, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    OK(cuEventCreate(&start, 0));
+    OK(cuEventCreate(&end, 0));
+    OK(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
     ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_INVALID_HANDLE);
-    ck_assert_int_eq(cuEventRecord(start, stream), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventRecord(untimed, stream), CUDA_SUCCESS);
+    OK(cuEventRecord(start, stream));
+    OK(cuEventRecord(untimed, stream));
     close_gate(stream);
-    ck_assert_int_eq(cuEventRecord(end, stream), CUDA_SUCCESS);
+    OK(cuEventRecord(end, stream));
     ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, end), CUDA_ERROR_NOT_READY);
     atomic_store(&gate_open, 1);
-    ck_assert_int_eq(cuEventSynchronize(end), CUDA_SUCCESS);
-    ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, end), CUDA_SUCCESS);
+    OK(cuEventSynchronize(end));
+    OK(cuEventElapsedTime(&milliseconds, start, end));
     ck_assert_float_ge(milliseconds, 0);
     ck_assert_int_eq(cuEventElapsedTime(&milliseconds, start, untimed), CUDA_ERROR_INVALID_HANDLE);
 }
@@ -167,14 +164,14 @@ TEST(host_functions_run_in_order_and_hold_the_stream)
     atomic_int order = 1;
     struct note first = {&order, 0, CUDA_ERROR_UNKNOWN}, second = first;
     close_gate(stream);
-    ck_assert_int_eq(cuLaunchHostFunc(stream, take_place, &first), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamAddCallback(stream, take_status, &second, 0), CUDA_SUCCESS);
+    OK(cuLaunchHostFunc(stream, take_place, &first));
+    OK(cuStreamAddCallback(stream, take_status, &second, 0));
     launch_one(load_function(&span_image), stream, &late);
     ck_assert_int_eq(atomic_load(&order), 1);
     open_gate();
     ck_assert_int_eq(first.place, 1);
     ck_assert_int_eq(second.place, 2);
-    ck_assert_int_eq(second.status, CUDA_SUCCESS);
+    OK(second.status);
     ck_assert_int_eq(cuLaunchHostFunc(stream, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -191,8 +188,8 @@ TEST(host_functions_may_not_call_the_driver)
 {
     CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
     CUresult results[2] = {CUDA_SUCCESS, CUDA_SUCCESS};
-    ck_assert_int_eq(cuLaunchHostFunc(stream, call_driver, results), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    OK(cuLaunchHostFunc(stream, call_driver, results));
+    OK(cuStreamSynchronize(stream));
     ck_assert_int_eq(results[0], CUDA_ERROR_NOT_PERMITTED);
     ck_assert_int_eq(results[1], CUDA_ERROR_NOT_PERMITTED);
 }
@@ -205,22 +202,22 @@ TEST(streams_know_their_properties)
     unsigned long long id, other_id;
     CUcontext context, current;
     CUstreamCaptureStatus capture;
-    ck_assert_int_eq(cuCtxGetStreamPriorityRange(&least, &greatest), CUDA_SUCCESS);
+    OK(cuCtxGetStreamPriorityRange(&least, &greatest));
     ck_assert_int_lt(greatest, least);
-    ck_assert_int_eq(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 10), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamGetFlags(stream, &flags), CUDA_SUCCESS);
+    OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 10));
+    OK(cuStreamGetFlags(stream, &flags));
     ck_assert_uint_eq(flags, CU_STREAM_NON_BLOCKING);
-    ck_assert_int_eq(cuStreamGetPriority(stream, &priority), CUDA_SUCCESS);
+    OK(cuStreamGetPriority(stream, &priority));
     ck_assert_int_eq(priority, greatest);
-    ck_assert_int_eq(cuStreamGetId(stream, &id), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamGetId(NULL, &other_id), CUDA_SUCCESS);
+    OK(cuStreamGetId(stream, &id));
+    OK(cuStreamGetId(NULL, &other_id));
     ck_assert_uint_ne(id, other_id);
-    ck_assert_int_eq(cuStreamGetCtx(stream, &context), CUDA_SUCCESS);
-    ck_assert_int_eq(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    OK(cuStreamGetCtx(stream, &context));
+    OK(cuCtxGetCurrent(&current));
     ck_assert_ptr_eq(context, current);
-    ck_assert_int_eq(cuStreamIsCapturing(stream, &capture), CUDA_SUCCESS);
+    OK(cuStreamIsCapturing(stream, &capture));
     ck_assert_int_eq(capture, CU_STREAM_CAPTURE_STATUS_NONE);
-    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+    OK(cuStreamDestroy(stream));
     ck_assert_int_eq(cuStreamDestroy(stream), CUDA_ERROR_INVALID_HANDLE);
     ck_assert_int_eq(cuStreamDestroy(NULL), CUDA_ERROR_INVALID_HANDLE);
     ck_assert_int_eq(cuStreamCreate(&stream, 0x80), CUDA_ERROR_INVALID_VALUE);
@@ -233,6 +230,6 @@ TEST(a_full_stream_makes_its_caller_wait_and_loses_nothing)
     atomic_int calls = 0;
     for (int i = 0; i < 5000; ++i)
         launch_one(whole, stream, &calls);
-    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    OK(cuStreamSynchronize(stream));
     ck_assert_int_eq(atomic_load(&calls), 5000);
 }

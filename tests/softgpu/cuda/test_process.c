@@ -283,66 +283,45 @@ SCENE(launches_block)
 
 TEST_GROUP(all, .timeout_s = 300);
 
-TEST(exit_does_not_wait_for_the_device)
-{
-    expect_fine("exit_in_flight", NULL);
-    expect_fine("exit_stops_streams", NULL);
-}
-
-TEST(late_calls_get_an_error_at_most)
-{
-    expect_fine("late_free", NULL);
-}
-
-TEST(forked_children_get_errors_and_end)
-{
+static const struct scene_row rows[] = {
+    {"exit_in_flight", {NULL}, FINE, {NULL}},
+    {"exit_stops_streams", {NULL}, FINE, {NULL}},
+    {"late_free", {NULL}, FINE, {NULL}},
+    {"threads_end", {NULL}, FINE, {NULL}},
+    {"idle", {NULL}, FINE, {NULL}},
     /* AddressSanitizer's search for leaks waits for ever for locks that other threads held at the fork. */
-    expect_fine("fork", (const char *const[]){"ASAN_OPTIONS=detect_leaks=0", NULL});
-    expect_fine("fork_first", NULL);
-}
+    {"fork", {"ASAN_OPTIONS=detect_leaks=0"}, FINE, {NULL}},
+    {"fork_first", {NULL}, FINE, {NULL}},
 
-TEST(launches_wait_where_the_environment_says)
-{
-    char output[OUTPUT_BYTES];
-    int status = run_scene("launches_block", (const char *const[]){"CUDA_LAUNCH_BLOCKING=1", NULL}, output);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x: %s", status, output);
-    status = run_scene("launches_block", NULL, output);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) != 0, "without the variable launches wait, too");
-}
+    {"launches_block", {"CUDA_LAUNCH_BLOCKING=1"}, SAYS, {NULL}},
+    {"launches_block", {NULL}, FAILS, {NULL}},
 
-TEST(nothing_spins)
-{
-    expect_fine("idle", NULL);
-}
+    {"no_device", {"SOFTGPU_DEVICES=0"}, FINE, {NULL}},
+    {"no_device", {"CUDA_VISIBLE_DEVICES="}, FINE, {NULL}},
+    {"no_device", {"CUDA_VISIBLE_DEVICES=-1"}, FINE, {NULL}},
+    {"visible_devices", {"SOFTGPU_DEVICES=4", "CUDA_VISIBLE_DEVICES=2,1"}, FINE, {NULL}},
+    {"visible_devices", {"SOFTGPU_DEVICES=4", "CUDA_VISIBLE_DEVICES=2,1,9,0"}, FINE, {NULL}},
+    {"visible_devices",
+     {"SOFTGPU_DEVICES=4", "CUDA_VISIBLE_DEVICES=GPU-736f6674-6770-7500-0000-000000000002,1"},
+     FINE,
+     {NULL}},
 
-TEST(devices_follow_the_environment)
-{
-    expect_fine("no_device", (const char *const[]){"SOFTGPU_DEVICES=0", NULL});
-    expect_fine("no_device", (const char *const[]){"CUDA_VISIBLE_DEVICES=", NULL});
-    expect_fine("no_device", (const char *const[]){"CUDA_VISIBLE_DEVICES=-1", NULL});
-    expect_fine("visible_devices", (const char *const[]){"SOFTGPU_DEVICES=4", "CUDA_VISIBLE_DEVICES=2,1", NULL});
-    expect_fine("visible_devices", (const char *const[]){"SOFTGPU_DEVICES=4", "CUDA_VISIBLE_DEVICES=2,1,9,0", NULL});
-    expect_fine("visible_devices",
-                (const char *const[]){"SOFTGPU_DEVICES=4",
-                                      "CUDA_VISIBLE_DEVICES=GPU-736f6674-6770-7500-0000-000000000002,1", NULL});
-}
+    {"profile",
+     {"SOFTGPU_DEVICE=h100"},
+     SAYS,
+     {"an H100): 9.0 (9, 90), 132 multiprocessors, 227 KiB opt-in, 5 blocks"}},
+    {"profile", {"SOFTGPU_DEVICE="}, SAYS, {"an H100): 9.0"}},
+    {"profile",
+     {"SOFTGPU_DEVICE=a100"},
+     SAYS,
+     {"an A100): 8.0 (8, 80), 108 multiprocessors, 163 KiB opt-in, 4 blocks"}},
+    {"profile", {"SOFTGPU_DEVICE=v100"}, SAYS, {"a V100): 7.0 (7, 70), 80 multiprocessors, 96 KiB opt-in, 2 blocks"}},
+    {"profile", {"SOFTGPU_DEVICE=k80"}, SAYS, {"SOFTGPU_DEVICE=k80: there are h100, a100 and v100; using h100"}},
+};
 
-static void
-expect_profile(const char *setting, const char *said)
+TABLE_TEST(processes_end_as_they_should, rows)
 {
-    char output[OUTPUT_BYTES];
-    int status = run_scene("profile", (const char *const[]){setting, NULL}, output);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x: %s", status, output);
-    ck_assert_msg(strstr(output, said) != NULL, "%s: %s", setting, output);
-}
-
-TEST(a_device_is_what_the_environment_says)
-{
-    expect_profile("SOFTGPU_DEVICE=h100", "an H100): 9.0 (9, 90), 132 multiprocessors, 227 KiB opt-in, 5 blocks");
-    expect_profile("SOFTGPU_DEVICE=", "an H100): 9.0");
-    expect_profile("SOFTGPU_DEVICE=a100", "an A100): 8.0 (8, 80), 108 multiprocessors, 163 KiB opt-in, 4 blocks");
-    expect_profile("SOFTGPU_DEVICE=v100", "a V100): 7.0 (7, 70), 80 multiprocessors, 96 KiB opt-in, 2 blocks");
-    expect_profile("SOFTGPU_DEVICE=k80", "SOFTGPU_DEVICE=k80: there are h100, a100 and v100; using h100");
+    expect_scene(&rows[_i]);
 }
 
 TEST(code_from_nvcc_is_explained_once_at_its_first_launch)
@@ -356,11 +335,6 @@ TEST(code_from_nvcc_is_explained_once_at_its_first_launch)
     ck_assert_ptr_nonnull(strstr(output, "_Z5trainPf"));
     ck_assert_ptr_nonnull(strstr(output, "softgpu-cc"));
     ck_assert_ptr_eq(strchr(first_line + 1, '\n') + 1, output + strlen(output)); /* one line */
-}
-
-TEST(work_outlives_the_thread_that_enqueued_it)
-{
-    expect_fine("threads_end", NULL);
 }
 
 int

@@ -57,15 +57,13 @@ check_map(const CUtensorMap *map, uint64_t address)
 TEST(encoders_write_the_address)
 {
     CUresult (*const encoders[])(CUtensorMap *, cuuint32_t, void *) = {tiled, im2col, wide};
-    CUdeviceptr memory, other;
     use_device();
-    ck_assert_int_eq(cuMemAlloc(&memory, 4096), CUDA_SUCCESS);
-    ck_assert_int_eq(cuMemAlloc(&other, 4096), CUDA_SUCCESS);
+    CUdeviceptr memory = device_memory(4096), other = device_memory(4096);
     for (int i = 0; i < 3; ++i) {
         CUtensorMap map;
-        ck_assert_int_eq(encoders[i](&map, 3, (void *)memory), CUDA_SUCCESS);
+        OK(encoders[i](&map, 3, (void *)memory));
         check_map(&map, memory);
-        ck_assert_int_eq(cuTensorMapReplaceAddress(&map, (void *)other), CUDA_SUCCESS);
+        OK(cuTensorMapReplaceAddress(&map, (void *)other));
         check_map(&map, other);
         ck_assert_int_eq(encoders[i](&map, 6, (void *)memory), CUDA_ERROR_INVALID_VALUE);
         ck_assert_int_eq(encoders[i](&map, 0, (void *)memory), CUDA_ERROR_INVALID_VALUE);
@@ -76,7 +74,7 @@ TEST(encoders_write_the_address)
         check_map(&map, other); /* nothing of this has changed it */
     }
     CUtensorMap map = {{0}};
-    ck_assert_int_eq(tiled(&map, 1, (void *)memory), CUDA_SUCCESS);
+    OK(tiled(&map, 1, (void *)memory));
     ck_assert_int_eq(im2col(&map, 2, (void *)memory), CUDA_ERROR_INVALID_VALUE);
     memset(&map, 0, sizeof map);
     ck_assert_int_eq(cuTensorMapReplaceAddress(&map, (void *)other), CUDA_ERROR_INVALID_VALUE);

@@ -18,27 +18,16 @@ start(void)
     use_device();
 }
 
-static CUdeviceptr
-allocate(size_t bytes)
-{
-    CUdeviceptr memory;
-    ck_assert_int_eq(cuMemAlloc(&memory, bytes), CUDA_SUCCESS);
-    return memory;
-}
-
 TEST_GROUP(unruly, .start = start, .timeout_s = 60);
 
 TEST(freed_memory_is_given_out_again)
 {
-    CUdeviceptr first = allocate(5000), other = allocate(5000);
-    ck_assert_int_eq(cuMemFree(first), CUDA_SUCCESS);
-    CUdeviceptr larger = allocate(50000), again = allocate(5000);
+    CUdeviceptr first = device_memory(5000), other = device_memory(5000);
+    OK(cuMemFree(first));
+    CUdeviceptr larger = device_memory(50000), again = device_memory(5000);
     ck_assert_int_eq(again == first, unruly);
     ck_assert(larger != first && again != other);
-    ck_assert_int_eq(cuMemsetD8(again, 1, 5000), CUDA_SUCCESS);
-    const CUdeviceptr all[] = {other, larger, again};
-    for (size_t i = 0; i < 3; ++i)
-        ck_assert_int_eq(cuMemFree(all[i]), CUDA_SUCCESS);
+    OK(cuMemsetD8(again, 1, 5000));
 }
 
 static CUfunction
@@ -47,9 +36,9 @@ function_of(const struct softgpu_image *image)
     CUlibrary library;
     CUkernel kernel;
     CUfunction function;
-    ck_assert_int_eq(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS);
-    ck_assert_int_eq(cuLibraryGetKernel(&kernel, library, image->name), CUDA_SUCCESS);
-    ck_assert_int_eq(cuKernelGetFunction(&function, kernel), CUDA_SUCCESS);
+    OK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, image->name));
+    OK(cuKernelGetFunction(&function, kernel));
     return function;
 }
 
@@ -57,7 +46,7 @@ static bool
 is_loaded(CUfunction function)
 {
     CUfunctionLoadingState state;
-    ck_assert_int_eq(cuFuncIsLoaded(&state, function), CUDA_SUCCESS);
+    OK(cuFuncIsLoaded(&state, function));
     return state == CU_FUNCTION_LOADING_STATE_LOADED;
 }
 
@@ -87,9 +76,9 @@ TEST(a_first_launch_waits_for_what_runs)
     atomic_store(&launched, 1);
     pthread_join(thread, NULL);
     ck_assert(is_loaded(late));
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
-    ck_assert_int_eq(cuFuncLoad(function_of(&add_image)), CUDA_SUCCESS);
-    ck_assert_int_eq(cuStreamDestroy(stream), CUDA_SUCCESS);
+    OK(cuCtxSynchronize());
+    OK(cuFuncLoad(function_of(&add_image)));
+    OK(cuStreamDestroy(stream));
 }
 
 static atomic_int ended, may_run;
@@ -115,12 +104,12 @@ TEST(the_device_lags)
 {
     enum { CALLS = 1000 };
     static long waits[CALLS];
-    ck_assert_int_eq(cuLaunchHostFunc(NULL, hold, NULL), CUDA_SUCCESS);
+    OK(cuLaunchHostFunc(NULL, hold, NULL));
     for (int i = 0; i < CALLS; ++i)
-        ck_assert_int_eq(cuLaunchHostFunc(NULL, note, &waits[i]), CUDA_SUCCESS);
+        OK(cuLaunchHostFunc(NULL, note, &waits[i]));
     ck_assert_int_eq(atomic_load(&ended), 0);
     atomic_store(&may_run, 1);
-    ck_assert_int_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+    OK(cuCtxSynchronize());
     ck_assert_int_eq(atomic_load(&ended), CALLS);
     ck_assert(!unruly || waits[CALLS - 1] - waits[0] >= 5); /* of 1000 commands, one in 64 has to wait */
 }

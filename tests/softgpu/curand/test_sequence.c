@@ -25,16 +25,6 @@ LOOP_TEST(test_philox_known_answers, 0, 3)
     ck_assert_mem_eq(block, rows[_i].block, sizeof(block));
 }
 
-TEST(test_philox_counts_from_zero)
-{
-    struct sequence sequence;
-    const uint32_t first[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
-    uint32_t numbers[4];
-    sequence_start(&sequence, SEQUENCE_PHILOX, 0, 0);
-    sequence_take(&sequence, numbers, 4);
-    ck_assert_mem_eq(numbers, first, sizeof(first));
-}
-
 /* The recurrence with the names and the initial values of the paper (section 3.1). */
 TEST(test_xorwow_is_the_papers)
 {

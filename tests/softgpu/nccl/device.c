@@ -27,25 +27,14 @@ device_floats(size_t count, float value)
 }
 
 void
-device_read_floats(float *destination, const float *device, size_t count)
-{
-    EXPECT_CUDA(cuMemcpyDtoH(destination, (CUdeviceptr)device, count * sizeof(float)));
-}
-
-void
 expect_all(const float *device, size_t count, float value)
 {
     float *host = malloc(count * sizeof(*host));
-    device_read_floats(host, device, count);
+    EXPECT_CUDA(cuCtxSynchronize());
+    EXPECT_CUDA(cuMemcpyDtoH(host, (CUdeviceptr)device, count * sizeof(float)));
     for (size_t i = 0; i < count; ++i)
         EXPECT(host[i] == value);
     free(host);
-}
-
-void
-device_free(void *device)
-{
-    EXPECT_CUDA(cuMemFree((CUdeviceptr)device));
 }
 
 CUstream
@@ -79,13 +68,28 @@ device_comm(int rank, int rank_count, struct ranks_shared *shared, int which)
     return comm;
 }
 
+ncclComm_t
+device_begin_comm(int rank, int rank_count, struct ranks_shared *shared, int which)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comm;
+    config.blocking = 0;
+    EXPECT_NCCL(ncclCommInitRankConfig(&comm, rank_count, device_share_id(rank, shared, which), rank, &config),
+                ncclInProgress);
+    return comm;
+}
+
+ncclResult_t
+device_sum(float *values, size_t count, ncclComm_t comm, CUstream stream)
+{
+    return ncclAllReduce(values, values, count, ncclFloat, ncclSum, comm, stream);
+}
+
 void
 device_connect(ncclComm_t comm)
 {
-    float *value = device_floats(1, 1);
-    EXPECT_NCCL(ncclAllReduce(value, value, 1, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
+    EXPECT_NCCL(device_sum(device_floats(1, 1), 1, comm, NULL), ncclSuccess);
     EXPECT_CUDA(cuStreamSynchronize(NULL));
-    device_free(value);
 }
 
 static ncclResult_t

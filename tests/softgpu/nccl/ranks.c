@@ -46,6 +46,13 @@ ranks_await(_Atomic int *flag, int value)
     }
 }
 
+void
+ranks_meet(_Atomic int *flag, int rank_count)
+{
+    atomic_fetch_add(flag, 1);
+    ranks_await(flag, rank_count);
+}
+
 struct ranks_shared *
 ranks_shared_new(void)
 {

@@ -76,6 +76,9 @@ void ranks_shared_free(struct ranks_shared *shared);
 /* Waits until the flag has at least this value: an end of the process at the deadline. */
 void ranks_await(_Atomic int *flag, int value);
 
+/* Waits until so many ranks have come. */
+void ranks_meet(_Atomic int *flag, int rank_count);
+
 /* In a rank: says what did not hold and ends the process. */
 #define EXPECT(condition)                               \
     do {                                                \

@@ -113,16 +113,10 @@ by_address(int rank, int n, struct ranks_shared *shared)
         if (result != ncclSuccess)
             fprintf(stderr, "rank %d: %s\n", rank, error.text);
         EXPECT(result == ncclSuccess);
-        int32_t mine = 1 << rank;
-        struct collective what = {.kind = OPERATION_ALL_REDUCE,
-                                  .type = ncclInt32,
-                                  .op = ncclSum,
-                                  .root = -1,
-                                  .count = 1,
-                                  .send = &mine,
-                                  .receive = &mine};
+        float mine = (float)(1 << rank);
+        struct collective what = exchange_sum(&mine, 1);
         collective_run(&exchange, &what);
-        EXPECT(mine == (1 << n) - 1);
+        EXPECT(mine == (float)((1 << n) - 1));
         exchange_leave(&exchange);
     }
     return 0;

@@ -7,8 +7,9 @@
 
 enum { COUNT = 200003 };
 
-static int
-collectives(int rank, int n, struct ranks_shared *shared)
+TEST_GROUP(api, .timeout_s = 100);
+
+RANKS_LOOP_TEST(collectives_on_a_stream, 1, 5, 0)
 {
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     int answer;
@@ -23,55 +24,36 @@ collectives(int rank, int n, struct ranks_shared *shared)
     float sum = (float)(n * (n + 1)) / 2;
     float *mine = device_floats(COUNT, (float)(rank + 1)), *result = device_floats((size_t)n * COUNT, -1.0f);
     EXPECT_NCCL(ncclAllReduce(mine, result, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(result, COUNT, sum);
     EXPECT_NCCL(ncclAllReduce(mine, result, COUNT, ncclFloat, ncclMax, comm, stream), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(result, COUNT, (float)n);
     EXPECT_NCCL(ncclAllReduce(mine, result, COUNT, ncclFloat, ncclAvg, comm, stream), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(result, COUNT, sum * (1.0f / (float)n));
     EXPECT_NCCL(ncclReduce(mine, rank == n - 1 ? result : NULL, COUNT, ncclFloat, ncclSum, n - 1, comm, stream),
                 ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     if (rank == n - 1)
         expect_all(result, COUNT, sum);
     EXPECT_NCCL(ncclBroadcast(rank == 0 ? mine : NULL, result, COUNT, ncclFloat, 0, comm, stream), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(result, COUNT, 1.0f);
     EXPECT_NCCL(ncclAllGather(mine, result, COUNT, ncclFloat, comm, stream), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     for (int r = 0; r < n; ++r)
         expect_all(result + (size_t)r * COUNT, COUNT, (float)(r + 1));
     EXPECT_NCCL(ncclReduceScatter(result, mine, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(mine, COUNT, (float)(n * (rank + 1)));
     EXPECT_NCCL(ncclBcast(mine, COUNT, ncclFloat, n - 1, comm, stream), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(mine, COUNT, (float)(n * n));
 
     EXPECT_NCCL(ncclCommFinalize(comm), ncclSuccess);
-    EXPECT_NCCL(ncclAllReduce(mine, mine, 1, ncclFloat, ncclSum, comm, stream), ncclInvalidUsage);
+    EXPECT_NCCL(device_sum(mine, 1, comm, stream), ncclInvalidUsage);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
     EXPECT_CUDA(cuStreamDestroy(stream));
-    device_free(mine);
-    device_free(result);
-    return 0;
-}
-
-TEST_GROUP(api, .timeout_s = 100);
-
-LOOP_TEST(collectives_on_a_stream, 1, 5)
-{
-    ck_assert(ranks_run(_i, collectives, 0));
 }
 
 /* Operations of a communicator on different streams run in the order of the calls: each reads what the one before
  * wrote. */
-RANKS_TEST(operations_on_different_streams_keep_their_order, 2, 0)
+COMM_TEST(operations_on_different_streams_keep_their_order, 2, 0)
 {
     enum { STEPS = 12 };
-    ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream streams[] = {device_stream(), device_stream(), NULL, CU_STREAM_PER_THREAD};
     float *values[STEPS + 1];
     for (int i = 0; i <= STEPS; ++i)
@@ -82,9 +64,7 @@ RANKS_TEST(operations_on_different_streams_keep_their_order, 2, 0)
                     ncclSuccess);
         expected *= (float)n;
     }
-    EXPECT_CUDA(cuCtxSynchronize());
     expect_all(values[STEPS], COUNT, expected);
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
 }
 
 /* Two communicators, of which the second knows the ranks by other numbers, on two streams at the same time. */
@@ -99,17 +79,14 @@ RANKS_TEST(communicators_do_not_disturb_each_other, 3, 0)
         EXPECT_NCCL(ncclBcast(a, COUNT, ncclFloat, 0, first, streams[0]), ncclSuccess);
         EXPECT_NCCL(ncclBcast(b, COUNT, ncclFloat, 0, second, streams[1]), ncclSuccess);
     }
-    EXPECT_CUDA(cuCtxSynchronize());
     expect_all(a, COUNT, 0.0f);
     expect_all(b, COUNT, (float)(n - 1));
     EXPECT_NCCL(ncclCommDestroy(second), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(first), ncclSuccess);
 }
 
-RANKS_LOOP_TEST(groups_are_enqueued_at_their_end, 1, 4, 0)
+COMM_LOOP_TEST(groups_are_enqueued_at_their_end, 1, 4, 0)
 {
-    ncclComm_t comm = device_comm(rank, n, shared, 0);
-    CUstream stream = device_stream();
     float *a = device_floats(COUNT, 1.0f), *b = device_floats(COUNT, 2.0f), *from = device_floats(COUNT, -1.0f);
     int next = (rank + 1) % n, previous = (rank + n - 1) % n;
     float *ring = device_floats(COUNT, (float)rank);
@@ -118,37 +95,31 @@ RANKS_LOOP_TEST(groups_are_enqueued_at_their_end, 1, 4, 0)
     /* The place of point-to-point calls between the collectives may differ from rank to rank. */
     if (rank == 0)
         EXPECT_NCCL(ncclSend(ring, COUNT, ncclFloat, next, comm, stream), ncclSuccess);
-    EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
-    EXPECT_NCCL(ncclAllReduce(b, b, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(device_sum(a, COUNT, comm, stream), ncclSuccess);
+    EXPECT_NCCL(device_sum(b, COUNT, comm, stream), ncclSuccess);
     EXPECT_NCCL(ncclRecv(from, COUNT, ncclFloat, previous, comm, stream), ncclSuccess);
     if (rank != 0)
         EXPECT_NCCL(ncclSend(ring, COUNT, ncclFloat, next, comm, stream), ncclSuccess);
     EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
-    EXPECT_CUDA(cuCtxSynchronize());
     expect_all(a, 10, 1.0f); /* nothing has begun yet */
     EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(a, COUNT, (float)n);
     expect_all(b, COUNT, (float)(2 * n));
     expect_all(from, COUNT, (float)previous);
 
     /* A refused call spoils its group, and only that. */
     EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
-    EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(device_sum(a, COUNT, comm, stream), ncclSuccess);
     EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat8e4m3, ncclSum, comm, stream), ncclInvalidArgument);
     EXPECT_NCCL(ncclGroupEnd(), ncclInvalidArgument);
     EXPECT_NCCL(ncclGroupEnd(), ncclInvalidUsage);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(a, COUNT, (float)n);
-    EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
+    EXPECT_NCCL(device_sum(a, COUNT, comm, stream), ncclSuccess);
     expect_all(a, COUNT, (float)(n * n));
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
 }
 
-RANKS_TEST(operators_and_registered_memory, 2, 0)
+COMM_TEST(operators_and_registered_memory, 2, 0)
 {
-    ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *values, factor = 1.0f / (float)n, *device_factor = device_floats(1, (float)(rank + 1)),
                    *source = device_floats(COUNT, 6.0f);
     EXPECT_NCCL(ncclMemAlloc((void **)&values, COUNT * sizeof(float)), ncclSuccess);
@@ -159,10 +130,8 @@ RANKS_TEST(operators_and_registered_memory, 2, 0)
     EXPECT_NCCL(ncclRedOpCreatePreMulSum(&weighted, device_factor, ncclFloat, ncclScalarDevice, comm), ncclSuccess);
     factor = 100.0f; /* was read when the operator was made */
     EXPECT_NCCL(ncclAllReduce(source, values, COUNT, ncclFloat, mean, comm, NULL), ncclSuccess);
-    EXPECT_CUDA(cuCtxSynchronize());
     expect_all(values, COUNT, 6.0f);
     EXPECT_NCCL(ncclAllReduce(source, values, COUNT, ncclFloat, weighted, comm, NULL), ncclSuccess);
-    EXPECT_CUDA(cuCtxSynchronize());
     expect_all(values, COUNT, 6.0f * (float)(n * (n + 1)) / 2);
     EXPECT_NCCL(ncclAllReduce(source, values, COUNT, ncclDouble, mean, comm, NULL), ncclInvalidArgument);
     EXPECT_NCCL(ncclRedOpDestroy(mean, comm), ncclSuccess);
@@ -170,35 +139,33 @@ RANKS_TEST(operators_and_registered_memory, 2, 0)
     EXPECT_NCCL(ncclAllReduce(source, values, COUNT, ncclFloat, mean, comm, NULL), ncclInvalidArgument);
     EXPECT_NCCL(ncclCommDeregister(comm, handle), ncclSuccess);
     EXPECT_NCCL(ncclMemFree(values), ncclSuccess);
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
 }
 
 /* Rank 1 joins only after rank 0 has seen that its communicator is on its way. */
 RANKS_TEST(initialisation_in_the_background, 2, 0)
 {
     ncclUniqueId id = device_share_id(rank, shared, 0);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t comm;
     ncclResult_t state;
     float *values = device_floats(COUNT, 1.0f);
     if (rank == 1)
         ranks_await(&shared->flags[0], 1);
-    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, id, rank, &config), ncclInProgress);
+    ncclComm_t comm = device_begin_comm(rank, n, shared, 0);
     if (rank == 0) {
         EXPECT_NCCL(ncclCommGetAsyncError(comm, &state), ncclSuccess);
         EXPECT(state == ncclInProgress);
-        EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, NULL), ncclInvalidArgument);
+        EXPECT_NCCL(device_sum(values, COUNT, comm, NULL), ncclInvalidArgument);
         atomic_store(&shared->flags[0], 1);
     }
     EXPECT(device_await_ready(comm) == ncclSuccess);
-    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, NULL), ncclInProgress);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, NULL), ncclInProgress);
     EXPECT(device_await_ready(comm) == ncclSuccess);
     EXPECT_NCCL(ncclCommFinalize(comm), ncclInProgress);
     EXPECT(device_await_ready(comm) == ncclSuccess);
-    expect_all(values, COUNT, (float)n); /* finalized: everything has run */
+    EXPECT_CUDA(cuStreamQuery(NULL)); /* finalized: everything has run */
+    expect_all(values, COUNT, (float)n);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
 
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.magic = 0;
     EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, id, rank, &config), ncclInvalidArgument);
 }
@@ -342,7 +309,7 @@ RANKS_TEST(wrong_arguments_are_refused, 2, 0)
     EXPECT_NCCL(ncclGetVersion(&version), ncclSuccess);
     EXPECT(version == 22809);
     EXPECT_NCCL(ncclGetVersion(NULL), ncclInvalidArgument);
-    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclSum, none, NULL), ncclInvalidArgument);
+    EXPECT_NCCL(device_sum(values, 10, none, NULL), ncclInvalidArgument);
     EXPECT(strstr(ncclGetLastError(NULL), "NULL"));
     EXPECT_NCCL(ncclAllReduce(NULL, values, 10, ncclFloat, ncclSum, comm, NULL), ncclInvalidArgument);
     EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat8e5m2, ncclSum, comm, NULL), ncclInvalidArgument);
@@ -369,14 +336,13 @@ RANKS_TEST(wrong_arguments_are_refused, 2, 0)
     EXPECT_CUDA(cuCtxGetCurrent(&primary));
     EXPECT_CUDA(cuCtxCreate(&other, NULL, 0, 0));
     EXPECT_CUDA(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclSum, comm, stream), ncclUnhandledCudaError);
+    EXPECT_NCCL(device_sum(values, 10, comm, stream), ncclUnhandledCudaError);
     EXPECT(strstr(ncclGetLastError(NULL), "primary"));
     EXPECT_CUDA(cuStreamDestroy(stream));
     EXPECT_CUDA(cuCtxDestroy(other));
     EXPECT_CUDA(cuCtxSetCurrent(primary));
     /* None of this has harmed the communicator. */
-    EXPECT_NCCL(ncclAllReduce(values, values, 10, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
-    EXPECT_CUDA(cuCtxSynchronize());
+    EXPECT_NCCL(device_sum(values, 10, comm, NULL), ncclSuccess);
     expect_all(values, 10, (float)n);
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(NULL), ncclSuccess);

@@ -2,6 +2,7 @@
  * test_bootstrap.c - how ranks meet: strangers do not disturb, a rank that goes away is noticed, only who knows the
  * secret and holds together is let in; and the model of a link is read as it is documented.
  */
+#include "exchange_ranks.h"
 #include "nccl/bootstrap_wire.h"
 #include "nccl/link.h"
 
@@ -9,55 +10,12 @@
 
 #include <sys/syscall.h>
 
-const char softgpu_library_name[] = "test";
-
-/* A rank that is a thread of the test. */
-struct joiner {
-    pthread_t thread;
-    ncclUniqueId id;
-    int rank, rank_count;
-    struct segment segment;
-    struct bootstrap_wait wait;
-    struct bootstrap_error error;
-    ncclResult_t result;
-};
-
-static void *
-join_main(void *argument)
-{
-    struct joiner *joiner = argument;
-    joiner->result =
-        bootstrap_join(&joiner->segment, &joiner->id, joiner->rank, joiner->rank_count, &joiner->wait, &joiner->error);
-    return NULL;
-}
-
-static void
-start_join(struct joiner *joiner, const ncclUniqueId *id, int rank, int rank_count)
-{
-    memset(joiner, 0, sizeof(*joiner));
-    segment_init(&joiner->segment);
-    joiner->id = *id;
-    joiner->rank = rank;
-    joiner->rank_count = rank_count;
-    joiner->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
-    ck_assert_int_eq(pthread_create(&joiner->thread, NULL, join_main, joiner), 0);
-}
-
 static ncclResult_t
 finish_join(struct joiner *joiner)
 {
-    pthread_join(joiner->thread, NULL);
-    segment_unmap(&joiner->segment);
-    return joiner->result;
-}
-
-static ncclUniqueId
-make_id(void)
-{
-    ncclUniqueId id;
-    struct bootstrap_error error;
-    ck_assert_int_eq(bootstrap_create_id(&id, &error), ncclSuccess);
-    return id;
+    ncclResult_t result = joiner_end(joiner);
+    exchange_release(&joiner->exchange);
+    return result;
 }
 
 /* A connection to the id's socket that has said nothing yet. */
@@ -90,7 +48,7 @@ TEST_GROUP(bootstrap, .timeout_s = 60);
 
 TEST(strangers_do_not_disturb)
 {
-    ncclUniqueId id = make_id(), wrong = id;
+    ncclUniqueId id = joiner_id(), wrong = id;
     wrong.internal[30] ^= 1; /* within the secret */
     int silent = connect_by_hand(&id), wordy = connect_by_hand(&id), guessing = connect_by_hand(&id);
     ck_assert(wire_send(wordy, "hello?", 6, NULL, 0));
@@ -100,12 +58,12 @@ TEST(strangers_do_not_disturb)
         many[i] = connect_by_hand(&id);
 
     struct joiner joiners[2];
-    start_join(&joiners[0], &id, 0, 2);
+    joiner_start(&joiners[0], &id, 0, 2);
     char byte;
     ck_assert_int_le(recv(guessing, &byte, 1, 0), 0); /* shown the door, not served */
     for (int i = 0; i < 40; ++i)
         close(many[i]);
-    start_join(&joiners[1], &id, 1, 2);
+    joiner_start(&joiners[1], &id, 1, 2);
     for (int r = 0; r < 2; ++r)
         ck_assert_int_eq(finish_join(&joiners[r]), ncclSuccess);
     close(silent);
@@ -117,10 +75,10 @@ static struct joiner joiner;
 
 LOOP_TEST(a_rank_that_goes_away_ends_the_wait, 0, 20)
 {
-    ncclUniqueId id = make_id();
+    ncclUniqueId id = joiner_id();
     int connection = connect_by_hand(&id);
     say_hello(connection, &id, 1, 3);
-    start_join(&joiner, &id, 0, 3);
+    joiner_start(&joiner, &id, 0, 3);
     close(connection);
     /* The error names the rank that went away if this one came in time, else says that the id is not served any more.
      * In no case does it wait. */
@@ -133,30 +91,30 @@ LOOP_TEST(a_rank_that_goes_away_ends_the_wait, 0, 20)
 
 TEST(impossible_ranks_are_refused)
 {
-    ncclUniqueId id = make_id();
-    start_join(&joiner, &id, 7, 3);
+    ncclUniqueId id = joiner_id();
+    joiner_start(&joiner, &id, 7, 3);
     ck_assert_int_eq(finish_join(&joiner), ncclInvalidArgument);
     ck_assert(strstr(joiner.error.text, "rank 7 of 3"));
 }
 
 LOOP_TEST(waiting_can_be_cancelled, 0, 20)
 {
-    ncclUniqueId id = make_id();
-    start_join(&joiner, &id, 0, 2);
+    ncclUniqueId id = joiner_id();
+    joiner_start(&joiner, &id, 0, 2);
     bootstrap_cancel(&joiner.wait); /* before, while or after it connects: it ends */
     ck_assert_int_ne(finish_join(&joiner), ncclSuccess);
 }
 
 TEST(ids_are_different_and_serve_once)
 {
-    ncclUniqueId first = make_id(), second = make_id();
+    ncclUniqueId first = joiner_id(), second = joiner_id();
     ck_assert_mem_ne(&first, &second, sizeof(first));
-    start_join(&joiner, &first, 0, 1);
+    joiner_start(&joiner, &first, 0, 1);
     ck_assert_int_eq(finish_join(&joiner), ncclSuccess);
-    start_join(&joiner, &first, 0, 1);
+    joiner_start(&joiner, &first, 0, 1);
     ncclResult_t again = finish_join(&joiner);
     ck_assert(again == ncclSystemError || again == ncclRemoteError); /* refused, or dropped as the server goes */
-    start_join(&joiner, &second, 0, 1);
+    joiner_start(&joiner, &second, 0, 1);
     ck_assert_int_eq(finish_join(&joiner), ncclSuccess);
 }
 

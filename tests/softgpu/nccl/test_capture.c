@@ -29,10 +29,8 @@ end(CUstream stream)
 TEST_GROUP(capture, .timeout_s = 100);
 
 /* Every collective and a pair of messages, with eager operations before, between and after the launches. */
-RANKS_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
+COMM_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
 {
-    ncclComm_t comm = device_comm(rank, n, shared, 0);
-    CUstream stream = device_stream();
     float *in = device_floats(COUNT, (float)(rank + 1)), *sum = device_floats(COUNT, -1);
     float *gathered = device_floats((size_t)n * COUNT, -1), *scattered = device_floats(COUNT, -1);
     float *root = device_floats(COUNT, -1), *ring = device_floats(COUNT, -1);
@@ -50,7 +48,6 @@ RANKS_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
     EXPECT_NCCL(ncclAllReduce(in, in, COUNT, ncclFloat, ncclMax, comm, stream), ncclSuccess);
     EXPECT_NCCL(ncclGroupEnd(), ncclSuccess);
     CUgraphExec exec = end(stream);
-    EXPECT_CUDA(cuStreamSynchronize(stream));
     expect_all(sum, COUNT, -1); /* nothing has run yet */
     expect_all(scattered, COUNT, total);
     for (int i = 0; i < 3; ++i) {
@@ -59,19 +56,16 @@ RANKS_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
         __builtin_memcpy(&bits, &mine, sizeof(bits));
         EXPECT_CUDA(cuMemsetD32Async((CUdeviceptr)in, bits, COUNT, stream));
         EXPECT_CUDA(cuGraphLaunch(exec, stream));
-        EXPECT_CUDA(cuStreamSynchronize(stream));
         expect_all(sum, COUNT, total);
         expect_all(gathered, (size_t)n * COUNT, total);
         expect_all(scattered, COUNT, (float)n * total);
         expect_all(root, COUNT, (float)n * total);
         expect_all(in, COUNT, (float)n);
         expect_all(ring, COUNT, (float)n); /* the group's collectives come first */
-        EXPECT_NCCL(ncclAllReduce(sum, sum, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
-        EXPECT_CUDA(cuStreamSynchronize(stream));
+        EXPECT_NCCL(device_sum(sum, COUNT, comm, stream), ncclSuccess);
         expect_all(sum, COUNT, (float)n * total);
     }
     EXPECT_CUDA(cuGraphExecDestroy(exec));
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
 }
 
 /*
@@ -79,10 +73,9 @@ RANKS_LOOP_TEST(captured_operations_run_at_each_launch, 1, 4, 0)
  * order alone makes each read what the one before wrote. The eager first half of a step doubles (with two ranks), the
  * graph adds by all-reduce into the other buffer on two captured streams.
  */
-RANKS_LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4, 0)
+COMM_LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4, 0)
 {
     enum { STEPS = 8 };
-    ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream captured = device_stream(), beside = device_stream(), eager = device_stream();
     float *a = device_floats(COUNT, 1), *b = device_floats(COUNT, 0), *c = device_floats(COUNT, 0);
     CUevent fork;
@@ -100,11 +93,9 @@ RANKS_LOOP_TEST(graphs_and_eager_operations_keep_their_order, 2, 4, 0)
         EXPECT_NCCL(ncclAllReduce(a, a, COUNT, ncclFloat, ncclAvg, comm, eager), ncclSuccess);
         expected *= (float)(n * n);
     }
-    EXPECT_CUDA(cuCtxSynchronize());
     expect_all(a, COUNT, expected);
     EXPECT_CUDA(cuGraphExecDestroy(exec));
     EXPECT_CUDA(cuEventDestroy(fork));
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
 }
 
 /* Ranks that launch graphs which do not match find out as they do without graphs. */
@@ -114,7 +105,7 @@ RANKS_TEST(graphs_that_do_not_match_are_found, 2, 0)
     CUstream stream = device_stream();
     float *a = device_floats(COUNT, 1);
     begin(stream);
-    EXPECT_NCCL(ncclAllReduce(a, a, rank == 0 ? COUNT : COUNT - 1, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(device_sum(a, rank == 0 ? COUNT : COUNT - 1, comm, stream), ncclSuccess);
     CUgraphExec exec = end(stream);
     EXPECT_CUDA(cuGraphLaunch(exec, stream));
     EXPECT(device_await_error(comm) == ncclInvalidUsage);

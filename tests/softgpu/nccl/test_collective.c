@@ -170,7 +170,7 @@ RANKS_LOOP_TEST(sums_are_formed_in_the_order_of_the_ranks, 2, 5, 0)
 {
     enum { COUNT = 300007 };
     exchange_join(&exchange, rank, n, shared);
-    float *values = malloc(COUNT * sizeof(*values)), *scattered = malloc((COUNT / 4 + 1) * sizeof(*scattered));
+    float *values = malloc(COUNT * sizeof(*values)), *scattered = malloc(COUNT * sizeof(*scattered));
     float *expected = malloc(COUNT * sizeof(*expected));
     for (int r = 0; r < n; ++r) {
         unsigned seed = 77u + (unsigned)r;
@@ -182,22 +182,14 @@ RANKS_LOOP_TEST(sums_are_formed_in_the_order_of_the_ranks, 2, 5, 0)
         }
     }
     size_t block = COUNT / (size_t)n;
-    struct collective scatter = {.kind = OPERATION_REDUCE_SCATTER,
-                                 .type = ncclFloat32,
-                                 .op = ncclSum,
-                                 .root = -1,
-                                 .count = block,
-                                 .send = values,
-                                 .receive = scattered};
-    float *block_sum = n >= 4 ? scattered : malloc(block * sizeof(float));
-    scatter.receive = block_sum;
+    struct collective scatter = exchange_sum(values, block);
+    scatter.kind = OPERATION_REDUCE_SCATTER;
+    scatter.receive = scattered;
     collective_run(&exchange, &scatter);
     struct collective reduce = exchange_sum(values, COUNT);
     collective_run(&exchange, &reduce);
     EXPECT(memcmp(values, expected, COUNT * sizeof(*values)) == 0);
-    EXPECT(memcmp(block_sum, expected + (size_t)rank * block, block * sizeof(float)) == 0);
-    if (block_sum != scattered)
-        free(block_sum);
+    EXPECT(memcmp(scattered, expected + (size_t)rank * block, block * sizeof(float)) == 0);
     free(values);
     free(scattered);
     free(expected);
@@ -215,14 +207,11 @@ RANKS_LOOP_TEST(premulsum_scales_each_rank_by_its_own, 1, 4, 0)
         float scalar = (float)(rank + 1);
         for (size_t i = 0; i < send_count; ++i)
             values[i] = (float)element(rank, i, 0);
-        struct collective what = {.kind = kinds[k],
-                                  .type = ncclFloat32,
-                                  .op = ncclSum,
-                                  .root = k == 1 ? 0 : -1,
-                                  .count = COUNT,
-                                  .send = values,
-                                  .receive = result,
-                                  .scalar = &scalar};
+        struct collective what = exchange_sum(values, COUNT);
+        what.kind = kinds[k];
+        what.root = k == 1 ? 0 : -1;
+        what.receive = result;
+        what.scalar = &scalar;
         collective_run(&exchange, &what);
         EXPECT(exchange_error(&exchange, NULL, 0) == ncclSuccess);
         for (size_t i = 0; i < COUNT && (k != 1 || rank == 0); ++i) {

@@ -50,41 +50,18 @@ RANKS_TEST(different_operations_are_found, 2, 0)
     };
     for (size_t c = 0; c < sizeof(others) / sizeof(others[0]); ++c) {
         atomic_store(&shared->has_id, 0);
-        atomic_fetch_add(&shared->flags[c], 1);
-        ranks_await(&shared->flags[c], n);
+        ranks_meet(&shared->flags[c], n);
         exchange_join(&exchange, rank, n, shared);
         float values[64] = {0};
-        struct collective what = {
-            .kind = OPERATION_ALL_REDUCE, .type = ncclFloat32, .op = ncclSum, .root = -1, .count = 64};
+        struct collective what = exchange_sum(values, 64);
         if (rank == 1)
             what = others[c];
         what.send = what.receive = values;
         collective_run(&exchange, &what);
         EXPECT(exchange_error(&exchange, NULL, 0) == ncclInvalidUsage);
         exchange_leave(&exchange);
-        atomic_fetch_add(&shared->flags[8 + c], 1);
-        ranks_await(&shared->flags[8 + c], n);
+        ranks_meet(&shared->flags[8 + c], n);
     }
-}
-
-/* The last rank is killed in the middle of a run of all-reduces; all others learn it and say who. */
-RANKS_LOOP_TEST(death_of_a_rank_ends_the_others_operations, 2, 5, 1u << (_i - 1))
-{
-    enum { COUNT = 1 << 20 };
-    exchange_join(&exchange, rank, n, shared);
-    float *values = calloc(COUNT, sizeof(*values));
-    struct collective what = exchange_sum(values, COUNT);
-    for (int i = 0; exchange_error(&exchange, NULL, 0) == ncclSuccess; ++i) {
-        if (rank == n - 1 && i == 5)
-            kill(getpid(), SIGKILL);
-        collective_run(&exchange, &what);
-    }
-    char text[SEGMENT_TEXT_BYTES], victim[40];
-    EXPECT(exchange_error(&exchange, text, sizeof(text)) == ncclRemoteError);
-    snprintf(victim, sizeof(victim), "the process of rank %d ended", n - 1);
-    EXPECT(strstr(text, victim));
-    free(values);
-    exchange_leave(&exchange);
 }
 
 RANKS_TEST(waiting_for_a_rank_that_left_ends, 3, 0)

@@ -22,7 +22,7 @@ RANKS_TEST(a_rank_that_is_there_twice, 2, 0)
     EXPECT_NCCL(ncclCommInitRank(&comm, n + 1, id, 1), ncclInvalidUsage);
     EXPECT(comm == NULL);
     EXPECT(strstr(ncclGetLastError(NULL), "two processes say that they are rank 1 of 3"));
-    atomic_fetch_add(&shared->flags[0], 1), ranks_await(&shared->flags[0], n); /* the id's maker serves it until then */
+    ranks_meet(&shared->flags[0], n); /* the id's maker serves it until then */
 }
 
 RANKS_TEST(ranks_that_count_differently, 2, 0)
@@ -32,32 +32,24 @@ RANKS_TEST(ranks_that_count_differently, 2, 0)
     EXPECT_NCCL(ncclCommInitRank(&comm, n + rank, id, rank), ncclInvalidArgument);
     EXPECT(strstr(ncclGetLastError(NULL), "ranks disagree on their number"));
     EXPECT(strstr(ncclGetLastError(NULL), "rank 0 says 2") && strstr(ncclGetLastError(NULL), "rank 1 says 3"));
-    atomic_fetch_add(&shared->flags[0], 1), ranks_await(&shared->flags[0], n);
+    ranks_meet(&shared->flags[0], n);
 }
 
 /* A rank that waits for others can give up. */
 RANKS_TEST(abort_during_initialisation, 1, 0)
 {
-    ncclUniqueId id = device_share_id(rank, shared, 0);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t comm;
-    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n + 1, id, rank, &config), ncclInProgress);
-    EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
+    EXPECT_NCCL(ncclCommAbort(device_begin_comm(rank, n + 1, shared, 0)), ncclSuccess);
 }
 
 /* The process that made the id dies before all have come. */
 RANKS_TEST(death_of_the_maker_of_the_id, 2, 1)
 {
-    ncclUniqueId id = device_share_id(rank, shared, 0);
+    (void)device_share_id(rank, shared, 0);
     if (rank == 0) {
         ranks_await(&shared->flags[0], 1);
         kill(getpid(), SIGKILL);
     }
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t comm;
-    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, id, rank, &config), ncclInProgress);
+    ncclComm_t comm = device_begin_comm(rank, n, shared, 0);
     atomic_store(&shared->flags[0], 1);
     ncclResult_t result = device_await_ready(comm);
     EXPECT(result == ncclRemoteError || result == ncclSystemError); /* while connected, or before */
@@ -71,11 +63,11 @@ RANKS_TEST(operations_that_do_not_match, 2, 0)
     ncclComm_t comm = device_comm(rank, n, shared, 0);
     CUstream stream = device_stream();
     float *values = device_floats(COUNT, 1.0f);
-    EXPECT_NCCL(ncclAllReduce(values, values, COUNT - (size_t)rank, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT - (size_t)rank, comm, stream), ncclSuccess);
     EXPECT(device_await_error(comm) == ncclInvalidUsage);
     EXPECT(strstr(ncclGetLastError(comm),
                   "rank 0 calls all-reduce of 2097152 float32 (sum), rank 1 calls all-reduce of 2097151"));
-    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclInvalidUsage);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, stream), ncclInvalidUsage);
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
     EXPECT_CUDA(cuStreamSynchronize(stream));
 }
@@ -126,7 +118,7 @@ killed_with_a_child(int rank, int n, struct ranks_shared *shared)
         ranks_await(&shared->flags[0], 1);
         kill(getpid(), SIGKILL);
     }
-    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, stream), ncclSuccess);
     EXPECT(device_await_error(comm) == ncclRemoteError);
     EXPECT(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY); /* who comes after it must not take it for a sum */
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
@@ -144,14 +136,14 @@ TEST(death_with_a_child_that_lives)
     ck_assert(good);
 }
 
-/* What is in /dev/shm; the names of files there that look like ours, or of whatever appeared, would be leftovers. */
+/* How many names in the directory have one of the words. */
 static int
-count_shared_files(void)
+count_entries(const char *path, const char *word, const char *other)
 {
     int count = 0;
-    DIR *directory = opendir("/dev/shm");
+    DIR *directory = opendir(path);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
-        count += strstr(entry->d_name, "softgpu") != NULL || strstr(entry->d_name, "nccl") != NULL;
+        count += strstr(entry->d_name, word) || strstr(entry->d_name, other);
     if (directory)
         closedir(directory);
     return count;
@@ -160,13 +152,12 @@ count_shared_files(void)
 LOOP_TEST(death_in_flight, 2, 5)
 {
     ck_assert(ranks_run(_i, killed_in_flight, 1u << (_i - 1)));
-    ck_assert_int_eq(count_shared_files(), 0);
+    ck_assert_int_eq(count_entries("/dev/shm", "softgpu", "nccl"), 0); /* no leftovers */
 }
 
 /* Once initialised, a communicator has no socket; a rank that dies leaves none. */
-RANKS_TEST(no_socket_outlives_initialisation, 2, 0)
+COMM_TEST(no_socket_outlives_initialisation, 2, 0)
 {
-    ncclComm_t comm = device_comm(rank, n, shared, 0);
     char name[64] = "@softgpu-nccl-";
     for (int i = 0; i < 16; ++i)
         snprintf(name + strlen(name), sizeof(name) - strlen(name), "%02x",
@@ -185,19 +176,6 @@ RANKS_TEST(no_socket_outlives_initialisation, 2, 0)
             usleep(10000);
     }
     EXPECT(!found);
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-}
-
-static int
-count_entries(const char *path)
-{
-    int count = 0;
-    DIR *directory = opendir(path);
-    while (directory && readdir(directory))
-        ++count;
-    if (directory)
-        closedir(directory);
-    return count;
 }
 
 /* Communicators that come and go leave neither descriptors nor threads; the root's thread ends a little later. */
@@ -219,15 +197,15 @@ RANKS_TEST(communicators_leave_nothing_behind, 3, 0)
         EXPECT_NCCL(ncclAllReduce(values, values, 1000, ncclFloat, ncclMax, comm, stream), ncclSuccess);
         EXPECT_CUDA(cuStreamSynchronize(stream));
         EXPECT_NCCL(round % 3 ? ncclCommDestroy(comm) : ncclCommAbort(comm), ncclSuccess);
-        atomic_fetch_add(&shared->flags[0], 1); /* an abort is an error for who is still at it: all wait for all */
-        ranks_await(&shared->flags[0], n * (round + 1));
+        ranks_meet(&shared->flags[0],
+                   n * (round + 1)); /* an abort is an error for who is still at it: all wait for all */
         if (round == FIRST) {
-            files = count_entries("/proc/self/fd");
-            threads = count_entries("/proc/self/task");
+            files = count_entries("/proc/self/fd", "", "");
+            threads = count_entries("/proc/self/task", "", "");
         }
     }
     for (int i = 0; i < RANKS_DEADLINE_S * 100; ++i) {
-        if (count_entries("/proc/self/fd") <= files && count_entries("/proc/self/task") <= threads)
+        if (count_entries("/proc/self/fd", "", "") <= files && count_entries("/proc/self/task", "", "") <= threads)
             return;
         usleep(10000);
     }
@@ -243,7 +221,7 @@ RANKS_TEST(abort_ends_what_is_in_flight, 2, 0)
     float *values = device_floats(COUNT, 1.0f);
     if (rank == 0) {
         for (int i = 0; i < 3; ++i)
-            EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+            EXPECT_NCCL(device_sum(values, COUNT, comm, stream), ncclSuccess);
         EXPECT_NCCL(ncclRecv(values, COUNT, ncclFloat, 1, comm, stream), ncclSuccess);
         EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
         EXPECT_CUDA(cuStreamSynchronize(stream));
@@ -251,7 +229,7 @@ RANKS_TEST(abort_ends_what_is_in_flight, 2, 0)
         return;
     }
     ranks_await(&shared->flags[0], 1);
-    EXPECT_NCCL(ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, stream), ncclSuccess);
     /* Its signature was there, so the first one may even begin; it cannot end. */
     EXPECT(device_await_error(comm) == ncclRemoteError);
     EXPECT(strstr(ncclGetLastError(comm), "rank 0 aborted its communicator"));

@@ -14,16 +14,6 @@
 
 /* ---- joining, in threads of this process: rank r says that it is on host r ---- */
 
-struct joiner {
-    pthread_t thread;
-    ncclUniqueId id;
-    int rank, rank_count;
-    struct exchange exchange;
-    struct bootstrap_wait wait;
-    struct bootstrap_error error;
-    ncclResult_t result;
-};
-
 static void
 use_host(const char *name)
 {
@@ -35,11 +25,8 @@ use_host(const char *name)
 static ncclUniqueId
 make_id(void)
 {
-    ncclUniqueId id;
-    struct bootstrap_error error;
     use_host("maker");
-    ck_assert_int_eq(bootstrap_create_id(&id, &error), ncclSuccess);
-    return id;
+    return joiner_id();
 }
 
 static struct id_content
@@ -50,34 +37,12 @@ content_of(const ncclUniqueId *id)
     return content;
 }
 
-static void *
-join_main(void *argument)
-{
-    struct joiner *joiner = argument;
-    joiner->result = bootstrap_join(&joiner->exchange.segment, &joiner->id, joiner->rank, joiner->rank_count,
-                                    &joiner->wait, &joiner->error);
-    return NULL;
-}
-
 /* All joiners of a test are of host "rank"; who plays the others speaks by hand. */
 static void
 start_join(struct joiner *joiner, const ncclUniqueId *id, int rank, int rank_count)
 {
-    memset(joiner, 0, sizeof(*joiner));
-    exchange_init(&joiner->exchange);
-    joiner->id = *id;
-    joiner->rank = rank;
-    joiner->rank_count = rank_count;
-    joiner->wait = (struct bootstrap_wait)BOOTSTRAP_WAIT_INITIALIZER;
     use_host("rank");
-    ck_assert_int_eq(pthread_create(&joiner->thread, NULL, join_main, joiner), 0);
-}
-
-static ncclResult_t
-finish_join(struct joiner *joiner)
-{
-    pthread_join(joiner->thread, NULL);
-    return joiner->result;
+    joiner_start(joiner, id, rank, rank_count);
 }
 
 /* A rank of another host, by hand. */
@@ -133,7 +98,7 @@ hand_join(struct hand *hand, const struct net_address *rank_0, const struct id_c
                   hand->error.text);
     ck_assert_int_eq(hand_report(hand, REPORT_DONE, 2), ncclSuccess);
     ck_assert_int_eq(meeting_ruling(&hand->meeting, RULING_WELCOME, &hand->ruling), ncclSuccess);
-    ck_assert_msg(finish_join(joiner) == ncclSuccess, "%s", joiner->error.text);
+    ck_assert_msg(joiner_end(joiner) == ncclSuccess, "%s", joiner->error.text);
     return link;
 }
 
@@ -159,7 +124,7 @@ await_readable(int socket)
 static void
 expect_end(struct joiner *joiner, ncclResult_t result, const char *words)
 {
-    ck_assert_int_eq(finish_join(joiner), result);
+    ck_assert_int_eq(joiner_end(joiner), result);
     ck_assert_msg(strstr(joiner->error.text, words) != NULL, "%s", joiner->error.text);
     exchange_release(&joiner->exchange);
 }
@@ -395,7 +360,7 @@ LOOP_TEST(a_wait_for_other_hosts_can_be_cancelled, 0, 2)
     if (_i > 0)
         hand_meet(&hand, &id, 2);
     bootstrap_cancel(&joiner.wait);
-    ck_assert_int_ne(finish_join(&joiner), ncclSuccess);
+    ck_assert_int_ne(joiner_end(&joiner), ncclSuccess);
     exchange_release(&joiner.exchange);
     if (hand.meeting.socket >= 0)
         close(hand.meeting.socket);

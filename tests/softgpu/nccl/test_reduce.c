@@ -54,7 +54,7 @@ fill_random(unsigned *seed, unsigned char *bytes, size_t count, ncclDataType_t t
         }                                                                                              \
         value = (type)total;                                                                           \
         if (op == ncclAvg)                                                                             \
-            value = (type)(value / ranks);                                                             \
+            value = (type)(value / (type)ranks);                                                       \
         ck_assert_mem_eq(&value, result + i * sizeof(type), sizeof(type));                             \
         break;                                                                                         \
     }
@@ -97,22 +97,8 @@ compare_element(unsigned char *const *sources, int ranks, size_t i, ncclDataType
         INTEGER_REFERENCE(uint32_t, uint32_t)
     case ncclInt64:
         INTEGER_REFERENCE(int64_t, uint64_t)
-    case ncclUint64: {
-        uint64_t total = 0;
-        for (int r = 0; r < ranks; ++r) {
-            uint64_t next;
-            memcpy(&next, sources[r] + i * 8, 8);
-            total = r == 0           ? next
-                    : op == ncclProd ? total * next
-                    : op == ncclMax  ? (next > total ? next : total)
-                    : op == ncclMin  ? (next < total ? next : total)
-                                     : total + next;
-        }
-        if (op == ncclAvg)
-            total /= (uint64_t)ranks;
-        ck_assert_mem_eq(&total, result + i * 8, 8);
-        break;
-    }
+    case ncclUint64:
+        INTEGER_REFERENCE(uint64_t, uint64_t)
     case ncclFloat32:
         FLOAT_REFERENCE(float, float, SAME, SAME)
     case ncclFloat64:

@@ -13,28 +13,25 @@ static void
 expect_comm(ncclComm_t comm, int rank, int rank_count, float mine, float sum)
 {
     int answer;
-    float *buffer = device_floats(COUNT, mine), host[COUNT];
+    float *buffer = device_floats(COUNT, mine);
     EXPECT_NCCL(ncclCommUserRank(comm, &answer), ncclSuccess);
     EXPECT(answer == rank);
     EXPECT_NCCL(ncclCommCount(comm, &answer), ncclSuccess);
     EXPECT(answer == rank_count);
-    ncclResult_t result = ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, comm, NULL);
+    ncclResult_t result = device_sum(buffer, COUNT, comm, NULL);
     EXPECT(result == ncclSuccess || result == ncclInProgress); /* the latter if it does not block */
     EXPECT_NCCL(device_await_ready(comm), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(NULL));
-    device_read_floats(host, buffer, COUNT);
-    for (int i = 0; i < COUNT; ++i)
-        EXPECT(host[i] == sum);
-    device_free(buffer);
+    expect_all(buffer, COUNT, sum);
 }
 
+TEST_GROUP(split, .timeout_s = TEST_NO_TIMEOUT);
+
 /* Odd and even ranks, in reverse order; the last rank stays out the second time. */
-static int
-split(int rank, int n, struct ranks_shared *shared)
+COMM_LOOP_TEST(a_split_orders_each_color_by_key, 2, 6, 0)
 {
-    ncclComm_t comm = device_comm(rank, n, shared, 0), part;
+    ncclComm_t part;
     float *pending = device_floats(COUNT, 1);
-    EXPECT_NCCL(ncclAllReduce(pending, pending, COUNT, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
+    EXPECT_NCCL(device_sum(pending, COUNT, comm, NULL), ncclSuccess);
     EXPECT_NCCL(ncclCommSplit(comm, rank % 2, -rank, &part, NULL), ncclSuccess);
     int count = 0, before = 0;
     float sum = 0;
@@ -56,36 +53,24 @@ split(int rank, int n, struct ranks_shared *shared)
     EXPECT_NCCL(ncclCommSplit(comm, -5, 0, &refused, NULL), ncclInvalidArgument);
     EXPECT_NCCL(ncclCommDestroy(without), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(part), ncclSuccess);
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    device_free(pending);
-    return 0;
-}
-
-TEST_GROUP(split, .timeout_s = TEST_NO_TIMEOUT);
-
-LOOP_TEST(a_split_orders_each_color_by_key, 2, 6)
-{
-    ck_assert(ranks_run(_i, split, 0));
 }
 
 /* Not blocking: the new communicator is ready later, in its own time. */
-RANKS_TEST(a_split_need_not_block, 3, 0)
+COMM_TEST(a_split_need_not_block, 3, 0)
 {
-    ncclComm_t comm = device_comm(rank, n, shared, 0), part;
+    ncclComm_t part;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     EXPECT_NCCL(ncclCommSplit(comm, 3, rank, &part, &config), ncclInProgress);
     EXPECT_NCCL(device_await_ready(part), ncclSuccess);
     expect_comm(part, rank, n, 2, 2 * (float)n);
     EXPECT_NCCL(ncclCommDestroy(part), ncclSuccess);
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
 }
 
 /* Rank 1 is left out twice in a row, and rank 0 then. */
-static int
-shrink(int rank, int n, struct ranks_shared *shared)
+COMM_LOOP_TEST(a_shrink_leaves_ranks_out, 3, 5, 0)
 {
-    ncclComm_t comm = device_comm(rank, n, shared, 0), fewer;
+    ncclComm_t fewer;
     int out[] = {1}, itself[] = {rank};
     EXPECT_NCCL(ncclCommShrink(comm, itself, 1, &fewer, NULL, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
     for (int i = 0; i < 3; ++i) {
@@ -97,13 +82,6 @@ shrink(int rank, int n, struct ranks_shared *shared)
         EXPECT_NCCL(ncclCommDestroy(fewer), ncclSuccess);
     }
     expect_comm(comm, rank, n, 1, (float)n);
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    return 0;
-}
-
-LOOP_TEST(a_shrink_leaves_ranks_out, 3, 5)
-{
-    ck_assert(ranks_run(_i, shrink, 0));
 }
 
 /* The last rank dies while the others wait for it; they continue without it. */
@@ -115,7 +93,7 @@ RANKS_TEST(survivors_of_a_death_continue, 3, 1u << 2)
     if (rank == n - 1)
         _Exit(9);
     float *buffer = device_floats(COUNT, 1);
-    EXPECT_NCCL(ncclAllReduce(buffer, buffer, COUNT, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
+    EXPECT_NCCL(device_sum(buffer, COUNT, comm, NULL), ncclSuccess);
     EXPECT_NCCL(device_await_error(comm), ncclRemoteError);
     EXPECT_NCCL(ncclCommShrink(comm, dead, 1, &fewer, NULL, NCCL_SHRINK_DEFAULT), ncclRemoteError);
     EXPECT_NCCL(ncclCommShrink(comm, dead, 1, &fewer, NULL, NCCL_SHRINK_ABORT), ncclSuccess);
@@ -123,7 +101,6 @@ RANKS_TEST(survivors_of_a_death_continue, 3, 1u << 2)
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
     expect_comm(fewer, rank, n - 1, 2, 2 * (float)(n - 1));
     EXPECT_NCCL(ncclCommDestroy(fewer), ncclSuccess);
-    device_free(buffer);
 }
 
 /* Block r of rank s is 100 s + r. */
@@ -138,28 +115,17 @@ blocks(int rank, int n)
     return device;
 }
 
-static void
-expect_block(const float *device, int block, float value)
+COMM_LOOP_TEST(blocks_go_where_they_belong, 2, 5, 0)
 {
-    float host[COUNT];
-    EXPECT_CUDA(cuStreamSynchronize(NULL));
-    device_read_floats(host, device + (size_t)block * COUNT, COUNT);
-    for (int i = 0; i < COUNT; ++i)
-        EXPECT(host[i] == value);
-}
-
-RANKS_LOOP_TEST(blocks_go_where_they_belong, 2, 5, 0)
-{
-    ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *mine = blocks(rank, n), *got = device_floats((size_t)n * COUNT, -1);
     EXPECT_NCCL(ncclAlltoAll(mine, got, COUNT, ncclFloat, comm, NULL), ncclSuccess);
     for (int r = 0; r < n; ++r)
-        expect_block(got, r, (float)(100 * r + rank));
+        expect_all(got + (size_t)r * COUNT, COUNT, (float)(100 * r + rank));
     EXPECT_NCCL(ncclGather(mine, rank == 1 ? got : NULL, COUNT, ncclFloat, 1, comm, NULL), ncclSuccess);
     for (int r = 0; r < n && rank == 1; ++r)
-        expect_block(got, r, (float)(100 * r));
+        expect_all(got + (size_t)r * COUNT, COUNT, (float)(100 * r));
     EXPECT_NCCL(ncclScatter(rank == 1 ? mine : NULL, got, COUNT, ncclFloat, 1, comm, NULL), ncclSuccess);
-    expect_block(got, 0, (float)(100 + rank));
+    expect_all(got, COUNT, (float)(100 + rank));
     EXPECT_NCCL(ncclAlltoAll(mine, mine, COUNT, ncclFloat, comm, NULL), ncclInvalidArgument);
     EXPECT_NCCL(ncclGather(mine, got, COUNT, ncclFloat, n, comm, NULL), ncclInvalidArgument);
 
@@ -170,9 +136,6 @@ RANKS_LOOP_TEST(blocks_go_where_they_belong, 2, 5, 0)
     EXPECT_NCCL(ncclAllReduce(mine, got, COUNT, ncclFloat, ncclSum, comm, NULL), ncclSuccess);
     EXPECT_NCCL(ncclGroupSimulateEnd(&info), ncclSuccess);
     EXPECT(info.estimatedTime >= 0);
-    expect_block(got, 0, (float)(100 + rank)); /* simulated: nothing has moved */
+    expect_all(got, COUNT, (float)(100 + rank)); /* simulated: nothing has moved */
     EXPECT_NCCL(ncclCommWindowDeregister(comm, window), ncclSuccess);
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
-    device_free(mine);
-    device_free(got);
 }

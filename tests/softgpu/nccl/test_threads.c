@@ -9,22 +9,6 @@
 
 enum { COUNT = 1000 };
 
-static void
-expect_values(float *device, float value)
-{
-    float host[COUNT];
-    EXPECT_CUDA(cuStreamSynchronize(NULL));
-    device_read_floats(host, device, COUNT);
-    for (int i = 0; i < COUNT; ++i)
-        EXPECT(host[i] == value);
-}
-
-static ncclResult_t
-sum_of(float *values, ncclComm_t comm)
-{
-    return ncclAllReduce(values, values, COUNT, ncclFloat, ncclSum, comm, NULL);
-}
-
 /* ---- communicators that do not block ---- */
 
 TEST_GROUP(threads, .timeout_s = 100);
@@ -32,40 +16,37 @@ TEST_GROUP(threads, .timeout_s = 100);
 /* Rank 1 reaches the first collective after rank 0 has seen that its own call is under way. */
 RANKS_TEST(a_call_that_does_not_block_is_in_progress, 2, 0)
 {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t comm, other, blocking = device_comm(rank, n, shared, 0);
-    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, device_share_id(rank, shared, 1), rank, &config), ncclInProgress);
+    ncclComm_t blocking = device_comm(rank, n, shared, 0), comm = device_begin_comm(rank, n, shared, 1);
     EXPECT(device_await_ready(comm) == ncclSuccess);
-    EXPECT_NCCL(ncclCommInitRankConfig(&other, n, device_share_id(rank, shared, 2), rank, &config), ncclInProgress);
+    ncclComm_t other = device_begin_comm(rank, n, shared, 2);
     EXPECT(device_await_ready(other) == ncclSuccess);
     float *values = device_floats(COUNT, 1.0f);
     if (rank == 1)
         ranks_await(&shared->flags[0], 1);
-    EXPECT_NCCL(sum_of(values, comm), ncclInProgress);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, NULL), ncclInProgress);
     if (rank == 0) {
         ncclResult_t state;
         EXPECT_NCCL(ncclCommGetAsyncError(comm, &state), ncclSuccess);
         EXPECT(state == ncclInProgress);
-        EXPECT_NCCL(sum_of(values, comm), ncclInvalidArgument);
+        EXPECT_NCCL(device_sum(values, COUNT, comm, NULL), ncclInvalidArgument);
         EXPECT(strstr(ncclGetLastError(comm), "still under way"));
         atomic_store(&shared->flags[0], 1);
     }
     EXPECT(device_await_ready(comm) == ncclSuccess);
-    expect_values(values, (float)n);
+    expect_all(values, COUNT, (float)n);
 
     EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
-    EXPECT_NCCL(sum_of(values, comm), ncclSuccess);
-    EXPECT_NCCL(sum_of(values, blocking), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, NULL), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT, blocking, NULL), ncclSuccess);
     EXPECT_NCCL(ncclGroupEnd(), ncclInvalidArgument);
 
     /* One thread for the group, whose result both communicators have. */
     EXPECT_NCCL(ncclGroupStart(), ncclSuccess);
-    EXPECT_NCCL(sum_of(values, comm), ncclSuccess);
-    EXPECT_NCCL(sum_of(values, other), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, NULL), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT, other, NULL), ncclSuccess);
     EXPECT_NCCL(ncclGroupEnd(), ncclInProgress);
     EXPECT(device_await_ready(other) == ncclSuccess && device_await_ready(comm) == ncclSuccess);
-    expect_values(values, (float)(n * n * n));
+    expect_all(values, COUNT, (float)(n * n * n));
     EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(other), ncclSuccess);
     EXPECT_NCCL(ncclCommDestroy(blocking), ncclSuccess);
@@ -74,13 +55,10 @@ RANKS_TEST(a_call_that_does_not_block_is_in_progress, 2, 0)
 /* A call that waits for a rank that never comes is given up with its communicator. */
 RANKS_TEST(a_call_in_progress_is_given_up, 2, 0)
 {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t comm;
-    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, device_share_id(rank, shared, 0), rank, &config), ncclInProgress);
+    ncclComm_t comm = device_begin_comm(rank, n, shared, 0);
     EXPECT(device_await_ready(comm) == ncclSuccess);
     if (rank == 0) {
-        EXPECT_NCCL(sum_of(device_floats(COUNT, 1.0f), comm), ncclInProgress);
+        EXPECT_NCCL(device_sum(device_floats(COUNT, 1.0f), COUNT, comm, NULL), ncclInProgress);
         EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
         atomic_store(&shared->flags[0], 1);
         return;
@@ -92,9 +70,8 @@ RANKS_TEST(a_call_in_progress_is_given_up, 2, 0)
 /* ---- the first collective ---- */
 
 /* Rank 0 returns from its first call after rank 1 has reached its own; rank 0's second call does not wait. */
-RANKS_TEST(the_first_collective_connects, 2, 0)
+COMM_TEST(the_first_collective_connects, 2, 0)
 {
-    ncclComm_t comm = device_comm(rank, n, shared, 0);
     float *values = device_floats(COUNT, 1.0f);
     if (rank == 1) {
         ranks_await(&shared->flags[0], 1);
@@ -102,14 +79,13 @@ RANKS_TEST(the_first_collective_connects, 2, 0)
         atomic_store(&shared->flags[1], 1);
     }
     atomic_store(&shared->flags[0], 1);
-    EXPECT_NCCL(sum_of(values, comm), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, NULL), ncclSuccess);
     EXPECT(atomic_load(&shared->flags[1]) == 1);
     if (rank == 1)
         ranks_await(&shared->flags[2], 1);
-    EXPECT_NCCL(sum_of(values, comm), ncclSuccess);
+    EXPECT_NCCL(device_sum(values, COUNT, comm, NULL), ncclSuccess);
     atomic_store(&shared->flags[2], 1);
-    expect_values(values, (float)(n * n));
-    EXPECT_NCCL(ncclCommDestroy(comm), ncclSuccess);
+    expect_all(values, COUNT, (float)(n * n));
 }
 
 /* A call in a thread of its own. */
@@ -125,7 +101,7 @@ static void *
 call(void *argument)
 {
     struct caller *caller = argument;
-    caller->result = sum_of(caller->values, caller->comm);
+    caller->result = device_sum(caller->values, COUNT, caller->comm, NULL);
     atomic_store(&caller->has_returned, true);
     return NULL;
 }
@@ -142,8 +118,7 @@ start_call(struct caller *caller, ncclComm_t comm)
 RANKS_LOOP_TEST(death_before_connections, 2, 4, 1u << (_i - 1))
 {
     ncclComm_t comm = device_comm(rank, n, shared, 0);
-    atomic_fetch_add(&shared->flags[0], 1);
-    ranks_await(&shared->flags[0], n);
+    ranks_meet(&shared->flags[0], n);
     if (rank == n - 1)
         kill(getpid(), SIGKILL);
     struct caller caller;
@@ -154,8 +129,7 @@ RANKS_LOOP_TEST(death_before_connections, 2, 4, 1u << (_i - 1))
              n - 1, rank);
     EXPECT(strstr(ncclGetLastError(comm), text));
     EXPECT(!atomic_load(&caller.has_returned));
-    atomic_fetch_add(&shared->flags[1], 1); /* an abort is another reason for those who have not found the first */
-    ranks_await(&shared->flags[1], n - 1);
+    ranks_meet(&shared->flags[1], n - 1); /* an abort is another reason for those who have not found the first */
     EXPECT_NCCL(ncclCommAbort(comm), ncclSuccess);
     EXPECT(pthread_join(caller.thread, NULL) == 0 && caller.result == ncclRemoteError);
 }
@@ -206,10 +180,7 @@ ask(void *argument)
 /* Of a communicator that does not block, the question for its state is a call like any other. */
 RANKS_TEST(two_threads_that_ask, 1, 0)
 {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t comm;
-    EXPECT_NCCL(ncclCommInitRankConfig(&comm, n, device_share_id(rank, shared, 0), rank, &config), ncclInProgress);
+    ncclComm_t comm = device_begin_comm(rank, n, shared, 0);
     EXPECT(device_await_ready(comm) == ncclSuccess);
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, ask, comm) == 0);
