@@ -1,8 +1,17 @@
 // __CUDA_ARCH__ in bodies, around functions, in lambdas and by NV_IF_TARGET: device code takes the device's side, host
-// code the host's.
-#include <cstdio>
+// code the host's. Macros of compiler and versions.
+#include <cuda.h>
 #include <cuda_fp16.h>
 #include <nv/target>
+#if !defined(__CUDACC__) || !defined(__NVCC__)
+#error "this is compiled as CUDA"
+#endif
+#if CUDART_VERSION < 11000 || CUDA_VERSION < 11000 || __CUDACC_VER_MAJOR__ < 11
+#error "too old"
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 600
+#error "atomicAdd of double"
+#endif
 #if defined(__CUDA_ARCH__)
 #define SIDE 1
 #else
@@ -54,11 +63,6 @@ of_one_side(int x)
     return x + 2;
 }
 #endif
-__device__ float
-sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
-}
 template <class T>
 __device__ T
 twice(T x)
@@ -81,23 +85,18 @@ atomicAdd(double *address, double value)
     return *address += value;
 }
 #endif
-__host__ __device__ int
-by_target()
-{
-    NV_IF_TARGET(NV_IS_DEVICE, (return 1;), (return 2;))
-}
-__host__ __device__ int
-by_other_target()
-{
-    NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return 1;), (return 2;))
-}
-__host__ __device__ int
-by_dispatch()
-{
-    NV_DISPATCH_TARGET(NV_PROVIDES_SM_90, (return 3;), NV_IS_DEVICE, (return 1;), NV_IS_HOST, (return 2;))
-}
+#define BY_TARGET(name, ...)       \
+    __host__ __device__ int name() \
+    {                              \
+        __VA_ARGS__                \
+    }
+BY_TARGET(by_if, NV_IF_TARGET(NV_IS_DEVICE, (return 1;), (return 2;)))
+BY_TARGET(by_else, NV_IF_ELSE_TARGET(NV_IS_DEVICE, (return 1;), (return 2;)))
+BY_TARGET(by_dispatch,
+          NV_DISPATCH_TARGET(NV_PROVIDES_SM_90, (return 3;), NV_IS_DEVICE, (return 1;), NV_IS_HOST, (return 2;)))
+
 __global__ void
-k(int *o)
+ask_all(int *o)
 {
 #if __CUDA_ARCH__ >= 700
     o[0] = 1;
@@ -110,34 +109,24 @@ k(int *o)
     o[4] = guarded()(4);
     o[5] = of_one_side(5);
     o[6] = __half2float(twice(__float2half(2)));
-    o[7] = by_target();
+    o[7] = by_if();
     o[8] = guarded().fixed();
-    o[9] = sigmoid(0) * 2;
-    o[10] = by_other_target() * 10 + by_dispatch();
-}
-template <class F>
-__global__ void
-call(int *o, F f)
-{
-    *o = f(threadIdx.x);
+    o[9] = by_else() * 10 + by_dispatch();
 }
 
-int
-main()
+FEATURE(each_side_takes_its_own)
 {
-    int *o = managed(16 * sizeof(int)), bad = 0;
-    k<<<1, 1>>>(o);
-    call<<<1, 1>>>(o + 11, [=] __device__(int x) {
+    int *o = managed(64);
+    ask_all<<<1, 1>>>(o);
+    EXPECT(done());
+    EXPECT(std::vector<int>(o, o + 10) == std::vector<int>{1, 1, 11, 1, 5, 6, 6, 1, 1, 11});
+    EXPECT(SIDE == 2 && side() == 20 && guarded().seen == 2 && guarded()(4) == 6 && of_one_side(5) == 7);
+    EXPECT(by_if() == 2 && by_else() == 2 && by_dispatch() == 2 && guarded().fixed() == 2);
+    gives<int>({6}, 0, [=] __device__(int *out) {
 #ifdef __CUDA_ARCH__
-        return x + 1;
+        out[0] = 6;
 #else
-        return x + 2;
+        out[0] = 7;
 #endif
     });
-    cudaDeviceSynchronize();
-    const int expected[] = {1, 1, 11, 1, 5, 6, 6, 1, 1, 1, 11, 1};
-    for (int i = 0; i < 12; ++i)
-        bad += o[i] != expected[i] ? printf("%d: %d, not %d\n", i, o[i], expected[i]) : 0;
-    return bad != 0 || SIDE != 2 || side() != 20 || guarded().seen != 2 || guarded()(4) != 6 || of_one_side(5) != 7 ||
-           by_target() != 2 || by_other_target() != 2 || by_dispatch() != 2 || guarded().fixed() != 2;
 }

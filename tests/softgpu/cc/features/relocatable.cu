@@ -9,7 +9,7 @@ second_row(float (*rows)[4])
     return rows[1][0];
 }
 __global__ void
-k()
+use_arrays()
 {
     volume[1][threadIdx.x][2] = second_row(matrix);
     square[1][1] = 2;
@@ -19,12 +19,10 @@ __managed__ float matrix[3][4] = {{1, 2}, {3}};
 __managed__ double volume[2][3][4], square[2][2];
 __managed__ int row[5];
 
-int
-main()
+FEATURE(managed_arrays_are_declared_before_they_are_defined)
 {
     float(*rows)[4] = matrix;
     rows[1][0] += 1;
-    k<<<1, 3>>>();
-    cudaDeviceSynchronize();
-    return volume[1][2][2] != 4 || square[1][1] != 2 || row[2] != 7 || row[3] != 0 || rows[0][1] != 2;
+    use_arrays<<<1, 3>>>();
+    EXPECT(done() && volume[1][2][2] == 4 && square[1][1] == 2 && row[2] == 7 && row[3] == 0 && rows[0][1] == 2);
 }
