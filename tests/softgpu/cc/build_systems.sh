@@ -136,38 +136,19 @@ echo 'int scaled(int x); int from_c(void); int main() { return scaled(from_c()) 
 echo 'int from_c(void) { return 4; }' >made/src/part.c
 sed -i '1s/^/extern "C" int from_c(void); /; s/int from_c(void); int main/int main/' made/src/main.cpp
 cat >made/Makefile <<'END'
-GPU=1
 ARCH= -gencode arch=compute_60,code=sm_60 \
       -gencode arch=compute_70,code=[sm_70,compute_70]
-VPATH=./src/:./
-EXEC=trainer
-OBJDIR=./obj/
-CC=gcc
-CPP=g++
 NVCC=nvcc
-OPTS=-Ofast
-LDFLAGS= -lm -pthread
-COMMON= -Isrc/
 CFLAGS=-Wall -Wno-unused-result -Wno-unknown-pragmas -fPIC
-CFLAGS+=$(OPTS)
-ifeq ($(GPU), 1)
-COMMON+= -DGPU -I/usr/local/no-such-cuda/include/
-CFLAGS+= -DGPU
-LDFLAGS+= -L/usr/local/no-such-cuda/lib64 -lcudart -lcublas
-endif
-OBJ=main.o part.o kernels.o
-OBJS = $(addprefix $(OBJDIR), $(OBJ))
-all: obj $(EXEC)
-$(EXEC): $(OBJS)
-	$(NVCC) $(COMMON) $(ARCH) --compiler-options "$(CFLAGS)" $^ -o $@ -lm -lcudart -lcublas
-$(OBJDIR)%.o: %.cpp
-	$(CPP) $(COMMON) $(CFLAGS) -c $< -o $@
-$(OBJDIR)%.o: %.c
-	$(CC) $(COMMON) $(CFLAGS) -c $< -o $@
-$(OBJDIR)%.o: %.cu
-	$(NVCC) $(ARCH) $(COMMON) --compiler-options "$(CFLAGS)" -c $< -o $@
-obj:
-	mkdir -p obj
+CFLAGS+=-Ofast
+trainer: main.o part.o kernels.o
+	$(NVCC) -Isrc/ $(ARCH) --compiler-options "$(CFLAGS)" $^ -o $@ -lm -L/usr/local/no-such-cuda/lib64 -lcudart -lcublas
+%.o: src/%.cpp
+	g++ -Isrc/ $(CFLAGS) -c $< -o $@
+%.o: src/%.c
+	gcc -Isrc/ $(CFLAGS) -c $< -o $@
+%.o: src/%.cu
+	$(NVCC) $(ARCH) -Isrc/ -I/usr/local/no-such-cuda/include/ --compiler-options "$(CFLAGS)" -c $< -o $@
 END
 run 0 make -C made "NVCC=$cc"
 run 0 made/trainer

@@ -57,26 +57,23 @@ run 1 "$cc" -Iinclude -c uses.cu
 says "include/broken.h:3:"
 
 case_ "command lines that cannot be honoured end with 2 and say what is wrong"
-run 2 "$cc"
-says "no input files"
-run 2 "$cc" --no-such-option hello.cu
-says "unknown option '--no-such-option'"
-run 2 "$cc" -fPIC hello.cu
-says "-Xcompiler -fPIC"
-run 2 "$cc" -Wl,-z,now hello.cu
-says "-Xlinker"
-run 2 "$cc" -c hello.cu main.c -o both.o
-says "one output for 2 inputs"
-run 2 "$cc" missing.cu
-says "missing.cu"
+while IFS='|' read -r arguments words; do # two columns: the arguments, and words of the message
+    read -ra command <<<"$arguments"
+    run 2 "$cc" "${command[@]}"
+    says "$words"
+done <<'END'
+|no input files
+--no-such-option hello.cu|unknown option '--no-such-option'
+-fPIC hello.cu|-Xcompiler -fPIC
+-Wl,-z,now hello.cu|-Xlinker
+-c hello.cu main.c -o both.o|one output for 2 inputs
+missing.cu|missing.cu
+-Ofast hello.cu|-Ofast
+-std=c++98 hello.cu|-std=c++98
+-ptx hello.cu|-ptx
+END
 NVCC_APPEND_FLAGS="" run 2 "$cc" -o
 says "needs a value"
-run 2 "$cc" -Ofast hello.cu
-says "-Ofast"
-run 2 "$cc" -std=c++98 hello.cu
-says "-std=c++98"
-run 2 "$cc" -ptx hello.cu
-says "-ptx"
 run 127 "$cc" -ccbin /no/such/compiler -c main.c
 says "/no/such/compiler"
 

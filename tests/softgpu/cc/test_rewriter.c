@@ -75,6 +75,12 @@ expect(const struct example *example)
     free(result);
 }
 
+#define EXAMPLES(test_name, table) \
+    TABLE_TEST(test_name, table)   \
+    {                              \
+        expect(&(table)[_i]);      \
+    }
+
 /* ---- launches ---- */
 
 #define PUSHED(config, call) "(::softgpu::push_config(" config ") ? (void)0 : " call ")"
@@ -110,10 +116,7 @@ static const struct example launches[] = {
      PUSHED("dim3{1, 2}, [] { return 3; }()", "k(args...)")},
 };
 
-TABLE_TEST(launches_become_calls, launches)
-{
-    expect(&launches[_i]);
-}
+EXAMPLES(launches_become_calls, launches)
 
 /* ---- what is no launch, and no CUDA at all ---- */
 
@@ -132,10 +135,7 @@ static const struct example left_alone[] = {
     {"auto f = [](auto x) -> decltype(x) { return x; }; int g = f(3) > 2 ? 1 : 0;", NULL},
 };
 
-TABLE_TEST(plain_text_is_left_alone, left_alone)
-{
-    expect(&left_alone[_i]);
-}
+EXAMPLES(plain_text_is_left_alone, left_alone)
 
 /* ---- parameters of kernels ---- */
 
@@ -180,10 +180,7 @@ static const struct example parameters[] = {
     {"template <> __global__ void k<float>(float *p) { }", "template <> void k<float>(float *softgpu_parameter_p) {"},
 };
 
-TABLE_TEST(parameters_are_found, parameters)
-{
-    expect(&parameters[_i]);
-}
+EXAMPLES(parameters_are_found, parameters)
 
 /* ---- linkage of device code ---- */
 
@@ -214,10 +211,7 @@ static const struct example linkage[] = {
     {"__device__ __attribute__((__noinline__)) int f() { return 1; }", "__attribute__((__noinline__)) int f()"},
 };
 
-TABLE_TEST(device_code_belongs_to_its_file, linkage)
-{
-    expect(&linkage[_i]);
-}
+EXAMPLES(device_code_belongs_to_its_file, linkage)
 
 TEST(relocatable_device_code_keeps_its_linkage)
 {
@@ -326,10 +320,7 @@ static const struct example casts[] = {
      "{ auto g = [](int) -> int { return 1; }; return g(n) + (n)(3) + T(n); }"},
 };
 
-TABLE_TEST(conversions_to_integers_hold_to_the_range, casts)
-{
-    expect(&casts[_i]);
-}
+EXAMPLES(conversions_to_integers_hold_to_the_range, casts)
 
 /* ---- threadIdx and its relatives ---- */
 
@@ -409,10 +400,7 @@ static const struct example indices[] = {
     {"__global__ void k() { auto f = [&] { return threadIdx.x; }; }", "[&] { return threadIdx.x; }"},
 };
 
-TABLE_TEST(indices_are_cudas_where_nothing_else_is_meant, indices)
-{
-    expect(&indices[_i]);
-}
+EXAMPLES(indices_are_cudas_where_nothing_else_is_meant, indices)
 
 /* ---- grid-stride loops: stub<16> ---- */
 
@@ -527,10 +515,7 @@ static const struct example shared[] = {
     {"__global__ void k(int *x) { __shared__ int s; x[s] = x[x[s]]; delete[] x; }", "x[s] = x[x[s]]; delete[] x;"},
 };
 
-TABLE_TEST(shared_variables_are_placed, shared)
-{
-    expect(&shared[_i]);
-}
+EXAMPLES(shared_variables_are_placed, shared)
 
 /* ---- what CUDA 13 no longer has ---- */
 
@@ -573,10 +558,7 @@ TABLE_TEST(removed_names_are_refused_or_supplied, removed)
     ck_assert_ptr_null(rewritten(removed[_i].source, false));
 }
 
-TABLE_TEST(names_of_the_users_are_not_removed, not_removed)
-{
-    expect(&not_removed[_i]);
-}
+EXAMPLES(names_of_the_users_are_not_removed, not_removed)
 
 /* ---- refusals ---- */
 

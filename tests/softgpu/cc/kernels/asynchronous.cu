@@ -197,9 +197,8 @@ by_group(const int *x, int *out)
 int
 main()
 {
-    std::vector<int> x(ROUNDS * THREADS), wanted(THREADS, 1);
-    for (int &value : x)
-        value = static_cast<int>(random_source()() % 1000);
+    const std::vector<int> x = random_integers(ROUNDS * THREADS, 1000);
+    std::vector<int> wanted(THREADS, 1);
     buffer<int> dx(x), out(THREADS);
     const auto compare = [&](const char *name) {
         finish_launch();

@@ -68,11 +68,7 @@ all_kinds(totals *t, const int *x, int n)
 }
 
 /* Each thread gets a ticket of its own. */
-__global__ void
-tickets(unsigned *next, unsigned *taken)
-{
-    taken[atomicAdd(next, 1)] += 1;
-}
+KERNEL(tickets, (unsigned *next, unsigned *taken), taken[atomicAdd(next, 1)] += 1)
 
 /* A list through exchanged heads: every node is in it once. */
 __global__ void

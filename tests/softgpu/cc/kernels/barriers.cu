@@ -67,25 +67,6 @@ votes(const int *x, int *out)
     out[3 * t + 2] = __syncthreads_or(x[t] > 50) != 0;
 }
 
-__global__ void
-transpose(const float *in, float *out, int rows, int columns)
-{
-    __shared__ float tile[32][33];
-    int x = blockIdx.x * 32 + threadIdx.x;
-    for (int k = 0; k < 32; k += blockDim.y) {
-        int y = blockIdx.y * 32 + threadIdx.y + k;
-        if (x < columns && y < rows)
-            tile[threadIdx.y + k][threadIdx.x] = in[y * columns + x];
-    }
-    __syncthreads();
-    x = blockIdx.y * 32 + threadIdx.x;
-    for (int k = 0; k < 32; k += blockDim.y) {
-        int y = blockIdx.x * 32 + threadIdx.y + k;
-        if (x < rows && y < columns)
-            out[y * rows + x] = tile[threadIdx.x][threadIdx.y + k];
-    }
-}
-
 /* A barrier in a function called in a loop, and local variables that must survive it. */
 __device__ float
 rotate(float *ring, float mine, int by)
@@ -151,11 +132,11 @@ test_life()
 static void
 test_votes(int block)
 {
-    std::vector<int> x(block), wanted;
+    const std::vector<int> x = random_integers(block, 103, -51);
+    std::vector<int> wanted;
     int count = 0;
     bool all = true, any = false;
-    for (int &value : x) {
-        value = static_cast<int>(random_source()() % 103) - 51;
+    for (int value : x) {
         count += value > 0;
         all = all && value > -50;
         any = any || value > 50;
@@ -168,19 +149,6 @@ test_votes(int block)
     buffer<int> dx(x), out(3 * block);
     RUN(votes<<<1, block>>>(dx.data, out.data));
     expect_equal(out.read(), wanted, "votes of a block");
-}
-
-static void
-test_transpose(int rows, int columns)
-{
-    const std::vector<float> in = random_vector<float>(static_cast<size_t>(rows) * columns);
-    buffer<float> din(in), dout(in.size());
-    RUN(transpose<<<dim3((columns + 31) / 32, (rows + 31) / 32), dim3(32, 8)>>>(din.data, dout.data, rows, columns));
-    std::vector<float> wanted(in.size());
-    for (int y = 0; y < rows; ++y)
-        for (int x = 0; x < columns; ++x)
-            wanted[x * rows + y] = in[y * columns + x];
-    expect_equal(dout.read(), wanted, "transpose");
 }
 
 static void
@@ -212,13 +180,9 @@ main()
     for (int staying : {1, 31, 32, 100, 512, 1023}) {
         buffer<int> out(1024);
         RUN(leave_early<<<1, 1024>>>(out.data, staying));
-        std::vector<int> wanted(1024);
-        for (int t = 0; t < staying; ++t)
-            wanted[t] = 3 * (staying - 1 - t);
-        expect_equal(out.read(), wanted, "threads that left before a barrier");
+        expect_equal(out.read(), numbers_of<int>(1024, [&](int t) { return t < staying ? 3 * (staying - 1 - t) : 0; }),
+                     "threads that left before a barrier");
     }
-    test_transpose(100, 37);
-    test_transpose(64, 128);
     test_rotations(512, 9);
     test_rotations(77, 30);
     return 0;

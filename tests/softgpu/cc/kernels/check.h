@@ -45,6 +45,21 @@ finish_launch()
         finish_launch(); \
     } while (0)
 
+/* One launch, after which the first number of the buffer `out` is the wanted one. */
+#define GIVES(what, out, wanted, ...)                                                \
+    do {                                                                             \
+        RUN(__VA_ARGS__);                                                            \
+        const auto first = (out).read()[0];                                          \
+        CHECK(first == (wanted), "%s gives %.9g", what, static_cast<double>(first)); \
+    } while (0)
+
+/* A kernel of a line. */
+#define KERNEL(name, parameters, ...) \
+    __global__ void name parameters   \
+    {                                 \
+        __VA_ARGS__;                  \
+    }
+
 inline std::mt19937 &
 random_source()
 {
@@ -93,6 +108,24 @@ template <class T> struct buffer {
         return host;
     }
 };
+
+/* Number i is of(i). */
+template <class T, class F>
+std::vector<T>
+numbers_of(size_t count, F of)
+{
+    std::vector<T> values(count);
+    for (size_t i = 0; i < count; ++i)
+        values[i] = static_cast<T>(of(static_cast<int>(i)));
+    return values;
+}
+
+/* From `first`, so many different ones. */
+inline std::vector<int>
+random_integers(size_t count, unsigned different, int first = 0)
+{
+    return numbers_of<int>(count, [=](int) { return static_cast<int>(random_source()() % different) + first; });
+}
 
 template <class T>
 void

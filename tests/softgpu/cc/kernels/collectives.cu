@@ -41,15 +41,6 @@ random_maps(int n)
     return maps;
 }
 
-static std::vector<int>
-random_integers(int n)
-{
-    std::vector<int> values(n);
-    for (int &value : values)
-        value = static_cast<int>(random_source()() % 2001) - 1000;
-    return values;
-}
-
 /* ---- blocks ---- */
 
 template <int X, int Y, int Z, cub::BlockReduceAlgorithm Algorithm>
@@ -87,7 +78,7 @@ test_reduce_block()
     const int threads = X * Y * Z, blocks = 3;
     for (int valid : {1, threads / 2 + 1, threads}) {
         const std::vector<affine> maps = random_maps(blocks * threads);
-        const std::vector<int> x = random_integers(blocks * threads);
+        const std::vector<int> x = random_integers(blocks * threads, 2001, -1000);
         buffer<affine> dmaps(maps), composed(blocks);
         buffer<int> dx(x), sums(2 * blocks), largest(blocks);
         RUN(reduce_block<X, Y, Z, Algorithm>
@@ -206,7 +197,7 @@ template <int Threads, cub::BlockScanAlgorithm Algorithm>
 static void
 test_scan_block()
 {
-    const std::vector<int> x = random_integers(Threads);
+    const std::vector<int> x = random_integers(Threads, 2001, -1000);
     const std::vector<affine> maps = random_maps(Threads);
     buffer<int> dx(x), out(10 * Threads);
     buffer<affine> dmaps(maps), composed(2 * Threads);
@@ -258,7 +249,7 @@ test_scan_items()
 {
     const int n = Threads * Items;
     for (int valid : {1, n / 2 + 1, n}) {
-        const std::vector<int> x = random_integers(n);
+        const std::vector<int> x = random_integers(n, 2001, -1000);
         buffer<int> dx(x), inclusive(n), exclusive(n), aggregate(2);
         RUN(scan_items<Threads, Items, In, Out>
             <<<1, Threads>>>(dx.data, inclusive.data, exclusive.data, aggregate.data, valid));
@@ -316,7 +307,7 @@ test_warps()
 {
     const int threads = 96;
     for (int round = 0; round < 5; ++round) {
-        const std::vector<int> x = random_integers(threads);
+        const std::vector<int> x = random_integers(threads, 2001, -1000);
         const std::vector<affine> maps = random_maps(threads);
         const int valid = 1 + random_source()() % Width;
         const unsigned heads = random_source()();

@@ -22,26 +22,6 @@ relu_in_place(float *x, size_t n)
 }
 
 __global__ void
-grid_stride(const double *x, double *y, unsigned n)
-{
-    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
-        y[i] = x[i] * x[i] - 1.0;
-}
-
-/* AdamW as trainers write it. */
-__global__ void
-adam(float *w, const float *g, float *m, float *v, float lr, float b1, float b2, float eps, float decay, int n)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n)
-        return;
-    float grad = g[i];
-    m[i] = b1 * m[i] + (1.0f - b1) * grad;
-    v[i] = b2 * v[i] + (1.0f - b2) * grad * grad;
-    w[i] -= lr * (m[i] / (sqrtf(v[i]) + eps) + decay * w[i]);
-}
-
-__global__ void
 count_visits(unsigned *visits, unsigned nx, unsigned ny, unsigned nz)
 {
     unsigned x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y,
@@ -81,30 +61,16 @@ counted_in(const float *x, float *y, Index n)
         y[i] = 2 * x[i] + static_cast<float>(i);
 }
 
-__global__ void
-counted_in_size(const float *x, float *y, size_t n)
-{
-    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-    if (i >= n)
-        return;
-    y[i] = 2 * x[i] + i;
-}
-
-__global__ void
-counted_in_unsigned(const float *x, float *y, unsigned n)
-{
-    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n)
-        y[i] = 2 * x[i] + i;
-}
-
-__global__ void
-counted_in_long(const float *x, float *y, long n)
-{
-    const long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n)
-        y[i] = 2 * x[i] + i;
-}
+#define COUNTED_IN(type, index)                                         \
+    __global__ void counted_in_##type(const float *x, float *y, type n) \
+    {                                                                   \
+        const type i = index;                                           \
+        if (i < n)                                                      \
+            y[i] = 2 * x[i] + i;                                        \
+    }
+COUNTED_IN(size_t, blockIdx.x *(size_t)blockDim.x + threadIdx.x)
+COUNTED_IN(unsigned, blockIdx.x *blockDim.x + threadIdx.x)
+COUNTED_IN(long, (long)blockIdx.x *blockDim.x + threadIdx.x)
 
 /* Parameters belong to each thread: changing one changes no other thread's. */
 __global__ void
@@ -134,28 +100,22 @@ test_counted(int n, int block)
 {
     const int grid = (n + block - 1) / block;
     const std::vector<float> x = random_vector<float>(n);
-    std::vector<float> wanted(n);
-    for (int i = 0; i < n; ++i)
-        wanted[i] = 2 * x[i] + static_cast<float>(i);
     buffer<float> dx(x);
-    const auto expect = [&](const buffer<float> &got, const char *what) {
-        finish_launch();
-        expect_close(got.read(), wanted, 1e-7, what);
+    const auto expect = [&](const char *what, auto launch) {
+        buffer<float> got(n);
+        RUN(launch(got.data));
+        expect_close(got.read(), numbers_of<float>(n, [&](int i) { return 2 * x[i] + static_cast<float>(i); }), 1e-7,
+                     what);
     };
-    buffer<float> a(n), b(n), c(n), d(n), e(n), f(n);
-    counted_in<int><<<grid, block>>>(dx.data, a.data, n);
-    expect(a, "counted in int");
-    counted_in<unsigned char><<<1, 1>>>(dx.data, b.data, 1);
-    counted_in<long long><<<grid, block>>>(dx.data, b.data, n);
-    expect(b, "counted in long long");
-    counted_in_size<<<grid, block>>>(dx.data, c.data, n);
-    expect(c, "counted in size_t");
-    counted_in_unsigned<<<grid, block>>>(dx.data, d.data, n);
-    expect(d, "counted in unsigned");
-    counted_in_long<<<grid, block>>>(dx.data, e.data, n);
-    expect(e, "counted in long");
-    counted_in<size_t><<<grid, block>>>(dx.data, f.data, n);
-    expect(f, "counted in a template's size_t");
+    expect("counted in int", [&](float *y) { counted_in<int><<<grid, block>>>(dx.data, y, n); });
+    expect("counted in unsigned char and long long", [&](float *y) {
+        counted_in<unsigned char><<<1, 1>>>(dx.data, y, 1);
+        counted_in<long long><<<grid, block>>>(dx.data, y, n);
+    });
+    expect("counted in size_t", [&](float *y) { counted_in_size_t<<<grid, block>>>(dx.data, y, n); });
+    expect("counted in unsigned", [&](float *y) { counted_in_unsigned<<<grid, block>>>(dx.data, y, n); });
+    expect("counted in long", [&](float *y) { counted_in_long<<<grid, block>>>(dx.data, y, n); });
+    expect("counted in a template's size_t", [&](float *y) { counted_in<size_t><<<grid, block>>>(dx.data, y, n); });
 }
 
 static void
@@ -170,23 +130,6 @@ test_relu()
     for (float &value : x)
         value = fmaxf(value, 0.0f);
     expect_equal(dx.read(), x, "relu, NaN becomes 0");
-}
-
-static void
-test_adam(int n)
-{
-    std::vector<float> w = random_vector<float>(n), g = random_vector<float>(n), m = random_vector<float>(n),
-                       v = random_vector<float>(n, 0, 1);
-    buffer<float> dw(w), dg(g), dm(m), dv(v);
-    RUN(adam<<<(n + 127) / 128, 128>>>(dw.data, dg.data, dm.data, dv.data, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.01f, n));
-    for (int i = 0; i < n; ++i) {
-        m[i] = 0.9f * m[i] + (1.0f - 0.9f) * g[i];
-        v[i] = 0.999f * v[i] + (1.0f - 0.999f) * g[i] * g[i];
-        w[i] -= 1e-3f * (m[i] / (sqrtf(v[i]) + 1e-8f) + 0.01f * w[i]);
-    }
-    expect_close(dw.read(), w, 1e-6, "adam: weights");
-    expect_close(dm.read(), m, 1e-6, "adam: first moment");
-    expect_close(dv.read(), v, 1e-6, "adam: second moment");
 }
 
 static void
@@ -214,16 +157,6 @@ main()
         for (int block : {7, 64, 1024})
             test_counted(n, block);
     test_relu();
-    test_adam(10007);
-
-    const std::vector<double> x = random_vector<double>(12345);
-    buffer<double> dx(x), dy(x.size());
-    RUN(grid_stride<<<4, 96>>>(dx.data, dy.data, x.size()));
-    std::vector<double> squares(x.size());
-    for (size_t i = 0; i < x.size(); ++i)
-        squares[i] = x[i] * x[i] - 1.0;
-    expect_close(dy.read(), squares, 1e-14, "grid stride");
-
     test_visits(dim3(3, 4, 5), dim3(8, 4, 2), 24, 16, 10);
     test_visits(dim3(3, 4, 5), dim3(8, 4, 2), 20, 13, 9);
     test_visits(dim3(1, 7), dim3(1, 33), 5, 300, 2);
@@ -231,16 +164,11 @@ main()
 
     buffer<int> indices(1000);
     RUN(index_of_function<<<9, 128>>>(indices.data, 1000));
-    std::vector<int> one_to_n(1000);
-    for (int i = 0; i < 1000; ++i)
-        one_to_n[i] = i + 1;
-    expect_equal(indices.read(), one_to_n, "index taken in a function");
+    expect_equal(indices.read(), numbers_of<int>(1000, [&](int i) { return i + 1; }), "index taken in a function");
 
     buffer<int> spent(256);
     RUN(spend<<<2, 128>>>(100, spent.data, 9));
-    std::vector<int> wanted(256);
-    for (int i = 0; i < 256; ++i)
-        wanted[i] = 100 + 9 - i % 7;
-    expect_equal(spent.read(), wanted, "parameters changed by threads");
+    expect_equal(spent.read(), numbers_of<int>(256, [&](int i) { return 100 + 9 - i % 7; }),
+                 "parameters changed by threads");
     return 0;
 }

@@ -3,15 +3,14 @@
  * stack or shared memory: the launch ends with a message and an error that stays. fatal.sh runs each; exit status 0
  * means that the error is the right one.
  */
+#include "check.h"
+
 #include <cub/cub.cuh>
 #include <cuda/barrier>
 #include <cuda_pipeline.h>
-#include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cassert>
-#include <cstdio>
-#include <cstdlib>
 
 __global__ void
 half_at_barrier(int *out)
@@ -49,11 +48,7 @@ misaligned(int *out)
     out[threadIdx.x] = s[1];
 }
 
-__global__ void
-not_in_mask(int *out)
-{
-    out[threadIdx.x] = __shfl_sync(0x0000ffff, (int)threadIdx.x, 0);
-}
+KERNEL(not_in_mask, (int *out), out[threadIdx.x] = __shfl_sync(0x0000ffff, (int)threadIdx.x, 0))
 
 __global__ void
 different_collectives(int *out)

@@ -34,9 +34,8 @@ template <int Size>
 static void
 test_tiles(int threads)
 {
-    std::vector<int> x(threads), wanted(8 * threads);
-    for (int &value : x)
-        value = static_cast<int>(random_source()() % 100);
+    const std::vector<int> x = random_integers(threads, 100);
+    std::vector<int> wanted(8 * threads);
     for (int t = 0; t < threads; ++t) {
         const int first = t / Size * Size, last = first + Size;
         int *w = &wanted[8 * t];
@@ -89,10 +88,9 @@ main()
     test_tiles<2>(64);
     test_tiles<1>(32);
 
-    std::vector<int> x(200);
+    const std::vector<int> x = random_integers(200, 90);
     int wanted_count = 0, wanted_sum = 0;
-    for (int &value : x) {
-        value = static_cast<int>(random_source()() % 90);
+    for (int value : x) {
         wanted_count += value % 3 == 0;
         wanted_sum += value % 3 == 0 ? value : 0;
     }

@@ -1,6 +1,6 @@
 /*
  * half.cu - half and bfloat16 in kernels: conversions, arithmetic and functions round as one operation on exact values
- * does, pairs work on both halves, atomics add, warps and shared memory hold them. softgpu/convert.h converts arrays to
+ * does, pairs work on both halves, warps and shared memory hold them. softgpu/convert.h converts arrays to
  * the same bits.
  */
 #include "check.h"
@@ -83,14 +83,6 @@ pairs(const __half2 *x, __half2 *y, int n)
     const int i = threadIdx.x;
     if (i < n)
         y[i] = __hfma2(x[i], __float2half2_rn(2.0f), __halves2half2(__high2half(x[i]), __low2half(x[i])));
-}
-
-template <class T, class Pair>
-__global__ void
-add_all(T *total, Pair *pair_total, T one, Pair ones)
-{
-    atomicAdd(total, one);
-    atomicAdd(pair_total, ones);
 }
 
 template <class T>
@@ -199,17 +191,6 @@ main()
         const float2 got = __half22float2(dy.read()[i]);
         CHECK(got.x == 2.0f * i + i + 0.5f && got.y == 2 * (i + 0.5f) + i, "pair %d is %g, %g", i, got.x, got.y);
     }
-
-    buffer<__half> half_total(1);
-    buffer<__half2> half2_total(1);
-    RUN(add_all<<<4, 100>>>(half_total.data, half2_total.data, __float2half(0.5f), __floats2half2_rn(1.0f, 2.0f)));
-    CHECK(__half2float(half_total.read()[0]) == 200, "half atomics");
-    CHECK(__low2float(half2_total.read()[0]) == 400 && __high2float(half2_total.read()[0]) == 800, "half2 atomics");
-    buffer<__nv_bfloat16> bf_total(1);
-    buffer<__nv_bfloat162> bf2_total(1);
-    RUN(add_all<<<2, 50>>>(bf_total.data, bf2_total.data, __float2bfloat16(1.0f), __floats2bfloat162_rn(0.5f, 2.0f)));
-    CHECK(__bfloat162float(bf_total.read()[0]) == 100, "bfloat16 atomics");
-    CHECK(__low2float(bf2_total.read()[0]) == 50 && __high2float(bf2_total.read()[0]) == 200, "bfloat162 atomics");
 
     std::vector<__nv_bfloat16> values(64);
     float wanted = 0;

@@ -77,11 +77,7 @@ struct with_copy {
     }
 };
 
-__global__ void
-copied(with_copy w, int *out)
-{
-    *out = w.value;
-}
+KERNEL(copied, (with_copy w, int *out), *out = w.value)
 
 static const softgpu_image *
 image_of(const void *stub)

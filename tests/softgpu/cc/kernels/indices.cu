@@ -57,17 +57,8 @@ struct in_member {
 typedef unsigned (*number_function)();
 __device__ number_function pointer_to_function = in_function_apart;
 
-__global__ void
-from_function(unsigned *out)
-{
-    out[in_function()] += in_template<unsigned>();
-}
-
-__global__ void
-from_far_function(unsigned *out)
-{
-    out[in_function_apart()] += in_function();
-}
+KERNEL(from_function, (unsigned *out), out[in_function()] += in_template<unsigned>())
+KERNEL(from_far_function, (unsigned *out), out[in_function_apart()] += in_function())
 
 __global__ void
 from_constructor(unsigned *out)
@@ -116,29 +107,14 @@ across_a_barrier(unsigned *out)
     out[in_function_apart()] += before == in_function() ? before : 12345;
 }
 
+template <class... F>
 static void
-expect_numbers(void (*kernel)(unsigned *), dim3 grid, dim3 block, const char *what)
+expect_numbers(void (*kernel)(unsigned *, F...), dim3 grid, dim3 block, const char *what, F... f)
 {
     const size_t count = static_cast<size_t>(grid.x) * grid.y * grid.z * block.x * block.y * block.z;
     buffer<unsigned> out(count);
-    RUN(kernel<<<grid, block>>>(out.data));
-    std::vector<unsigned> wanted(count);
-    for (size_t i = 0; i < count; ++i)
-        wanted[i] = static_cast<unsigned>(i);
-    expect_equal(out.read(), wanted, what);
-}
-
-template <class F>
-static void
-expect_numbers_of(F f, dim3 grid, dim3 block, const char *what)
-{
-    const size_t count = static_cast<size_t>(grid.x) * grid.y * grid.z * block.x * block.y * block.z;
-    buffer<unsigned> out(count);
-    RUN(from_value<<<grid, block>>>(out.data, f));
-    std::vector<unsigned> wanted(count);
-    for (size_t i = 0; i < count; ++i)
-        wanted[i] = static_cast<unsigned>(i);
-    expect_equal(out.read(), wanted, what);
+    RUN(kernel<<<grid, block>>>(out.data, f...));
+    expect_equal(out.read(), numbers_of<unsigned>(count, [](int i) { return i; }), what);
 }
 
 static void
@@ -151,9 +127,9 @@ test_shape(dim3 grid, dim3 block)
     expect_numbers(from_lambda, grid, block, "in lambdas");
     expect_numbers(from_shadow, grid, block, "beside a variable of the same name");
     expect_numbers(across_a_barrier, grid, block, "across a barrier");
-    expect_numbers_of(in_member{0}, grid, block, "in a functor");
-    expect_numbers_of([] __device__(unsigned n) { return n + number_of(threadIdx, blockIdx, blockDim, gridDim); }, grid,
-                      block, "in a lambda that is an argument");
+    expect_numbers(from_value<in_member>, grid, block, "in a functor", in_member{0});
+    auto lambda = [] __device__(unsigned n) { return n + number_of(threadIdx, blockIdx, blockDim, gridDim); };
+    expect_numbers(from_value<decltype(lambda)>, grid, block, "in a lambda that is an argument", lambda);
 }
 
 /* ---- counting elements in a function, in each type ---- */
@@ -282,24 +258,13 @@ in_a_loop(int *out)
 }
 
 static void
-expect_value(const buffer<int> &out, int wanted, const char *what)
-{
-    finish_launch();
-    expect_equal(out.read(), std::vector<int>{wanted}, what);
-}
-
-static void
 test_own_names()
 {
     buffer<int> out(1);
-    template_parameter<3><<<1, 1>>>(out.data);
-    expect_value(out, 7, "a template's parameter");
-    parameters<<<1, 1>>>(out.data, 3, 5);
-    expect_value(out, 8, "a kernel's parameters");
-    locals<<<1, 1>>>(out.data);
-    expect_value(out, 11, "local variables");
-    in_a_loop<<<1, 1>>>(out.data);
-    expect_value(out, 30, "a loop's variable");
+    GIVES("a template's parameter", out, 7, template_parameter<3><<<1, 1>>>(out.data));
+    GIVES("a kernel's parameters", out, 8, parameters<<<1, 1>>>(out.data, 3, 5));
+    GIVES("local variables", out, 11, locals<<<1, 1>>>(out.data));
+    GIVES("a loop's variable", out, 30, in_a_loop<<<1, 1>>>(out.data));
 }
 
 int

@@ -34,17 +34,8 @@ __global__ void no_parameters();
 __global__ void void_parameters(void);
 __device__ int touched;
 
-__global__ void
-no_parameters()
-{
-    atomicAdd(&touched, 1);
-}
-
-__global__ void
-void_parameters(void)
-{
-    atomicAdd(&touched, 10);
-}
+KERNEL(no_parameters, (), atomicAdd(&touched, 1))
+KERNEL(void_parameters, (void), atomicAdd(&touched, 10))
 
 __global__ void
 all_forms(double *out, const point p, char, colour c, chained v, float numbers[], int (*rows)[3], callback,
@@ -112,13 +103,6 @@ sum_of(double *out, Args... args)
     for (double value : values)
         total += value;
     *out = total;
-}
-
-template <class F, class... Args>
-__global__ void
-apply(F f, Args... args)
-{
-    f(threadIdx.x, args...);
 }
 
 template <>
@@ -206,20 +190,12 @@ int from_namespace = 6;
 
 namespace
 {
-__global__ void
-hidden(int *out)
-{
-    *out = 31;
-}
+KERNEL(hidden, (int *out), *out = 31)
 } // namespace
 
 namespace inner
 {
-__global__ void
-named(int *out, int value)
-{
-    *out = value + 1;
-}
+KERNEL(named, (int *out, int value), *out = value + 1)
 } // namespace inner
 
 struct runner {
@@ -233,29 +209,10 @@ struct runner {
 int runner::calls = 0;
 } // namespace outer
 
-__global__ void
-overloaded(int *out, int)
-{
-    *out = 1;
-}
-
-__global__ void
-overloaded(int *out, double)
-{
-    *out = 2;
-}
-
-__global__ void
-overloaded(int *out, const int *)
-{
-    *out = 3;
-}
-
-__global__ void
-defaults(int *out, int a = 5, int b = sizeof(box<int, 7>) / sizeof(int))
-{
-    *out = a * 100 + b;
-}
+KERNEL(overloaded, (int *out, int), *out = 1)
+KERNEL(overloaded, (int *out, double), *out = 2)
+KERNEL(overloaded, (int *out, const int *), *out = 3)
+KERNEL(defaults, (int *out, int a = 5, int b = sizeof(box<int, 7>) / sizeof(int)), *out = a * 100 + b)
 
 extern "C" __global__ void
 with_c_name(int *out)
@@ -274,39 +231,29 @@ static void
 test_names()
 {
     buffer<int> out(1);
-    outer::inner::named<<<1, 1>>>(out.data, 4);
-    CHECK(result_of(out) == 5, "in a namespace");
-    ::outer::inner::named<<<1, 1>>>(out.data, 5);
-    CHECK(result_of(out) == 6, "from the root");
-    outer::hidden<<<1, 1>>>(out.data);
-    CHECK(result_of(out) == 31, "in an anonymous namespace");
-    outer::runner{out.data}.run();
-    CHECK(result_of(out) == 7, "in a member function");
-    overloaded<<<1, 1>>>(out.data, 1);
-    CHECK(result_of(out) == 1, "overload int");
-    overloaded<<<1, 1>>>(out.data, 1.0);
-    CHECK(result_of(out) == 2, "overload double");
-    overloaded<<<1, 1>>>(out.data, out.data);
-    CHECK(result_of(out) == 3, "overload pointer");
-    defaults<<<1, 1>>>(out.data);
-    CHECK(result_of(out) == 507, "default arguments");
-    defaults<<<1, 1>>>(out.data, 1);
-    CHECK(result_of(out) == 107, "one default argument");
-    with_c_name<<<1, 1>>>(out.data);
-    CHECK(result_of(out) == 12, "extern C");
+    GIVES("in a namespace", out, 5, outer::inner::named<<<1, 1>>>(out.data, 4));
+    GIVES("from the root", out, 6, ::outer::inner::named<<<1, 1>>>(out.data, 5));
+    GIVES("in an anonymous namespace", out, 31, outer::hidden<<<1, 1>>>(out.data));
+    GIVES("in a member function", out, 7, outer::runner{out.data}.run());
+    GIVES("overload int", out, 1, overloaded<<<1, 1>>>(out.data, 1));
+    GIVES("overload double", out, 2, overloaded<<<1, 1>>>(out.data, 1.0));
+    GIVES("overload pointer", out, 3, overloaded<<<1, 1>>>(out.data, out.data));
+    GIVES("default arguments", out, 507, defaults<<<1, 1>>>(out.data));
+    GIVES("one default argument", out, 107, defaults<<<1, 1>>>(out.data, 1));
+    GIVES("extern C", out, 12, with_c_name<<<1, 1>>>(out.data));
 }
 
 /* ---- launches: macros, pointers, branches, commas, lambdas, the runtime call ---- */
 
 #define BLOCKS(n, b)           (((n) + (b)-1) / (b))
 #define LAUNCH(kernel, n, ...) kernel<<<BLOCKS(n, 2), 2>>>(__VA_ARGS__)
-#define KERNEL(name, op)                                 \
+#define ASSIGNING(name, op)                              \
     __global__ void name(int *out, int v)                \
     {                                                    \
         out[blockIdx.x * blockDim.x + threadIdx.x] op v; \
     }
-KERNEL(macro_set, =)
-KERNEL(macro_add, +=)
+ASSIGNING(macro_set, =)
+ASSIGNING(macro_add, +=)
 
 static int evaluations;
 
@@ -323,11 +270,7 @@ launch_through(void (*kernel)(int *, int), int *out, int value)
     kernel<<<1, 1>>>(out, value);
 }
 
-__global__ void
-ordered(int *out, int value)
-{
-    *out = *out * 10 + value;
-}
+KERNEL(ordered, (int *out, int value), *out = *out * 10 + value)
 
 static int *
 nested_launch(int *out)
@@ -360,26 +303,21 @@ test_launches()
     CHECK(result_of(out) == 42, "branches without braces");
     CHECK(evaluations == 2, "arguments are evaluated once, not %d times", evaluations);
 
-    macro_set<<<1, 1>>>(out.data, 0), macro_add<<<1, 1>>>(out.data, 2);
-    CHECK(result_of(out) == 2, "comma");
-    ordered<<<1, 1>>>(nested_launch(out.data), 5);
-    CHECK(result_of(out) == 215, "a launch in the argument of a launch: %d", out.read()[0]);
+    GIVES("comma", out, 2, macro_set<<<1, 1>>>(out.data, 0), macro_add<<<1, 1>>>(out.data, 2));
+    GIVES("a launch in the argument of a launch", out, 215, ordered<<<1, 1>>>(nested_launch(out.data), 5));
 
     const auto generic = [&](auto value) { macro_set<<<1, 1>>>(out.data, value); };
-    generic(6);
-    CHECK(result_of(out) == 6, "in a generic lambda");
+    GIVES("in a generic lambda", out, 6, generic(6));
     std::function<void()> later = [&out] { macro_set<<<1, 1>>>(out.data, 16); };
-    later();
-    CHECK(result_of(out) == 16, "in a lambda");
+    GIVES("in a lambda", out, 16, later());
 
     int value = 23;
     int *data = out.data;
     void *arguments[] = {&data, &value};
-    CUDA(cudaLaunchKernel((const void *)macro_set, dim3(1), dim3(1), arguments, 0, 0));
-    CHECK(result_of(out) == 23, "cudaLaunchKernel");
+    GIVES("cudaLaunchKernel", out, 23,
+          CUDA(cudaLaunchKernel((const void *)macro_set, dim3(1), dim3(1), arguments, 0, 0)));
     value = 24;
-    CUDA(cudaLaunchKernel(macro_set, dim3(1), dim3(1), arguments));
-    CHECK(result_of(out) == 24, "cudaLaunchKernel, C++ form");
+    GIVES("cudaLaunchKernel, C++ form", out, 24, CUDA(cudaLaunchKernel(macro_set, dim3(1), dim3(1), arguments)));
 
     const char *text = "k<<<1, 1>>>(x)", *raw = R"(k<<<2, 2>>>(y))";
     CHECK(text[1] == '<' && raw[1] == '<', "strings stay");

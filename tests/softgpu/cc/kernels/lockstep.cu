@@ -4,6 +4,9 @@
  */
 #include "check.h"
 
+#include <algorithm>
+#include <numeric>
+
 template <unsigned Block>
 __device__ void
 unrolled(volatile float *s, unsigned t)
@@ -105,61 +108,39 @@ scan(const float *x, float *out)
 static std::vector<float>
 numbers(int n)
 {
-    std::vector<float> values(n);
-    for (float &value : values)
-        value = static_cast<float>(random_source()() % 1000);
-    return values;
+    return numbers_of<float>(n, [](int) { return random_source()() % 1000; });
 }
 
 static void
-test_sum(unsigned block, int n)
+test_sum(unsigned block, void (*in_function_of_block)(const float *, float *, unsigned), int n)
 {
     const std::vector<float> x = numbers(n);
     buffer<float> dx(x), out(1), other(1);
-    float sum = 0;
-    for (float value : x)
-        sum += value;
-    switch (block) {
-    case 32:
-        in_function<32><<<1, 32>>>(dx.data, out.data, n);
-        break;
-    case 64:
-        in_function<64><<<1, 64>>>(dx.data, out.data, n);
-        break;
-    case 256:
-        in_function<256><<<1, 256>>>(dx.data, out.data, n);
-        break;
-    default:
-        in_function<1024><<<1, 1024>>>(dx.data, out.data, n);
-    }
-    finish_launch();
-    expect_equal(out.read(), std::vector<float>{sum}, "sum in a function");
-    if (block < 64)
-        return;
-    RUN(with_register<<<1, block, block * sizeof(float)>>>(dx.data, other.data, n));
-    expect_equal(other.read(), std::vector<float>{sum}, "sum with a register");
+    const float sum = std::accumulate(x.begin(), x.end(), 0.0f);
+    GIVES("sum in a function", out, sum, in_function_of_block<<<1, block>>>(dx.data, out.data, n));
+    if (block >= 64)
+        GIVES("sum with a register", other, sum,
+              with_register<<<1, block, block * sizeof(float)>>>(dx.data, other.data, n));
 }
 
 int
 main()
 {
-    for (unsigned block : {32u, 64u, 256u, 1024u})
-        for (int round = 0; round < 5; ++round)
-            test_sum(block, 1 + static_cast<int>(random_source()() % block));
+    for (int round = 0; round < 5; ++round) {
+        test_sum(32, in_function<32>, 1 + static_cast<int>(random_source()() % 32));
+        test_sum(64, in_function<64>, 1 + static_cast<int>(random_source()() % 64));
+        test_sum(256, in_function<256>, 1 + static_cast<int>(random_source()() % 256));
+        test_sum(1024, in_function<1024>, 1 + static_cast<int>(random_source()() % 1024));
+    }
     for (int n : {1, 2, 31, 33, 64}) {
         const std::vector<float> x = numbers(n);
         buffer<float> dx(x), out(1);
-        RUN(maximum<<<1, 32>>>(dx.data, out.data, n));
-        float most = 0;
-        for (float value : x)
-            most = std::max(most, value);
-        expect_equal(out.read(), std::vector<float>{most}, "maximum");
+        GIVES("maximum", out, *std::max_element(x.begin(), x.end()), maximum<<<1, 32>>>(dx.data, out.data, n));
     }
     std::vector<float> x = numbers(32);
     buffer<float> dx(x), out(32);
     RUN(scan<<<1, 32>>>(dx.data, out.data));
-    for (int i = 1; i < 32; ++i)
-        x[i] += x[i - 1];
+    std::partial_sum(x.begin(), x.end(), x.begin());
     expect_equal(out.read(), x, "scan of a warp");
     return 0;
 }

@@ -87,21 +87,16 @@ branch(T *out)
     }
 }
 
+enum class sign { plus, minus };
+
 template <class... T>
-__global__ void
-folded(int *out, T... values)
-{
-    *out = (static_cast<int>(values) + ...);
-}
+KERNEL(folded, (int *out, T... values), *out = (static_cast<int>(values) + ...))
 
 template <auto V>
-__global__ void
-constant(int *out)
+__global__ void constant(int *out)
 {
     *out = static_cast<int>(V);
 }
-
-enum class sign { plus, minus };
 
 template <sign S, class T, std::size_t N>
 __global__ void
@@ -116,11 +111,7 @@ sum(T *out, std::array<T, N> values)
 namespace
 {
 template <int N>
-__global__ void
-hidden(int *out)
-{
-    *out = N;
-}
+KERNEL(hidden, (int *out), *out = N)
 
 struct scaled {
     __device__ int operator()(int i, float x) const
@@ -134,11 +125,7 @@ inline namespace version
 {
 namespace a::b
 {
-__global__ void
-nested(int *out)
-{
-    *out = 99;
-}
+KERNEL(nested, (int *out), *out = 99)
 } // namespace a::b
 } // namespace version
 
@@ -164,11 +151,7 @@ generic(int *out)
 }
 
 template <class F>
-__global__ void
-call(int *out, F function)
-{
-    out[threadIdx.x] = function(threadIdx.x, 2.5f);
-}
+KERNEL(call, (int *out, F function), out[threadIdx.x] = function(threadIdx.x, 2.5f))
 
 inline constexpr int table[] = {1, 2, 3};
 __constant__ constexpr float coefficients[2] = {1.5f, 2.5f};
@@ -200,46 +183,30 @@ main()
 {
     buffer<int> out(8);
     int *const d = out.data;
-    holder().run(d);
-    expect(out, 0, 4, "launched in the class of the kernel");
-    holder::set<<<1, 1>>>(d, 5);
-    expect(out, 0, 5, "static member");
+    GIVES("launched in the class of the kernel", out, 4, holder().run(d));
+    GIVES("static member", out, 5, holder::set<<<1, 1>>>(d, 5));
     holder::through_shared<int><<<1, 2>>>(d, 6);
     expect(out, 1, 6, "static member template");
-    holder::declared<<<1, 1>>>(d);
-    expect(out, 0, 17, "defined outside its class");
-    holder_of<int>::set<<<1, 1>>>(d);
-    expect(out, 0, 3, "member of a class template");
+    GIVES("defined outside its class", out, 17, holder::declared<<<1, 1>>>(d));
+    GIVES("member of a class template", out, 3, holder_of<int>::set<<<1, 1>>>(d));
 
-    constrained<<<1, 1>>>(d);
-    expect(out, 0, 5, "concept");
-    constrained_too<int><<<1, 1>>>(d);
-    expect(out, 0, 6, "requires");
-    advance<int><<<1, 1>>>(d);
-    expect(out, 0, 7, "requires an expression");
-    branch<<<1, 2>>>(d);
-    expect(out, 0, 1, "if constexpr");
-    folded<<<1, 1>>>(d, 1, 2.0, 'a');
-    expect(out, 0, 100, "fold");
-    constant<'z'><<<1, 1>>>(d);
-    expect(out, 0, 'z', "auto parameter");
-    sum<sign::minus><<<1, 1>>>(d, std::array<int, 3>{1, 2, 3});
-    expect(out, 0, -6, "std::array");
-    hidden<8><<<1, 1>>>(d);
-    expect(out, 0, 8, "template in an anonymous namespace");
-    a::b::nested<<<1, 1>>>(d);
-    expect(out, 0, 99, "nested and inline namespaces");
+    GIVES("concept", out, 5, constrained<<<1, 1>>>(d));
+    GIVES("requires", out, 6, constrained_too<int><<<1, 1>>>(d));
+    GIVES("requires an expression", out, 7, advance<int><<<1, 1>>>(d));
+    GIVES("if constexpr", out, 1, branch<<<1, 2>>>(d));
+    GIVES("fold", out, 100, folded<<<1, 1>>>(d, 1, 2.0, 'a'));
+    GIVES("auto parameter", out, 'z', constant<'z'><<<1, 1>>>(d));
+    GIVES("std::array", out, -6, sum<sign::minus><<<1, 1>>>(d, std::array<int, 3>{1, 2, 3}));
+    GIVES("template in an anonymous namespace", out, 8, hidden<8><<<1, 1>>>(d));
+    GIVES("nested and inline namespaces", out, 99, a::b::nested<<<1, 1>>>(d));
 
-    bindings<<<1, 1>>>(d, {.second = 7});
-    expect(out, 0, 17, "designated initialisers, structured bindings");
-    generic<<<1, 1>>>(d);
-    expect(out, 0, 14, "generic lambdas in a kernel");
+    GIVES("designated initialisers, structured bindings", out, 17, bindings<<<1, 1>>>(d, {.second = 7}));
+    GIVES("generic lambdas in a kernel", out, 14, generic<<<1, 1>>>(d));
     call<<<1, 3>>>(d, [=] __device__(auto i, auto x) { return static_cast<int>(i * x); });
     expect(out, 2, 5, "generic device lambda");
     call<<<1, 3>>>(d, scaled{});
     expect(out, 1, 12, "functor of an anonymous namespace");
-    constants<<<1, 1>>>(d);
-    expect(out, 0, 211, "constexpr variables");
+    GIVES("constexpr variables", out, 211, constants<<<1, 1>>>(d));
 
     [&]<int... I>(std::integer_sequence<int, I...>)
     {
@@ -248,7 +215,6 @@ main()
     (std::make_integer_sequence<int, 4>{});
     expect(out, 3, 3, "launches over a pack");
     const auto launch = [&](auto kernel, auto... values) { kernel<<<1, 1>>>(d, values...); };
-    launch(holder::set, 44);
-    expect(out, 0, 44, "launch of a parameter");
+    GIVES("launch of a parameter", out, 44, launch(holder::set, 44));
     return 0;
 }

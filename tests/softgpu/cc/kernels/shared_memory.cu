@@ -201,31 +201,23 @@ main()
 
     buffer<int> out(256);
     RUN(through_functions<<<2, 128>>>(out.data));
-    std::vector<int> wanted(256);
-    for (int i = 0; i < 256; ++i)
-        wanted[i] = 127 - i % 128 + 300 + 20 + 1000 + (i % 128 + 1) % 128;
-    expect_equal(out.read(), wanted, "shared variables of functions");
+    expect_equal(out.read(),
+                 numbers_of<int>(256, [&](int i) { return 127 - i % 128 + 300 + 20 + 1000 + (i % 128 + 1) % 128; }),
+                 "shared variables of functions");
 
     buffer<float> reversed(100);
     RUN(dynamic_at_file_scope<<<1, 100, 100 * sizeof(float)>>>(reversed.data));
-    std::vector<float> twice(100);
-    for (int i = 0; i < 100; ++i)
-        twice[i] = 2.0f * (99 - i);
-    expect_equal(reversed.read(), twice, "dynamic, at file scope");
+    expect_equal(reversed.read(), numbers_of<float>(100, [&](int i) { return 2.0f * (99 - i); }),
+                 "dynamic, at file scope");
 
     buffer<double> split(60);
     RUN(dynamic_split<double><<<1, 60, 60 * (sizeof(double) + sizeof(float))>>>(split.data, 60));
-    std::vector<double> sums(60);
-    for (int i = 0; i < 60; ++i)
-        sums[i] = (i + 1) % 60 + 2 * ((i + 2) % 60) + 1;
-    expect_equal(split.read(), sums, "dynamic, split by hand");
+    expect_equal(split.read(), numbers_of<double>(60, [&](int i) { return (i + 1) % 60 + 2 * ((i + 2) % 60) + 1; }),
+                 "dynamic, split by hand");
 
     buffer<int> rows(64);
     RUN(dynamic_rows<<<1, 64, 64 * sizeof(int)>>>(rows.data));
-    std::vector<int> turned(64);
-    for (int i = 0; i < 64; ++i)
-        turned[i] = i % 8 * 8 + i / 8;
-    expect_equal(rows.read(), turned, "dynamic, in rows");
+    expect_equal(rows.read(), numbers_of<int>(64, [&](int i) { return i % 8 * 8 + i / 8; }), "dynamic, in rows");
 
     buffer<int> a(std::vector<int>(1, 5)), b(std::vector<int>(1, 6)), picked(4);
     RUN(dynamic_pointers<<<1, 4, 2 * sizeof(int *)>>>(picked.data, a.data, b.data));

@@ -216,10 +216,7 @@ main()
     const std::vector<float> x = random_vector<float>(777);
     buffer<float> dx(x), dy(x.size());
     RUN(in_for<<<(1 << 20) + 1, 1024>>>(dx.data, dy.data, 777));
-    std::vector<float> wanted(x.size());
-    for (size_t i = 0; i < x.size(); ++i)
-        wanted[i] = 2 * x[i];
-    expect_equal(dy.read(), wanted, "a grid of 2^30 threads");
+    expect_equal(dy.read(), numbers_of<float>(x.size(), [&](int i) { return 2 * x[i]; }), "a grid of 2^30 threads");
 #endif
     return 0;
 }

@@ -49,17 +49,8 @@ read_all(float *out)
     atomicAdd(&counter, t);
 }
 
-__global__ void
-own_names(int *out)
-{
-    *out = same_name + same_function();
-}
-
-__global__ void
-through_pointer()
-{
-    pointer_there[threadIdx.x] = threadIdx.x + pair_there[1];
-}
+KERNEL(own_names, (int *out), *out = same_name + same_function())
+KERNEL(through_pointer, (), pointer_there[threadIdx.x] = threadIdx.x + pair_there[1])
 
 int
 main()

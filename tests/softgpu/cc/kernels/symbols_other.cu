@@ -1,7 +1,7 @@
 /*
  * symbols_other.cu - the second source file of symbols.cu, with some names that its first file has too.
  */
-#include <cuda_runtime.h>
+#include "check.h"
 
 __device__ int same_name = 200;
 

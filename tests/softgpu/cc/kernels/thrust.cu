@@ -158,9 +158,7 @@ static void
 test_values(int n)
 {
     const std::vector<float> x = random_vector<float>(n, -9, 9);
-    std::vector<int> k(n);
-    for (int &value : k)
-        value = static_cast<int>(random_source()() % 5);
+    std::vector<int> k = random_integers(n, 5);
     thrust::device_vector<float> dx = x;
     thrust::device_vector<int> dk = k;
     thrust::device_ptr<float> pointer(thrust::raw_pointer_cast(dx.data()));
@@ -252,50 +250,42 @@ test_changes()
     thrust::device_vector<int> d{1, 2, 3, 4};
     std::vector<int> v{1, 2, 3, 4};
     const int more[] = {50, 60, 70};
+    const auto both = [&](const char *what, auto change) {
+        change(d);
+        change(v);
+        expect_elements(d, v, what);
+    };
 
-    CHECK(*d.insert(d.begin() + 1, 9) == 9, "insert's iterator");
-    v.insert(v.begin() + 1, 9);
-    expect_elements(d, v, "insert, with more room");
-    d.insert(d.end(), 2, 8);
-    v.insert(v.end(), 2, 8);
-    d.insert(d.begin(), more, more + 3);
-    v.insert(v.begin(), more, more + 3);
-    expect_elements(d, v, "insert of several");
+    both("insert, with more room", [](auto &x) { CHECK(*x.insert(x.begin() + 1, 9) == 9, "insert's iterator"); });
+    both("insert of several", [&](auto &x) {
+        x.insert(x.end(), 2, 8);
+        x.insert(x.begin(), more, more + 3);
+    });
     d.reserve(40);
     CHECK(d.capacity() >= 40 && d.max_size() > 40, "%zu", d.capacity());
-    d.insert(d.begin() + 2, 5, 7);
-    v.insert(v.begin() + 2, 5, 7);
-    d.insert(d.begin() + 3, d.begin(), d.begin() + 4);
+    both("insert within the room", [](auto &x) { x.insert(x.begin() + 2, 5, 7); });
     const std::vector<int> own(v.begin(), v.begin() + 4);
+    d.insert(d.begin() + 3, d.begin(), d.begin() + 4);
     v.insert(v.begin() + 3, own.begin(), own.end());
     expect_elements(d, v, "insert within the room, of its own elements");
 
-    CHECK(d.erase(d.begin() + 4) - d.begin() == 4, "erase's iterator");
-    v.erase(v.begin() + 4);
-    d.erase(d.begin(), d.begin() + 3);
-    v.erase(v.begin(), v.begin() + 3);
-    d.erase(d.end() - 2, d.end());
-    v.erase(v.end() - 2, v.end());
-    d.erase(d.begin(), d.begin());
-    expect_elements(d, v, "erase");
-    d.resize(30, 6);
-    v.resize(30, 6);
-    expect_elements(d, v, "resize to more");
-    d.resize(3);
-    v.resize(3);
+    both("erase", [](auto &x) {
+        CHECK(x.erase(x.begin() + 4) - x.begin() == 4, "erase's iterator");
+        x.erase(x.begin(), x.begin() + 3);
+        x.erase(x.end() - 2, x.end());
+        x.erase(x.begin(), x.begin());
+    });
+    both("resize to more", [](auto &x) { x.resize(30, 6); });
+    both("resize to fewer", [](auto &x) { x.resize(3); });
     d.shrink_to_fit();
     CHECK(d.capacity() == 3, "%zu", d.capacity());
-    d.pop_back();
-    v.pop_back();
-    for (int i = 0; i < 40; ++i) {
-        d.push_back(i);
-        v.push_back(i);
-    }
-    expect_elements(d, v, "pop_back, push_back");
-    d.assign(3, 5);
-    expect_elements(d, {5, 5, 5}, "assign of a value");
-    d.assign(more, more + 2);
-    expect_elements(d, {50, 60}, "assign of a range");
+    both("pop_back, push_back", [](auto &x) {
+        x.pop_back();
+        for (int i = 0; i < 40; ++i)
+            x.push_back(i);
+    });
+    both("assign of a value", [](auto &x) { x.assign(3, 5); });
+    both("assign of a range", [&](auto &x) { x.assign(more, more + 2); });
     d = {4, 3};
     d.clear();
     CHECK(d.empty() && d.begin() == d.end() && d.cbegin() == d.cend(), "%zu", d.size());

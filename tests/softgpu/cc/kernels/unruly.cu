@@ -16,11 +16,7 @@ number_here()
 }
 
 /* The same sum by kernels that the stand-in runs in different ways. */
-__global__ void
-by_line(const float *x, float *sum)
-{
-    atomicAdd(sum, x[blockIdx.x * blockDim.x + threadIdx.x]);
-}
+KERNEL(by_line, (const float *x, float *sum), atomicAdd(sum, x[blockIdx.x * blockDim.x + threadIdx.x]))
 
 __global__ void
 by_stride(const float *x, float *sum, int n)
@@ -29,11 +25,7 @@ by_stride(const float *x, float *sum, int n)
         atomicAdd(sum, x[i]);
 }
 
-__global__ void
-by_box(const float *x, float *sum)
-{
-    atomicAdd(sum, x[number_here()]);
-}
+KERNEL(by_box, (const float *x, float *sum), atomicAdd(sum, x[number_here()]))
 
 __global__ void
 by_fibers(const float *x, float *sum)
@@ -108,17 +100,8 @@ each_thread_once(dim3 grid, dim3 block)
     expect_equal(counts.read(), std::vector<int>(threads, 2), "threads that ran");
 }
 
-__global__ void
-read_numbers(const double *x, double *out)
-{
-    *out = *x;
-}
-
-__global__ void
-read_vector(const char *x, float4 *out)
-{
-    *out = *reinterpret_cast<const float4 *>(x);
-}
+KERNEL(read_numbers, (const double *x, double *out), *out = *x)
+KERNEL(read_vector, (const char *x, float4 *out), *out = *reinterpret_cast<const float4 *>(x))
 
 /* Prints the error of a read that is `by` bytes behind where it may be, and of a later call. */
 static int

@@ -5,6 +5,7 @@
  */
 #include "check.h"
 
+#include <algorithm>
 #include <cstring>
 
 struct sixteen {
@@ -93,143 +94,86 @@ test_shuffles()
             }
 }
 
-/* As trainers write it. */
-__inline__ __device__ float
-warp_sum(float v)
-{
-    for (int offset = warpSize / 2; offset > 0; offset /= 2)
-        v += __shfl_down_sync(0xffffffff, v, offset);
-    return v;
-}
-
-__global__ void
-softmax(const float *in, float *out, int columns)
-{
-    const int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    const float *x = in + row * columns;
-    float largest = -INFINITY;
-    for (int c = lane; c < columns; c += 32)
-        largest = fmaxf(largest, x[c]);
-    for (int offset = 16; offset > 0; offset >>= 1)
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, offset));
-    float sum = 0.0f;
-    for (int c = lane; c < columns; c += 32)
-        sum += expf(x[c] - largest);
-    sum = __shfl_sync(0xffffffff, warp_sum(sum), 0);
-    for (int c = lane; c < columns; c += 32)
-        out[row * columns + c] = expf(x[c] - largest) / sum;
-}
-
-static void
-test_softmax(int rows, int columns)
-{
-    const std::vector<float> x = random_vector<float>(rows * columns, -5, 5);
-    buffer<float> dx(x), dy(x.size());
-    RUN(softmax<<<rows / 4, 128>>>(dx.data, dy.data, columns));
-    std::vector<float> wanted(x.size());
-    for (int r = 0; r < rows; ++r) {
-        double sum = 0;
-        for (int c = 0; c < columns; ++c)
-            sum += std::exp(x[r * columns + c]);
-        for (int c = 0; c < columns; ++c)
-            wanted[r * columns + c] = static_cast<float>(std::exp(x[r * columns + c]) / sum);
-    }
-    expect_close(dy.read(), wanted, 1e-5, "softmax");
-}
-
 struct answers {
     unsigned ballot, any, all, match, add, low, high, bits_and, bits_or, bits_xor;
     int signed_low, signed_high, signed_sum, all_match;
     unsigned all_match_mask;
 };
 
-/* Each half of a warp goes its own way, under its own mask. */
+__device__ answers
+ask(unsigned mask, unsigned v, unsigned same)
+{
+    answers a;
+    a.ballot = __ballot_sync(mask, v & 1);
+    a.any = __any_sync(mask, v == 3);
+    a.all = __all_sync(mask, v < 7);
+    a.match = __match_any_sync(mask, v);
+    a.add = __reduce_add_sync(mask, v);
+    a.low = __reduce_min_sync(mask, v);
+    a.high = __reduce_max_sync(mask, v);
+    a.bits_and = __reduce_and_sync(mask, v);
+    a.bits_or = __reduce_or_sync(mask, v);
+    a.bits_xor = __reduce_xor_sync(mask, v);
+    a.signed_low = __reduce_min_sync(mask, (int)v - 4);
+    a.signed_high = __reduce_max_sync(mask, (int)v - 9);
+    a.signed_sum = __reduce_add_sync(mask, (int)v - 9);
+    a.all_match_mask = __match_all_sync(mask, same, &a.all_match);
+    return a;
+}
+
+/* Each half of a warp goes its own way, under its own mask: they ask for other things at the same time. */
 __global__ void
 votes(const unsigned *x, answers *out)
 {
-    const int t = threadIdx.x, lane = t % 32;
-    const unsigned v = x[t];
-    answers a;
-    if (lane < 12) {
-        const unsigned mask = 0x00000fff;
-        a.ballot = __ballot_sync(mask, v & 1);
-        a.any = __any_sync(mask, v == 3);
-        a.all = __all_sync(mask, v < 7);
-        a.match = __match_any_sync(mask, v);
-        a.add = __reduce_add_sync(mask, v);
-        a.low = __reduce_min_sync(mask, v);
-        a.high = __reduce_max_sync(mask, v);
-        a.bits_and = __reduce_and_sync(mask, v);
-        a.bits_or = __reduce_or_sync(mask, v);
-        a.bits_xor = __reduce_xor_sync(mask, v);
-        a.signed_low = __reduce_min_sync(mask, (int)v - 4);
-        a.signed_high = __reduce_max_sync(mask, (int)v - 9);
-        a.signed_sum = __reduce_add_sync(mask, (int)v - 9);
-        a.all_match_mask = __match_all_sync(mask, v / 8, &a.all_match);
+    const int t = threadIdx.x;
+    if (t % 32 < 12) {
+        out[t] = ask(0x00000fff, x[t], x[t] / 8);
     } else {
-        const unsigned mask = 0xfffff000;
-        a.all_match_mask = __match_all_sync(mask, v, &a.all_match);
-        a.signed_sum = __reduce_add_sync(mask, (int)v - 9);
-        a.signed_high = __reduce_max_sync(mask, (int)v - 9);
-        a.signed_low = __reduce_min_sync(mask, (int)v - 4);
-        a.bits_xor = __reduce_xor_sync(mask, v);
-        a.bits_or = __reduce_or_sync(mask, v);
-        a.bits_and = __reduce_and_sync(mask, v);
-        a.high = __reduce_max_sync(mask, v);
-        a.low = __reduce_min_sync(mask, v);
-        a.add = __reduce_add_sync(mask, v);
-        a.match = __match_any_sync(mask, v);
-        a.all = __all_sync(mask, v < 7);
-        a.any = __any_sync(mask, v == 3);
-        a.ballot = __ballot_sync(mask, v & 1);
+        __syncwarp(0xfffff000);
+        out[t] = ask(0xfffff000, x[t], x[t]);
     }
     __syncwarp();
-    out[t] = a;
 }
 
 static void
 test_votes(int threads)
 {
-    std::vector<unsigned> x(threads);
-    for (unsigned &value : x)
-        value = random_source()() % 8;
+    const std::vector<unsigned> x = numbers_of<unsigned>(threads, [](int) { return random_source()() % 8; });
     buffer<unsigned> dx(x);
     buffer<answers> dy(threads);
     RUN(votes<<<1, threads>>>(dx.data, dy.data));
-    const std::vector<answers> got = dy.read();
+    std::vector<answers> got = dy.read();
     for (int t = 0; t < threads; ++t) {
-        const int first = t / 32 * 32, from = first + (t % 32 < 12 ? 0 : 12);
-        int to = first + (t % 32 < 12 ? 12 : 32);
-        to = to < threads ? to : threads;
-        answers w = {0, 0, 1, 0, 0, ~0u, 0, ~0u, 0, 0, 100, -100, 0, 1, t % 32 < 12 ? 0xfffu : 0xfffff000u};
+        const bool is_first = t % 32 < 12;
+        const int first = t / 32 * 32, from = first + (is_first ? 0 : 12);
+        const int to = std::min(first + (is_first ? 12 : 32), threads);
+        answers w = {0, 0, 1, 0, 0, ~0u, 0, ~0u, 0, 0, 100, -100, 0, 1, is_first ? 0xfffu : 0xfffff000u};
         for (int i = from; i < to; ++i) {
             const unsigned v = x[i];
+            const int s = static_cast<int>(v);
             w.ballot |= (v & 1) << (i % 32);
             w.any |= v == 3;
             w.all &= v < 7;
             w.match |= static_cast<unsigned>(v == x[t]) << (i % 32);
             w.add += v;
-            w.low = v < w.low ? v : w.low;
-            w.high = v > w.high ? v : w.high;
+            w.low = std::min(w.low, v);
+            w.high = std::max(w.high, v);
             w.bits_and &= v;
             w.bits_or |= v;
             w.bits_xor ^= v;
-            w.all_match &= t % 32 < 12 || v == x[t]; /* of 0..7, divided by 8 in the first lanes */
-            w.signed_low = static_cast<int>(v) - 4 < w.signed_low ? static_cast<int>(v) - 4 : w.signed_low;
-            w.signed_high = static_cast<int>(v) - 9 > w.signed_high ? static_cast<int>(v) - 9 : w.signed_high;
-            w.signed_sum += static_cast<int>(v) - 9;
+            w.all_match &= is_first || v == x[t]; /* of 0..7, divided by 8 in the first lanes */
+            w.signed_low = std::min(w.signed_low, s - 4);
+            w.signed_high = std::max(w.signed_high, s - 9);
+            w.signed_sum += s - 9;
         }
-        CHECK(got[t].ballot == w.ballot && got[t].any == w.any && got[t].all == w.all && got[t].match == w.match,
-              "votes, thread %d", t);
-        CHECK(got[t].add == w.add && got[t].low == w.low && got[t].high == w.high && got[t].signed_low == w.signed_low,
-              "reductions, thread %d", t);
-        CHECK(got[t].signed_high == w.signed_high && got[t].signed_sum == w.signed_sum, "signed reductions, thread %d",
-              t);
-        CHECK(got[t].bits_and == w.bits_and && got[t].bits_or == w.bits_or && got[t].bits_xor == w.bits_xor,
-              "bit reductions, thread %d", t);
-        if (to - from == (t % 32 < 12 ? 12 : 20))
-            CHECK(got[t].all_match == w.all_match && got[t].all_match_mask == (w.all_match != 0 ? w.all_match_mask : 0),
-                  "the same in all lanes, thread %d", t);
+        w.all_match_mask = w.all_match != 0 ? w.all_match_mask : 0;
+        if (to - from != (is_first ? 12 : 20)) { /* lanes of the mask are missing */
+            w.all_match = got[t].all_match;
+            w.all_match_mask = got[t].all_match_mask;
+        }
+        for (size_t i = 0; i < sizeof(w) / sizeof(unsigned); ++i)
+            CHECK(reinterpret_cast<const unsigned *>(&got[t])[i] == reinterpret_cast<const unsigned *>(&w)[i],
+                  "answer %zu of thread %d", i, t);
     }
 }
 
@@ -252,12 +196,8 @@ aggregated(const int *x, int *count, int *slots, int threshold)
 static void
 test_aggregated()
 {
-    std::vector<int> x(512);
-    int wanted = 0;
-    for (int &value : x) {
-        value = static_cast<int>(random_source()() % 100);
-        wanted += value > 40;
-    }
+    const std::vector<int> x = random_integers(512, 100);
+    const int wanted = static_cast<int>(std::count_if(x.begin(), x.end(), [](int value) { return value > 40; }));
     buffer<int> dx(x), count(1), slots(512);
     RUN(aggregated<<<4, 128>>>(dx.data, count.data, slots.data, 40));
     CHECK(count.read()[0] == wanted, "%d, not %d", count.read()[0], wanted);
@@ -270,11 +210,7 @@ test_aggregated()
 }
 
 /* With all lanes together, __activemask() has all of them. */
-__global__ void
-together(unsigned *out)
-{
-    out[threadIdx.x] = __activemask();
-}
+KERNEL(together, (unsigned *out), out[threadIdx.x] = __activemask())
 
 int
 main()
@@ -288,8 +224,6 @@ main()
 #ifdef __SOFTGPU__ /* for nvcc, basic types only */
     test_shuffles<sixteen>();
 #endif
-    test_softmax(64, 77);
-    test_softmax(8, 32);
     for (int threads : {32, 64, 45, 5, 128})
         test_votes(threads);
     test_aggregated();
