@@ -4,7 +4,8 @@
  *
  *     take_options(argc, argv, 1, {{"--steps", &steps}, {"--rate", &rate}, {"--save", &save_to}});
  *
- * What a row points to keeps its value where the option is not given, and its type says how the text is read.
+ * What a row points to keeps its value where the option is not given, and its type says how the text is read. In a
+ * row's name "_" stands for "-", too: OPTION(options, hang_after) is {"--hang_after", &options.hang_after}.
  */
 #ifndef DDPRUN_TESTS_TRAINER_OPTIONS_H
 #define DDPRUN_TESTS_TRAINER_OPTIONS_H
@@ -45,6 +46,18 @@ struct option_row {
     }
 };
 
+#define OPTION(of, member) option_row("--" #member, &of.member)
+
+static inline bool
+names_option(const char *word, const char *name)
+{
+    while (*word != '\0' && (*word == *name || (*word == '-' && *name == '_'))) {
+        ++word;
+        ++name;
+    }
+    return *word == *name;
+}
+
 /* Words from `first` on. Ends the program, with exit code 2 and the names that there are, where one is none of them. */
 static inline void
 take_options(int argc, char **argv, int first, const std::vector<option_row> &rows)
@@ -52,7 +65,7 @@ take_options(int argc, char **argv, int first, const std::vector<option_row> &ro
     for (int i = first; i < argc; i += 2) {
         const option_row *found = NULL;
         for (const option_row &row : rows)
-            found = strcmp(argv[i], row.name) == 0 ? &row : found;
+            found = names_option(argv[i], row.name) ? &row : found;
         if (found != NULL && i + 1 < argc) {
             found->read(found->value, argv[i + 1]);
             continue;

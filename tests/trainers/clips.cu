@@ -47,12 +47,7 @@ ELEMENTWISE_OF_ALL(add_more, (float *values, float summand), values[i] += summan
 ELEMENTWISE_OF_ALL(clear, (float *values), values[i] = 0.0f)
 ELEMENTWISE_OF_ALL(hold, (float *state, const float *values), state[i] = values[i])
 
-__global__ void
-read_first(float *sum, const float *values)
-{
-    if (blockIdx.x * blockDim.x + threadIdx.x == 0)
-        *sum = values[0];
-}
+ELEMENTWISE(read_first, (float *sum, const float *values), 1, *sum = values[i])
 
 /* ---- what a step consists of: on the device, and on the host for all ranks ---- */
 

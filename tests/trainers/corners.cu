@@ -7,8 +7,8 @@
  */
 enum { LAYERS = 4, COUNT = 1024, SLOW = 1000000 };
 #include "exact.h"
+#include "graph_nodes.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <fstream>
 #include <pthread.h>
@@ -106,8 +106,7 @@ annotate(void)
 /* ---- modes ---- */
 
 /* A parameter is forgotten in the middle of training; the others continue. */
-static void
-forget_parameter(int step)
+MODE("forget-parameter", forget_parameter, int step)
 {
     layers_backward(0, stream);
     DDP_STEP(stream);
@@ -137,8 +136,7 @@ stream_with_handle(cudaStream_t wanted)
 }
 
 /* A stream goes, and another comes with its handle, whose kernel reaches a gradient unseen. */
-static void
-stream_again(int)
+MODE("stream-again", stream_again, int)
 {
     cudaStream_t side = stream_create();
     nothing<<<1, 1, 0, side>>>();
@@ -164,8 +162,7 @@ launch_graph(void *unused)
     return unused;
 }
 
-static void
-graph_in_thread(int)
+MODE("graph-in-thread", graph_in_thread, int)
 {
     pthread_t thread;
     CHECK(cudaEventRecord(event, stream));
@@ -181,22 +178,16 @@ static void
 make_graph(void)
 {
     cudaGraph_t made;
-    cudaGraphNode_t node;
     float summand = mine();
     void *arguments[] = {&gradients[0], &summand};
-    cudaKernelNodeParams kernel = {};
-    kernel.func = (void *)add_all_slowly;
-    kernel.gridDim = kernel.blockDim = dim3(1);
-    kernel.kernelParams = arguments;
     CHECK(cudaGraphCreate(&made, 0));
-    CHECK(cudaGraphAddKernelNode(&node, made, NULL, 0, &kernel));
+    add_kernel(made, (void *)add_all_slowly, 1, 1, arguments);
     CHECK(cudaGraphInstantiate(&graph, made, 0));
     CHECK(cudaGraphDestroy(made));
 }
 
 /* No call at all names a gradient. */
-static void
-all_hidden(int)
+MODE("all-hidden", all_hidden, int)
 {
     for (int l = LAYERS - 1; l >= 0; --l)
         add_through<<<BLOCKS, THREADS, 0, stream>>>(table, l, mine());
@@ -206,8 +197,7 @@ all_hidden(int)
 }
 
 /* Statistics that every rank writes and reads through the table, on a stream that DDP_STEP does not name. */
-static void
-buffer(int)
+MODE("buffer", buffer, int)
 {
     set_slowly_through<<<1, 1, 0, side>>>(table, mine());
     layers_backward(0, stream);
@@ -221,8 +211,7 @@ buffer(int)
 
 /* A gradient is annotated in each step only when it was written: in a step that overlaps, ddprun would come too late.
  */
-static void
-annotate_last(int)
+MODE("annotate-last", annotate_last, int)
 {
     CHECK(cudaStreamSynchronize(stream));
     CHECK(cudaFree(gradients[0]));
@@ -234,8 +223,7 @@ annotate_last(int)
 }
 
 /* What is annotated is not what backward writes; kernels reach other memory through the table. */
-static void
-wrong_memory(int)
+MODE("wrong-memory", wrong_memory, int)
 {
     static float *others[LAYERS];
     for (int l = 0; l < LAYERS; ++l) {
@@ -248,8 +236,7 @@ wrong_memory(int)
 }
 
 /* A stream on which gradients were touched is captured while those of the next step are averaged. */
-static void
-capture(int step)
+MODE("capture", capture, int step)
 {
     cudaGraph_t made;
     stream_follow(stream, side, event);
@@ -268,8 +255,7 @@ capture(int step)
 }
 
 /* The device is reset in the middle, and all memory is another afterwards. */
-static void
-reset(int step)
+MODE("reset", reset, int step)
 {
     if (step == steps / 2) {
         CHECK(cudaDeviceReset());
@@ -292,8 +278,7 @@ write_file(const char *name, const char *how)
 }
 
 /* In this folder: names that begin with "all" are to be reported, each once, and no other. */
-static void
-files(int step)
+MODE("files", files, int step)
 {
     layers_backward(0, stream);
     DDP_STEP(stream);
@@ -328,47 +313,30 @@ files(int step)
     REQUIRE(waitpid(child, NULL, 0) == child);
 }
 
-static const struct {
-    const char *mode;
-    void (*step)(int);
-    bool hides; /* addresses lie in the table on the device */
-} modes[] = {
-    {"forget-parameter", forget_parameter, false},
-    {"stream-again", stream_again, true},
-    {"graph-in-thread", graph_in_thread, false},
-    {"all-hidden", all_hidden, true},
-    {"buffer", buffer, true},
-    {"annotate-last", annotate_last, false},
-    {"reset", reset, false},
-    {"wrong-memory", wrong_memory, true},
-    {"capture", capture, false},
-    {"files", files, false},
-};
-
 int
 main(int argc, char **argv)
 {
     take_mode(argc, argv, "");
     create();
-    for (const auto &of : modes) {
-        if (!is_mode(of.mode))
-            continue;
-        struct table shown = {};
-        memcpy(shown.weights, weights, sizeof(weights));
-        if (!is_mode("buffer") && !is_mode("wrong-memory"))
-            memcpy(shown.gradients, gradients, sizeof(gradients));
-        shown.statistics = statistics;
-        if (of.hides)
-            CHECK(cudaMemcpy(table, &shown, sizeof(shown), cudaMemcpyHostToDevice));
-        CHECK(cudaDeviceSynchronize()); /* the copy may return before it is done, and `stream` follows no other */
-        annotate();
-        if (is_mode("graph-in-thread"))
-            make_graph();
-        for (int step = 0, all = steps; step < all; ++step)
-            of.step(step);
-        expect_steps(steps);
-        return weights_are_right(0) ? 0 : 1;
+    void (*one_step)(int) = mode_of<void(int)>::given();
+    if (one_step == NULL) {
+        fprintf(stderr, "corners: %s is no mode\n", mode);
+        return 2;
     }
-    fprintf(stderr, "corners: %s is no mode\n", mode);
-    return 2;
+    struct table shown = {};
+    memcpy(shown.weights, weights, sizeof(weights));
+    if (!is_mode("buffer") && !is_mode("wrong-memory"))
+        memcpy(shown.gradients, gradients, sizeof(gradients));
+    shown.statistics = statistics;
+    if (is_one_of(
+            {"stream-again", "all-hidden", "buffer", "wrong-memory"})) /* addresses lie in the table on the device */
+        CHECK(cudaMemcpy(table, &shown, sizeof(shown), cudaMemcpyHostToDevice));
+    CHECK(cudaDeviceSynchronize()); /* the copy may return before it is done, and `stream` follows no other */
+    annotate();
+    if (is_mode("graph-in-thread"))
+        make_graph();
+    for (int step = 0, all = steps; step < all; ++step)
+        one_step(step);
+    expect_steps(steps);
+    return weights_are_right(0) ? 0 : 1;
 }

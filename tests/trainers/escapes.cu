@@ -151,27 +151,23 @@ encode_map(CUtensorMap *map, void *address)
     const CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE;
     const CUtensorMapFloatOOBfill fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     if (is_mode("map-im2col")) {
-        PFN_cuTensorMapEncodeIm2col_v12000 encode =
-            (PFN_cuTensorMapEncodeIm2col_v12000)driver_function("cuTensorMapEncodeIm2col");
+        auto encode = (PFN_cuTensorMapEncodeIm2col_v12000)driver_function("cuTensorMapEncodeIm2col");
         return encode(map, type, 3, address, dims, strides, lower, upper, 4, 4, element_strides, interleave, swizzle,
                       promotion, fill);
     }
     if (is_mode("map-wide")) {
-        PFN_cuTensorMapEncodeIm2colWide_v12080 encode =
-            (PFN_cuTensorMapEncodeIm2colWide_v12080)driver_function("cuTensorMapEncodeIm2colWide");
+        auto encode = (PFN_cuTensorMapEncodeIm2colWide_v12080)driver_function("cuTensorMapEncodeIm2colWide");
         return encode(map, type, 3, address, dims, strides, 0, 0, 4, 4, element_strides, interleave,
                       CU_TENSOR_MAP_IM2COL_WIDE_MODE_W, swizzle, promotion, fill);
     }
-    PFN_cuTensorMapEncodeTiled_v12000 encode =
-        (PFN_cuTensorMapEncodeTiled_v12000)driver_function("cuTensorMapEncodeTiled");
+    auto encode = (PFN_cuTensorMapEncodeTiled_v12000)driver_function("cuTensorMapEncodeTiled");
     return encode(map, type, 3, address, dims, strides, box, element_strides, interleave, swizzle, promotion, fill);
 }
 
 static void
 write_maps(void)
 {
-    PFN_cuTensorMapReplaceAddress_v12000 replace =
-        (PFN_cuTensorMapReplaceAddress_v12000)driver_function("cuTensorMapReplaceAddress");
+    auto replace = (PFN_cuTensorMapReplaceAddress_v12000)driver_function("cuTensorMapReplaceAddress");
     for (int l = 0; l < HIDDEN; ++l) {
         bool replaces = is_mode("map-replace");
         CUtensorMap map;

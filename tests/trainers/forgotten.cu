@@ -6,8 +6,6 @@
 #include "common.h"
 
 #include <cublas_v2.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { TENSORS = 4, MOVED_AT = 12, THREADS = 32, ARENA = 1 << 20 };
 enum update { SGD, CLEARS, MOMENTUM, ADAM, IN_STRUCT, SAXPY, AXPY };
@@ -66,8 +64,6 @@ struct pair {
     const float *gradient;
     float rate;
 };
-
-#define EACH(i, count) for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (count); i += gridDim.x * blockDim.x)
 
 ELEMENTWISE_BY_STRIDES(fill, (float *values, size_t count, float to), count, values[i] = to + 0.001f * (float)(i % 97))
 ELEMENTWISE_BY_STRIDES(forward, (float *out, const float *weight, size_t count), count, out[i] = weight[i])

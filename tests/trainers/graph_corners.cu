@@ -92,8 +92,7 @@ step_with_side(void)
     layers_update();
 }
 
-static void
-drawn_in(void)
+MODE("drawn-in", drawn_in, int)
 {
     if (exec == NULL) {
         capture(step_with_side);
@@ -124,8 +123,7 @@ step_undeclared(void)
     step_with_table(false);
 }
 
-static void
-undeclared(int step)
+MODE("undeclared", undeclared, int step)
 {
     if (step < 8) {
         step_with_table(true);
@@ -166,20 +164,15 @@ change_node(void)
 {
     cudaGraphNode_t nodes[LAYERS];
     size_t count = LAYERS;
-    cudaKernelNodeParams work = {0};
     float summand = mine();
     void *arguments[] = {&gradients[LAYERS - 1], &summand};
-    work.func = (void *)add;
-    work.gridDim = dim3(BLOCKS);
-    work.blockDim = dim3(THREADS);
-    work.kernelParams = arguments;
+    cudaKernelNodeParams work = kernel_node((void *)add, BLOCKS, THREADS, arguments);
     CHECK(cudaGraphGetNodes(graph, nodes, &count));
     CHECK(cudaGraphKernelNodeSetParams(nodes[count - 1], &work));
 }
 
 /* The driver knows the handle of an executable graph no longer as that of a graph: whose node is it? */
-static void
-other_node(int step)
+MODE("other-node", other_node, int step)
 {
     static cudaGraphExec_t first;
     if (first == NULL) {
@@ -249,23 +242,17 @@ one_step(int step)
         begin_another();
     if (is_mode("copied-by-hand") && step == 0)
         copy_by_hand();
-    if (is_mode("forgotten"))
-        launch(whole_step);
-    else if (is_mode("drawn-in"))
-        drawn_in();
-    else if (is_mode("undeclared"))
-        undeclared(step);
+    if (mode_of<void(int)>::given() != NULL)
+        mode_of<void(int)>::given()(step);
     else if (is_mode("copied-by-hand"))
         step_undeclared();
-    else if (is_mode("other-node"))
-        other_node(step);
-    else if (is_mode("slow") && step == 0)
-        launch(slow_step);
-    else if (is_mode("diverges") || is_mode("diverges-later"))
+    else if (begins_with("diverges"))
         diverge(step);
+    else if (is_mode("forgotten") || (is_mode("slow") && step == 0))
+        launch(is_mode("slow") ? slow_step : whole_step);
     else
         whole_step();
-    return is_mode("diverges") || is_mode("diverges-later") ? 10 : 1;
+    return begins_with("diverges") ? 10 : 1;
 }
 
 static void

@@ -7,7 +7,28 @@
 #include "../trainer.h"
 
 #include <cuda.h>
+#include <cuda_runtime.h>
 #include <string.h>
+
+static inline cudaKernelNodeParams
+kernel_node(void *function, int blocks, int threads, void **arguments)
+{
+    cudaKernelNodeParams work = {0};
+    work.func = function;
+    work.gridDim = dim3(blocks);
+    work.blockDim = dim3(threads);
+    work.kernelParams = arguments;
+    return work;
+}
+
+/* A node that follows no other. */
+static inline void
+add_kernel(cudaGraph_t graph, void *function, int blocks, int threads, void **arguments)
+{
+    cudaGraphNode_t node;
+    cudaKernelNodeParams work = kernel_node(function, blocks, threads, arguments);
+    CHECK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &work));
+}
 
 /* Whether the node is a launch of a kernel with `part` in its name. */
 static inline bool

@@ -15,16 +15,14 @@
 
 /* ---- modes that train ---- */
 
-static void
-recapture(int step)
+MODE("recapture", recapture, int step)
 {
     if (step % 4 == 0)
         drop(0);
     launch(0, whole_step);
 }
 
-static void
-exec_update(int step)
+MODE("exec-update", exec_update, int step)
 {
     if (step > 4 && step % 4 == 0) {
         cudaGraphExecUpdateResultInfo info;
@@ -33,8 +31,7 @@ exec_update(int step)
     launch(0, whole_step);
 }
 
-static void
-cloned(void)
+MODE("clone", cloned, int)
 {
     if (execs[0] == NULL) {
         cudaGraph_t clone;
@@ -66,17 +63,12 @@ by_halves(void)
         optimize(0.5f);
 }
 
-/* The step of one group, on a stream of its own. */
-static void
-group_on(int g, cudaStream_t on)
+/* A graph of one step, of two passes or of three steps. */
+static int
+launch_one_of(int which)
 {
-    for (int l = g; l < LAYERS; l += 2)
-        backward_of(l, on);
-    DDP_STEP_GROUP(g, on);
-    for (int l = g; l < LAYERS; l += 2) {
-        update_with<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], 0.5f, NULL);
-        CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, on));
-    }
+    launch(which, which == 0 ? whole_step : which == 1 ? two_passes : three_steps);
+    return which == 2 ? 3 : 1;
 }
 
 /* Two captures in progress at the same time. None is while a graph is instantiated: that may allocate. */
@@ -97,8 +89,7 @@ capture_groups(const cudaStream_t on[2])
 }
 
 /* Their graphs on two streams. */
-static void
-at_once(void)
+MODE("at-once", at_once, int)
 {
     cudaStream_t on[2] = {stream, side};
     if (execs[0] == NULL)
@@ -140,8 +131,7 @@ capture_elsewhere(void)
     CHECK(cudaGraphDestroy(graph));
 }
 
-static void
-capture_in_thread(void)
+MODE("thread", capture_in_thread, int)
 {
     if (execs[0] == NULL)
         std::thread([] { CHECK(cudaGraphInstantiate(&execs[0], capture(whole_step), 0)); }).join();
@@ -278,38 +268,20 @@ one_step(int step)
             step_of_groups();
         else
             whole_step();
-    } else if (is_mode("alternate") || is_mode("irregular")) {
-        int which = is_mode("alternate") ? step % 2 : (step * step / 3) % 3;
-        launch(which, which == 0 ? whole_step : which == 1 ? two_passes : three_steps);
-        count = which == 2 ? 3 : 1;
-    } else if (is_mode("several")) {
-        launch(0, three_steps);
-        count = 3;
-    } else if (is_mode("groups")) {
-        launch(0, step_of_groups);
-    } else if (is_mode("recapture")) {
-        recapture(step);
-    } else if (is_mode("exec-update")) {
-        exec_update(step);
-    } else if (is_mode("clone")) {
-        cloned();
+    } else if (is_one_of({"alternate", "irregular", "several"})) {
+        count = launch_one_of(is_mode("several") ? 2 : is_mode("alternate") ? step % 2 : (step * step / 3) % 3);
     } else if (is_one_of({"halves", "backward-only", "update-only", "step-and-update", "by-hand", "child"})) {
         by_halves();
-    } else if (is_mode("at-once")) {
-        at_once();
-    } else if (is_mode("thread")) {
-        capture_in_thread();
-    } else if (is_mode("capture-fails") || is_mode("one-rank-fails")) {
-        if (step == 3)
+    } else if (is_one_of({"capture-fails", "one-rank-fails", "elsewhere", "forward-only"})) {
+        if (is_mode("forward-only"))
+            launch(0, forward);
+        else if (step == 3 && !is_mode("elsewhere"))
             break_capture();
         whole_step();
-    } else if (is_mode("elsewhere")) {
-        whole_step();
-    } else if (is_mode("forward-only")) {
-        launch(0, forward);
-        whole_step();
+    } else if (mode_of<void(int)>::given() != NULL) {
+        mode_of<void(int)>::given()(step);
     } else if (!misuse(step)) {
-        launch(0, whole_step);
+        launch(0, is_mode("groups") ? step_of_groups : whole_step);
     }
     if (is_mode("set-rate") && step == 10)
         change_update(0.125f, false);

@@ -93,19 +93,25 @@ whole_step(void)
     optimize(0.5f);
 }
 
+/* The step of one group, on a stream of its own or of both. */
+static void
+group_on(int g, cudaStream_t on)
+{
+    for (int l = g; l < LAYERS; l += 2)
+        backward_of(l, on);
+    DDP_STEP_GROUP(g, on);
+    for (int l = g; l < LAYERS; l += 2) {
+        update_with<<<BLOCKS, THREADS, 0, on>>>(weights[l], gradients[l], 0.5f, NULL);
+        CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, on));
+    }
+}
+
 /* Two groups: the second's backward stands between. */
 static void
 step_of_groups(void)
 {
-    for (int g = 0; g < 2; ++g) {
-        for (int l = g; l < LAYERS; l += 2)
-            backward_of(l, stream);
-        DDP_STEP_GROUP(g, stream);
-        for (int l = g; l < LAYERS; l += 2) {
-            update_with<<<BLOCKS, THREADS, 0, stream>>>(weights[l], gradients[l], 0.5f, NULL);
-            CHECK(cudaMemsetAsync(gradients[l], 0, BYTES, stream));
-        }
-    }
+    for (int g = 0; g < 2; ++g)
+        group_on(g, stream);
 }
 
 static void
@@ -177,17 +183,11 @@ static void
 build_backward(void)
 {
     cudaGraph_t graph;
-    cudaGraphNode_t node;
     CHECK(cudaGraphCreate(&graph, 0));
     for (int l = 0; l < LAYERS; ++l) {
         float summand = mine();
         void *arguments[] = {&gradients[l], &factors, &summand};
-        cudaKernelNodeParams work = {0};
-        work.func = (void *)add_times;
-        work.gridDim = dim3(BLOCKS);
-        work.blockDim = dim3(THREADS);
-        work.kernelParams = arguments;
-        CHECK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &work));
+        add_kernel(graph, (void *)add_times, BLOCKS, THREADS, arguments);
     }
     CHECK(cudaGraphInstantiate(&execs[0], graph, 0));
     CHECK(cudaGraphDestroy(graph));
@@ -251,15 +251,9 @@ change_update(float rate, bool other_gradient)
 static void
 add_node(cudaGraph_t graph)
 {
-    cudaGraphNode_t node;
     float *to = scratch, value = 1;
     void *arguments[] = {&to, &value};
-    cudaKernelNodeParams work = {0};
-    work.func = (void *)set;
-    work.gridDim = dim3(1);
-    work.blockDim = dim3(1);
-    work.kernelParams = arguments;
-    CHECK(cudaGraphAddKernelNode(&node, graph, NULL, 0, &work));
+    add_kernel(graph, (void *)set, 1, 1, arguments);
 }
 
 #endif

@@ -101,8 +101,7 @@ step_in_thread(void *unused)
 }
 
 /* Each gradient is allocated when backward needs it, and freed after the update. */
-static void
-train_lazily(void)
+MODE("lazy", train_lazily)
 {
     for (int l = 0; l < LAYERS; ++l)
         CHECK(cudaFree(gradients[l]));
@@ -193,8 +192,7 @@ train_on_a_foreign_stream(void)
 }
 
 /* From the eighth step on a kernel touches a gradient whose bucket is launched; it writes nothing at first. */
-static void
-train_with_rare_write(void)
+MODE("rare-write", train_with_rare_write)
 {
     for (int step = 0; step < steps; ++step) {
         layers_backward(0, stream);
@@ -207,8 +205,7 @@ train_with_rare_write(void)
 }
 
 /* One rank stops for ever in the middle of a backward pass, when some of its buckets are launched. */
-static void
-train_until_one_hangs(void)
+MODE("hang", train_until_one_hangs)
 {
     for (int step = 0; step < steps; ++step) {
         for (int l = LAYERS - 1; l >= 0; --l) {
@@ -223,8 +220,7 @@ train_until_one_hangs(void)
 }
 
 /* The third step, at whose end ranks ask each other about their plans, comes late on one rank. */
-static void
-train_with_a_slow_rank(void)
+MODE("slow-rank", train_with_a_slow_rank)
 {
     for (int step = 0; step < steps; ++step) {
         if (step == 2 && is_last_rank()) {
@@ -239,26 +235,29 @@ train_with_a_slow_rank(void)
 }
 
 static void
-train_in_turns(void (*before_step)(void), void *(*step)(void *))
+train_in_turns(void (*backward)(void))
 {
     for (int i = 0; i < steps; ++i) {
-        before_step();
-        in_a_thread(step);
+        backward();
+        in_a_thread(step_in_thread);
         optimize();
         CHECK(cudaStreamSynchronize(stream)); /* backward of the next step is on other streams */
     }
 }
 
-static void
-backward_here(void)
+MODE("thread-per-backward", train_by_a_thread_each)
 {
-    layers_backward(0, stream);
+    train_in_turns([] { in_a_thread(backward_in_thread); });
 }
 
-static void
-backward_elsewhere(void)
+MODE("two-threads", train_by_two_threads)
 {
-    in_a_thread(backward_in_thread);
+    train_in_turns(backward_in_two_threads);
+}
+
+MODE("step-in-thread", train_with_step_in_thread)
+{
+    train_in_turns([] { layers_backward(0, stream); });
 }
 
 /* ---- the end ---- */
@@ -274,20 +273,8 @@ train(void)
     layers_annotate();
     if (begins_with("foreign-"))
         train_on_a_foreign_stream();
-    if (is_mode("thread-per-backward"))
-        train_in_turns(backward_elsewhere, step_in_thread);
-    else if (is_mode("two-threads"))
-        train_in_turns(backward_in_two_threads, step_in_thread);
-    else if (is_mode("step-in-thread"))
-        train_in_turns(backward_here, step_in_thread);
-    else if (is_mode("lazy"))
-        train_lazily();
-    else if (is_mode("rare-write"))
-        train_with_rare_write();
-    else if (is_mode("hang"))
-        train_until_one_hangs();
-    else if (is_mode("slow-rank"))
-        train_with_a_slow_rank();
+    if (mode_of<void()>::given() != NULL)
+        mode_of<void()>::given()();
     else
         train_plainly();
 }

@@ -27,12 +27,7 @@
  */
 #include "common.h"
 
-#include <cuda_runtime.h>
-#include <ddprun.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -110,19 +105,10 @@ map_pages(void)
 
 /* Between memory of any kind and the host's; the device has done all before. */
 static void
-fetch(void *to, const void *from, size_t bytes, enum kind kind)
+copy(void *to, const void *from, size_t bytes, enum kind kind)
 {
     if (kind == KIND_DEVICE)
-        CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
-    else
-        memcpy(to, from, bytes);
-}
-
-static void
-store(void *to, const void *from, size_t bytes, enum kind kind)
-{
-    if (kind == KIND_DEVICE)
-        CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
     else
         memcpy(to, from, bytes);
 }
@@ -133,7 +119,7 @@ store_all(float *to, float value, enum kind kind)
     static float values[COUNT];
     for (int i = 0; i < COUNT; ++i)
         values[i] = value;
-    store(to, values, BYTES, kind);
+    copy(to, values, BYTES, kind);
 }
 
 /* Whether element i is `value`, and i % 7 more where `ramp` is 1. */
@@ -141,7 +127,7 @@ static void
 require_all(const char *what, int layer, const float *memory, float value, int ramp, enum kind kind)
 {
     static float values[COUNT];
-    fetch(values, memory, BYTES, kind);
+    copy(values, memory, BYTES, kind);
     for (int i = 0; i < COUNT; ++i) {
         float expected = value + (float)(ramp * (i % 7));
         float largest = is_mode("weight") ? 1e-5f * expected : 0.0f; /* else all numbers are exact */
@@ -325,9 +311,9 @@ annotate(void)
     buffer = (float *)allocate(kind_of(1), BYTES);
     DDP_BUFFER(buffer, COUNT, DDP_FLOAT32);
     counter = (int *)allocate(kind_of(1), sizeof(*counter));
-    store(counter, &start, sizeof(start), kind_of(1));
+    copy(counter, &start, sizeof(start), kind_of(1));
     DDP_STATE(counter, 1, DDP_INT32);
-    fetch(&start, counter, sizeof(start), kind_of(1));
+    copy(&start, counter, sizeof(start), kind_of(1));
     REQUIRE(start == 100);
 }
 

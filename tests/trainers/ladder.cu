@@ -408,23 +408,12 @@ main(int argc, char **argv)
     struct options *o = &t.options;
     *o = (struct options){8, 48, 12, 1, 24, 1, 0, 1, 0, 0, NULL, NULL, 0, -1, 0.05f, 0, 0.0f};
     take_options(argc, argv, 1,
-                 {{"--layers", &o->layers},
-                  {"--width", &o->width},
-                  {"--batch", &o->batch},
-                  {"--steps", &o->steps},
-                  {"--seed", &o->seed},
-                  {"--accumulate", &o->accumulate},
-                  {"--fewer-from", &o->fewer_from},
-                  {"--streams", &o->streams},
-                  {"--time", &o->time},
-                  {"--exit", &o->exit},
-                  {"--resident", &o->resident},
-                  {"--carry", &o->carry},
-                  {"--rate", &o->rate},
-                  {"--save", &o->save},
-                  {"--fault", &o->fault},
-                  {"--fault-step", &o->fault_step},
-                  {"--fault-rank", &o->fault_rank}});
+                 {OPTION(t.options, layers), OPTION(t.options, width), OPTION(t.options, batch),
+                  OPTION(t.options, steps), OPTION(t.options, seed), OPTION(t.options, accumulate),
+                  OPTION(t.options, fewer_from), OPTION(t.options, streams), OPTION(t.options, time),
+                  OPTION(t.options, exit), OPTION(t.options, resident), OPTION(t.options, carry),
+                  OPTION(t.options, rate), OPTION(t.options, save), OPTION(t.options, fault),
+                  OPTION(t.options, fault_step), OPTION(t.options, fault_rank)});
     REQUIRE(o->layers <= LAYERS_AT_MOST);
     create(&t);
     initialise(&t);

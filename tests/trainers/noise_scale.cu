@@ -8,6 +8,7 @@
  * (DDP_WEIGHT), --passes N (backward passes of a step, each over a batch of its own, with a DDP_SHARD for each),
  * --sick N (a NaN in each N-th step of rank 1), --ahead N (the host waits for the device in each N-th step).
  */
+#include "../elementwise.h"
 #include "../trainer.h"
 #include "../trainer_options.h"
 
@@ -44,19 +45,9 @@ backward(const float *x, float *gradient, int count, float sigma, unsigned long 
     }
 }
 
-__global__ void
-update(float *x, const float *gradient, int count)
-{
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
-        x[i] -= isnan(gradient[i]) ? 0 : 1e-7f * gradient[i];
-}
-
-__global__ void
-fill(float *x, int count)
-{
-    for (int i = threadIdx.x; i < count; i += blockDim.x)
-        x[i] = 1;
-}
+ELEMENTWISE_BY_STRIDES(update, (float *x, const float *gradient, int count), count,
+                       x[i] -= isnan(gradient[i]) ? 0 : 1e-7f * gradient[i])
+ELEMENTWISE_BY_STRIDES(fill, (float *x, int count), count, x[i] = 1)
 
 static float *x[TENSORS], *gradient[TENSORS];
 
@@ -95,17 +86,9 @@ int
 main(int argc, char **argv)
 {
     take_options(argc, argv, 1,
-                 {{"--steps", &options.steps},
-                  {"--count", &options.count},
-                  {"--items", &options.items},
-                  {"--sigma", &options.sigma},
-                  {"--flat", &options.flat},
-                  {"--shard", &options.shard},
-                  {"--same", &options.same},
-                  {"--weigh", &options.weigh},
-                  {"--passes", &options.passes},
-                  {"--sick", &options.sick},
-                  {"--ahead", &options.ahead}});
+                 {OPTION(options, steps), OPTION(options, count), OPTION(options, items), OPTION(options, sigma),
+                  OPTION(options, flat), OPTION(options, shard), OPTION(options, same), OPTION(options, weigh),
+                  OPTION(options, passes), OPTION(options, sick), OPTION(options, ahead)});
     make_tensors();
     for (int step = 0; step < options.steps; ++step) {
         for (int p = 0; p < options.passes; ++p) {

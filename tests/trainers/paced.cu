@@ -21,6 +21,7 @@
  *
  * Exit code 3 if a parameter is wrong.
  */
+#include "../elementwise.h"
 #include "../trainer_memory.h"
 #include "../trainer_options.h"
 
@@ -48,19 +49,9 @@ pattern(int step, int layer, size_t element)
     return (int)((element * 7 + (size_t)step * 13 + (size_t)layer * 5) % 101);
 }
 
-__global__ void
-backward(float *gradient, size_t count, int step, int layer, int rank)
-{
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
-        gradient[i] = (float)(pattern(step, layer, i) * (rank + 1));
-}
-
-__global__ void
-update(float *weight, const float *gradient, size_t count)
-{
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x)
-        weight[i] += gradient[i];
-}
+ELEMENTWISE_BY_STRIDES(backward, (float *gradient, size_t count, int step, int layer, int rank), count,
+                       gradient[i] = (float)(pattern(step, layer, (size_t)i) * (rank + 1)))
+ELEMENTWISE_BY_STRIDES(update, (float *weight, const float *gradient, size_t count), count, weight[i] += gradient[i])
 
 static void
 sleep_us(void *us)
@@ -210,21 +201,11 @@ main(int argc, char **argv)
 {
     options options;
     take_options(argc, argv, 1,
-                 {{"--layers", &options.layers},
-                  {"--kib", &options.kib},
-                  {"--layer-us", &options.layer_us},
-                  {"--forward-us", &options.forward_us},
-                  {"--steps", &options.steps},
-                  {"--slower-from", &options.slower_from},
-                  {"--declares", &options.declares},
-                  {"--late-us", &options.late_us},
-                  {"--late-rank", &options.late_rank},
-                  {"--late-from", &options.late_from},
-                  {"--late-until", &options.late_until},
-                  {"--apart", &options.apart},
-                  {"--host-from", &options.host_from},
-                  {"--batch", &options.batch},
-                  {"--groups", &options.groups}});
+                 {OPTION(options, layers), OPTION(options, kib), OPTION(options, layer_us), OPTION(options, forward_us),
+                  OPTION(options, steps), OPTION(options, slower_from), OPTION(options, declares),
+                  OPTION(options, late_us), OPTION(options, late_rank), OPTION(options, late_from),
+                  OPTION(options, late_until), OPTION(options, apart), OPTION(options, host_from),
+                  OPTION(options, batch), OPTION(options, groups)});
     if (options.batch > 0) {
         size_t first, count, batch = (size_t)options.batch;
         DDP_SHARD(batch, &first, &count);

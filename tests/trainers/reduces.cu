@@ -10,7 +10,7 @@
  *   centres: a parameter that the program changes by reductions alone, without a DDP_STEP
  *   zero: counts of 0, with a null pointer
  * Modes that end the job: mean-of-integers, no-type, no-operation, byte, null, beyond, gradient, captured, not-ours,
- * and those of wrong_modes[]; centres-differ: as centres, and the last rank adds to its parameter at the end; and by
+ * and those of wrong_calls[]; centres-differ: as centres, and the last rank adds to its parameter at the end; and by
  * ranks that differ: count, kind, place, swapped, at-steps, one-knows, fewer, other-call
  */
 #include "common.h"
@@ -19,11 +19,9 @@
 #include <atomic>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
-#include <ddprun.h>
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
+#include <type_traits>
 #include <unistd.h>
 
 enum { COUNT = 1000, THREADS = 50, BLOCKS = COUNT / THREADS, LAYERS = 4, STEPS = 24 };
@@ -38,118 +36,68 @@ is_last(void)
 
 /* ---- types ---- */
 
-/* What ranks hold, and what becomes of it: `value` of a rank, and how two values become one. */
-template <typename T> struct numbers {
-    T (*value)(int rank, size_t i);
-    T (*add)(T a, T b);
-    bool (*less)(T a, T b);
-    T (*share)(T sum, int parts); /* NULL: it has no mean */
-};
-
-template <typename T>
+/* What a rank holds. Whole numbers beyond what a float of the same size holds, of both signs where there are two;
+ * floating types get numbers from 1 to 63, which are exact in all of these, and so is a quarter of them. */
+template <typename T, typename Wide>
 static T
-expected_of(const numbers<T> &of, int op, size_t i)
+value_of(int r, size_t i)
 {
-    T result = of.value(0, i);
+    if (std::is_same<Wide, float>::value)
+        return (T)(float)(1 + (int)((i + 5 * (size_t)r) % 12));
+    uint64_t value = (UINT64_C(1) << (8 * sizeof(T) - 6)) + 3 * i + 7 * (size_t)r;
+    return (T)(Wide)(i % 3 == 1 ? 0 - value : value);
+}
+
+template <typename T, typename Wide>
+static T
+expected_of(int op, size_t i)
+{
+    T result = value_of<T, Wide>(0, i);
     for (int r = 1; r < ranks; ++r) {
-        T next = of.value(r, i);
+        T next = value_of<T, Wide>(r, i);
         if (op == DDP_OP_SUM || op == DDP_OP_MEAN)
-            result = of.add(result, next);
-        else if (of.less(next, result) == (op == DDP_OP_MIN))
+            result = (T)((Wide)result + (Wide)next);
+        else if (((Wide)next < (Wide)result) == (op == DDP_OP_MIN))
             result = next;
     }
-    return op == DDP_OP_MEAN ? of.share(result, ranks) : result;
+    return op == DDP_OP_MEAN ? (T)((Wide)result / (Wide)ranks) : result;
 }
 
-template <typename T>
+/* Wide: what is computed with: a float, or the type itself, of which there is no mean. */
+template <typename T, typename Wide>
 static void
-require_all(const char *what, int op, const T *found, size_t count, const numbers<T> &of)
-{
-    for (size_t i = 0; i < count; ++i) {
-        T wanted = expected_of(of, op, i);
-        if (memcmp(&found[i], &wanted, sizeof(T)) == 0)
-            continue;
-        fprintf(stderr, "reduces: %s, operation %d: element %zu is wrong on rank %d\n", what, op, i, rank);
-        exit(1);
-    }
-}
-
-template <typename T>
-static void
-check_type(const char *name, int type, const numbers<T> &of)
+check_type(const char *name, int type)
 {
     T mine[COUNT], found[COUNT];
     for (size_t i = 0; i < COUNT; ++i)
-        mine[i] = of.value(rank, i);
+        mine[i] = value_of<T, Wide>(rank, i);
     for (int op = DDP_OP_SUM; op <= DDP_OP_MAX; ++op) {
-        if (op == DDP_OP_MEAN && of.share == NULL)
+        if (op == DDP_OP_MEAN && !std::is_same<Wide, float>::value)
             continue;
         T *memory = device_copy(mine, COUNT);
         DDP_REDUCE(memory, COUNT, type, op, 0);
         CHECK(cudaMemcpy(found, memory, sizeof(found), cudaMemcpyDeviceToHost));
-        require_all(name, op, found, COUNT, of);
+        for (size_t i = 0; i < COUNT; ++i) {
+            T wanted = expected_of<T, Wide>(op, i);
+            if (memcmp(&found[i], &wanted, sizeof(T)) == 0)
+                continue;
+            fprintf(stderr, "reduces: %s, operation %d: element %zu is wrong on rank %d\n", name, op, i, rank);
+            exit(1);
+        }
         CHECK(cudaFree(memory));
     }
 }
 
-/* Whole numbers from 1 to 63 are exact in all of these, and so is a quarter of them. */
-static int
-small(int r, size_t i)
+MODE("types", reduce_types, int)
 {
-    return 1 + (int)((i + 5 * (size_t)r) % 12);
-}
-
-/* Whole numbers beyond what a float of the same size holds, of both signs where there are two. */
-template <typename T>
-static T
-large(int r, size_t i)
-{
-    T value = (T)((T)1 << (8 * sizeof(T) - 6)) + (T)(3 * i) + (T)(7 * r);
-    return i % 3 == 1 ? (T)((T)0 - value) : value;
-}
-
-template <typename T>
-static T
-add_whole(T a, T b)
-{
-    return (T)(a + b);
-}
-
-template <typename T>
-static bool
-less_than(T a, T b)
-{
-    return a < b;
-}
-
-template <typename T>
-static numbers<T>
-whole_numbers(void)
-{
-    return numbers<T>{large<T>, add_whole<T>, less_than<T>, NULL};
-}
-
-/* Of floating types, also those that a float is needed to compute with. */
-template <typename T>
-static numbers<T>
-float_numbers(void)
-{
-    return numbers<T>{[](int r, size_t i) { return (T)(float)small(r, i); },
-                      [](T a, T b) { return (T)((float)a + (float)b); }, [](T a, T b) { return (float)a < (float)b; },
-                      [](T sum, int parts) { return (T)((float)sum / (float)parts); }};
-}
-
-static void
-reduce_types(int)
-{
-    check_type("int32", DDP_INT32, whole_numbers<int32_t>());
-    check_type("int64", DDP_INT64, whole_numbers<int64_t>());
-    check_type("uint32", DDP_UINT32, whole_numbers<uint32_t>());
-    check_type("uint64", DDP_UINT64, whole_numbers<uint64_t>());
-    check_type("float32", DDP_FLOAT32, float_numbers<float>());
-    check_type("float64", DDP_FLOAT64, float_numbers<double>());
-    check_type("float16", DDP_FLOAT16, float_numbers<__half>());
-    check_type("bfloat16", DDP_BFLOAT16, float_numbers<__nv_bfloat16>());
+    check_type<int32_t, int32_t>("int32", DDP_INT32);
+    check_type<int64_t, int64_t>("int64", DDP_INT64);
+    check_type<uint32_t, uint32_t>("uint32", DDP_UINT32);
+    check_type<uint64_t, uint64_t>("uint64", DDP_UINT64);
+    check_type<float, float>("float32", DDP_FLOAT32);
+    check_type<double, float>("float64", DDP_FLOAT64);
+    check_type<__half, float>("float16", DDP_FLOAT16);
+    check_type<__nv_bfloat16, float>("bfloat16", DDP_BFLOAT16);
 }
 
 /* ---- in the order of a stream ---- */
@@ -190,8 +138,7 @@ require_device_floats(const char *what, const float *memory, float wanted)
     require_floats(what, found, COUNT, wanted);
 }
 
-static void
-reduce_in_order(int)
+MODE("order", reduce_in_order, int)
 {
     cudaStream_t streams[2] = {stream_create(), stream_create()};
     cudaEvent_t event = event_create();
@@ -239,8 +186,7 @@ reduce_here(const char *what, float *memory, size_t count)
     }
 }
 
-static void
-reduce_of_the_host(int)
+MODE("host", reduce_of_the_host, int)
 {
     enum { LARGE = (20 << 20) / sizeof(float) + 7 };
     float *pageable = (float *)malloc(LARGE * sizeof(float)), *pinned, *managed;
@@ -260,8 +206,7 @@ reduce_of_the_host(int)
 
 /* ---- beside a training ---- */
 
-static void
-reduce_in_training(int)
+MODE("training", reduce_in_training, int)
 {
     float *weights[LAYERS], *gradients[LAYERS], *loss = device_floats(COUNT), host_loss;
     cudaStream_t stream = stream_create();
@@ -302,8 +247,7 @@ reduce_in_training(int)
 
 /* Alternate calls of a loop with few of them, which the last rank makes in another order from number 4 on; the training
  * goes on until it is ended. */
-static void
-reduce_between_steps(int)
+MODE("at-steps", reduce_between_steps, int)
 {
     float *memory[] = {device_floats(COUNT), device_floats(COUNT), device_floats(COUNT)};
     DDP_PARAMETER(memory[0], COUNT, DDP_FLOAT32);
@@ -323,8 +267,7 @@ reduce_between_steps(int)
 
 /* ---- without a training ---- */
 
-static void
-reduce_steadily(int calls)
+MODE("steady", reduce_steadily, int calls)
 {
     float *memory = device_floats(COUNT);
     for (int call = 0; call < calls; ++call) {
@@ -336,8 +279,7 @@ reduce_steadily(int calls)
         require_device_floats("many calls", memory, sum_of_ranks((float)((calls - 1) % 100), 1.0f));
 }
 
-static void
-move_centres(int)
+MODE("centres", move_centres, int)
 {
     float *centres = device_floats(COUNT);
     DDP_PARAMETER(centres, COUNT, DDP_FLOAT32);
@@ -350,8 +292,9 @@ move_centres(int)
         add<<<BLOCKS, THREADS>>>(centres, 1.0f);
 }
 
-static void
-reduce_nothing(int)
+static const mode_of<void(int)> centres_differ("centres-differ", move_centres);
+
+MODE("zero", reduce_nothing, int)
 {
     for (int i = 0; i < 3; ++i)
         DDP_REDUCE(NULL, 0, DDP_FLOAT32, DDP_OP_SUM, 0);
@@ -364,8 +307,7 @@ reduce_nothing(int)
 
 /* ---- what ends the job ---- */
 
-static void
-reduce_captured(float *memory)
+MODE("captured", reduce_captured, float *memory)
 {
     cudaStream_t stream;
     CHECK(cudaStreamCreate(&stream));
@@ -373,21 +315,18 @@ reduce_captured(float *memory)
     DDP_REDUCE(memory, COUNT, DDP_FLOAT32, DDP_OP_SUM, stream);
 }
 
-static void
-reduce_in_gradient(float *memory)
+MODE("gradient", reduce_in_gradient, float *memory)
 {
     DDP_GRADIENT(memory, COUNT, DDP_FLOAT32);
     DDP_REDUCE(memory + 3, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
 }
 
-static void
-reduce_of_a_kind(float *memory)
+MODE("kind", reduce_of_a_kind, float *memory)
 {
     DDP_REDUCE(memory, COUNT, is_last() ? DDP_INT32 : DDP_FLOAT32, is_last() ? DDP_OP_MAX : DDP_OP_SUM, 0);
 }
 
-static void
-reduce_or_mean(float *memory)
+MODE("other-call", reduce_or_mean, float *memory)
 {
     float value = 1;
     if (is_last())
@@ -397,8 +336,7 @@ reduce_or_mean(float *memory)
 }
 
 /* Both kinds are known to all ranks, when the last one makes its calls in another order: from number 21 on. */
-static void
-reduce_swapped(float *memory)
+MODE("swapped", reduce_swapped, float *memory)
 {
     for (int call = 0; call < 40; ++call) {
         bool first = call % 2 == (call >= 20 && is_last());
@@ -410,16 +348,14 @@ reduce_swapped(float *memory)
 }
 
 /* A rank compares a call, and the other makes one that was compared long ago. */
-static void
-reduce_alone(float *memory)
+MODE("one-knows", reduce_alone, float *memory)
 {
     for (int call = 0; call < 10; ++call)
         DDP_REDUCE(memory, call == 7 && rank == 0 ? COUNT - 1 : COUNT, DDP_FLOAT32, DDP_OP_SUM, 0);
     CHECK(cudaDeviceSynchronize());
 }
 
-static void
-reduce_one_by_one(float *memory) /* fewer: all the same, but not as many */
+MODE("fewer", reduce_one_by_one, float *memory) /* fewer: all the same, but not as many */
 {
     int calls = is_last() ? 7 : 9;
     for (int call = 0; call < calls; ++call)
@@ -431,42 +367,22 @@ static const float constants[4] = {1, 2, 3, 4};
 static float here[4], *nothing;
 static size_t *no_sizes;
 
-/* Those that end the job, with device memory. */
-static const struct {
-    const char *name;
-    void (*reduce)(float *memory);
-} wrong_modes[] = {
+static const mode_of<void(float *)> wrong_calls[] = {
     {"mean-of-integers", [](float *memory) { DDP_REDUCE(memory, COUNT, DDP_INT32, DDP_OP_MEAN, 0); }},
     {"no-type", [](float *memory) { DDP_REDUCE(memory, COUNT, 77, DDP_OP_SUM, 0); }},
     {"no-operation", [](float *memory) { DDP_REDUCE(memory, COUNT, DDP_FLOAT32, 5, 0); }},
     {"byte", [](float *memory) { DDP_REDUCE(memory, COUNT, DDP_UINT8, DDP_OP_SUM, 0); }},
     {"null", [](float *) { DDP_REDUCE(nothing, COUNT, DDP_FLOAT32, DDP_OP_SUM, 0); }},
     {"beyond", [](float *memory) { DDP_REDUCE(memory, 2 * COUNT, DDP_FLOAT32, DDP_OP_SUM, 0); }},
-    {"captured", reduce_captured},
     {"not-ours", [](float *) { DDP_REDUCE((void *)(uintptr_t)0x10, 4, DDP_FLOAT32, DDP_OP_SUM, 0); }},
-    {"gradient", reduce_in_gradient},
     {"count", [](float *memory) { DDP_REDUCE(memory, is_last() ? COUNT - 1 : COUNT, DDP_FLOAT32, DDP_OP_SUM, 0); }},
-    {"kind", reduce_of_a_kind},
     {"place", [](float *memory) { DDP_REDUCE(is_last() ? here : memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0); }},
-    {"other-call", reduce_or_mean},
-    {"swapped", reduce_swapped},
-    {"one-knows", reduce_alone},
-    {"fewer", reduce_one_by_one},
     /* Addresses that lead nowhere, and memory that cannot be written. */
     {"read-only", [](float *) { DDP_REDUCE(constants, 4, DDP_FLOAT32, DDP_OP_SUM, 0); }},
     {"wild-mean", [](float *) { DDP_MEAN((float *)nowhere); }},
     {"read-only-mean", [](float *) { DDP_MEAN((float *)constants); }},
     {"wild-label", [](float *) { DDP_MEAN_AS((const char *)nowhere, &here[0]); }},
     {"null-shard", [](float *) { DDP_SHARD(8, no_sizes, no_sizes); }},
-};
-
-static const struct {
-    const char *name;
-    void (*run)(int calls);
-} modes[] = {
-    {"types", reduce_types},          {"order", reduce_in_order},         {"host", reduce_of_the_host},
-    {"training", reduce_in_training}, {"at-steps", reduce_between_steps}, {"steady", reduce_steadily},
-    {"centres", move_centres},        {"centres-differ", move_centres},   {"zero", reduce_nothing},
 };
 
 int
@@ -476,14 +392,10 @@ main(int argc, char **argv)
     rank = DDP_RANK();
     ranks = DDP_WORLD_SIZE();
     CHECK(cudaFree(0));
-    for (const auto &of : modes) {
-        if (is_mode(of.name))
-            of.run(argc > 2 ? atoi(argv[2]) : 100);
-    }
-    for (const auto &of : wrong_modes) {
-        if (is_mode(of.name))
-            of.reduce(device_floats(COUNT));
-    }
+    if (mode_of<void(int)>::given() != NULL)
+        mode_of<void(int)>::given()(argc > 2 ? atoi(argv[2]) : 100);
+    if (mode_of<void(float *)>::given() != NULL)
+        mode_of<void(float *)>::given()(device_floats(COUNT));
     CHECK(cudaDeviceSynchronize());
     return 0;
 }

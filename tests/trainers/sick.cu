@@ -187,24 +187,11 @@ static void
 parse(int argc, char **argv)
 {
     take_options(argc, argv, 1,
-                 {{"--type", &options.type},
-                  {"--flat", &options.flat},
-                  {"--tensors", &options.tensors},
-                  {"--count", &options.count},
-                  {"--steps", &options.steps},
-                  {"--rank", &options.rank},
-                  {"--step", &options.step},
-                  {"--tensor", &options.tensor},
-                  {"--whole", &options.whole},
-                  {"--infinite", &options.infinite},
-                  {"--skip", &options.skip},
-                  {"--leave", &options.leave},
-                  {"--parameters", &options.parameters},
-                  {"--mask", &options.mask},
-                  {"--groups", &options.groups},
-                  {"--graph", &options.graph},
-                  {"--eager", &options.eager},
-                  {"--ahead", &options.ahead}});
+                 {OPTION(options, type), OPTION(options, flat), OPTION(options, tensors), OPTION(options, count),
+                  OPTION(options, steps), OPTION(options, rank), OPTION(options, step), OPTION(options, tensor),
+                  OPTION(options, whole), OPTION(options, infinite), OPTION(options, skip), OPTION(options, leave),
+                  OPTION(options, parameters), OPTION(options, mask), OPTION(options, groups), OPTION(options, graph),
+                  OPTION(options, eager), OPTION(options, ahead)});
     if (options.tensors > TENSORS_AT_MOST || options.graph > GRAPH_AT_MOST)
         exit(2);
 }

@@ -12,13 +12,8 @@
  */
 #include "common.h"
 
-#include <cuda_runtime.h>
-#include <ddprun.h>
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COUNT = 512, THREADS = 64, BLOCKS = COUNT / THREADS, ITEMS = 8, FLAGS = 3, STEPS = 24, HALF = STEPS / 2 };
 

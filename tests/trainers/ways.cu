@@ -23,14 +23,12 @@ pointer(const float *memory)
 
 /* ---- ways to write a gradient; `source` and on_host[] hold this rank's values ---- */
 
-static void
-by_launch(float *gradient)
+MODE("launch", by_launch, float *gradient)
 {
     fill<<<ROWS, COUNT / ROWS, 0, stream>>>(gradient, mine());
 }
 
-static void
-by_launch_ex(float *gradient)
+MODE("launch-ex", by_launch_ex, float *gradient)
 {
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(ROWS);
@@ -39,16 +37,14 @@ by_launch_ex(float *gradient)
     CHECK(cudaLaunchKernelEx(&config, fill, gradient, mine()));
 }
 
-static void
-by_cooperative_launch(float *gradient)
+MODE("cooperative", by_cooperative_launch, float *gradient)
 {
     float value = mine();
     void *arguments[] = {&gradient, &value};
     CHECK(cudaLaunchCooperativeKernel((const void *)fill, dim3(ROWS), dim3(COUNT / ROWS), arguments, 0, stream));
 }
 
-static void
-by_driver_launch(float *gradient)
+MODE("driver-launch", by_driver_launch, float *gradient)
 {
     cudaFunction_t function;
     float value = mine();
@@ -57,33 +53,28 @@ by_driver_launch(float *gradient)
     CHECK(cuLaunchKernel(function, ROWS, 1, 1, COUNT / ROWS, 1, 1, 0, stream, arguments, NULL));
 }
 
-static void
-by_copy(float *gradient)
+MODE("copy", by_copy, float *gradient)
 {
     CHECK(cudaMemcpyAsync(gradient, source, BYTES, cudaMemcpyDeviceToDevice, stream));
 }
 
-static void
-by_copy_from_host(float *gradient)
+MODE("host-copy", by_copy_from_host, float *gradient)
 {
     CHECK(cudaMemcpyAsync(gradient, on_host, BYTES, cudaMemcpyHostToDevice, stream));
 }
 
-static void
-by_copy_between_peers(float *gradient)
+MODE("peer", by_copy_between_peers, float *gradient)
 {
     CHECK(cudaMemcpyPeerAsync(gradient, 0, source, 0, BYTES, stream));
 }
 
-static void
-by_rows(float *gradient)
+MODE("rows", by_rows, float *gradient)
 {
     CHECK(
         cudaMemcpy2DAsync(gradient, BYTES / ROWS, source, BYTES / ROWS, BYTES / ROWS, ROWS, cudaMemcpyDefault, stream));
 }
 
-static void
-by_block(float *gradient)
+MODE("block", by_block, float *gradient)
 {
     cudaMemcpy3DParms copy = {};
     copy.srcPtr = make_cudaPitchedPtr(source, BYTES / ROWS, BYTES / ROWS, ROWS / LAYERS_OF_BLOCK);
@@ -93,8 +84,7 @@ by_block(float *gradient)
     CHECK(cudaMemcpy3DAsync(&copy, stream));
 }
 
-static void
-by_block_between_peers(float *gradient)
+MODE("peer-block", by_block_between_peers, float *gradient)
 {
     CUcontext context;
     CUDA_MEMCPY3D_PEER copy = {};
@@ -109,8 +99,7 @@ by_block_between_peers(float *gradient)
     CHECK(cuMemcpy3DPeerAsync(&copy, stream));
 }
 
-static void
-by_batch(float *gradient)
+MODE("batch", by_batch, float *gradient)
 {
     CUdeviceptr dsts[ROWS], srcs[ROWS];
     size_t sizes[ROWS], first = 0;
@@ -124,8 +113,7 @@ by_batch(float *gradient)
     CHECK(cuMemcpyBatchAsync(dsts, srcs, sizes, ROWS, &attributes, &first, 1, stream));
 }
 
-static void
-by_batch_of_blocks(float *gradient)
+MODE("batch-block", by_batch_of_blocks, float *gradient)
 {
     CUDA_MEMCPY3D_BATCH_OP copy = {};
     copy.src.type = copy.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
@@ -146,21 +134,18 @@ bits(float value)
     return word;
 }
 
-static void
-by_fill(float *gradient)
+MODE("fill", by_fill, float *gradient)
 {
     CHECK(cuMemsetD32Async(pointer(gradient), bits(mine()), COUNT, stream));
 }
 
-static void
-by_values(float *gradient)
+MODE("values", by_values, float *gradient)
 {
     for (int i = 0; i < COUNT; ++i)
         CHECK(cuStreamWriteValue32(stream, pointer(gradient + i), bits(mine()), CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
-static void
-by_batch_of_values(float *gradient)
+MODE("batch-values", by_batch_of_values, float *gradient)
 {
     CUstreamBatchMemOpParams list[COUNT / 2]; /* the driver takes fewer than 256 */
     for (int first = 0; first < COUNT; first += COUNT / 2) {
@@ -174,30 +159,9 @@ by_batch_of_values(float *gradient)
     }
 }
 
-static const struct way {
-    const char *mode;
-    void (*write)(float *gradient);
-} ways[] = {
-    {"launch", by_launch},
-    {"launch-ex", by_launch_ex},
-    {"cooperative", by_cooperative_launch},
-    {"driver-launch", by_driver_launch},
-    {"copy", by_copy},
-    {"host-copy", by_copy_from_host},
-    {"peer", by_copy_between_peers},
-    {"rows", by_rows},
-    {"block", by_block},
-    {"peer-block", by_block_between_peers},
-    {"batch", by_batch},
-    {"batch-block", by_batch_of_blocks},
-    {"fill", by_fill},
-    {"values", by_values},
-    {"batch-values", by_batch_of_values},
-};
-
 /* ---- training ---- */
 
-static void (*write_gradient)(float *) = by_launch;
+static void (*write_gradient)(float *);
 
 static void
 write_all()
@@ -261,8 +225,7 @@ map_chunk(CUdeviceptr place, size_t bytes)
 }
 
 /* Virtual memory that is mapped for each step, and unmapped as soon as its gradients were used. */
-static void
-train_in_mapped_memory()
+MODE("unmap", train_in_mapped_memory)
 {
     size_t granularity;
     CUdeviceptr place = reserve(1, &granularity);
@@ -281,8 +244,7 @@ train_in_mapped_memory()
 }
 
 /* A gradient lies across two chunks of virtual memory, each of which is an allocation of its own to the driver. */
-static void
-train_across_chunks()
+MODE("chunks", train_across_chunks)
 {
     size_t granularity;
     CUdeviceptr place = reserve(2, &granularity);
@@ -296,8 +258,7 @@ train_across_chunks()
 }
 
 /* A pool that is trimmed in each step and destroyed while gradients live in it: they stay. */
-static void
-train_in_a_pool()
+MODE("pool", train_in_a_pool)
 {
     cudaMemPool_t pool;
     cudaMemPoolProps kind = {};
@@ -321,8 +282,7 @@ train_in_a_pool()
 }
 
 /* Variables of the program: they go when the runtime unloads it, after main. */
-static void
-train_in_variables()
+MODE("variables", train_in_variables)
 {
     float *begin;
     CHECK(cudaGetSymbolAddress((void **)&begin, variables));
@@ -333,8 +293,7 @@ train_in_variables()
 }
 
 /* A gradient is freed when its bucket may be in flight; the next steps continue without it. */
-static void
-free_too_early()
+MODE("free-early", free_too_early)
 {
     annotate_gradients();
     for (int step = 0; step < steps; ++step) {
@@ -348,8 +307,7 @@ free_too_early()
     }
 }
 
-static void
-reset_too_early()
+MODE("reset-early", reset_too_early)
 {
     annotate_gradients();
     train();
@@ -359,8 +317,7 @@ reset_too_early()
 }
 
 /* What programs of the driver's interface do at their end, some of them more often than they began. */
-static void
-release_the_context()
+MODE("release", release_the_context)
 {
     annotate_gradients();
     train();
@@ -372,23 +329,13 @@ release_the_context()
 }
 
 /* A form of launch from before CUDA 4, whose arguments ddprun cannot see. */
-static void
-launch_as_of_old()
+MODE("old-launch", launch_as_of_old)
 {
     CUresult (*launch)(CUfunction, int, int) = cuLaunchGrid;
     annotate_gradients();
     (void)launch(NULL, 1, 1);
     train();
 }
-
-static const struct {
-    const char *mode;
-    void (*train)();
-} releases[] = {
-    {"unmap", train_in_mapped_memory}, {"pool", train_in_a_pool},        {"variables", train_in_variables},
-    {"free-early", free_too_early},    {"reset-early", reset_too_early}, {"release", release_the_context},
-    {"old-launch", launch_as_of_old},  {"chunks", train_across_chunks},
-};
 
 int
 main(int argc, char **argv)
@@ -401,25 +348,20 @@ main(int argc, char **argv)
         on_host[i] = mine();
     source = device_copy(on_host, COUNT);
 
-    bool known = false;
-    for (const auto &way : ways) {
-        if (is_mode(way.mode)) {
-            known = true;
-            write_gradient = way.write;
-            annotate_gradients();
-            train();
-        }
-    }
-    for (const auto &release : releases) {
-        if (is_mode(release.mode)) {
-            known = true;
-            release.train();
-            made = is_mode("release") ? steps : made;
-        }
-    }
-    if (!known) {
+    void (*release)() = mode_of<void()>::given();
+    write_gradient = mode_of<void(float *)>::given();
+    if (write_gradient == NULL && release == NULL) {
         fprintf(stderr, "ways: %s is no mode\n", mode);
         return 2;
+    }
+    if (write_gradient == NULL)
+        write_gradient = by_launch;
+    if (release != NULL) {
+        release();
+        made = is_mode("release") ? steps : made;
+    } else {
+        annotate_gradients();
+        train();
     }
     expect_steps(made);
     return weights_are_right(0) ? 0 : 1;
