@@ -29,11 +29,9 @@
  *               came of that step, and annotate no parameter that would be compared
  *   mean        all average their loss after each step; it does what it does for a checkpoint before that
  */
-#include "../elementwise.h"
-#include "../trainer_memory.h"
 #include "../trainer_options.h"
+#include "common.h"
 
-#include <ddprun.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -44,7 +42,6 @@
 
 enum { LAYERS = 3, COUNT = 4096, THREADS = 64, BLOCKS = COUNT / THREADS };
 
-static const char *how = "";
 static int steps = 12, at = 8, rank = 1;
 static float *weights[LAYERS], *gradients[LAYERS];
 static int *flag; /* on the device: never set */
@@ -70,8 +67,7 @@ sit(void *unused)
         pause();
 }
 
-static void
-wait_for_thread(void)
+MODE("host", wait_for_thread)
 {
     pthread_t thread;
     if (pthread_create(&thread, NULL, sit, NULL) == 0)
@@ -95,8 +91,7 @@ stop_soon(void)
         pthread_detach(thread);
 }
 
-static void
-wait_for_file(void)
+MODE("checkpoint", wait_for_file)
 {
     const char *name = getenv("HANGS_GO_ON");
     while (name == NULL || access(name, F_OK) != 0) {
@@ -114,12 +109,6 @@ compute(void *unused)
     return NULL;
 }
 
-static bool
-is(const char *name)
-{
-    return strcmp(how, name) == 0;
-}
-
 static bool sits; /* at its exit */
 
 static void
@@ -129,8 +118,7 @@ at_exit(void)
         sit(NULL);
 }
 
-static void
-take_all_memory(void)
+MODE("memory", take_all_memory)
 {
     struct rlimit none = {0, RLIM_INFINITY};
     CHECK(setrlimit(RLIMIT_AS, &none));
@@ -195,8 +183,7 @@ be_traced(void)
         printf("no child can trace its parent\n");
 }
 
-static void
-lose_child(void)
+MODE("child", lose_child)
 {
     int status;
     pid_t child = fork();
@@ -206,40 +193,43 @@ lose_child(void)
         printf("the child was ended by signal %d\n", WTERMSIG(status));
 }
 
-static void
-go_wrong(void)
+MODE("falls", go_wrong)
 {
-    if (is("own"))
-        signal(SIGSEGV, end_by_own_handler);
-    if (is("traced"))
-        be_traced();
-    if (is("falls") || is("own") || is("traced"))
-        fall_inlined();
-    if (is("overflow"))
-        printf("%d\n", overflow(0));
-    if (is("abort"))
-        abort();
-    if (is("child"))
-        lose_child();
-    if (is("host"))
-        wait_for_thread();
-    if (is("kernel") || is("kernels") || is("queue") || is("undone"))
-        never_ends<<<1, 1>>>(flag);
-    if (is("kernel") || is("kernels"))
-        CHECK(cudaDeviceSynchronize());
-    if (is("stop"))
-        raise(SIGSTOP);
-    for (int fd = 3; fd < 1024 && is("closes"); ++fd)
-        close(fd);
-    if (is("memory"))
-        take_all_memory();
-    if (is("crash"))
-        *(volatile int *)NULL = 1;
-    if (is("bus"))
-        raise(SIGBUS);
-    if (is("checkpoint"))
-        wait_for_file();
+    fall_inlined();
 }
+
+MODE("own", fall_with_a_handler)
+{
+    signal(SIGSEGV, end_by_own_handler);
+    fall_inlined();
+}
+
+MODE("traced", fall_while_traced)
+{
+    be_traced();
+    fall_inlined();
+}
+
+static void
+never_end(void)
+{
+    never_ends<<<1, 1>>>(flag);
+    if (is_mode("kernel") || is_mode("kernels"))
+        CHECK(cudaDeviceSynchronize());
+}
+
+static const mode_of<void()> others[] = {
+    {"overflow", [] { printf("%d\n", overflow(0)); }},
+    {"abort", [] { abort(); }},
+    {"kernel", never_end},
+    {"kernels", never_end},
+    {"queue", never_end},
+    {"undone", never_end},
+    {"stop", [] { raise(SIGSTOP); }},
+    {"closes", [] { closefrom(3); }},
+    {"crash", [] { *(volatile int *)NULL = 1; }},
+    {"bus", [] { raise(SIGBUS); }},
+};
 
 /* ---- training ---- */
 
@@ -248,15 +238,15 @@ train(void)
 {
     float loss = 0;
     for (int step = 1; step <= steps; ++step) {
-        if (step == at && DDP_RANK() == rank && is("early"))
+        if (step == at && DDP_RANK() == rank && is_mode("early"))
             return;
         for (int l = LAYERS - 1; l >= 0; --l) {
-            if (l == 0 && step == at && (DDP_RANK() == rank || is("kernels")))
-                go_wrong();
+            if (l == 0 && step == at && (DDP_RANK() == rank || is_mode("kernels")) && mode_of<void()>::given() != NULL)
+                mode_of<void()>::given()();
             backward<<<BLOCKS, THREADS>>>(weights[l], gradients[l], 1.0f + (float)DDP_RANK());
         }
         DDP_STEP(0);
-        if (step == steps && is("undone")) {
+        if (step == steps && is_mode("undone")) {
             if (DDP_RANK() == rank)
                 _exit(0);
             return;
@@ -264,8 +254,8 @@ train(void)
         for (int l = 0; l < LAYERS; ++l)
             update<<<BLOCKS, THREADS>>>(weights[l], gradients[l]);
         CHECK(cudaMemcpy(&loss, weights[0], sizeof(loss), cudaMemcpyDeviceToHost));
-        if (is("mean") || is("closes") || is("memory")) {
-            if (is("mean") && step == at && DDP_RANK() == rank)
+        if (is_mode("mean") || is_mode("closes") || is_mode("memory")) {
+            if (is_mode("mean") && step == at && DDP_RANK() == rank)
                 wait_for_file();
             DDP_MEAN(&loss);
         }
@@ -280,15 +270,15 @@ static void
 finish(void)
 {
     pthread_t thread;
-    if (is("asleep"))
+    if (is_mode("asleep"))
         wait_for_file();
-    if (is("pause"))
+    if (is_mode("pause"))
         sit(NULL);
-    if (is("leave") && pthread_create(&thread, NULL, sit, NULL) == 0)
+    if (is_mode("leave") && pthread_create(&thread, NULL, sit, NULL) == 0)
         pthread_exit(NULL);
-    if (is("late"))
+    if (is_mode("late"))
         atexit(wait_for_thread);
-    if (is("works") && pthread_create(&thread, NULL, compute, NULL) == 0)
+    if (is_mode("works") && pthread_create(&thread, NULL, compute, NULL) == 0)
         pthread_join(thread, NULL);
 }
 
@@ -296,24 +286,25 @@ int
 main(int argc, char **argv)
 {
     atexit(at_exit); /* before CUDA is there, so that it runs when ddprun has taken its leave */
-    take_options(argc, argv, 1, {{"--how", &how}, {"--at", &at}, {"--rank", &rank}});
-    if (is("undone"))
+    mode = "";
+    take_options(argc, argv, 1, {{"--how", &mode}, {"--at", &at}, {"--rank", &rank}});
+    if (is_mode("undone"))
         at = steps;
     CHECK(cudaMalloc((void **)&flag, sizeof(int)));
     CHECK(cudaMemset(flag, 0, sizeof(int)));
     for (int l = 0; l < LAYERS; ++l) {
         weights[l] = device_floats(COUNT);
         gradients[l] = device_floats(COUNT);
-        if (l == 0 && is("parameter") && DDP_RANK() == rank)
+        if (l == 0 && is_mode("parameter") && DDP_RANK() == rank)
             stop_soon();
-        if (!is("undone"))
+        if (!is_mode("undone"))
             DDP_PARAMETER(weights[l], COUNT, DDP_FLOAT32);
         DDP_GRADIENT(gradients[l], COUNT, DDP_FLOAT32);
     }
     train();
-    if (!is("undone"))
+    if (!is_mode("undone"))
         CHECK(cudaDeviceSynchronize());
     finish();
-    sits = is("exit") && DDP_RANK() == rank;
+    sits = is_mode("exit") && DDP_RANK() == rank;
     return 0;
 }
