@@ -3,11 +3,6 @@
 
 #include "tests/test.h"
 
-#include <stdio.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 enum { MEMORIES = 64, OPERANDS = 16, ALLOCS = 512, NAMES = 64 };
 
 struct memory {
@@ -327,4 +322,41 @@ program_record(const char *text, unsigned steps, struct scout_log *log)
     ck_assert_msg(scout_log_open(path, log, &why), "%s", why);
     ck_assert(log->whole);
     close(file);
+}
+
+void
+analysed_make(struct analysed *it, const struct row *row, unsigned steps,
+              void (*prepare)(struct scout_log *log, const struct row *row))
+{
+    program_record(row->program, steps, &it->log);
+    if (prepare != NULL)
+        prepare(&it->log, row);
+    scout_find(&it->log, NULL, &it->finding);
+}
+
+void
+analysed_free(struct analysed *it)
+{
+    scout_finding_free(&it->finding);
+    scout_log_free(&it->log);
+}
+
+void
+row_require(const struct row *row, row_saying *say)
+{
+    unsetenv("DDPRUN_MUTANT");
+    const char *text = say(row);
+    ck_assert_msg(strcmp(text, row->expected) == 0, "%s\n    found:    %s\n    expected: %s", row->name, text,
+                  row->expected);
+}
+
+void
+rows_require_seen(const struct row *rows, size_t count, row_saying *say, const char *mutant)
+{
+    unsigned seen = 0;
+    setenv("DDPRUN_MUTANT", mutant, 1);
+    for (size_t i = 0; i < count; ++i)
+        seen += strcmp(say(&rows[i]), rows[i].expected) != 0;
+    unsetenv("DDPRUN_MUTANT");
+    ck_assert_msg(seen > 0, "%s passes every row", mutant);
 }

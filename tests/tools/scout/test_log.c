@@ -5,10 +5,6 @@
 #include "tests/test.h"
 #include "tools/scout/format/log.h"
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 static struct scout_writer writer;
 static int file;
 static uint8_t *copy; /* of the file's bytes */
@@ -22,6 +18,12 @@ begin(void)
     file = memfd_create("log", MFD_CLOEXEC);
     ck_assert_int_ge(file, 0);
     ck_assert(scout_writer_open(&writer, NULL, dup(file)));
+}
+
+static void
+put(enum scout_record kind, const void *record)
+{
+    ck_assert(scout_writer_put(&writer, kind, record));
 }
 
 static void
@@ -48,33 +50,29 @@ static void
 begin_with_all(void)
 {
     begin();
-    ck_assert(scout_writer_put(&writer, SCOUT_OBJECT, &(struct scout_object){.path = "./train", .build_id = "ab01"}));
+    put(SCOUT_OBJECT, &(struct scout_object){.path = "./train", .build_id = "ab01"});
     struct scout_frame frames[] = {{.object = 0, .offset = 4711}, {.object = SCOUT_NONE, .offset = 1}};
-    ck_assert(scout_writer_put(&writer, SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2}));
-    ck_assert(scout_writer_put(&writer, SCOUT_NAME, "sgd"));
+    put(SCOUT_SITE, &(struct scout_site){.frames = frames, .count = 2});
+    put(SCOUT_NAME, "sgd");
     for (uint32_t i = 0; i < 2; ++i)
-        ck_assert(
-            scout_writer_put(&writer, SCOUT_ALLOC,
-                             &(struct scout_alloc){.bytes = 4096, .ordinal = i, .memory = SCOUT_DEVICE, .site = 0}));
-    ck_assert(scout_writer_put(&writer, SCOUT_OP,
-                               &(struct scout_op){.kind = SCOUT_COPY,
-                                                  .name = SCOUT_NONE,
-                                                  .site = 0,
-                                                  .to = {.alloc = 0, .offset = 96},
-                                                  .bytes = 4000,
-                                                  .rows = 1,
-                                                  .from = {.alloc = SCOUT_NONE, .offset = 0x7fff12345678},
-                                                  .content = 99}));
+        put(SCOUT_ALLOC, &(struct scout_alloc){.bytes = 4096, .ordinal = i, .memory = SCOUT_DEVICE, .site = 0});
+    put(SCOUT_OP, &(struct scout_op){.kind = SCOUT_COPY,
+                                     .name = SCOUT_NONE,
+                                     .site = 0,
+                                     .to = {.alloc = 0, .offset = 96},
+                                     .bytes = 4000,
+                                     .rows = 1,
+                                     .from = {.alloc = SCOUT_NONE, .offset = 0x7fff12345678},
+                                     .content = 99});
     struct scout_argument reach[] = {{.slot = 0, .alloc = 0, .end = 4096},
                                      {.slot = 1, .at = 8, .alloc = 1, .offset = 4, .end = 8}};
-    ck_assert(scout_writer_put(&writer, SCOUT_OP,
-                               &(struct scout_op){.kind = SCOUT_LAUNCH,
-                                                  .site = SCOUT_NONE,
-                                                  .grid = {1, 2, 3},
-                                                  .block = {4, 5, 6},
-                                                  .scalars = 7,
-                                                  .arguments = reach,
-                                                  .argument_count = 2}));
+    put(SCOUT_OP, &(struct scout_op){.kind = SCOUT_LAUNCH,
+                                     .site = SCOUT_NONE,
+                                     .grid = {1, 2, 3},
+                                     .block = {4, 5, 6},
+                                     .scalars = 7,
+                                     .arguments = reach,
+                                     .argument_count = 2});
     struct scout_range some[] = {{0, 4}, {8, 4096}}, one[] = {{4, 8}};
     struct scout_segment segments[] = {
         {.alloc = 0, .hi = 4096, .type = SCOUT_FLOAT32, .tested = 1, .modified = {some, 2}},
@@ -82,30 +80,28 @@ begin_with_all(void)
     struct scout_dependence dependence = {.from = 1, .to = 0, .read = {one, 1}, .changed = {some, 2}};
     struct scout_elementwise map = {.from = 1, .to = 0, .from_base = 4, .from_bytes = 2, .to_bytes = 4, .samples = 12};
     struct scout_written written = {.alloc = 0, .ranges = {some, 2}};
-    ck_assert(scout_writer_put(&writer, SCOUT_EFFECT,
-                               &(struct scout_effect){.verdict = SCOUT_TOLERANCE,
-                                                      .why = SCOUT_NONE,
-                                                      .tests = 5,
-                                                      .hidden_write = SCOUT_NONE,
-                                                      .segments = segments,
-                                                      .segment_count = 2,
-                                                      .written = &written,
-                                                      .written_count = 1,
-                                                      .dependences = &dependence,
-                                                      .dependence_count = 1,
-                                                      .elementwise = &map,
-                                                      .elementwise_count = 1}));
-    ck_assert(scout_writer_put(&writer, SCOUT_FREE, &(uint32_t){1}));
-    ck_assert(scout_writer_put(&writer, SCOUT_FILE, &(struct scout_file){.path = "data.bin", .bytes = 1000}));
-    ck_assert(scout_writer_put(&writer, SCOUT_ANNOTATION,
-                               &(struct scout_annotation){.says = SCOUT_SAYS_GRADIENT,
-                                                          .alloc = 0,
-                                                          .bytes = 4096,
-                                                          .type = 1,
-                                                          .text = "dw",
-                                                          .file = "train.cu",
-                                                          .line = 12}));
-    ck_assert(scout_writer_put(&writer, SCOUT_END, ""));
+    put(SCOUT_EFFECT, &(struct scout_effect){.verdict = SCOUT_TOLERANCE,
+                                             .why = SCOUT_NONE,
+                                             .tests = 5,
+                                             .hidden_write = SCOUT_NONE,
+                                             .segments = segments,
+                                             .segment_count = 2,
+                                             .written = &written,
+                                             .written_count = 1,
+                                             .dependences = &dependence,
+                                             .dependence_count = 1,
+                                             .elementwise = &map,
+                                             .elementwise_count = 1});
+    put(SCOUT_FREE, &(uint32_t){1});
+    put(SCOUT_FILE, &(struct scout_file){.path = "data.bin", .bytes = 1000});
+    put(SCOUT_ANNOTATION, &(struct scout_annotation){.says = SCOUT_SAYS_GRADIENT,
+                                                     .alloc = 0,
+                                                     .bytes = 4096,
+                                                     .type = 1,
+                                                     .text = "dw",
+                                                     .file = "train.cu",
+                                                     .line = 12});
+    put(SCOUT_END, "");
     copy_file();
 }
 
@@ -223,14 +219,15 @@ TABLE_TEST(what_refers_to_nothing_is_refused, wrongs)
     struct scout_segment segment = {.hi = 4096, .killed = {&range, 1}};
     struct scout_effect effect = {
         .why = SCOUT_NONE, .hidden_write = SCOUT_NONE, .segments = &segment, .segment_count = 1};
-    ck_assert(scout_writer_put(&writer, SCOUT_NAME, "memset") && scout_writer_put(&writer, SCOUT_ALLOC, &alloc) &&
-              scout_writer_put(&writer, SCOUT_OP, &good));
+    put(SCOUT_NAME, "memset");
+    put(SCOUT_ALLOC, &alloc);
+    put(SCOUT_OP, &good);
     if (wrong->kind == SCOUT_OP)
-        ck_assert(scout_writer_put(&writer, SCOUT_OP, &wrong->op));
+        put(SCOUT_OP, &wrong->op);
     else if (wrong->kind == SCOUT_FREE)
-        ck_assert(scout_writer_put(&writer, SCOUT_FREE, &wrong->alloc));
+        put(SCOUT_FREE, &wrong->alloc);
     else
-        ck_assert(scout_writer_put(&writer, SCOUT_EFFECT, &effect));
+        put(SCOUT_EFFECT, &effect);
     copy_file();
     ck_assert(scout_log_read(copy, bytes, &found, &why));
     ck_assert(!found.whole);
@@ -248,7 +245,7 @@ TEST(the_file_is_for_its_owner_only)
     close(made);
     unlink(path);
     ck_assert(scout_writer_open(&writer, path, -1));
-    ck_assert(scout_writer_put(&writer, SCOUT_NAME, "x"));
+    put(SCOUT_NAME, "x");
     ck_assert(scout_writer_close(&writer));
     struct stat status;
     ck_assert_int_eq(stat(path, &status), 0);

@@ -9,7 +9,6 @@
 #include "tools/plan/format/play_json.h"
 
 #include <json-c/json_object_iterator.h>
-#include <unistd.h>
 
 static char folder[sizeof("/tmp/test_plan_file.XXXXXX")];
 static char path[64], to[64];

@@ -5,10 +5,6 @@
 #include "tests/test.h"
 #include "tools/plan/format/play.h"
 
-#include <errno.h>
-#include <math.h>
-#include <unistd.h>
-
 static char path[sizeof("/tmp/test_play.XXXXXX")];
 static struct play_tensor tensors[] = {{.role = PLAY_PARAMETER, .type = 1, .bytes = 64, .hi = 64},
                                        {.role = PLAY_GRADIENT, .type = 1, .bytes = 64, .lo = 8, .hi = 64}};
