@@ -21,6 +21,15 @@ test_register(struct test_item *item)
     *place = item;
 }
 
+void
+test_assert_says(const char *file, int line, const char *text, const char *const parts[])
+{
+    for (; *parts != NULL; ++parts) {
+        if (strstr(text, *parts) == NULL)
+            ck_abort_msg("%s:%d: '%s' is not in: %s", file, line, *parts, text);
+    }
+}
+
 static TCase *
 start_group(Suite *suite, const struct test_group *group)
 {

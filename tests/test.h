@@ -5,6 +5,7 @@
  *     TEST(sums_are_right) { ck_assert_int_eq(1 + 1, 2); }
  *     LOOP_TEST(squares_are_right, 0, 10) { ck_assert_int_ge(_i * _i, _i); }
  *     TABLE_TEST(rows_are_right, rows) { ck_assert(rows[_i].good); }
+ *     SEED_TEST(properties_hold, 0, 400) { ck_assert_int_ge(rand_r(&seed), 0); }
  *
  * A program in which no test runs, a group without a test and a loop without a turn fail. CK_FORK, CK_VERBOSITY and
  * Check's other variables apply. The headers of the C library that tests use throughout come with this one.
@@ -35,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TEST_NO_TIMEOUT = -1 };
+enum { TEST_NO_TIMEOUT = -1, TEST_SEEDS = 20 };
 
 /* What the tests of a group share. Every member may be left out. */
 struct test_group {
@@ -65,6 +66,10 @@ void test_register(struct test_item *item);
 int tests_run(void);
 int tests_run_in_this_process(void);
 
+/* Fails unless each of the texts that follow is a part of `text`. */
+#define ck_assert_says(text, ...) test_assert_says(__FILE__, __LINE__, text, (const char *const[]){__VA_ARGS__, NULL})
+void test_assert_says(const char *file, int line, const char *text, const char *const parts[]);
+
 /* The tests from here to the next group share this: TEST_GROUP(settings, .timeout_s = 60, .setup = make_settings); */
 #define TEST_GROUP(group_name, ...)                                            \
     static struct test_item group_name##_group;                                \
@@ -90,6 +95,16 @@ int tests_run_in_this_process(void);
 
 /* A test for each row of an array: table[_i]. */
 #define TABLE_TEST(test_name, table) LOOP_TEST(test_name, 0, sizeof(table) / sizeof((table)[0]))
+
+/* A property: the body, with `seed`, for `count` seeds from `first` on, TEST_SEEDS of them in one process. */
+#define SEED_TEST(test_name, first, count)                           \
+    static void test_name##_of(unsigned seed);                       \
+    LOOP_TEST(test_name, 0, ((count) + TEST_SEEDS - 1) / TEST_SEEDS) \
+    {                                                                \
+        for (unsigned i = 0; i < TEST_SEEDS; ++i)                    \
+            test_name##_of((first) + (unsigned)_i * TEST_SEEDS + i); \
+    }                                                                \
+    static void test_name##_of(unsigned seed)
 
 #define TEST(test_name) LOOP_TEST(test_name, 0, 1)
 

@@ -159,10 +159,3 @@ model_free(struct model *model)
     free(model->order);
     *model = (struct model){0};
 }
-
-const char *
-model_folder(void)
-{
-    const char *folder = getenv("BENCH_DATA");
-    return folder != NULL ? folder : DDPRUN_BENCH_DATA_FOLDER;
-}

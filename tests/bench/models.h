@@ -35,7 +35,4 @@ struct model {
 void model_read(const char *folder, const char *name, struct model *model);
 void model_free(struct model *model);
 
-/* The folder of the data: $BENCH_DATA, or where it was when the benchmark was built. */
-const char *model_folder(void);
-
 #endif

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 8, SPREAD_PERCENT = 10, SKEW_PERCENT = 2, REGRET_PERCENT = 2, TRIALS_AT_MOST = 1000 };
+enum { RANKS = 8, SPREAD_PERCENT = 10, SKEW_PERCENT = 2, REGRET_PERCENT = 2, TRIALS = 20 };
 
 static const double gbytes_per_s[] = {1, 4, 16, 64, 200, 400};
 static const int latencies_us[] = {5, 50, 250, 1000};
@@ -134,10 +134,9 @@ struct regrets {
     size_t count;
 };
 
-/* All trials of one model. */
+/* All trials of one model: days. */
 struct trials {
-    int count;
-    int64_t **real_ns; /* [count][gradients] */
+    int64_t *real_ns[TRIALS]; /* [gradients] */
     struct regrets regrets;
 };
 
@@ -148,7 +147,7 @@ measure_link(const struct model *model, const struct cost *cost, struct trials *
     struct plan *plans[RULES];
     for (enum rule rule = 0; rule < RULES; ++rule)
         plans[rule] = plan_by(rule, model, cost);
-    for (int t = 0; t < trials->count; ++t) {
+    for (int t = 0; t < TRIALS; ++t) {
         double best = (double)hindsight_ns(model, trials->real_ns[t], cost);
         for (enum rule rule = 0; rule < RULES; ++rule)
             regrets->values[rule][regrets->count] =
@@ -202,15 +201,15 @@ report_regrets(const char *model, const struct regrets *regrets, enum rule rule)
 }
 
 static void
-measure_model(const struct model *model, int count, struct regrets *all)
+measure_model(const struct model *model, struct regrets *all)
 {
-    struct trials trials = {.count = count, .real_ns = array((size_t)count, sizeof(int64_t *))};
-    for (int t = 0; t < count; ++t) {
+    struct trials trials = {.regrets = {.count = 0}};
+    for (int t = 0; t < TRIALS; ++t) {
         trials.real_ns[t] = array(model->count, sizeof(int64_t));
         real_times(model, (uint64_t)t, trials.real_ns[t]);
     }
     for (enum rule rule = 0; rule < RULES; ++rule)
-        trials.regrets.values[rule] = array((size_t)count * LINKS * LATENCIES, sizeof(double));
+        trials.regrets.values[rule] = array((size_t)TRIALS * LINKS * LATENCIES, sizeof(double));
 
     measure_links(model, &trials);
     for (enum rule rule = 0; rule < RULES; ++rule) {
@@ -219,64 +218,38 @@ measure_model(const struct model *model, int count, struct regrets *all)
         free(trials.regrets.values[rule]);
     }
     all->count += trials.regrets.count;
-    for (int t = 0; t < count; ++t)
+    for (int t = 0; t < TRIALS; ++t)
         free(trials.real_ns[t]);
-    free(trials.real_ns);
 }
 
 static void
-print_conditions(const struct model *models, int trials)
+print_conditions(const struct model *models)
 {
     printf(
         "Regret: step end (from the begin of backward) over the end of the best partition in hindsight, less 1.\n"
         "%zu links (1 to 400 GB/s, latency 5 us to 1 ms: time of an all-reduce = latency + bytes / bandwidth) x %d\n"
         "trials; %d ranks that begin up to %d %% of backward apart; each trial all operations up to %d %% faster or\n"
         "slower, and each of them up to %d %% by itself on each rank. Gradients float32. Learned: no deviation.\n",
-        (size_t)LINKS * LATENCIES, trials, RANKS, SKEW_PERCENT, SPREAD_PERCENT, SPREAD_PERCENT);
+        (size_t)LINKS * LATENCIES, TRIALS, RANKS, SKEW_PERCENT, SPREAD_PERCENT, SPREAD_PERCENT);
     for (size_t m = 0; m < MODEL_COUNT; ++m)
         printf("%-14s %5zu tensors, %8.1f MB of gradients, backward %.2f ms\n", models[m].name, models[m].count,
                (double)models[m].bytes / 1e6, (double)models[m].backward_ns / 1e6);
     printf("\n");
 }
 
-static int
-usage(FILE *out, int code)
-{
-    fprintf(out,
-            "Usage: partition [--trials N]\n"
-            "How far the plan of buckets is from the best one in hindsight when ready times are not as learned.\n\n"
-            "  --trials N  days to try for each model and link, 1 to %d (default 20)\n"
-            "  --help      print this\n\n"
-            "Reads tests/bench/data/*.model; $BENCH_DATA names another folder. Exits with 0 when it has measured,\n"
-            "whether bars hold or not; 1 when it cannot; 2 for a mistake on the command line.\n",
-            TRIALS_AT_MOST);
-    return code;
-}
-
 int
-main(int argc, char **argv)
+main(void)
 {
-    int trials = 20;
-    for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--help") == 0)
-            return usage(stdout, 0);
-        else if (strcmp(argv[i], "--trials") == 0 && i + 1 < argc && atoi(argv[i + 1]) > 0 &&
-                 atoi(argv[i + 1]) <= TRIALS_AT_MOST)
-            trials = atoi(argv[++i]);
-        else
-            return usage(stderr, 2);
-    }
-
     struct model models[MODEL_COUNT];
     struct regrets all = {.count = 0};
     for (enum rule rule = 0; rule < RULES; ++rule)
-        all.values[rule] = array((size_t)trials * LINKS * LATENCIES * MODEL_COUNT, sizeof(double));
+        all.values[rule] = array((size_t)TRIALS * LINKS * LATENCIES * MODEL_COUNT, sizeof(double));
     for (size_t m = 0; m < MODEL_COUNT; ++m)
-        model_read(model_folder(), model_names[m], &models[m]);
-    print_conditions(models, trials);
+        model_read(DDPRUN_BENCH_DATA_FOLDER, model_names[m], &models[m]);
+    print_conditions(models);
     printf("%-58s %10s %-8s %-10s %s\n", "figure", "value", "unit", "bar", "holds");
     for (size_t m = 0; m < MODEL_COUNT; ++m)
-        measure_model(&models[m], trials, &all);
+        measure_model(&models[m], &all);
     for (enum rule rule = 0; rule < RULES; ++rule) {
         report_regrets("all models", &all, rule);
         free(all.values[rule]);

@@ -6,7 +6,7 @@
 
 #include "tests/test.h"
 
-enum { CASES = 15, SEEDS = 20, SAMPLES = 10, SIZES = 200 };
+enum { CASES = 300, SAMPLES = 10, SIZES = 200 };
 
 static size_t
 random_samples(unsigned *seed, struct cost_sample *samples)
@@ -22,8 +22,7 @@ random_samples(unsigned *seed, struct cost_sample *samples)
     return count;
 }
 
-static void
-check_costs_pass_through_their_samples_and_never_decrease(unsigned seed)
+SEED_TEST(costs_pass_through_their_samples_and_never_decrease, 0, CASES)
 {
     struct cost_sample samples[SAMPLES];
     struct cost cost;
@@ -50,14 +49,7 @@ check_costs_pass_through_their_samples_and_never_decrease(unsigned seed)
     ck_assert_int_gt(cost_fs(&cost, bytes + (UINT64_C(1) << 40)), last_fs); /* more always costs more, in the end */
 }
 
-LOOP_TEST(costs_pass_through_their_samples_and_never_decrease, 0, CASES)
-{
-    for (unsigned s = 0; s < SEEDS; ++s)
-        check_costs_pass_through_their_samples_and_never_decrease((unsigned)_i * SEEDS + s);
-}
-
-static void
-check_envelopes_are_subadditive(unsigned seed)
+SEED_TEST(envelopes_are_subadditive, 4000, CASES)
 {
     struct cost_sample samples[SAMPLES];
     struct cost cost;
@@ -69,12 +61,6 @@ check_envelopes_are_subadditive(unsigned seed)
         /* Each of the three is rounded down by less than one. */
         ck_assert_int_le(cost_envelope_fs(&cost, a + b), cost_envelope_fs(&cost, a) + cost_envelope_fs(&cost, b) + 2);
     }
-}
-
-LOOP_TEST(envelopes_are_subadditive, 0, CASES)
-{
-    for (unsigned s = 0; s < SEEDS; ++s)
-        check_envelopes_are_subadditive((unsigned)_i * SEEDS + s + 4000);
 }
 
 TEST(a_link_is_a_latency_and_a_bandwidth)

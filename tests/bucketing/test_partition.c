@@ -9,7 +9,7 @@
 
 #include "tests/test.h"
 
-enum { SMALL = 10, LARGE = 400, HUGE = 10000, CASES = 20, SEEDS = 20, PARTS = 4 };
+enum { SMALL = 10, LARGE = 400, HUGE = 10000, CASES = 400, PARTS = 4 };
 
 static void
 random_cost(unsigned *seed, struct cost *cost)
@@ -93,8 +93,9 @@ check_ends(const struct ready_piece *pieces, size_t count, const size_t *ends, s
 
 static struct cost cost;
 
-static void
-check_best_equals_exhaustive_search(unsigned seed)
+TEST_GROUP(properties, .timeout_s = 120);
+
+SEED_TEST(best_equals_exhaustive_search, 0, CASES)
 {
     struct ready_piece pieces[SMALL];
     random_pieces(&seed, pieces, SMALL);
@@ -111,16 +112,7 @@ check_best_equals_exhaustive_search(unsigned seed)
     check_ends(pieces, SMALL, ends, bucket_count);
 }
 
-TEST_GROUP(properties, .timeout_s = 120);
-
-LOOP_TEST(best_equals_exhaustive_search, 0, CASES)
-{
-    for (unsigned s = 0; s < SEEDS; ++s)
-        check_best_equals_exhaustive_search((unsigned)_i * SEEDS + s);
-}
-
-static void
-check_best_equals_the_quadratic_recurrence(unsigned seed)
+SEED_TEST(best_equals_the_quadratic_recurrence, 10000, CASES)
 {
     struct ready_piece pieces[LARGE];
     random_pieces(&seed, pieces, LARGE);
@@ -133,12 +125,6 @@ check_best_equals_the_quadratic_recurrence(unsigned seed)
     check_ends(pieces, LARGE, ends, bucket_count);
     ck_assert_int_eq(partition_end_fs(pieces, &cost, ends, bucket_count), end_fs);
     ck_assert_int_ge(end_fs, partition_bound_fs(pieces, LARGE, &cost));
-}
-
-LOOP_TEST(best_equals_the_quadratic_recurrence, 0, CASES)
-{
-    for (unsigned s = 0; s < SEEDS; ++s)
-        check_best_equals_the_quadratic_recurrence((unsigned)_i * SEEDS + s + 10000);
 }
 
 /* A random schedule: pieces of pieces, some of them in one all-reduce, in an order that need not be that of readiness.
@@ -170,8 +156,7 @@ random_schedule_fs(unsigned *seed, const struct ready_piece *pieces, size_t coun
     return partition_end_fs(parts, cost, ends, bucket_count);
 }
 
-static void
-check_no_schedule_beats_the_bound(unsigned seed)
+SEED_TEST(no_schedule_beats_the_bound, 20000, CASES)
 {
     struct ready_piece pieces[SMALL];
     random_pieces(&seed, pieces, SMALL);
@@ -181,14 +166,7 @@ check_no_schedule_beats_the_bound(unsigned seed)
         ck_assert_int_ge(random_schedule_fs(&seed, pieces, SMALL, &cost) + PARTS * SMALL, bound_fs); /* rounding */
 }
 
-LOOP_TEST(no_schedule_beats_the_bound, 0, CASES)
-{
-    for (unsigned s = 0; s < SEEDS; ++s)
-        check_no_schedule_beats_the_bound((unsigned)_i * SEEDS + s + 20000);
-}
-
-static void
-check_with_latency_and_bandwidth_cutting_gradients_gains_nothing(unsigned seed)
+SEED_TEST(with_latency_and_bandwidth_cutting_gradients_gains_nothing, 30000, CASES)
 {
     struct ready_piece whole[SMALL], cut[PARTS * SMALL];
     random_pieces(&seed, whole, SMALL);
@@ -206,14 +184,7 @@ check_with_latency_and_bandwidth_cutting_gradients_gains_nothing(unsigned seed)
     ck_assert_int_eq(cut_fs, whole_fs);
 }
 
-LOOP_TEST(with_latency_and_bandwidth_cutting_gradients_gains_nothing, 0, CASES)
-{
-    for (unsigned s = 0; s < SEEDS; ++s)
-        check_with_latency_and_bandwidth_cutting_gradients_gains_nothing((unsigned)_i * SEEDS + s + 30000);
-}
-
-static void
-check_merged_ends_in_time_with_fewer_buckets(unsigned seed)
+SEED_TEST(merged_ends_in_time_with_fewer_buckets, 40000, CASES)
 {
     struct ready_piece pieces[LARGE];
     random_pieces(&seed, pieces, LARGE);
@@ -230,12 +201,6 @@ check_merged_ends_in_time_with_fewer_buckets(unsigned seed)
                      PARTITION_OK);
     check_ends(pieces, LARGE, ends, cautious_count);
     ck_assert_int_le(end_fs, best_fs + slack_fs);
-}
-
-LOOP_TEST(merged_ends_in_time_with_fewer_buckets, 0, CASES)
-{
-    for (unsigned s = 0; s < SEEDS; ++s)
-        check_merged_ends_in_time_with_fewer_buckets((unsigned)_i * SEEDS + s + 40000);
 }
 
 TEST(ten_thousand_pieces_are_no_matter)

@@ -15,54 +15,64 @@ struct event {
     struct touch touch;
 };
 
-struct scene {
+static struct {
     struct event events[TOUCHES];
     size_t count;
     struct history history;
     struct plan *plan;
     struct readiness readiness;
-};
+} scene;
 
 /* Learns a random interval, and plans it in its own order, with buckets of a few gradients or of a piece of one. */
 static void
-set_scene(struct scene *scene, unsigned *seed)
+set_scene(unsigned *seed)
 {
     struct plan_gradient gradients[GRADIENTS];
     size_t order[GRADIENTS];
-    scene->count = 1 + (size_t)(rand_r(seed) % (TOUCHES - 1));
-    for (size_t i = 0; i < scene->count; ++i)
-        scene->events[i] = (struct event){(size_t)(rand_r(seed) % GRADIENTS),
-                                          {(uint64_t)(rand_r(seed) % 4), (uint32_t)(rand_r(seed) % 2)}};
+    scene.count = 1 + (size_t)(rand_r(seed) % (TOUCHES - 1));
+    for (size_t i = 0; i < scene.count; ++i)
+        scene.events[i] = (struct event){(size_t)(rand_r(seed) % GRADIENTS),
+                                         {(uint64_t)(rand_r(seed) % 4), (uint32_t)(rand_r(seed) % 2)}};
     for (size_t g = 0; g < GRADIENTS; ++g)
         gradients[g] = (struct plan_gradient){UNIT_BYTES * (1 + (uint64_t)(rand_r(seed) % 100)), 1};
 
-    ck_assert(history_init(&scene->history, GRADIENTS));
-    for (size_t i = 0; i < scene->count; ++i)
-        history_touch(&scene->history, scene->events[i].gradient, scene->events[i].touch);
-    (void)history_boundary(&scene->history);
-    history_order(&scene->history, order);
-    scene->plan = plan_build(1, gradients, order, GRADIENTS, UNIT_BYTES * (uint64_t)(rand_r(seed) % 2 == 0 ? 150 : 40));
-    ck_assert(readiness_init(&scene->readiness, scene->plan, &scene->history));
+    ck_assert(history_init(&scene.history, GRADIENTS));
+    for (size_t i = 0; i < scene.count; ++i)
+        history_touch(&scene.history, scene.events[i].gradient, scene.events[i].touch);
+    (void)history_boundary(&scene.history);
+    history_order(&scene.history, order);
+    scene.plan = plan_build(1, gradients, order, GRADIENTS, UNIT_BYTES * (uint64_t)(rand_r(seed) % 2 == 0 ? 150 : 40));
+    ck_assert(readiness_init(&scene.readiness, scene.plan, &scene.history));
+}
+
+/* Learned: intervals of one gradient. It is planned as it was in the last of them. */
+static void
+plan_one(void)
+{
+    const struct plan_gradient gradient = {8, 1};
+    const size_t order = 0;
+    scene.plan = plan_build(1, &gradient, &order, 1, 100);
+    ck_assert(readiness_init(&scene.readiness, scene.plan, &scene.history));
 }
 
 static void
-clear_scene(struct scene *scene)
+clear_scene(void)
 {
-    readiness_free(&scene->readiness);
-    plan_free(scene->plan);
-    history_free(&scene->history);
+    readiness_free(&scene.readiness);
+    plan_free(scene.plan);
+    history_free(&scene.history);
 }
 
 /* The model: bucket k may leave after event `at` if all its gradients are touched and are not touched again later. */
 static bool
-model_is_ready(const struct scene *scene, size_t bucket, size_t at)
+model_is_ready(size_t bucket, size_t at)
 {
     for (size_t g = 0; g < GRADIENTS; ++g) {
-        if (scene->plan->bucket_of[g] > bucket || scene->plan->last_bucket_of[g] < bucket)
+        if (scene.plan->bucket_of[g] > bucket || scene.plan->last_bucket_of[g] < bucket)
             continue;
         bool touched = false;
-        for (size_t i = 0; i < scene->count; ++i) {
-            if (scene->events[i].gradient != g)
+        for (size_t i = 0; i < scene.count; ++i) {
+            if (scene.events[i].gradient != g)
                 continue;
             touched = true;
             if (i > at)
@@ -74,12 +84,9 @@ model_is_ready(const struct scene *scene, size_t bucket, size_t at)
     return true;
 }
 
-static struct scene scene;
-
-LOOP_TEST(steady_intervals_follow_the_model, 0, CASES)
+SEED_TEST(steady_intervals_follow_the_model, 0, CASES)
 {
-    unsigned seed = (unsigned)_i;
-    set_scene(&scene, &seed);
+    set_scene(&seed);
 
     for (int interval = 0; interval < INTERVALS; ++interval) {
         size_t next = 0, bucket;
@@ -90,10 +97,10 @@ LOOP_TEST(steady_intervals_follow_the_model, 0, CASES)
             readiness_enqueued(&scene.readiness, event->gradient);
             while (readiness_launch(&scene.readiness, &bucket)) {
                 ck_assert_uint_eq(bucket, next);
-                ck_assert(model_is_ready(&scene, bucket, at));
+                ck_assert(model_is_ready(bucket, at));
                 ++next;
             }
-            ck_assert(next == scene.plan->bucket_count || !model_is_ready(&scene, next, at));
+            ck_assert(next == scene.plan->bucket_count || !model_is_ready(next, at));
         }
         while (readiness_flush(&scene.readiness, &bucket))
             ck_assert_uint_eq(bucket, next++);
@@ -101,13 +108,12 @@ LOOP_TEST(steady_intervals_follow_the_model, 0, CASES)
         readiness_boundary(&scene.readiness);
         ck_assert(readiness_fits(&scene.readiness, &scene.history));
     }
-    clear_scene(&scene);
+    clear_scene();
 }
 
-LOOP_TEST(after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES)
+SEED_TEST(after_a_deviation_nothing_leaves_before_the_boundary, 5000, CASES)
 {
-    unsigned seed = (unsigned)_i + 5000;
-    set_scene(&scene, &seed);
+    set_scene(&seed);
     size_t strange_at = (size_t)rand_r(&seed) % scene.count, launched = 0, bucket;
 
     for (size_t at = 0; at < scene.count; ++at) {
@@ -131,13 +137,12 @@ LOOP_TEST(after_a_deviation_nothing_leaves_before_the_boundary, 0, CASES)
 
     readiness_boundary(&scene.readiness);
     ck_assert(!scene.readiness.deviates);
-    clear_scene(&scene);
+    clear_scene();
 }
 
-LOOP_TEST(nothing_leaves_before_the_boundary_of_a_withheld_interval, 0, CASES)
+SEED_TEST(nothing_leaves_before_the_boundary_of_a_withheld_interval, 7500, CASES)
 {
-    unsigned seed = (unsigned)_i + 7500;
-    set_scene(&scene, &seed);
+    set_scene(&seed);
     size_t bucket, launched = 0;
     readiness_withhold(&scene.readiness);
     for (size_t at = 0; at < scene.count; ++at) {
@@ -151,13 +156,12 @@ LOOP_TEST(nothing_leaves_before_the_boundary_of_a_withheld_interval, 0, CASES)
     ck_assert_uint_eq(launched, scene.plan->bucket_count);
     readiness_boundary(&scene.readiness);
     ck_assert(!scene.readiness.deviates); /* the next one is not */
-    clear_scene(&scene);
+    clear_scene();
 }
 
-LOOP_TEST(a_touch_after_the_bucket_left_is_late, 0, CASES)
+SEED_TEST(a_touch_after_the_bucket_left_is_late, 8000, CASES)
 {
-    unsigned seed = (unsigned)_i + 8000;
-    set_scene(&scene, &seed);
+    set_scene(&seed);
     size_t bucket;
     for (size_t at = 0; at < scene.count; ++at) {
         (void)readiness_begin(&scene.readiness, scene.events[at].gradient, scene.events[at].touch);
@@ -170,7 +174,7 @@ LOOP_TEST(a_touch_after_the_bucket_left_is_late, 0, CASES)
         struct touch touch = {0, 0};
         ck_assert_int_eq(readiness_begin(&scene.readiness, g, touch) == TOUCH_LATE, left);
     }
-    clear_scene(&scene);
+    clear_scene();
 }
 
 TEST(late_touches_that_an_interval_begins_with_are_known)
@@ -179,41 +183,34 @@ TEST(late_touches_that_an_interval_begins_with_are_known)
      * anew, with an unknown touch between. */
     const struct touch read = {1, 0}, clear = {2, 0}, accumulate = {3, 1}, unknown = {4, 0};
     const struct touch learned[] = {read, clear, accumulate};
-    struct plan_gradient gradient = {8, 1};
-    size_t order = 0, bucket;
-    struct history history;
-    struct readiness readiness;
-    ck_assert(history_init(&history, 1));
+    size_t bucket;
+    ck_assert(history_init(&scene.history, 1));
     for (int i = 0; i < 3; ++i)
-        history_touch(&history, 0, learned[i]);
-    (void)history_boundary(&history);
-    struct plan *plan = plan_build(1, &gradient, &order, 1, 100);
-    ck_assert(readiness_init(&readiness, plan, &history));
+        history_touch(&scene.history, 0, learned[i]);
+    (void)history_boundary(&scene.history);
+    plan_one();
 
     for (int interval = 0; interval < 2; ++interval) {
         for (int i = 0; i < 3; ++i) {
-            ck_assert_int_eq(readiness_begin(&readiness, 0, learned[i]), TOUCH_EXPECTED);
-            readiness_enqueued(&readiness, 0);
+            ck_assert_int_eq(readiness_begin(&scene.readiness, 0, learned[i]), TOUCH_EXPECTED);
+            readiness_enqueued(&scene.readiness, 0);
         }
-        ck_assert(readiness_launch(&readiness, &bucket));
-        ck_assert_int_eq(readiness_begin(&readiness, 0, accumulate), TOUCH_LATE);
-        ck_assert(!readiness_begins_anew(&readiness, 0));
-        ck_assert_int_eq(readiness_begin(&readiness, 0, read), TOUCH_LATE);
-        ck_assert(readiness_begins_anew(&readiness, 0));
-        ck_assert_int_eq(readiness_begin(&readiness, 0, unknown), TOUCH_LATE);
-        ck_assert(readiness_begins_anew(&readiness, 0));
-        readiness_boundary(&readiness);
-        ck_assert(!readiness_begins_anew(&readiness, 0));
+        ck_assert(readiness_launch(&scene.readiness, &bucket));
+        ck_assert_int_eq(readiness_begin(&scene.readiness, 0, accumulate), TOUCH_LATE);
+        ck_assert(!readiness_begins_anew(&scene.readiness, 0));
+        ck_assert_int_eq(readiness_begin(&scene.readiness, 0, read), TOUCH_LATE);
+        ck_assert(readiness_begins_anew(&scene.readiness, 0));
+        ck_assert_int_eq(readiness_begin(&scene.readiness, 0, unknown), TOUCH_LATE);
+        ck_assert(readiness_begins_anew(&scene.readiness, 0));
+        readiness_boundary(&scene.readiness);
+        ck_assert(!readiness_begins_anew(&scene.readiness, 0));
     }
-    readiness_free(&readiness);
-    plan_free(plan);
-    history_free(&history);
+    clear_scene();
 }
 
-LOOP_TEST(an_interval_with_one_touch_more_or_less_does_not_fit, 0, CASES)
+SEED_TEST(an_interval_with_one_touch_more_or_less_does_not_fit, 11000, CASES)
 {
-    unsigned seed = (unsigned)_i + 11000;
-    set_scene(&scene, &seed);
+    set_scene(&seed);
     ck_assert(readiness_fits(&scene.readiness, &scene.history));
 
     size_t left_out = (size_t)rand_r(&seed) % scene.count;
@@ -226,32 +223,26 @@ LOOP_TEST(an_interval_with_one_touch_more_or_less_does_not_fit, 0, CASES)
     }
     (void)history_boundary(&scene.history);
     ck_assert(!readiness_fits(&scene.readiness, &scene.history));
-    clear_scene(&scene);
+    clear_scene();
 }
 
 TEST(two_touches_at_once_do_not_take_the_same_place)
 {
     /* Learned: one touch. Two threads begin it at the same time: the second is one too many, and nothing leaves. */
-    struct plan_gradient gradient = {8, 1};
-    size_t order = 0, bucket;
+    size_t bucket;
     struct touch touch = {1, 0};
-    struct history history;
-    struct readiness readiness;
-    ck_assert(history_init(&history, 1));
-    history_touch(&history, 0, touch);
-    (void)history_boundary(&history);
-    struct plan *plan = plan_build(1, &gradient, &order, 1, 100);
-    ck_assert(readiness_init(&readiness, plan, &history));
+    ck_assert(history_init(&scene.history, 1));
+    history_touch(&scene.history, 0, touch);
+    (void)history_boundary(&scene.history);
+    plan_one();
 
-    ck_assert_int_eq(readiness_begin(&readiness, 0, touch), TOUCH_EXPECTED);
-    ck_assert_int_eq(readiness_begin(&readiness, 0, touch), TOUCH_DEVIATES);
-    readiness_enqueued(&readiness, 0);
-    ck_assert(!readiness_launch(&readiness, &bucket));
-    readiness_enqueued(&readiness, 0);
-    ck_assert(readiness_flush(&readiness, &bucket));
-    readiness_free(&readiness);
-    plan_free(plan);
-    history_free(&history);
+    ck_assert_int_eq(readiness_begin(&scene.readiness, 0, touch), TOUCH_EXPECTED);
+    ck_assert_int_eq(readiness_begin(&scene.readiness, 0, touch), TOUCH_DEVIATES);
+    readiness_enqueued(&scene.readiness, 0);
+    ck_assert(!readiness_launch(&scene.readiness, &bucket));
+    readiness_enqueued(&scene.readiness, 0);
+    ck_assert(readiness_flush(&scene.readiness, &bucket));
+    clear_scene();
 }
 
 /* One interval of one gradient, a letter for each touch; capital letters are fixed. */
@@ -309,49 +300,43 @@ static const struct {
 
 TABLE_TEST(what_some_intervals_lack_may_come_in_front_of_the_update, optional_touches)
 {
-    struct plan_gradient gradient = {8, 1};
-    size_t order = 0, bucket;
-    struct history history;
-    struct readiness readiness;
+    size_t bucket;
     bool repeats = false;
     char found[64] = "";
-    ck_assert(history_init(&history, 1));
+    ck_assert(history_init(&scene.history, 1));
     for (const char *at = optional_touches[_i].learned; at != NULL; at = next_word(at)) {
-        note_word(&history, at, NULL, NULL);
-        repeats = history_boundary(&history);
+        note_word(&scene.history, at, NULL, NULL);
+        repeats = history_boundary(&scene.history);
     }
     ck_assert_int_eq(repeats, optional_touches[_i].repeats);
-    struct plan *plan = plan_build(1, &gradient, &order, 1, 100);
-    ck_assert(readiness_init(&readiness, plan, &history));
+    plan_one();
     for (const char *at = optional_touches[_i].repeats ? optional_touches[_i].then : NULL; at != NULL;
          at = next_word(at)) {
         if (found[0] != '\0')
             found[strlen(found)] = ' ';
-        note_word(&history, at, &readiness, found + strlen(found));
-        while (readiness_flush(&readiness, &bucket)) {
+        note_word(&scene.history, at, &scene.readiness, found + strlen(found));
+        while (readiness_flush(&scene.readiness, &bucket)) {
         }
-        (void)history_boundary(&history);
-        readiness_boundary(&readiness);
-        readiness_learn_optional(&readiness, &history);
+        (void)history_boundary(&scene.history);
+        readiness_boundary(&scene.readiness);
+        readiness_learn_optional(&scene.readiness, &scene.history);
     }
     ck_assert_str_eq(found, optional_touches[_i].verdicts);
-    readiness_free(&readiness);
-    plan_free(plan);
-    history_free(&history);
+    clear_scene();
 }
 
 /* Another plan of the scene's gradients, with buckets of another size. */
 static struct plan *
-other_plan(const struct scene *scene)
+other_plan(void)
 {
     struct plan_gradient gradients[GRADIENTS] = {{0}};
     size_t order[GRADIENTS];
-    for (size_t i = 0; i < scene->plan->piece_count; ++i) {
-        const struct plan_piece *piece = &scene->plan->pieces[i];
+    for (size_t i = 0; i < scene.plan->piece_count; ++i) {
+        const struct plan_piece *piece = &scene.plan->pieces[i];
         gradients[piece->gradient].type = 1;
         gradients[piece->gradient].bytes += piece->bytes;
     }
-    history_order(&scene->history, order);
+    history_order(&scene.history, order);
     return plan_build(1, gradients, order, GRADIENTS, UNIT_BYTES * UINT64_C(90));
 }
 
@@ -364,36 +349,33 @@ enqueue(struct readiness *readiness, const struct event *event)
 
 /* Switched in the middle of an interval, with one gradient held, or not, it goes on as if it had always followed that
  * plan. */
-TEST(a_plan_that_is_switched_to_is_followed_as_from_the_start)
+SEED_TEST(a_plan_that_is_switched_to_is_followed_as_from_the_start, 0, CASES)
 {
-    for (unsigned seed = 0; seed < CASES; ++seed) {
-        struct readiness always;
-        unsigned state = seed;
-        set_scene(&scene, &state);
-        struct plan *plan = other_plan(&scene);
-        ck_assert(plan != NULL && readiness_init(&always, plan, &scene.history));
-        size_t held = (size_t)(rand_r(&state) % (2 * GRADIENTS)), at = (size_t)rand_r(&state) % scene.count;
-        if (held < GRADIENTS) {
-            readiness_hold(&always, held);
-            readiness_hold(&scene.readiness, held);
-        }
-        for (size_t i = 0; i < scene.count; ++i) {
-            if (i == at)
-                ck_assert(readiness_switch(&scene.readiness, plan));
-            enqueue(&scene.readiness, &scene.events[i]);
-            enqueue(&always, &scene.events[i]);
-            size_t bucket, expected;
-            while (i >= at && readiness_launch(&always, &expected)) {
-                ck_assert(readiness_launch(&scene.readiness, &bucket));
-                ck_assert_uint_eq(bucket, expected);
-            }
-            ck_assert(i < at || !readiness_launch(&scene.readiness, &bucket));
-        }
-        ck_assert(!scene.readiness.deviates);
-        readiness_free(&always);
-        clear_scene(&scene);
-        plan_free(plan);
+    struct readiness always;
+    set_scene(&seed);
+    struct plan *plan = other_plan();
+    ck_assert(plan != NULL && readiness_init(&always, plan, &scene.history));
+    size_t held = (size_t)(rand_r(&seed) % (2 * GRADIENTS)), at = (size_t)rand_r(&seed) % scene.count;
+    if (held < GRADIENTS) {
+        readiness_hold(&always, held);
+        readiness_hold(&scene.readiness, held);
     }
+    for (size_t i = 0; i < scene.count; ++i) {
+        if (i == at)
+            ck_assert(readiness_switch(&scene.readiness, plan));
+        enqueue(&scene.readiness, &scene.events[i]);
+        enqueue(&always, &scene.events[i]);
+        size_t bucket, expected;
+        while (i >= at && readiness_launch(&always, &expected)) {
+            ck_assert(readiness_launch(&scene.readiness, &bucket));
+            ck_assert_uint_eq(bucket, expected);
+        }
+        ck_assert(i < at || !readiness_launch(&scene.readiness, &bucket));
+    }
+    ck_assert(!scene.readiness.deviates);
+    readiness_free(&always);
+    clear_scene();
+    plan_free(plan);
 }
 
 TEST(without_history_everything_waits_for_the_boundary)

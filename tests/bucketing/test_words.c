@@ -55,11 +55,10 @@ random_spans(unsigned *seed)
 
 TEST_GROUP(properties, .timeout_s = 100);
 
-LOOP_TEST(it_finds_what_a_plain_loop_finds, 0, CASES)
+SEED_TEST(it_finds_what_a_plain_loop_finds, 1, CASES)
 {
     static unsigned char buffer[BYTES_AT_MOST + 64];
-    unsigned seed = (unsigned)_i + 1;
-    size_t bytes = (size_t)rand_r(&seed) % (_i % 2 == 0 ? 40 : BYTES_AT_MOST);
+    size_t most = seed % 2 == 1 ? 40 : BYTES_AT_MOST, bytes = (size_t)rand_r(&seed) % most;
     unsigned char *memory = buffer + rand_r(&seed) % 33;
     struct words_spans spans = random_spans(&seed);
     fill(&seed, memory, bytes, &spans);
@@ -147,9 +146,8 @@ TEST(a_pointer_among_tokens_is_found_wherever_it_stands)
 
 /* ---- spans ---- */
 
-LOOP_TEST(spans_hold_all_ranges_and_split_at_the_widest_gaps, 0, CASES)
+SEED_TEST(spans_hold_all_ranges_and_split_at_the_widest_gaps, 1, CASES)
 {
-    unsigned seed = (unsigned)_i + 1;
     struct ranges ranges = {0};
     uint64_t at = 0x302000000, between = 0, gaps[64];
     size_t count = (size_t)rand_r(&seed) % 40, gap_count = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # performance.sh BUILD - docs/performance.md quotes bench/partition, which is arithmetic and repeats to the last digit: the page holds
-# the lines that it prints, but for the rows of some models, which the page leaves out. Called by tests/run.sh;
-# `performance.sh BUILD --write` brings the page up to date.
+# the lines that it prints, but for the rows of some models, which the page leaves out; and the plan of buckets stays within its bar on
+# every model. Called by tests/run.sh; `performance.sh BUILD --write` brings the page up to date.
 set -euo pipefail
 build=$(cd "${1:-build}" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -18,8 +18,13 @@ grep -qF -e "$begin" "$page" || {
     echo "$page has no line: $begin"
     exit 1
 }
+printed=$("$bench" | sed 's/ *$//')
+[ "$(grep -c ' >= 0.9 *yes$' <<<"$printed")" -eq 5 ] || {
+    echo "the plan of buckets misses its bar: $(grep ' >= 0.9 ' <<<"$printed")"
+    exit 1
+}
 # The page with the block that follows the marker replaced.
-block=$(printf '```\n' && "$bench" | sed -E "/$left_out/d; s/ *\$//" && printf '```\n')
+block=$(printf '```\n' && sed -E "/$left_out/d" <<<"$printed" && printf '```\n')
 expected=$(BEGIN_LINE=$begin BLOCK=$block awk '
     $0 == ENVIRON["BEGIN_LINE"] { print; print ENVIRON["BLOCK"]; replacing = 1; next }
     replacing && !inside && /^```/ { inside = 1; next }
