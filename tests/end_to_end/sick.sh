@@ -39,11 +39,11 @@ done
 
 if in_turn 3; then
     # Large, and in place: the whole tensor is seen in the same step, whichever part is looked at.
-    ranks=2 train --rank 1 --tensor 1 --count 1500000 --tensors 6 --flat 1 --whole 1 --steps 24
+    ranks=2 train --rank 1 --tensor 1 --count 400000 --tensors 6 --flat 1 --whole 1 --steps 24
     named "a large bucket in place" 1 1 20 float32 NaN
 
     # One element of it is seen in one step of sixteen. Else all ranks have it in the next step, and the line says how sure it is.
-    ranks=2 train --rank 1 --tensor 0 --count 1500000 --tensors 6 --flat 1 --steps 24
+    ranks=2 train --rank 1 --tensor 0 --count 400000 --tensors 6 --flat 1 --steps 24
     check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, as the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
 fi
 
@@ -78,7 +78,7 @@ if in_turn 3; then
     train --rank 2 --leave 1 --graph 1
     check "in a graph, a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
     named "in a graph, a program that ends by itself" 2 2 20 float32 NaN
-    ranks=2 train --rank 1 --tensor 1 --count 1500000 --tensors 6 --flat 1 --whole 1 --steps 24 --graph 1 --eager 2
+    ranks=2 train --rank 1 --tensor 1 --count 400000 --tensors 6 --flat 1 --whole 1 --steps 24 --graph 1 --eager 2
     named "in a graph, a large bucket in place" 1 1 20 float32 NaN
 fi
 

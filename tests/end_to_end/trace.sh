@@ -44,7 +44,7 @@ check "graphs: a captured step is one block, named so" grep -q '"step in a CUDA 
 
 # A folder that is used again: what a trace has written there before is replaced, all else stays.
 rm -rf "$trace"
-works "many steps: ends well" "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 1010
+works "many steps: ends well" "$ddprun" -n 2 --trace "$trace" "$ladder" --layers 2 --width 16 --batch 16 --steps 1010
 check "of a thousand steps all, then every tenth" [ "$(grep -c '^{"step":' "$trace/rank-1.jsonl")" -eq 1001 ]
 printf 'mine\n' >"$trace/rank-7.txt"
 run "$ddprun" -n 2 --trace "$trace" "$ladder" "${shape[@]}" --steps 12

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # run.sh BUILD [--seconds N] [--only TARGET] - feeds each parser of what others wrote (main.c) with its corpus and what the fuzzer makes of
-# it, for N seconds each; a finding fails, and its bytes stay in BUILD/tests/fuzz. Without --seconds it is 10 seconds for all together, in
-# whole seconds each.
+# it, for N seconds each; a finding fails, and its bytes stay in BUILD/tests/fuzz. Without --seconds it is 1,000 inputs of each, or a second.
 set -uo pipefail
 usage() {
     printf 'Usage: bash tests/fuzz/run.sh BUILD [--seconds N] [--only TARGET]\n' >&2
@@ -33,7 +32,8 @@ failures=0
 "$fuzz" "--seeds=$work" >/dev/null 2>&1 || exit 1
 mapfile -t targets < <(if [ -n "$only" ]; then echo "$only"; else "$fuzz" --list; fi)
 [ ${#targets[@]} -gt 0 ] || exit 1
-: "${seconds:=$(((10 + ${#targets[@]} - 1) / ${#targets[@]}))}"
+runs=-1
+[ -n "$seconds" ] || seconds=1 runs=1000
 for target in "${targets[@]}"; do
     dictionary=()
     [ ! -e "$here/$target.dict" ] || dictionary=("-dict=$here/$target.dict")
@@ -42,7 +42,7 @@ for target in "${targets[@]}"; do
     mkdir -p "$work/$target"
     code=0 bytes=8192
     [ "$target" != status ] || bytes=49152 # records of two ranks
-    TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" "-max_len=$bytes" -timeout=60 \
+    TMPDIR=$work timeout -k 5 $((seconds + 240)) "$fuzz" "--target=$target" "-max_total_time=$seconds" "-runs=$runs" "-max_len=$bytes" -timeout=60 \
         -rss_limit_mb=4096 -use_value_profile=1 "-artifact_prefix=$build/tests/fuzz/$target-" "${dictionary[@]}" \
         "$work/$target" "${corpus[@]}" </dev/null >"$work/log" 2>&1 || code=$?
     found=$(sed -n 's/.*Test unit written to //p' "$work/log" | head -n 1)

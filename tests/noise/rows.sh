@@ -3,7 +3,7 @@
 # right programs that sum up by atomics, and of mistakes, is as rows.txt has it, tame (the stand-in's sums come in one order) and
 # unruly (in any). Prints for each row what became of it, and at which step; --table: as Markdown, too.
 #
-# Ordinarily a third of the rows with + in front (chosen), and of six rates the second and fifth; with DDPRUN_SOAK=1 all, right programs with three seeds, or
+# Ordinarily a sixth of the rows with + in front (chosen), and of six rates the second and fifth; with DDPRUN_SOAK=1 all, right programs with three seeds, or
 # ten. PATTERN: only rows whose text matches, and all of those. What makes the stand-in unruly is in DDPRUN_TEST_UNRULY, a list of
 # variables, in which %d is the seed. (Not :1 in `ddprun check`: one rank that repeats its bits in a second run has no noise.)
 source "$(dirname "$0")/../end_to_end/lib.sh"
@@ -83,7 +83,7 @@ row() {
 number=0
 while IFS='|' read -r ranks options arguments wanted; do
     if [ "$soak" -eq 0 ] && [ -z "$pattern" ]; then
-        [ "${ranks:0:1}" = + ] && chosen $((++number)) 3 || continue
+        [ "${ranks:0:1}" = + ] && chosen $((++number)) 6 || continue
     fi
     ranks=$(trim "${ranks#+}") options=$(trim "$options") arguments=$(trim "$arguments") wanted=$(trim "$wanted")
     [[ "$arguments $options" =~ $pattern ]] || continue

@@ -3,7 +3,7 @@
 # `ddprun check` finds the right ones equal, and of the wrong ones the line and the operand; what `ddprun scout --patch` has patched is equal.
 # tests/held/missed.txt lists those that miss that: a program that is not listed there and misses it fails, and with DDPRUN_SOAK=1 one that
 # is listed and no longer misses it, too.
-# Ordinarily one program in 40 runs (chosen), with DDPRUN_SOAK=1 all. PATTERN: those whose name (SERIES/PROGRAM) matches it, and all of
+# Ordinarily one program in 80 runs (chosen), with DDPRUN_SOAK=1 all. PATTERN: those whose name (SERIES/PROGRAM) matches it, and all of
 # them. With --write the list takes today's misses of the programs that have run, of all of them without PATTERN.
 source "$(dirname "$0")/../end_to_end/lib.sh"
 write=no
@@ -21,7 +21,7 @@ mapfile -t names < <(cd "$held" && for series in check*/ scout*/; do
 done | sort)
 number=0
 for name in "${names[@]%/}"; do
-    if [ -n "$pattern" ]; then [[ $name =~ $pattern ]]; else [ $write = yes ] || chosen "$number" 40; fi && echo "$name"
+    if [ -n "$pattern" ]; then [[ $name =~ $pattern ]]; else [ $write = yes ] || chosen "$number" 80; fi && echo "$name"
     ((++number))
 done >"$work/chosen"
 check "there are programs to judge" test -s "$work/chosen"

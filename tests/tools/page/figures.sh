@@ -70,7 +70,7 @@ if in_turn 3; then # more processes than cores
         bash -c 'while :; do :; done' &
         burners+=($!)
     done
-    kind load 0 -n 3 -- "${held[@]}" "$trainers/paced" --layers 4 --kib 16 --layer-us 1000 --forward-us 1000 --steps 80
+    kind load 0 -n 3 -- "${held[@]}" "$trainers/paced" --layers 4 --kib 16 --layer-us 1000 --forward-us 1000 --steps 40
     kill "${burners[@]}"
     wait "${burners[@]}" 2>/dev/null
 fi
