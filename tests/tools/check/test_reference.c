@@ -24,7 +24,7 @@ static char folder[] = "/tmp/ddprun-test-reference-XXXXXX", path[64], copy[64];
 struct record {
     struct reference_key key;
     size_t bytes;
-    unsigned char *data;
+    unsigned char data[MOST_BYTES];
 };
 
 static const struct reference_header header = {.steps = 3, .program = 0x123456789abcdef};
@@ -44,7 +44,6 @@ new_record(uint32_t number, size_t most)
     struct record record = {
         .key = {.kind = (uint32_t)(1 + draw(6)), .role = (uint32_t)draw(5), .step = number / 3, .number = number},
         .bytes = most == 0 ? 0 : draw(most)};
-    record.data = malloc(record.bytes + 1);
     for (size_t i = 0; i < record.bytes; ++i)
         record.data[i] = (unsigned char)draw(256);
     return record;
@@ -83,13 +82,6 @@ write_file(struct record *records, size_t count, size_t most)
         ck_assert(write_record(&writer, &records[i]));
     }
     write_end(&writer);
-}
-
-static void
-free_records(struct record *records, size_t count)
-{
-    for (size_t i = 0; i < count; ++i)
-        free(records[i].data);
 }
 
 /* ---- what is read ---- */
@@ -188,7 +180,6 @@ LOOP_TEST(what_is_written_is_read, 0, CASES)
     }
     ck_assert_ptr_null(reference_find(&reader, &(struct reference_key){.kind = 77}));
     reference_free(&reader);
-    free_records(records, count);
 }
 
 LOOP_TEST(every_damaged_byte_is_noticed, 0, CASES)
@@ -221,7 +212,6 @@ LOOP_TEST(every_damaged_byte_is_noticed, 0, CASES)
         reference_free(&reader);
     }
     free(file);
-    free_records(records, RECORDS);
 }
 
 TEST(a_file_that_was_cut_is_refused)
@@ -243,7 +233,6 @@ TEST(a_file_that_was_cut_is_refused)
     put_file(copy, file, bytes + 1);
     (void)refused(copy);
     free(file);
-    free_records(records, RECORDS);
 }
 
 TEST(what_is_no_reference_is_refused)
@@ -269,7 +258,6 @@ TEST(what_is_no_reference_is_refused)
     put_file(copy, file, bytes);
     ck_assert_ptr_nonnull(strstr(refused(copy), "another version"));
     free(file);
-    free_records(&record, 1);
 }
 
 LOOP_TEST(a_file_is_extended_in_front_of_its_end, 0, CASES)
@@ -294,8 +282,6 @@ LOOP_TEST(a_file_is_extended_in_front_of_its_end, 0, CASES)
     for (size_t i = 0; i < 3; ++i)
         ck_assert_int_eq(read_record(&reader, &more[i]), 1);
     reference_free(&reader);
-    free_records(records, count);
-    free_records(more, 3);
 
     ck_assert(!reference_extend("/no/such/file", &writer));
     ck_assert(!reference_close(&writer));

@@ -554,14 +554,28 @@ static struct world world;
 static struct check_verdict verdict;
 static struct check_wishes wishes;
 
+/* The verdict on evidence of so many ranks, 0: two, with these changes; forget_world() forgets it. */
+static void
+judge(int ranks, const struct edit *edits)
+{
+    make_world(&world, ranks != 0 ? ranks : 2, STEPS);
+    for (int i = 0; i < MOST_EDITS; ++i)
+        apply(&world, &edits[i]);
+    check_judge(&world.evidence, &verdict, &wishes);
+}
+
+static void
+forget_world(void)
+{
+    check_verdict_free(&verdict);
+    free_world(&world);
+}
+
 /* What the verdict is that a scene should have, in a line; empty: as it should be. */
 static void
 judge_scene(const struct scene *scene, char why[2400])
 {
-    make_world(&world, scene->ranks != 0 ? scene->ranks : 2, STEPS);
-    for (int i = 0; i < MOST_EDITS; ++i)
-        apply(&world, &scene->edits[i]);
-    check_judge(&world.evidence, &verdict, &wishes);
+    judge(scene->ranks, scene->edits);
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
     char all[48];
@@ -579,8 +593,7 @@ judge_scene(const struct scene *scene, char why[2400])
         snprintf(why, 2400, "it says: %s; %s", verdict.text, verdict.advice);
     else if (strcmp(all, wanted) != 0)
         snprintf(why, 2400, "it wishes for: %s", all);
-    check_verdict_free(&verdict);
-    free_world(&world);
+    forget_world();
 }
 
 TEST_GROUP(scenes, .timeout_s = 60);
@@ -608,15 +621,11 @@ begins_as_it_should(const struct check_verdict *verdict)
 
 LOOP_TEST(each_difference_begins_with_its_place, 0, SCENES)
 {
-    make_world(&world, scenes[_i].ranks != 0 ? scenes[_i].ranks : 2, STEPS);
-    for (int i = 0; i < MOST_EDITS; ++i)
-        apply(&world, &scenes[_i].edits[i]);
-    check_judge(&world.evidence, &verdict, &wishes);
+    judge(scenes[_i].ranks, scenes[_i].edits);
     bool has_place = verdict.first != NULL && verdict.first->differs && verdict.cause != CAUSE_STOPPED &&
                      verdict.cause != CAUSE_RANKS; /* which differ from each other */
     ck_assert_msg(!has_place || begins_as_it_should(&verdict), "%s: %s", scenes[_i].what, verdict.text);
-    check_verdict_free(&verdict);
-    free_world(&world);
+    forget_world();
 }
 
 TEST(each_cause_is_in_the_table)
@@ -644,8 +653,7 @@ LOOP_TEST(what_was_not_compared_is_not_equal, 0, 3)
     check_judge(&world.evidence, &verdict, &wishes);
     ck_assert_int_ne(verdict.result, CHECK_EQUAL);
     ck_assert(verdict.text[0] != '\0');
-    check_verdict_free(&verdict);
-    free_world(&world);
+    forget_world();
 }
 
 TEST(scratch_of_many_tensors_is_no_difference)
@@ -719,8 +727,7 @@ LOOP_TEST(of_two_causes_the_stronger_is_named, 0, STRENGTHS)
         bool says = strstr(verdict.text, stronger->says) != NULL || strstr(verdict.advice, stronger->says) != NULL;
         ck_assert_msg(says != excepted, "\"%s\" beside \"%s\": %s; %s", stronger->says, strengths[other].says,
                       verdict.text, verdict.advice);
-        check_verdict_free(&verdict);
-        free_world(&world);
+        forget_world();
     }
 }
 
@@ -778,8 +785,7 @@ LOOP_TEST(what_differs_is_never_equal, 0, 500)
     for (size_t i = 0; i < verdict.item_count; ++i)
         inside = inside || verdict.first == &verdict.items[i];
     ck_assert(inside);
-    check_verdict_free(&verdict);
-    free_world(&world);
+    forget_world();
 }
 
 TEST(many_steps_are_judged_at_once)
@@ -793,8 +799,7 @@ TEST(many_steps_are_judged_at_once)
     double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
     ck_assert_int_eq(verdict.result, CHECK_EQUAL);
     ck_assert_msg(seconds < 5, "%g s for %d steps", seconds, MANY);
-    check_verdict_free(&verdict);
-    free_world(&world);
+    forget_world();
 }
 
 /* ---- the table would notice ---- */

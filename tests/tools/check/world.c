@@ -107,13 +107,11 @@ make_world(struct world *world, int ranks, unsigned steps)
 void
 free_world(struct world *world)
 {
-    check_rows_free(&world->evidence.again);
-    check_rows_free(&world->evidence.perturbed);
-    check_rows_free(&world->evidence.alone);
-    check_rows_free(&world->evidence.probe);
-    check_rows_free(&world->evidence.scaled);
-    check_rows_free(&world->evidence.far);
-    check_rows_free(&world->evidence.nudged);
+    struct check_evidence *of = &world->evidence;
+    struct check_rows *single[] = {&of->again,  &of->perturbed, &of->alone, &of->probe,
+                                   &of->scaled, &of->far,       &of->nudged};
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); ++i)
+        check_rows_free(single[i]);
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
@@ -129,6 +127,7 @@ change_norms(struct check_row *row, const struct edit *edit)
     struct check_norms *norms = &row->norms;
     row->same_bits = false;
     switch (edit->what) {
+    case CHANGED:
     case DIFFERENCE:
         set_difference(norms, edit->value);
         break;
@@ -136,6 +135,7 @@ change_norms(struct check_row *row, const struct edit *edit)
         norms->block_difference = edit->value * norms->block_scale;
         norms->difference = norms->block_difference;
         break;
+    case TIMES:
     case FACTOR:
         set_difference(norms, fabs(edit->value - 1));
         norms->own = edit->value * norms->reference;
@@ -152,18 +152,6 @@ change_norms(struct check_row *row, const struct edit *edit)
         break;
     case IN_PLACE:
         row->tensor.group = 1;
-        break;
-    case CHANGED:
-        set_difference(norms, edit->value);
-        row->of_change = true;
-        norms->spread = norms->difference;
-        break;
-    case TIMES:
-        set_difference(norms, fabs(edit->value - 1));
-        norms->own = edit->value * norms->reference;
-        norms->product = edit->value * norms->reference * norms->reference;
-        norms->spread = norms->difference;
-        row->of_change = true;
         break;
     case COUNT:
         row->tensor.count = (uint64_t)edit->value;
@@ -191,6 +179,10 @@ change_norms(struct check_row *row, const struct edit *edit)
         break;
     default:
         break;
+    }
+    if (edit->what == CHANGED || edit->what == TIMES) {
+        row->of_change = true;
+        norms->spread = norms->difference;
     }
 }
 
@@ -343,17 +335,13 @@ apply(struct world *world, const struct edit *edit)
         change_rows(single[edit->run], edit);
         return;
     }
-    if (edit->run == PLAIN && evidence->plain == NULL) {
-        evidence->plain = world->plain;
-        for (int rank = 0; rank < evidence->ranks; ++rank)
-            add_rank(&world->plain[rank], rank, world->steps);
-    }
-    if (edit->run == TWICE && evidence->twice == NULL) {
-        evidence->twice = world->twice;
-        for (int rank = 0; rank < evidence->ranks; ++rank)
-            add_rank(&world->twice[rank], rank, world->steps);
-    }
     struct check_rows *ranked = edit->run == PLAIN ? world->plain : edit->run == TWICE ? world->twice : world->ranked;
+    for (int rank = 0; rank < evidence->ranks && ranked[rank].count == 0; ++rank) /* such runs are not there yet */
+        add_rank(&ranked[rank], rank, world->steps);
+    if (edit->run == PLAIN)
+        evidence->plain = world->plain;
+    if (edit->run == TWICE)
+        evidence->twice = world->twice;
     for (int rank = 0; rank < evidence->ranks; ++rank) {
         if (edit->rank == 0 || edit->rank == rank + 1)
             change_rows(&ranked[rank], edit);
