@@ -2,28 +2,16 @@
 # files.sh BUILD - behind libddprun-files.so programs and shell tools see every change that they make, the user's folder stays as it
 # is, and all that was written is in the private folder; without a private folder, and on excepted paths, nothing is redirected.
 # Files and clocks are noted where that is asked for, and the date and random bytes are what is asked for.
-# Exits 1 if a case is not ok.
 set -euo pipefail
+source "$(dirname "$0")/../../lib.sh"
 build=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 library=${FILES_LIBRARY:-$build/lib/libddprun-files.so}
 shim=$build/lib/libddprun.so
 helpers=$build/tests/tools/sandbox
 work=$(realpath "$(mktemp -d)")
-trap 'chmod -R u+rwX "$work" && rm -rf "$work"' EXIT
+at_exit 'chmod -R u+rwX "$work" && rm -rf "$work"'
 chmod 755 "$work"
-bad=0
-count=0
-
-check() { # NAME COMMAND...
-    local name=$1
-    shift
-    count=$((count + 1))
-    "$@" || {
-        echo "not ok: $name"
-        bad=1
-    }
-}
 
 # What the programs expect to find.
 make_folder() {
@@ -250,6 +238,4 @@ if command -v readelf >/dev/null; then
         ddprun_files_steps_begin ddprun_host_calls | LC_ALL=C sort)
     check "shows its hooks and nothing else" test "$meant" = "$shown"
 fi
-
-[ "$bad" -eq 0 ] && echo "$count cases"
-exit "$bad"
+finish

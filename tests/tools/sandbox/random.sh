@@ -2,12 +2,13 @@
 # random.sh BUILD [FIRST-SEED [SEEDS [OPERATIONS]]] - the same random file operations have the same results on a folder and behind
 # libddprun-files.so, and there the folder stays as it is. See random_operations.c.
 set -euo pipefail
+source "$(dirname "$0")/../../lib.sh"
 build=$(realpath "$1")
 first=${2:-1} seeds=${3:-25} operations=${4:-500}
 library=$build/lib/libddprun-files.so
 program=$build/tests/tools/sandbox/files_random
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+at_exit 'rm -rf "$work"'
 
 # Root may do everything: then another user makes the operations.
 as_user=()
@@ -40,7 +41,6 @@ describe() {
 }
 
 chmod 755 "$work"
-bad=0
 for ((seed = first; seed < first + seeds; ++seed)); do
     at=$work/$seed
     mkdir "$at"
@@ -49,23 +49,15 @@ for ((seed = first; seed < first + seeds; ++seed)); do
     mkdir -m 700 "$at/private"
     if [ ${#as_user[@]} -gt 0 ]; then chown 65534:65534 "$at/private"; fi
     describe "$at/over/it" >"$at/before"
-    "${as_user[@]}" "$program" "$at/bare/it" "$seed" "$operations" >"$at/bare.txt" || bad=1
+    "${as_user[@]}" "$program" "$at/bare/it" "$seed" "$operations" >"$at/bare.txt" || complain "seed $seed: the program fails"
     "${as_user[@]}" env LD_PRELOAD="$library" _DDPRUN_FILES_DIR="$at/private" "$program" "$at/over/it" "$seed" "$operations" \
-        >"$at/over.txt" || bad=1
+        >"$at/over.txt" || complain "seed $seed: the program fails in the overlay"
     describe "$at/over/it" >"$at/after"
-    cmp "$at/before" "$at/after" || {
-        echo "seed $seed: the real folder has changed"
-        diff "$at/before" "$at/after" | head -n 10
-        bad=1
-    }
-    cmp "$at/bare.txt" "$at/over.txt" || {
-        echo "seed $seed: < on the folder, > in the overlay"
-        diff "$at/bare.txt" "$at/over.txt" | head -n 10
-        bad=1
-    }
+    diff "$at/before" "$at/after" >"$at/changed" || complain "seed $seed: the real folder has changed: $(head -n 10 "$at/changed")"
+    diff "$at/bare.txt" "$at/over.txt" >"$at/differs" ||
+        complain "seed $seed: < on the folder, > in the overlay: $(head -n 10 "$at/differs")"
     chmod -R u+rwX "$at" 2>/dev/null || true
     rm -rf "$at"
-    [ "$bad" -eq 0 ] || break
+    [ "$failures" -eq 0 ] || break
 done
-[ "$bad" -eq 0 ] && echo "$seeds sequences of $operations operations"
-exit "$bad"
+finish "$seeds sequences of $operations operations"
