@@ -7,6 +7,8 @@ net_test_open_at(struct net_test *test, struct listener *listener, int world_siz
     struct error error;
     memset(test, 0, sizeof(*test));
     test->signals.fd = -1;
+    for (int rank = 0; rank < NET_MOST; ++rank)
+        test->clients[rank].link.fd = -1;
     addresses_host_id(test->root.host_id);
     ck_assert(auth_random(test->root.secret, sizeof(test->root.secret)));
     test->root.port = listener->port;
@@ -21,6 +23,16 @@ net_test_open(struct net_test *test, int world_size, unsigned limit_s)
     struct error error;
     ck_assert(listener_open(&listener, 0, 16, &error));
     net_test_open_at(test, &listener, world_size, limit_s);
+}
+
+void
+net_test_close(struct net_test *test)
+{
+    for (int rank = 0; rank < NET_MOST; ++rank)
+        peer_link_close(&test->clients[rank].link);
+    if (test->server != NULL)
+        supervisor_server_close(test->server);
+    test->server = NULL;
 }
 
 static void *

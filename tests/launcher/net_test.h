@@ -38,10 +38,12 @@ struct net_connecting {
     pthread_t thread;
 };
 
-/* `limit_s`: how long a client may be silent; 0: for ever. Close with supervisor_server_close(test->peers). */
+/* `limit_s`: how long a client may be silent; 0: for ever. Close with net_test_close(). */
 void net_test_open(struct net_test *test, int world_size, unsigned limit_s);
 /* The same with a listener of the caller's, which it takes over. */
 void net_test_open_at(struct net_test *test, struct listener *listener, int world_size, unsigned limit_s);
+/* Closes all clients, and supervisor 0 unless the test has. */
+void net_test_close(struct net_test *test);
 
 /* The caller waits for `over` and joins the thread. */
 void net_connect_begin(struct net_connecting *connecting);

@@ -275,7 +275,7 @@ TEST(settings_exclude_options_as_options_do)
 
     ck_assert_int_eq(parse_beside("QUIET=1", "-v", NULL, &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(error.exit_code, 2);
-    ck_assert_ptr_nonnull(strstr(error.text, "in the environment"));
+    ck_assert_says(error.text, "in the environment");
     ck_assert_int_eq(parse_beside("VERIFY=1", "--check-every", "0", &options, &error), OPTIONS_BAD);
     ck_assert_int_eq(parse_beside("QUIET=1 VERBOSE=1", NULL, NULL, &options, &error), OPTIONS_BAD);
 }

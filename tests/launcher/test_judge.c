@@ -198,7 +198,7 @@ TEST(who_trains_unseen_fails_the_job)
     ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_GOES_ON);
     views[1].preload_suspect = 4711;
     ck_assert_int_eq(judge_running(judge, views, now_ns, &error), JUDGED_FAILED);
-    ck_assert_ptr_nonnull(strstr(error.text, "rank 1 uses the CUDA driver in process 4711"));
+    ck_assert_says(error.text, "rank 1 uses the CUDA driver in process 4711");
 }
 
 /* A second at a time, as a supervisor looks: a longer time in which the supervisor did not look does not count. */

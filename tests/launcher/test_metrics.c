@@ -11,28 +11,20 @@ static const struct metrics_job job = {.name = "h:7", .program = "tr\"ain", .res
 
 #define OF_JOB "job=\"h:7\",program=\"tr\\\"ain\""
 
-static bool
-has_line(const char *text, const char *line)
-{
-    for (const char *at = strstr(text, line); at != NULL; at = strstr(at + 1, line)) {
-        if ((at == text || at[-1] == '\n') && at[strlen(line)] == '\n')
-            return true;
-    }
-    return false;
-}
+/* A figure of the job, as a line of the text. */
+#define OF_JOB_LINE(name, value) "\n" name "{" OF_JOB "} " value "\n"
 
 TEST(says_what_is_known_and_nothing_else)
 {
-    struct rank_view ranks[2] = {{.step = 12, .host = "a"}, {.step = 11, .host = "b"}};
+    struct rank_view ranks[2] = {{.step = 12, .host = "a", .warnings.all = {{.count = 2}}},
+                                 {.step = 11, .host = "b", .warnings.all = {{.count = 1}, {.count = 4}}}};
     char *text = metrics_compose(&job, ranks, 2, -1, 5.5);
-    ck_assert(has_line(text, "ddprun_format{" OF_JOB "} 1"));
-    ck_assert(has_line(text, "ddprun_running{" OF_JOB "} 1"));
-    ck_assert(has_line(text, "ddprun_ranks{" OF_JOB "} 2"));
-    ck_assert(has_line(text, "ddprun_restarts_total{" OF_JOB "} 3"));
-    ck_assert(has_line(text, "ddprun_steps_total{" OF_JOB "} 11")); /* the job is where its last rank is */
-    ck_assert(has_line(text, "ddprun_rank_steps_total{" OF_JOB ",rank=\"0\",host=\"a\"} 12"));
-    ck_assert(has_line(text, "ddprun_written_seconds{" OF_JOB "} 5.5"));
-    ck_assert(has_line(text, "# TYPE ddprun_steps_total counter"));
+    /* The job is where its last rank is. */
+    ck_assert_says(text, OF_JOB_LINE("ddprun_format", "1"), OF_JOB_LINE("ddprun_running", "1"),
+                   OF_JOB_LINE("ddprun_ranks", "2"), OF_JOB_LINE("ddprun_restarts_total", "3"),
+                   OF_JOB_LINE("ddprun_steps_total", "11"), OF_JOB_LINE("ddprun_warnings_total", "7"),
+                   "\nddprun_rank_steps_total{" OF_JOB ",rank=\"0\",host=\"a\"} 12\n",
+                   OF_JOB_LINE("ddprun_written_seconds", "5.5"), "\n# TYPE ddprun_steps_total counter\n");
     static const char *const unknown[] = {"exit_code", "exposed", "waiting", "straggler", "mean", "buckets", "checked"};
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); ++i)
         ck_assert_ptr_null(strstr(text, unknown[i]));
@@ -47,15 +39,14 @@ TEST(what_steps_wait_for_is_in_seconds)
         ranks[1].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 1000000);
     }
     char *text = metrics_compose(&job, ranks, 2, -1, 1);
-    ck_assert(has_line(text, "ddprun_exposed_seconds{" OF_JOB "} 0.001"));
-    ck_assert(has_line(text, "ddprun_waiting_seconds{" OF_JOB "} 0.058"));
-    ck_assert(has_line(text, "ddprun_straggler_rank{" OF_JOB "} 1"));
+    ck_assert_says(text, OF_JOB_LINE("ddprun_exposed_seconds", "0.001"), OF_JOB_LINE("ddprun_waiting_seconds", "0.058"),
+                   OF_JOB_LINE("ddprun_straggler_rank", "1"));
     ck_assert_ptr_null(strstr(text, "slowed"));
     free(text);
     ranks[0].trial_count = 1;
     ranks[0].slowed_ns = 2500000;
     text = metrics_compose(&job, ranks, 2, -1, 1);
-    ck_assert(has_line(text, "ddprun_slowed_seconds{" OF_JOB "} 0.0025"));
+    ck_assert_says(text, OF_JOB_LINE("ddprun_slowed_seconds", "0.0025"));
     free(text);
     ranks[0].trial_step_ns = 20000000; /* steps are much shorter now */
     ranks[0].step = 11;
@@ -66,7 +57,7 @@ TEST(what_steps_wait_for_is_in_seconds)
     free(text);
     ranks[0].training_us = 10 * 14000;
     text = metrics_compose(&job, ranks, 2, -1, 1);
-    ck_assert(has_line(text, "ddprun_slowed_seconds{" OF_JOB "} 0.0025"));
+    ck_assert_says(text, OF_JOB_LINE("ddprun_slowed_seconds", "0.0025"));
     free(text);
 }
 
@@ -77,11 +68,10 @@ TEST(labels_are_escaped_and_values_may_be_no_numbers)
                                             {.name = "e", .place = "t.c:2", .value = NAN},
                                             {.name = "f", .place = "t.c:3", .value = -INFINITY}}}};
     char *text = metrics_compose(&job, ranks, 1, 7, 1);
-    ck_assert(has_line(text, "ddprun_mean{" OF_JOB ",name=\"a\\\"b\\\\c\\nd\",place=\"t.c:1\"} 0.5"));
-    ck_assert(has_line(text, "ddprun_mean{" OF_JOB ",name=\"e\",place=\"t.c:2\"} NaN"));
-    ck_assert(has_line(text, "ddprun_mean{" OF_JOB ",name=\"f\",place=\"t.c:3\"} -Inf"));
-    ck_assert(has_line(text, "ddprun_running{" OF_JOB "} 0"));
-    ck_assert(has_line(text, "ddprun_exit_code{" OF_JOB "} 7"));
+    ck_assert_says(text, "\nddprun_mean{" OF_JOB ",name=\"a\\\"b\\\\c\\nd\",place=\"t.c:1\"} 0.5\n",
+                   "\nddprun_mean{" OF_JOB ",name=\"e\",place=\"t.c:2\"} NaN\n",
+                   "\nddprun_mean{" OF_JOB ",name=\"f\",place=\"t.c:3\"} -Inf\n", OF_JOB_LINE("ddprun_running", "0"),
+                   OF_JOB_LINE("ddprun_exit_code", "7"));
     free(text);
 }
 

@@ -351,7 +351,7 @@ TEST(bad_options_keep_where_a_host_meets_the_others)
                      "--timeout",   "7",          "--summary-json", "./train",       NULL};
     options_free(&options);
     ck_assert_int_eq(options_parse(sizeof(words) / sizeof(words[0]) - 1, words, &options, &error), OPTIONS_BAD);
-    ck_assert_ptr_nonnull(strstr(error.text, "--no-such"));
+    ck_assert_says(error.text, "--no-such");
     ck_assert(options.node_count == 2 && options.node_rank_given && options.node_rank == 1 && options.rank_count == 3);
     ck_assert_str_eq(options.master, "h1");
     ck_assert_str_eq(options.job_name, "j");
@@ -387,7 +387,7 @@ TEST(the_short_help_fits_a_screen)
         ++lines;
     }
     ck_assert_int_le(lines, 24);
-    ck_assert_ptr_nonnull(strstr(text, "--page FILE"));
+    ck_assert_says(text, "--page FILE");
     free(text);
 }
 

@@ -28,40 +28,18 @@ set_wait(int rank, uint64_t boundary, uint64_t ns)
     ranks[rank].exposed_steps[rank_exposed_place(boundary)] = rank_exposed_pack(boundary, ns);
 }
 
-/* In each boundary one rank waits `net`, the others `lag` longer. */
-static void
-set_waits(uint64_t boundaries, uint64_t net, uint64_t lag, int (*last)(uint64_t boundary))
-{
-    for (uint64_t b = 1; b <= boundaries; ++b) {
-        for (int i = 0; i < RANKS; ++i)
-            set_wait(i, b, net + (last(b) == i ? 0 : lag));
+/* At each of the first boundaries, rank i waits so long at boundary b. */
+#define SET_WAITS(boundaries, ns)                  \
+    for (uint64_t b = 1; b <= (boundaries); ++b) { \
+        for (int i = 0; i < RANKS; ++i)            \
+            set_wait(i, b, ns);                    \
     }
-}
 
-static int
-always_2(uint64_t boundary)
-{
-    (void)boundary;
-    return 2;
-}
-
-static int
-in_turns(uint64_t boundary)
-{
-    return (int)(boundary % RANKS);
-}
-
-static int
-mostly_2(uint64_t boundary)
-{
-    return boundary % 5 == 0 ? 0 : 2;
-}
-
-static int
-half_2(uint64_t boundary)
-{
-    return boundary % 2 == 0 ? 2 : (int)(boundary / 2 % 2);
-}
+/* What rank i waits for the one that is the last at boundary b. */
+#define LATE(last, lag) ((int)(last) == i ? 0 : (lag))
+#define IN_TURNS        (b % RANKS)
+#define MOSTLY_2        (b % 5 == 0 ? 0 : 2)
+#define HALF_2          (b % 2 == 0 ? 2 : b / 2 % 2)
 
 static void
 ck_pace(uint64_t exposed_ns, uint64_t waiting_ns, int straggler)
@@ -77,7 +55,7 @@ TEST_GROUP(pace, .setup = set_up);
 TEST(the_last_rank_is_named_with_what_it_costs)
 {
     char text[WAITING_TEXT_BYTES];
-    set_waits(20, 2 * MS, 58 * MS, always_2);
+    SET_WAITS(20, 2 * MS + LATE(2, 58 * MS))
     ck_pace(2 * MS, 58 * MS, 2);
     struct pace pace = pace_of(ranks, RANKS, NULL);
     ck_assert_uint_eq(pace.sums.count, 20);
@@ -86,7 +64,7 @@ TEST(the_last_rank_is_named_with_what_it_costs)
     ck_assert_uint_eq(pace.waited.last_count, 20);
     ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text),
                      "waiting for rank 2: 58 ms per step, last to arrive in 20 of 20 steps");
-    set_waits(20, 2 * MS, 58 * MS, mostly_2);
+    SET_WAITS(20, 2 * MS + LATE(MOSTLY_2, 58 * MS))
     ck_pace(2 * MS, (16 + 20 + 20) * 58 * MS / 60, 2); /* of the other three, each in 20 steps */
     ck_assert_uint_eq(pace_of(ranks, RANKS, NULL).waited.last_count, 16);
 }
@@ -95,43 +73,34 @@ TEST(the_last_rank_is_named_with_what_it_costs)
 TEST(ranks_that_take_turns_are_not_named)
 {
     char text[WAITING_TEXT_BYTES];
-    set_waits(40, 2 * MS, 40 * MS, in_turns);
+    SET_WAITS(40, 2 * MS + LATE(IN_TURNS, 40 * MS))
     ck_pace(2 * MS, 30 * MS, -1); /* each in three of four */
     struct pace pace = pace_of(ranks, RANKS, NULL);
     ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text), "waiting for each other: 30 ms per step");
-    set_waits(40, 2 * MS, 40 * MS, half_2);
+    SET_WAITS(40, 2 * MS + LATE(HALF_2, 40 * MS))
     ck_pace(2 * MS, 30 * MS, -1);
 }
 
 /* To be rid of either alone would gain nothing. */
 TEST(two_late_ranks_are_not_one)
 {
-    for (uint64_t b = 1; b <= 20; ++b) {
-        for (int i = 0; i < RANKS; ++i)
-            set_wait(i, b, i < 2 ? 42 * MS : i == 2 ? 2 * MS : 2 * MS + 1000);
-    }
+    SET_WAITS(20, i < 2 ? 42 * MS : i == 2 ? 2 * MS : 2 * MS + 1000)
     ck_pace(2 * MS, (80 * MS + 1000) / 4, -1);
 }
 
 /* Too few cores: one rank is often the last, but by any time. */
 TEST(a_rank_that_is_often_last_by_little_is_not_named)
 {
-    for (uint64_t b = 1; b <= 40; ++b) {
-        for (int i = 0; i < RANKS; ++i)
-            set_wait(i, b, 2 * MS + (b % 8 == 0 ? (uint64_t)i : i == 2 ? 0 : b % 8 * 8 * MS - 7 * MS));
-    }
+    SET_WAITS(40, 2 * MS + (b % 8 == 0 ? (uint64_t)i : i == 2 ? 0 : b % 8 * 8 * MS - 7 * MS))
     ck_assert_int_eq(pace_of(ranks, RANKS, NULL).waited.straggler, -1);
-    set_waits(40, 2 * MS, 11 * MS, mostly_2);
+    SET_WAITS(40, 2 * MS + LATE(MOSTLY_2, 11 * MS))
     ck_pace(2 * MS, (32 + 40 + 40) * 11 * MS / 120 + 1, 2); /* rounded up */
 }
 
 /* One rank that is early has others that are alike. */
 TEST(an_early_rank_accuses_no_rank)
 {
-    for (uint64_t b = 1; b <= 20; ++b) {
-        for (int i = 0; i < RANKS; ++i)
-            set_wait(i, b, i == 3 ? 20 * MS : 2 * MS + (uint64_t)i);
-    }
+    SET_WAITS(20, i == 3 ? 20 * MS : 2 * MS + (uint64_t)i)
     ck_pace(2 * MS, 18 * MS / 4 + 1, -1);
     ck_assert(!pace_of(ranks, RANKS, NULL).waited.matters); /* less than a tenth of a step */
 }
@@ -139,19 +108,19 @@ TEST(an_early_rank_accuses_no_rank)
 TEST(little_is_not_said)
 {
     char text[WAITING_TEXT_BYTES];
-    set_waits(20, 2 * MS, 9 * MS, always_2);
+    SET_WAITS(20, 2 * MS + LATE(2, 9 * MS))
     ck_pace(2 * MS, 27 * MS / 4, -1); /* of 100 ms, of all four */
     struct pace pace = pace_of(ranks, RANKS, NULL);
     ck_assert(!pace.waited.matters);
     ck_assert_str_eq(waiting_text(&pace.waited, 1e6, text), "waiting for each other: 6.75 ms per step");
-    set_waits(20, 2 * MS, 11 * MS, always_2);
+    SET_WAITS(20, 2 * MS + LATE(2, 11 * MS))
     ck_pace(2 * MS, 11 * MS, 2);
     for (int i = 0; i < RANKS; ++i)
         ranks[i].training_us = 100000; /* steps of 1 ms */
-    set_waits(20, 2 * MS, MS - 1, always_2);
+    SET_WAITS(20, 2 * MS + LATE(2, MS - 1))
     ck_pace(2 * MS, 3 * (MS - 1) / 4, -1);
     ck_assert(!pace_of(ranks, RANKS, NULL).waited.matters);
-    set_waits(20, 2 * MS, MS, always_2);
+    SET_WAITS(20, 2 * MS + LATE(2, MS))
     ck_pace(2 * MS, MS, 2);
 }
 
@@ -212,7 +181,7 @@ TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
 {
     for (int i = 0; i < RANKS; ++i)
         ranks[i].training_us = 1000000; /* steps of 10 ms */
-    set_waits(40, 2 * MS, 58 * MS, always_2);
+    SET_WAITS(40, 2 * MS + LATE(2, 58 * MS))
     for (int look = 0; look < 40; ++look) {
         ck_pace(2 * MS, 58 * MS, 2);
         ++ranks[0].step;
@@ -220,10 +189,10 @@ TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
         pace_note(ranks, RANKS); /* no step since */
     }
     ck_assert_uint_le(ranks[0].pace_looks, 32);
-    set_waits(40, 2 * MS, 58 * MS, in_turns);
+    SET_WAITS(40, 2 * MS + LATE(IN_TURNS, 58 * MS))
     for (int look = 0; look < 16; ++look, ++ranks[0].step)
         pace_note(ranks, RANKS);
-    set_waits(40, 2 * MS, 58 * MS, always_2);
+    SET_WAITS(40, 2 * MS + LATE(2, 58 * MS))
     ck_pace(2 * MS, 3 * 58 * MS / 4, -1);
 }
 
@@ -231,35 +200,33 @@ TEST(a_rank_that_is_the_last_now_and_then_is_not_named)
 TEST(a_rank_that_has_become_late_is_said_with_both_counts)
 {
     char text[WAITING_TEXT_BYTES];
-    set_waits(60, 2 * MS, 30 * MS, in_turns);
-    for (uint64_t b = 41; b <= 60; ++b) {
-        for (int i = 0; i < RANKS; ++i)
-            set_wait(i, b, 2 * MS + (i == 1 ? 0 : 30 * MS));
-    }
+    SET_WAITS(60, 2 * MS + LATE(b > 40 ? 1 : IN_TURNS, 30 * MS))
     struct pace pace = pace_of(ranks, RANKS, NULL);
     ck_assert_str_eq(
         waiting_text(&pace.waited, 1e6, text),
         "waiting for rank 1: 25 ms per step, last to arrive in 30 of 60 steps, and in 20 of the latest 20");
 }
 
-/* Control steps of a trial, every other one: they say who comes last, and not what a step exposes. */
-TEST(control_steps_expose_nothing_and_have_a_straggler)
+static void
+set_control_steps(int last)
 {
-    set_waits(40, 2 * MS, 58 * MS, always_2);
     for (uint64_t b = 22; b <= 36; b += 2) {
         for (int i = 0; i < RANKS; ++i)
             ranks[i].exposed_steps[rank_exposed_place(b)] =
-                rank_exposed_pack(b, 30 * MS + (i == 2 ? 0 : 11 * MS)) | RANK_EXPOSED_CONTROL;
+                rank_exposed_pack(b, 30 * MS + LATE(last, 11 * MS)) | RANK_EXPOSED_CONTROL;
     }
+}
+
+/* Control steps of a trial, every other one: they say who comes last, and not what a step exposes. */
+TEST(control_steps_expose_nothing_and_have_a_straggler)
+{
+    SET_WAITS(40, 2 * MS + LATE(2, 58 * MS))
+    set_control_steps(2);
     ck_pace(2 * MS, 58 * MS, 2);
     struct pace pace = pace_of(ranks, RANKS, NULL);
     ck_assert_uint_eq(pace.sums.count, 32);
     ck_assert_uint_eq(pace.waited.last_count, 32);
-    for (uint64_t b = 22; b <= 36; b += 2) {
-        for (int i = 0; i < RANKS; ++i)
-            ranks[i].exposed_steps[rank_exposed_place(b)] =
-                rank_exposed_pack(b, 30 * MS + (i == 1 ? 0 : 11 * MS)) | RANK_EXPOSED_CONTROL;
-    }
+    set_control_steps(1);
     ck_pace(2 * MS, 3 * 58 * MS / 4, -1);
 }
 
@@ -296,7 +263,7 @@ TEST(a_step_takes_what_the_device_takes)
 {
     ranks[0].timed_steps = 40;
     ranks[0].timed_ns = 40 * 300 * MS;
-    set_waits(20, 2 * MS, 58 * MS, always_2);
+    SET_WAITS(20, 2 * MS + LATE(2, 58 * MS))
     struct pace pace = pace_of(ranks, RANKS, NULL);
     ck_assert_double_eq_tol(pace.step_ns, 100.0 * MS, 1); /* of 100 too few */
     ck_assert_uint_eq(pace.first, 2);                     /* the host's, of all steps */
@@ -313,7 +280,7 @@ TEST(a_step_takes_what_the_device_takes)
 /* Views are of different moments, and ranks look at different boundaries: only the same ones are compared. */
 TEST(other_boundaries_are_not_compared)
 {
-    set_waits(20, 2 * MS, 58 * MS, always_2);
+    SET_WAITS(20, 2 * MS + LATE(2, 58 * MS))
     for (uint64_t b = 1; b <= 13; ++b)
         set_wait(1, b + RANK_EXPOSED_STEPS * RANK_EXPOSED_SPARSE, 0);
     ck_pace(2 * MS, UINT64_MAX, -1); /* seven are left: too few to say anything of ranks */

@@ -97,13 +97,12 @@ TEST(different_terms_are_named_with_both_ranks)
     snprintf(handshakes[2].host, sizeof(handshakes[2].host), "node9");
     ck_assert(!handshake_agree(handshakes, 3, &error));
     ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
-    ck_assert_ptr_nonnull(strstr(error.text, "ranks 0 (host node7) and 2 (host node9)"));
-    ck_assert_ptr_nonnull(strstr(error.text, "--bucket-mb 10 and --bucket-mb 11"));
+    ck_assert_says(error.text, "ranks 0 (host node7) and 2 (host node9)", "--bucket-mb 10 and --bucket-mb 11");
     other.job.bucket_bytes = 10 << 20;
     other.job.reduction = DDPRUN_REDUCE_SUM;
     terms_write(&other, true, handshakes[2].terms, sizeof(handshakes[2].terms));
     ck_assert(!handshake_agree(handshakes, 3, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "--reduce mean and --reduce sum"));
+    ck_assert_says(error.text, "--reduce mean and --reduce sum");
 }
 
 TEST(commands_are_compared_word_by_word)

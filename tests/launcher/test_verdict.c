@@ -7,10 +7,12 @@
 #include "launcher/report/closing.h"
 #include "tests/test.h"
 
-#define TRAINING .stage = RANK_STAGE_TRAINING, .step = 7
-#define DONE     .stage = RANK_STAGE_ENDED, .step = 7, .ended = true, .order = 1
-
-#define LEFT .stage = RANK_STAGE_RANK, .ended = true, .order = 1
+/* Of a view: the stage of its rank, and the place of the rank among those that have ended. */
+#define IN(name)      .stage = RANK_STAGE_##name
+#define LEAVES(place) .ended = true, .order = (place)
+#define TRAINING      IN(TRAINING), .step = 7
+#define DONE          IN(ENDED), .step = 7, LEAVES(1)
+#define LEFT          IN(RANK), LEAVES(1)
 
 enum { MOST_RANKS = 3 };
 
@@ -34,80 +36,66 @@ static const struct scene {
     RUNNING("all train", 0, NULL, {TRAINING}, {TRAINING}),
     AT_END("all are done", 0, NULL, {DONE}, {DONE}),
     RUNNING("an exit code", 3, "rank 1 ended with exit code 3 after step 7", {TRAINING},
-            {TRAINING, .ended = true, .order = 1, .exit_code = 3}),
+            {TRAINING, LEAVES(1), .exit_code = 3}),
     RUNNING("an exit code, and the last line", 3,
             "rank 1 ended with exit code 3 after step 7; its last line: \"no room\"", {TRAINING},
-            {TRAINING, .ended = true, .order = 1, .exit_code = 3, .last_line = "no room"}),
-    RUNNING("a signal", 139, "rank 1 was ended by SIGSEGV", {TRAINING},
-            {TRAINING, .ended = true, .order = 1, .signal = SIGSEGV}),
+            {TRAINING, LEAVES(1), .exit_code = 3, .last_line = "no room"}),
+    RUNNING("a signal", 139, "rank 1 was ended by SIGSEGV", {TRAINING}, {TRAINING, LEAVES(1), .signal = SIGSEGV}),
     RUNNING("who left behind what may be the trainer", 1,
             "rank 1 ended with exit code 0 and left process 12 (t) running", {0},
-            {.ended = true, .order = 1, .left_pid = 12, .left_name = "t"}),
+            {LEAVES(1), .left_pid = 12, .left_name = "t"}),
     AT_END("the same of the only rank", 1, "rank 0 ended with exit code 0 and left process 12 (t) running",
-           {.ended = true, .order = 1, .left_pid = 12, .left_name = "t"}),
+           {LEAVES(1), .left_pid = 12, .left_name = "t"}),
     AT_END("by a plan: the rank that trained alone", 1,
            "rank 0 made 3 updates alone after step 7: what it saved is not the result of 2 ranks",
-           {.stage = RANK_STAGE_ENDED, .ended = true, .order = 2, .step = 7, .alone_updates = 3},
-           {.stage = RANK_STAGE_ENDED, .ended = true, .order = 1, .step = 7}),
+           {IN(ENDED), LEAVES(2), .step = 7, .alone_updates = 3}, {IN(ENDED), LEAVES(1), .step = 7}),
     RUNNING("a rank that closed its descriptors, not the one that noticed", 1,
             "rank 1 after step 7 has closed its connection to ddprun, and process 12 continues",
-            {.stage = RANK_STAGE_FAILED, .step = 8, .failure_follows = true, .failure = "rank 1 has left"},
+            {IN(FAILED), .step = 8, .failure_follows = true, .failure = "rank 1 has left"},
             {TRAINING, .connected = true, .severed = true, .pid = 12}),
     RUNNING("the same before any has noticed", 0, NULL, {TRAINING}, {TRAINING, .connected = true, .severed = true}),
     RUNNING("the same of one that has ended since", 3, "rank 1 ended with exit code 3",
-            {.stage = RANK_STAGE_FAILED, .step = 8, .failure_follows = true, .failure = "rank 1 has left"},
-            {TRAINING, .connected = true, .severed = true, .ended = true, .order = 1, .exit_code = 3}),
+            {IN(FAILED), .step = 8, .failure_follows = true, .failure = "rank 1 has left"},
+            {TRAINING, .connected = true, .severed = true, LEAVES(1), .exit_code = 3}),
     RUNNING("want of memory", 137,
             "rank 1 was ended by SIGKILL (Killed) after step 7: killed by the kernel's out-of-memory handling;",
-            {TRAINING}, {TRAINING, .ended = true, .order = 1, .signal = SIGKILL, .out_of_memory = true}),
+            {TRAINING}, {TRAINING, LEAVES(1), .signal = SIGKILL, .out_of_memory = true}),
     RUNNING("of several hosts, the rank's is named", 139, "rank 1 (host h2, process 12) was ended by SIGSEGV",
-            {TRAINING, .host = "h1"},
-            {TRAINING, .host = "h2", .pid = 12, .ended = true, .order = 1, .signal = SIGSEGV}),
+            {TRAINING, .host = "h1"}, {TRAINING, .host = "h2", .pid = 12, LEAVES(1), .signal = SIGSEGV}),
     RUNNING("of one host, it is not", 139, "rank 1 was ended by SIGSEGV", {TRAINING, .host = "h1"},
-            {TRAINING, .host = "h1", .pid = 12, .ended = true, .order = 1, .signal = SIGSEGV}),
-    RUNNING("the earliest counts", 137, "rank 1 was ended by SIGKILL",
-            {TRAINING, .ended = true, .order = 3, .exit_code = 4},
-            {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}, {TRAINING}),
+            {TRAINING, .host = "h1", .pid = 12, LEAVES(1), .signal = SIGSEGV}),
+    RUNNING("the earliest counts", 137, "rank 1 was ended by SIGKILL", {TRAINING, LEAVES(3), .exit_code = 4},
+            {TRAINING, LEAVES(2), .signal = SIGKILL}, {TRAINING}),
     RUNNING("who says why counts more", 1, "rank 1 after step 7: cannot continue (first of 2 failed ranks)",
-            {TRAINING, .ended = true, .order = 1, .exit_code = 4},
-            {.stage = RANK_STAGE_FAILED, .step = 7, .failure = "cannot continue"}),
+            {TRAINING, LEAVES(1), .exit_code = 4}, {IN(FAILED), .step = 7, .failure = "cannot continue"}),
     RUNNING("a step that the text names is the only one", 1, "rank 0: in step 5 f wrote g (first of 2 failed ranks)",
-            {.stage = RANK_STAGE_FAILED, .step = 7, .failure = "in step 5 f wrote g", .failure_by = RANK_SAYS_STEP},
-            {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}),
-    RUNNING("what all ranks report alike is reported of all", 1, "w differs between ranks 0 and 1 after step 5",
-            {.stage = RANK_STAGE_FAILED,
-             .step = 7,
-             .failure = "w differs between ranks 0 and 1 after step 5",
-             .failure_by = RANK_SAYS_ALL},
-            {.stage = RANK_STAGE_FAILED,
-             .step = 7,
-             .failure = "w differs between ranks 0 and 1 after step 5",
-             .failure_by = RANK_SAYS_ALL}),
+            {IN(FAILED), .step = 7, .failure = "in step 5 f wrote g", .failure_by = RANK_SAYS_STEP},
+            {TRAINING, LEAVES(2), .signal = SIGKILL}),
+    RUNNING(
+        "what all ranks report alike is reported of all", 1, "w differs between ranks 0 and 1 after step 5",
+        {IN(FAILED), .step = 7, .failure = "w differs between ranks 0 and 1 after step 5", .failure_by = RANK_SAYS_ALL},
+        {IN(FAILED), .step = 7, .failure = "w differs between ranks 0 and 1 after step 5",
+         .failure_by = RANK_SAYS_ALL}),
     RUNNING("who only follows counts less", 137, "rank 1 was ended by SIGKILL (Killed) after step 7;",
-            {.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
-            {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}),
+            {IN(FAILED), .failure = "rank 1 is gone", .failure_follows = true},
+            {TRAINING, LEAVES(2), .signal = SIGKILL}),
     RUNNING("a rank that only follows counts when no other rank failed", 1,
             "rank 0 before its first step: waited 600 s",
-            {.stage = RANK_STAGE_FAILED, .failure = "waited 600 s", .failure_follows = true}, {TRAINING}),
-    RUNNING(
-        "who cannot tell whose fault it is counts more than who follows", 1, "rank 1 before its first step: no memory",
-        {.stage = RANK_STAGE_FAILED, .failure = "rank 1 is gone", .failure_follows = true},
-        {.stage = RANK_STAGE_FAILED, .failure = "no memory", .failure_follows = true, .failure_by = RANK_MAY_FOLLOW}),
+            {IN(FAILED), .failure = "waited 600 s", .failure_follows = true}, {TRAINING}),
+    RUNNING("who cannot tell whose fault it is counts more than who follows", 1,
+            "rank 1 before its first step: no memory",
+            {IN(FAILED), .failure = "rank 1 is gone", .failure_follows = true},
+            {IN(FAILED), .failure = "no memory", .failure_follows = true, .failure_by = RANK_MAY_FOLLOW}),
     RUNNING("and less than who died", 137, "rank 1 was ended by SIGKILL (Killed) after step 7;",
-            {.stage = RANK_STAGE_FAILED,
-             .failure = "a system call",
-             .failure_follows = true,
-             .failure_by = RANK_MAY_FOLLOW},
-            {TRAINING, .ended = true, .order = 2, .signal = SIGKILL}),
+            {IN(FAILED), .failure = "a system call", .failure_follows = true, .failure_by = RANK_MAY_FOLLOW},
+            {TRAINING, LEAVES(2), .signal = SIGKILL}),
     RUNNING("who has ended is missed in the next training", 1,
             "rank 1 ended after 2 programs that trained, but others have begun one more; all ranks must train the same "
             "number of times",
-            {.stage = RANK_STAGE_RANK, .generation = 2}, {DONE, .generation = 1}),
-    RUNNING("steps of the training before do not count", 0, "", {DONE, .generation = 1},
-            {.stage = RANK_STAGE_ENDED, .step = 9}),
+            {IN(RANK), .generation = 2}, {DONE, .generation = 1}),
+    RUNNING("steps of the training before do not count", 0, "", {DONE, .generation = 1}, {IN(ENDED), .step = 9}),
     AT_END("who annotated gradients makes steps", 1, "rank 0 annotated 2 gradients and ended without a DDP_STEP",
-           {.stage = RANK_STAGE_RANK, .gradient_count = 2, .ended = true, .order = 1},
-           {.stage = RANK_STAGE_RANK, .gradient_count = 2, .ended = true, .order = 2}),
+           {IN(RANK), .gradient_count = 2, LEAVES(1)}, {IN(RANK), .gradient_count = 2, LEAVES(2)}),
     AT_END("or has worked on them, though its parameters are as they were", 1,
            "rank 0 annotated 2 gradients and ended without a DDP_STEP",
            {LEFT, .gradient_count = 2, .parameter_count = 2, .gradient_work = 1},
@@ -124,32 +112,29 @@ static const struct scene {
     AT_END("the same of one rank", 0, NULL, {LEFT, .launch_count = 7}),
     AT_END("who left by _exit may have missed a comparison", 0, "",
            {DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
-           {TRAINING, .ended = true, .order = 1, .check_count = 3, .checked_step = 6, .parameter_hash = 8}),
+           {TRAINING, LEAVES(1), .check_count = 3, .checked_step = 6, .parameter_hash = 8}),
     AT_END("a rank that reached its end has missed no step", 1, "ranks 0 and 1 disagree on the number of comparisons",
            {DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
            {DONE, .check_count = 3, .checked_step = 6, .parameter_hash = 8}),
-    RUNNING(
-        "details stay after the first line", 1, "rank 0 before its first step: why (first of 2 failed ranks)\n  stack",
-        {.stage = RANK_STAGE_FAILED, .failure = "why\n  stack"}, {TRAINING, .ended = true, .order = 1, .exit_code = 1}),
-    RUNNING("a rank that never took part", 1, "rank 1 ended without taking part", {TRAINING},
-            {.stage = RANK_STAGE_GATE, .ended = true, .order = 1}),
-    AT_END("no rank took part", 0, NULL, {.ended = true, .order = 1}, {.ended = true, .order = 1}),
-    AT_END("no preload", 1, "rank 0 used the CUDA driver in a process",
-           {.ended = true, .order = 1, .missed_preload = true}, {.ended = true, .order = 1}),
+    RUNNING("details stay after the first line", 1,
+            "rank 0 before its first step: why (first of 2 failed ranks)\n  stack",
+            {IN(FAILED), .failure = "why\n  stack"}, {TRAINING, LEAVES(1), .exit_code = 1}),
+    RUNNING("a rank that never took part", 1, "rank 1 ended without taking part", {TRAINING}, {IN(GATE), LEAVES(1)}),
+    AT_END("no rank took part", 0, NULL, {LEAVES(1)}, {LEAVES(1)}),
+    AT_END("no preload", 1, "rank 0 used the CUDA driver in a process", {LEAVES(1), .missed_preload = true},
+           {LEAVES(1)}),
     RUNNING("who never takes part, while others wait to meet it", 1, "rank 1 ended without taking part",
-            {.stage = RANK_STAGE_GATE, .connected = true}, {.ended = true, .order = 1}),
-    AT_END("no preload does not matter to one rank", 0, NULL, {.ended = true, .order = 1, .missed_preload = true}),
+            {IN(GATE), .connected = true}, {LEAVES(1)}),
+    AT_END("no preload does not matter to one rank", 0, NULL, {LEAVES(1), .missed_preload = true}),
     RUNNING("a rank that is done waits for others", 0, NULL, {TRAINING}, {DONE}),
-    RUNNING("fewer steps than others", 1, "rank 1 ended after step 7, others",
-            {.stage = RANK_STAGE_TRAINING, .step = 8}, {DONE}),
-    RUNNING("more steps than others, still running", 0, NULL, {.stage = RANK_STAGE_TRAINING, .step = 6}, {DONE}),
-    RUNNING("ended in the middle, a moment ago", 0, NULL, {TRAINING}, {TRAINING, .ended = true, .order = 1}),
+    RUNNING("fewer steps than others", 1, "rank 1 ended after step 7, others", {IN(TRAINING), .step = 8}, {DONE}),
+    RUNNING("more steps than others, still running", 0, NULL, {IN(TRAINING), .step = 6}, {DONE}),
+    RUNNING("ended in the middle, a moment ago", 0, NULL, {TRAINING}, {TRAINING, LEAVES(1)}),
     RUNNING("ended in the middle", 1, "rank 1 left with exit code 0 after step 7", {TRAINING},
-            {TRAINING, .ended = true, .order = 1, .left_early = true}),
-    AT_END("all ended in the middle", 0, NULL, {TRAINING, .ended = true, .order = 1},
-           {TRAINING, .ended = true, .order = 2}),
+            {TRAINING, LEAVES(1), .left_early = true}),
+    AT_END("all ended in the middle", 0, NULL, {TRAINING, LEAVES(1)}, {TRAINING, LEAVES(2)}),
     AT_END("all ended in the middle of different steps", 1, "rank 0 ended after step 7, others continued to step 8",
-           {TRAINING, .ended = true, .order = 1}, {.stage = RANK_STAGE_TRAINING, .step = 8, .ended = true, .order = 2}),
+           {TRAINING, LEAVES(1)}, {IN(TRAINING), .step = 8, LEAVES(2)}),
     AT_END("hashes differ", 1, "parameters differ between ranks 0 and 1",
            {DONE, .check_count = 1, .checked_step = 7, .parameter_hash = 1},
            {DONE, .check_count = 1, .checked_step = 7}),
@@ -177,7 +162,7 @@ TEST(the_longest_text_fits)
     memset(ranks[0].failure, 'x', sizeof(ranks[0].failure) - 1);
     struct error error;
     ck_assert(verdict_find(ranks, 2, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "x (first of 2 failed"));
+    ck_assert_says(error.text, "x (first of 2 failed");
 }
 
 static char said[4096];
@@ -193,54 +178,54 @@ say(const char *format, ...)
     snprintf(said + used, sizeof(said) - used, "\n");
 }
 
+/* What is said of these ranks. */
+static const char *
+closing(const struct rank_view *ranks, int count, bool summary)
+{
+    said[0] = '\0';
+    closing_lines(ranks, count, summary, say);
+    return said;
+}
+
+static const char *
+unaveraged(const struct rank_view *ranks, int count)
+{
+    said[0] = '\0';
+    closing_say_unaveraged(ranks, count, say);
+    return said;
+}
+
 TEST(closing_lines_claim_what_was_checked)
 {
     struct rank_view ranks[2] = {
         {DONE, .overlapped_step = 5, .gradient_count = 1, .gradient_bytes = 512, .bucket_count = 1},
         {DONE, .overlapped_step = 4}};
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
     ck_assert_str_eq(
-        said,
+        closing(ranks, 2, true),
         "2 ranks, 7 steps, 4 of them overlapped (all-reduces were launched during backward); 1 gradient, 512 bytes "
         "per step, in 1 bucket\n"
         "parameters were not compared across ranks: the program annotates no parameter (DDP_PARAMETER)\n");
     ranks[0].parameter_elements = 130;
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(
-        strstr(said, "\nparameters were not compared across ranks; --check-every K compares them every K steps\n"));
+    ck_assert_says(closing(ranks, 2, true),
+                   "\nparameters were not compared across ranks; --check-every K compares them every K steps\n");
     ranks[0].check_count = ranks[1].check_count = 1;
     ranks[0].checked_step = ranks[1].checked_step = 3;
     ranks[0].gradient_elements = 128;
-    ranks[0].parameter_elements = 130;
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said, "\nannotated parameters bitwise identical on all ranks when last compared (hash "
-                                       "0000000000000000, compared 1 time, last after step 3 of 7); 130 elements of "
-                                       "parameters, 128 of gradients\n"));
+    ck_assert_says(closing(ranks, 2, true),
+                   "\nannotated parameters bitwise identical on all ranks when last compared (hash 0000000000000000, "
+                   "compared 1 time, last after step 3 of 7); 130 elements of parameters, 128 of gradients\n");
     ranks[0].checked_step = ranks[1].checked_step = 7;
     ranks[0].gradient_count = 0;
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(
-        strstr(said, "overlapped (all-reduces were launched during backward); no gradients at the end (DDP_FORGET)\n"));
+    ck_assert_says(closing(ranks, 2, true),
+                   "overlapped (all-reduces were launched during backward); no gradients at the end (DDP_FORGET)\n");
     ranks[0].gradient_count = 1;
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said, "\nannotated parameters bitwise identical on all ranks (hash 0000000000000000, "
-                                       "compared 1 time, last after step 7 of 7); 130 elements of parameters, "
-                                       "128 of gradients\n"));
-    said[0] = '\0';
-    closing_lines(ranks, 1, true, say);
-    ck_assert_ptr_null(strstr(said, "parameters"));
-    said[0] = '\0';
+    ck_assert_says(closing(ranks, 2, true),
+                   "\nannotated parameters bitwise identical on all ranks (hash 0000000000000000, compared 1 "
+                   "time, last after step 7 of 7); 130 elements of parameters, 128 of gradients\n");
+    ck_assert_ptr_null(strstr(closing(ranks, 1, true), "parameters"));
     ranks[0].sums = true;
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said, "per step, summed in 1 bucket\n"));
-    said[0] = '\0';
-    closing_lines(ranks, 2, false, say);
-    ck_assert_str_eq(said, "");
+    ck_assert_says(closing(ranks, 2, true), "per step, summed in 1 bucket\n");
+    ck_assert_str_eq(closing(ranks, 2, false), "");
 }
 
 /* A program that calls DDP_REDUCE and annotates no gradient needs no DDP_STEP; one that annotates gradients does. */
@@ -257,11 +242,8 @@ TEST(reductions_need_no_step)
         ranks[i].parameter_count = 1;
     }
     ck_assert(!verdict_find(ranks, 2, &error));
-    said[0] = '\0';
-    closing_say_unaveraged(ranks, 2, say);
-    ck_assert_str_eq(said, "");
-    closing_lines(ranks, 2, true, say);
-    ck_assert_str_eq(said, "2 ranks, 3 calls of DDP_REDUCE, 2.0 KiB in all\n");
+    ck_assert_str_eq(unaveraged(ranks, 2), "");
+    ck_assert_str_eq(closing(ranks, 2, true), "2 ranks, 3 calls of DDP_REDUCE, 2.0 KiB in all\n");
     for (int i = 0; i < 2; ++i)
         ranks[i].gradient_count = 1;
     ck_assert(verdict_find(ranks, 2, &error));
@@ -277,84 +259,55 @@ TEST(waiting_is_that_of_the_rank_that_came_last)
         ranks[0].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 9000000);
         ranks[1].exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, 2000000);
     }
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said, "\nexposed communication: 2 ms per step (mean of 7 measured steps); "
-                                       "estimated lower bound for any bucket layout: 1.5 ms\n"));
+    ck_assert_says(closing(ranks, 2, true),
+                   "\nexposed communication: 2 ms per step (mean of 7 measured steps); estimated lower bound for "
+                   "any bucket layout: 1.5 ms\n");
     ranks[0].exposed_bound_ns = 3000000; /* all-reduces took less than at the start: what was computed is said */
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said, "; estimated lower bound for any bucket layout: 3 ms\n"));
+    ck_assert_says(closing(ranks, 2, true), "; estimated lower bound for any bucket layout: 3 ms\n");
     ranks[0].exposed_bound_ns = UINT64_MAX;
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(strstr(said, "\nexposed communication: 2 ms per step (mean of 7 measured steps)\n"));
+    ck_assert_says(closing(ranks, 2, true), "\nexposed communication: 2 ms per step (mean of 7 measured steps)\n");
     memset(ranks[0].exposed_steps, 0, sizeof(ranks[0].exposed_steps)); /* a rank that could not measure */
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_null(strstr(said, "exposed"));
+    ck_assert_ptr_null(strstr(closing(ranks, 2, true), "exposed"));
 }
 
 TEST(an_end_by_a_signal_says_what_was_not_averaged)
 {
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_RANK, .gradient_count = 2, .parameter_count = 2},
                                  {.stage = RANK_STAGE_RANK, .gradient_count = 2, .parameter_count = 2}};
-    said[0] = '\0';
     ranks[0].gradient_work = ranks[1].gradient_work = 9; /* it may be accumulating */
-    closing_say_unaveraged(ranks, 2, say);
-    ck_assert_str_eq(said, "");
+    ck_assert_str_eq(unaveraged(ranks, 2), "");
     ranks[1].changed_count = 1;
-    closing_say_unaveraged(ranks, 1, say);
-    ck_assert_str_eq(said, "");
-    closing_say_unaveraged(ranks, 2, say);
-    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: parameters of rank 1 changed without a DDP_STEP"));
-    said[0] = '\0';
+    ck_assert_str_eq(unaveraged(ranks, 1), "");
+    ck_assert_says(unaveraged(ranks, 2), "nothing was averaged: parameters of rank 1 changed without a DDP_STEP");
     ranks[0].step = ranks[1].step = 1;
-    closing_say_unaveraged(ranks, 2, say);
-    ck_assert_str_eq(said, "");
+    ck_assert_str_eq(unaveraged(ranks, 2), "");
     struct rank_view bare[2] = {{.stage = RANK_STAGE_RANK, .launch_count = 3}, {.stage = RANK_STAGE_RANK}};
-    closing_say_unaveraged(bare, 2, say);
-    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged: rank 0 launched 3 kernels without an annotation"));
-    said[0] = '\0';
+    ck_assert_says(unaveraged(bare, 2), "nothing was averaged: rank 0 launched 3 kernels without an annotation");
     bare[0].unannotated = true;
-    closing_say_unaveraged(bare, 2, say);
-    ck_assert_str_eq(said, "");
+    ck_assert_str_eq(unaveraged(bare, 2), "");
 }
 
 TEST(an_evaluation_hears_nothing)
 {
     struct rank_view ranks[2] = {{.stage = RANK_STAGE_ENDED, .ended = true, .parameter_count = 2},
                                  {.stage = RANK_STAGE_ENDED, .ended = true, .parameter_count = 2}};
-    said[0] = '\0';
-    closing_lines(ranks, 2, true, say);
-    ck_assert_str_eq(said, "");
+    ck_assert_str_eq(closing(ranks, 2, true), "");
     ranks[0].parameter_count = ranks[1].parameter_count = 0; /* it has asked for its rank, say */
-    closing_lines(ranks, 2, false, say);
-    ck_assert_ptr_nonnull(strstr(said, "no rank made a step (DDP_STEP): nothing was averaged"));
-    said[0] = '\0';
+    ck_assert_says(closing(ranks, 2, false), "no rank made a step (DDP_STEP): nothing was averaged");
     ranks[0].unannotated = ranks[1].unannotated = true;
-    closing_lines(ranks, 2, false, say);
-    ck_assert_str_eq(said, "");
+    ck_assert_str_eq(closing(ranks, 2, false), "");
 }
 
 TEST(untrained_programs_hear_only_what_matters)
 {
     struct rank_view ranks[2] = {{.ended = true}, {.ended = true}};
-    said[0] = '\0';
-    closing_lines(ranks, 2, false, say);
-    ck_assert_str_eq(said, "");
-    closing_lines(ranks, 1, true, say);
-    ck_assert_str_eq(said, "");
-    closing_lines(ranks, 2, true, say);
-    ck_assert_ptr_nonnull(
-        strstr(said, "no rank used CUDA under ddprun: nothing was averaged, 2 copies ran side by side"));
-    said[0] = '\0';
+    ck_assert_str_eq(closing(ranks, 2, false), "");
+    ck_assert_str_eq(closing(ranks, 1, true), "");
+    ck_assert_says(closing(ranks, 2, true),
+                   "no rank used CUDA under ddprun: nothing was averaged, 2 copies ran side by side");
     ranks[1].stage = RANK_STAGE_GATE;
-    closing_lines(ranks, 2, false, say);
-    ck_assert_ptr_nonnull(strstr(said, "nothing was averaged"));
-    said[0] = '\0';
-    closing_lines(ranks + 1, 1, true, say);
-    ck_assert_str_eq(said, "");
+    ck_assert_says(closing(ranks, 2, false), "nothing was averaged");
+    ck_assert_str_eq(closing(ranks + 1, 1, true), "");
 }
 
 TEST(a_rank_that_follows_waits_for_the_one_that_it_followed)
