@@ -79,8 +79,7 @@ find_what_matters(struct finding *finding)
         for (uint32_t a = 0; a < step->its->arguments; ++a)
             finding->matters[at] |= place_is_target(question, step, a) ? 1U << a : 0;
         any = any || finding->matters[at] != 0;
-        for (uint32_t a = 0; a < step->its->arguments && finding->matters[at] != 0; ++a) {
-            const struct look_argument *it = &step->list[a];
+        FOR_EACH_UNTIL(it, step->list, step->its->arguments, finding->matters[at] == 0) {
             /* All of them: one may fill rows, the next others. */
             for (struct where by = {.at = at}; it->is_memory && find_writer(one, by.at, it, question->since, &by);)
                 finding->matters[by.at] |= 1U << by.argument;
@@ -97,7 +96,7 @@ find_what_matters(struct finding *finding)
  * is as large as the gradient that is missing; and `by` comes before DDP_STEP, and reads no annotated gradient. */
 static bool
 say_forgotten(const struct finding *finding, const struct step *step, const struct look_argument *of,
-              const struct where *writer, struct place *place)
+              const struct where *writer)
 {
     const struct check_tensor *lost = finding->question->forgotten;
     const struct step *by = &finding->one.steps[writer->at];
@@ -106,18 +105,18 @@ say_forgotten(const struct finding *finding, const struct step *step, const stru
     if (lost == NULL || by->its->from_host ||
         (of->is_part ? bytes < of->bytes : bytes != of->bytes && bytes != written))
         return false;
-    place_say(place, PLACE_UNNAMED, step,
+    place_say(finding, PLACE_UNNAMED, step, NULL,
               "annotate this gradient with DDP_GRADIENT, with as many elements as its parameter",
               "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(step, of),
               (unsigned long long)lost->count, lost->count == 1 ? "" : "s", NAME_OF(by));
     FOR_EACH(it, step->list, step->its->arguments)
-        place->tensor = is_of(it, CHECK_PARAMETER) && it->end > 0 ? it->tensor : place->tensor;
+        finding->place->tensor = is_of(it, CHECK_PARAMETER) && it->end > 0 ? it->tensor : finding->place->tensor;
     return true;
 }
 
 /* Appends what the operation has got that is the rank's own part of a sum, which no DDP_REDUCE has added up. */
 static void
-add_sums(const struct finding *finding, size_t at, struct place *place)
+add_sums(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
     for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
@@ -125,8 +124,8 @@ add_sums(const struct finding *finding, size_t at, struct place *place)
         if (!of->is_memory || of->tensor != 0 || of->end > 0 || relation_missing_on(finding, at) >= 0 ||
             relation_of(finding, &where) != RELATION_SUM)
             continue;
-        place_add(place, "; its %s points to values of the rank's share alone", ARGUMENT_OF(step, of));
-        place_add_values(finding, &where, place);
+        place_add(finding, "; its %s points to values of the rank's share alone", ARGUMENT_OF(step, of));
+        place_add_values(finding, &where);
         return;
     }
 }
@@ -139,7 +138,7 @@ static const char *const annotate_memory =
 /* What the operation gets was written by operations of steps before: the first of them after which it was not one
  * process's is the place. */
 static bool
-say_carried(const struct finding *finding, const struct where *read, struct place *place)
+say_carried(const struct finding *finding, const struct where *read)
 {
     const struct looked *one = &finding->one;
     const struct look_argument *of = relation_argument(finding, -1, read);
@@ -153,17 +152,16 @@ say_carried(const struct finding *finding, const struct where *read, struct plac
                 reaches(&by->list[where.argument], of) ? relation_of(finding, &where) : RELATION_SAME;
             if (relation != RELATION_NONE && (i < read->at || (relation != RELATION_ROWS && relation != RELATION_SUM)))
                 continue;
-            place_say(place, PLACE_INPUT, by, annotate_memory,
+            place_say(finding, PLACE_INPUT, by, relation == RELATION_ROWS ? read : &where, annotate_memory,
                       "%s points to memory that is not annotated, and there it writes %s",
                       ARGUMENT_OF(by, &by->list[where.argument]),
                       relation == RELATION_ROWS
                           ? "the rows of the rank's share alone, but one process those of the batch"
                           : "other values than one process");
-            place_add_values(finding, relation == RELATION_ROWS ? read : &where, place);
-            add_sums(finding, where.at, place);
-            place_add(place, "; in step %u %.260s reads it by %s", one->steps[read->at].its->interval + 1,
+            add_sums(finding, where.at);
+            place_add(finding, "; in step %u %.260s reads it by %s", one->steps[read->at].its->interval + 1,
                       NAME_OF(&one->steps[read->at]), ARGUMENT_OF(&one->steps[read->at], of));
-            place->is_before = by->its->interval < finding->question->since;
+            finding->place->is_before = by->its->interval < finding->question->since;
             return true;
         }
     }
@@ -175,7 +173,7 @@ say_carried(const struct finding *finding, const struct where *read, struct plac
  * -1, or an argument that it has changed, into something without relation; then what it changes besides counts, as it
  * was before, and what the step has changed in part. */
 static bool
-say_input(const struct finding *finding, size_t at, bool rows_too, int changed, struct place *place)
+say_input(const struct finding *finding, size_t at, bool rows_too, int changed)
 {
     const struct looked *one = &finding->one;
     const struct step *step = &one->steps[at];
@@ -197,13 +195,12 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
             (!is_buffer && is_written && !in_part))
             continue;
         enum relation relation = relation_of(finding, &where);
-        if (is_buffer && relation != RELATION_SAME && !finding->question->is_update) {
-            place_say(place, PLACE_INPUT, step,
-                      "if this buffer is trained, annotate it with DDP_PARAMETER and DDP_GRADIENT; if it holds "
-                      "statistics of the batch, reduce them with DDP_REDUCE",
-                      "%s points to a buffer (DDP_BUFFER) that differs from one process's", ARGUMENT_OF(step, of));
-            return place_add_values(finding, &where, place);
-        }
+        if (is_buffer && relation != RELATION_SAME && !finding->question->is_update)
+            return place_say(finding, PLACE_INPUT, step, &where,
+                             "if this buffer is trained, annotate it with DDP_PARAMETER and DDP_GRADIENT; if it holds "
+                             "statistics of the batch, reduce them with DDP_REDUCE",
+                             "%s points to a buffer (DDP_BUFFER) that differs from one process's",
+                             ARGUMENT_OF(step, of));
         if (is_buffer || (k < step->its->arguments && relation != RELATION_SUM))
             continue;
         bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !finding->question->is_update);
@@ -215,14 +212,15 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
         const struct step *last = &one->steps[is_written ? by.at : 0];
         bool is_before = finding->question->is_update && is_written && strcmp(last->its->name, step->its->name) != 0;
         for (uint32_t a = 0; is_before && a < last->its->arguments; ++a) /* what it writes, too, it need not read */
-            place->tensor =
-                is_of(&last->list[a], CHECK_GRADIENT) && last->list[a].end == 0 ? last->list[a].tensor : place->tensor;
-        if (is_before && place->tensor == 0 && say_forgotten(finding, step, of, &by, place))
+            finding->place->tensor = is_of(&last->list[a], CHECK_GRADIENT) && last->list[a].end == 0
+                                         ? last->list[a].tensor
+                                         : finding->place->tensor;
+        if (is_before && finding->place->tensor == 0 && say_forgotten(finding, step, of, &by))
             return true;
-        if (!is_before && !finding->question->is_update && say_carried(finding, &where, place))
+        if (!is_before && !finding->question->is_update && say_carried(finding, &where))
             return true;
         place_say(
-            place, is_before ? PLACE_BEFORE : PLACE_INPUT, step,
+            finding, is_before ? PLACE_BEFORE : PLACE_INPUT, step, &where,
             !is_before ? annotate_memory
             : last->its->from_host
                 ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by "
@@ -232,15 +230,14 @@ say_input(const struct finding *finding, size_t at, bool rows_too, int changed, 
                   "with DDP_STATE",
             "%s points to memory that is not annotated, and the ranks' values there differ from one process's",
             ARGUMENT_OF(step, of));
-        place_add_values(finding, &where, place);
         if (is_written)
-            place_add(place, "; %.200s%s", NAME_OF(last),
-                      !is_before             ? " wrote it last"
-                      : last->its->from_host ? " copied it from the host before DDP_STEP"
-                      : place->tensor != 0   ? " computed it before DDP_STEP, from a gradient"
-                                             : " computed it before DDP_STEP");
+            place_add(finding, "; %.200s%s", NAME_OF(last),
+                      !is_before                    ? " wrote it last"
+                      : last->its->from_host        ? " copied it from the host before DDP_STEP"
+                      : finding->place->tensor != 0 ? " computed it before DDP_STEP, from a gradient"
+                                                    : " computed it before DDP_STEP");
         if (is_written && !last->its->from_host)
-            add_sums(finding, by.at, place);
+            add_sums(finding, by.at);
         return true;
     }
     return false;
@@ -258,7 +255,7 @@ gets_same(const struct finding *finding, size_t at)
 
 /* An update whose launch has another grid, or that gets the same memory and leaves another result. */
 static bool
-say_unseen(const struct finding *finding, size_t at, struct place *place)
+say_unseen(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
     bool is_alike = gets_same(finding, at);
@@ -266,7 +263,7 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
         uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
         if (blocks != step->its->blocks)
             return place_say(
-                place, PLACE_SCALAR, step,
+                finding, PLACE_SCALAR, step, NULL,
                 "the update must reach the whole parameter on each rank: compute its grid from the parameter's "
                 "elements, not from the share",
                 "its grid has %llu blocks on rank %d and %llu in one process", (unsigned long long)blocks, r,
@@ -274,7 +271,7 @@ say_unseen(const struct finding *finding, size_t at, struct place *place)
     }
     if (is_alike)
         place_say(
-            place, PLACE_SCALAR, step, place_same_update,
+            finding, PLACE_SCALAR, step, NULL, place_same_update,
             "it reads the same memory on the ranks and in one process, but its result differs: a number differs that "
             "it gets by a pointer or in a struct, such as alpha, or from a variable of the device");
     return is_alike;
@@ -286,7 +283,7 @@ static const char *const move_step =
 
 /* It gets what another operation of the step has added up over the share. */
 static bool
-say_sum(const struct finding *finding, size_t at, bool is_late, struct place *place)
+say_sum(const struct finding *finding, size_t at, bool is_late)
 {
     const struct step *step = &finding->one.steps[at], *writer;
     struct where by;
@@ -299,24 +296,23 @@ say_sum(const struct finding *finding, size_t at, bool is_late, struct place *pl
         if (writer->its->from_host || strcmp(writer->its->name, LOOK_REDUCES) == 0 ||
             relation_of(finding, &where) != RELATION_SUM)
             continue;
-        if (relation_missing_on(finding, by.at) < 0 && place_say_scalar(finding, by.at, 5, place))
+        if (relation_missing_on(finding, by.at) < 0 && place_say_scalar(finding, by.at, 5))
             return true;
         bool weighs = !is_late && !finding->question->is_early && place_weighs(finding, &by);
         place_say(
-            place,
+            finding,
             is_late  ? PLACE_CHANGED
             : weighs ? PLACE_SCALAR
                      : PLACE_SHARE,
-            step,
+            step, &where,
             is_late  ? move_step
             : weighs ? place_weigh_shares
                      : "if this value is a count, such as the number of valid labels, call DDP_WEIGHT(count of the "
                        "share, count of the batch) before backward; reduce any other value over the batch (DDP_REDUCE)",
             "%s points to a value that %.300s computes from the rank's share alone", ARGUMENT_OF(step, of),
             NAME_OF(writer));
-        place_add_values(finding, &where, place);
         if (weighs)
-            place_add(place, "; with this number as weight, the mean of the ranks' gradients equals one process's");
+            place_add(finding, "; with this number as weight, the mean of the ranks' gradients equals one process's");
         return true;
     }
     return false;
@@ -338,7 +334,7 @@ are_alike(const struct finding *finding, size_t at)
 
 /* It gets whole numbers of rows that are not those of one process. */
 static bool
-say_whole(const struct finding *finding, size_t at, struct place *place)
+say_whole(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
     struct where by;
@@ -347,13 +343,12 @@ say_whole(const struct finding *finding, size_t at, struct place *place)
             !find_writer(&finding->one, at, &step->list[a], finding->question->since, &by) ||
             relation_of(finding, &by) != RELATION_EXCUSED)
             continue;
-        place_say(
-            place, PLACE_SHARE, step,
+        return place_say(
+            finding, PLACE_SHARE, step, &by,
             "if these integers count or pick rows of the share, compute them over the whole batch; if they number "
             "rows, add `first` of DDP_SHARD",
             "%s points to integers that %.200s computes, and that differ from one process's",
             ARGUMENT_OF(step, &step->list[a]), NAME_OF(&finding->one.steps[by.at]));
-        return place_add_values(finding, &by, place);
     }
     return false;
 }
@@ -371,44 +366,38 @@ gets_changed(const struct finding *finding, size_t at, uint32_t role)
 
 /* Of a parameter or state that is changed before DDP_STEP, or before DDP_STEP_PARAMETERS averages it. */
 static bool
-say_early(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
+say_early(const struct finding *finding, size_t at, uint32_t changed)
 {
     const struct place_question *question = finding->question;
     const struct step *step = &finding->one.steps[at];
     const struct look_argument *it = &step->list[changed];
     bool is_it = it->tensor == question->tensor;
     const struct where where = {.at = at, .argument = changed, .after = true};
-    if (question->is_early && !question->is_averaged && is_it && say_sum(finding, at, false, place))
-        return true;
-    if (question->is_early && !question->is_averaged && is_it) {
-        place_say(place, PLACE_CHANGED, step, NULL,
-                  "before DDP_STEP it writes other values than one process to the memory that %s points to, which must "
-                  "be equal on all ranks",
-                  ARGUMENT_OF(step, it));
-        return place_add_values(finding, &where, place);
-    }
+    if (question->is_early && !question->is_averaged && is_it)
+        return say_sum(finding, at, false) ||
+               place_say(finding, PLACE_CHANGED, step, &where, NULL,
+                         "before DDP_STEP it writes other values than one process to the memory that %s points to, "
+                         "which must be equal on all ranks",
+                         ARGUMENT_OF(step, it));
     if (question->is_averaged &&
-        gets_changed(finding, at, question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER)) {
-        place_say(place, PLACE_CHANGED, step,
-                  "call DDP_STEP_PARAMETERS between the update and this operation; if this operation belongs to "
-                  "backward, compute each layer's input gradient before the layer's weights change",
-                  "it reads parameters that the rank's own update has changed, and that DDP_STEP_PARAMETERS has not "
-                  "averaged yet; its result is not proportional to that change");
-        return place_add_values(finding, &where, place);
-    }
+        gets_changed(finding, at, question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER))
+        return place_say(finding, PLACE_CHANGED, step, &where,
+                         "call DDP_STEP_PARAMETERS between the update and this operation; if this operation belongs "
+                         "to backward, compute each layer's input gradient before the layer's weights change",
+                         "it reads parameters that the rank's own update has changed, and that DDP_STEP_PARAMETERS "
+                         "has not averaged yet; its result is not proportional to that change");
     if (!question->is_averaged || !is_it)
         return false;
     bool is_part = relation_of(finding, &where) == RELATION_PART;
-    place_say(place, is_part ? PLACE_SCALAR : PLACE_CHANGED, step,
-              is_part ? "divide the loss, or the rate, by the rank's share (the count of DDP_SHARD), not by the batch"
-                      : "DDP_STEP_PARAMETERS needs an update that is linear in the gradient, such as SGD; for Adam or "
-                        "clipping give the gradients buffers, and call DDP_STEP before the update",
-              "%s",
-              is_part
-                  ? "the ranks' changes add up to one process's change, but DDP_STEP_PARAMETERS takes their mean: a "
-                    "factor of the change, such as alpha, is divided by the whole batch"
-                  : "the change of the parameter is not proportional to the gradient");
-    return place_add_values(finding, &where, place);
+    return place_say(
+        finding, is_part ? PLACE_SCALAR : PLACE_CHANGED, step, &where,
+        is_part ? "divide the loss, or the rate, by the rank's share (the count of DDP_SHARD), not by the batch"
+                : "DDP_STEP_PARAMETERS needs an update that is linear in the gradient, such as SGD; for Adam or "
+                  "clipping give the gradients buffers, and call DDP_STEP before the update",
+        "%s",
+        is_part ? "the ranks' changes add up to one process's change, but DDP_STEP_PARAMETERS takes their mean: a "
+                  "factor of the change, such as alpha, is divided by the whole batch"
+                : "the change of the parameter is not proportional to the gradient");
 }
 
 /* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has written, and
@@ -442,34 +431,26 @@ is_alike(const struct finding *finding, const struct where *where)
 }
 
 static bool
-say_place(const struct finding *finding, size_t at, uint32_t changed, struct place *place)
+say_place(const struct finding *finding, size_t at, uint32_t changed)
 {
     const struct step *step = &finding->one.steps[at];
     const struct look_argument *it = &step->list[changed];
     bool is_update = finding->question->is_update, is_late = !is_update && gets_changed(finding, at, CHECK_GRADIENT);
     const struct where where = {.at = at, .argument = changed, .after = true};
     const struct look_argument *of = FIND(of, step->list, step->its->arguments, is_of(of, CHECK_GRADIENT));
-    if (strcmp(step->its->name, LOOK_REDUCES) == 0) {
-        place_say(place, PLACE_SCALAR, step,
-                  "choose the operation of DDP_REDUCE by the values: DDP_OP_SUM for sums, DDP_OP_MEAN for means over "
-                  "equal shares",
-                  "the ranks pass parts of one process's `%.100s` to it, but its result is not that value",
-                  step->its->place + strcspn(step->its->place, "\n") + 1);
-        return place_add_values(finding, &where, place);
-    }
-    if (say_early(finding, at, changed, place))
+    if (strcmp(step->its->name, LOOK_REDUCES) == 0)
+        return place_say(finding, PLACE_SCALAR, step, &where,
+                         "choose the operation of DDP_REDUCE by the values: DDP_OP_SUM for sums, DDP_OP_MEAN for "
+                         "means over equal shares",
+                         "the ranks pass parts of one process's `%.100s` to it, but its result is not that value",
+                         step->its->place + strcspn(step->its->place, "\n") + 1);
+    if (say_early(finding, at, changed))
         return true;
     if (step->its->from_host) {
-        if (!is_update && place_say_items(finding, at, place)) {
-            place_add_read(finding, at, place);
-            place_add_origin(step, ORIGIN_OF_COPY, place);
-            return true;
-        }
         bool is_whole = place_copies_whole(finding, at);
         bool comes_again = ANY(it, finding->one.steps, finding->one.count,
                                it->its->interval > step->its->interval && relation_is_same_call(it->its, step->its));
-        place_say(
-            place, is_whole ? PLACE_HOST : PLACE_SHARE, step,
+        const char *advice =
             is_whole && comes_again
                 ? "if the host computes these values from the share, such as class weights or a number of rows, reduce "
                   "them (DDP_REDUCE); if the host trains them, annotate them (DDP_PARAMETER, DDP_GRADIENT); if they "
@@ -478,16 +459,16 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                 ? "a data set, weights or state must be the same on all ranks: use the same seed, or annotate this "
                   "memory with DDP_PARAMETER or DDP_STATE"
                 : "read the batch by `first` and `count` of DDP_SHARD. If the copied values are random numbers, use "
-                  "the same seed "
-                  "on all ranks, and draw the numbers of the whole batch on each rank. If the host computes them from "
-                  "the share, reduce them (DDP_REDUCE)",
-            is_whole ? "a rank copies other values than one process to the memory of %s%s"
-                     : "the values that a rank copies to the memory of %s are not its share of those that one process "
-                       "copies%s",
-            ARGUMENT_OF(step, it), is_whole && it->tensor == 0 ? ", which is not annotated" : "");
-        place_add_values(finding, &where, place);
-        place_add_read(finding, at, place);
-        place_add_origin(step, ORIGIN_OF_COPY, place);
+                  "the same seed on all ranks, and draw the numbers of the whole batch on each rank. If the host "
+                  "computes them from the share, reduce them (DDP_REDUCE)";
+        if (is_update || !place_say_items(finding, at))
+            place_say(finding, is_whole ? PLACE_HOST : PLACE_SHARE, step, &where, advice,
+                      is_whole ? "a rank copies other values than one process to the memory of %s%s"
+                               : "the values that a rank copies to the memory of %s are not its share of those that "
+                                 "one process copies%s",
+                      ARGUMENT_OF(step, it), is_whole && it->tensor == 0 ? ", which is not annotated" : "");
+        place_add_read(finding, at);
+        place_add_origin(finding, step, ORIGIN_OF_COPY);
         return true;
     }
     bool is_target_itself = place_is_target(finding->question, step, changed),
@@ -496,51 +477,49 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
     bool all_compute_one = !is_update && gets_same(finding, at) && are_alike(finding, at);
     if (all_compute_one && (find_unmoved(finding, at, unmoved) || makes_rows)) {
         place_say(
-            place, unmoved[0] != '\0' ? PLACE_SCALAR : PLACE_SHARE, step,
+            finding, unmoved[0] != '\0' ? PLACE_SCALAR : PLACE_SHARE, step, &where,
             "add `first` of DDP_SHARD to where each rank's share begins, and to a row's number in the share where "
             "positions or random numbers depend on it",
             "all ranks compute the first items of the batch in the memory that %s points to", ARGUMENT_OF(step, it));
-        place_add_values(finding, &where, place);
-        place_add_share(finding, at, place);
-        return place_add(place, "%s", unmoved);
+        place_add_share(finding, at);
+        return place_add(finding, "%s", unmoved);
     }
     if (((finding->question->is_uneven || (!is_update && gets_same(finding, at))) &&
-         place_say_scalar(finding, at, 1, place)) ||
-        place_say_scalar(finding, at, 4, place) || (!is_update && say_whole(finding, at, place)) ||
-        (makes_rows && say_sum(finding, at, is_late, place)) || place_say_scalar(finding, at, 3, place) ||
-        say_input(finding, at, false, -1, place) || (!is_update && say_sum(finding, at, is_late, place)) ||
-        place_say_scalar(finding, at, 2, place) ||
-        ((!is_update || is_target_itself) && say_input(finding, at, true, -1, place)) ||
-        (!is_update && say_input(finding, at, true, (int)changed, place)))
+         place_say_scalar(finding, at, 1)) ||
+        place_say_scalar(finding, at, 4) || (!is_update && say_whole(finding, at)) ||
+        (makes_rows && say_sum(finding, at, is_late)) || place_say_scalar(finding, at, 3) ||
+        say_input(finding, at, false, -1) || (!is_update && say_sum(finding, at, is_late)) ||
+        place_say_scalar(finding, at, 2) || ((!is_update || is_target_itself) && say_input(finding, at, true, -1)) ||
+        (!is_update && say_input(finding, at, true, (int)changed)))
         return true;
     if (is_update && is_target_itself)
-        return say_unseen(finding, at, place);
-    if (is_update) {
-        place_say(place, PLACE_CHANGED, step,
-                  "the update must read averaged gradients, and no results of the rank's own rows: finish backward "
-                  "before DDP_STEP",
-                  "between DDP_STEP and the update it changes %s in another way than in one process",
-                  is_of(it, CHECK_GRADIENT) ? "averaged gradients" : "memory that the update depends on");
-        return true;
-    }
-    bool is_same_term = is_late && relation_adds(finding, &where, true) == RELATION_SAME;
+        return say_unseen(finding, at);
+    if (is_update)
+        return place_say(finding, PLACE_CHANGED, step, NULL,
+                         "the update must read averaged gradients, and no results of the rank's own rows: finish "
+                         "backward before DDP_STEP",
+                         "between DDP_STEP and the update it changes %s in another way than in one process",
+                         is_of(it, CHECK_GRADIENT) ? "averaged gradients" : "memory that the update depends on");
+    bool is_same_term = is_late && relation_adds(finding, &where, true) == RELATION_SAME,
+         reads_own = is_late && makes_rows && of != NULL;
+    const struct where of_gradient = {.at = at, .argument = of != NULL ? (size_t)(of - step->list) : 0},
+                       *values = reads_own ? &of_gradient : &where;
     if (is_same_term)
         place_say(
-            place, PLACE_CHANGED, step,
+            finding, PLACE_CHANGED, step, values,
             "if this term is equal on all ranks, such as weight decay, divide it as the loss is divided, or add it "
-            "after "
-            "DDP_STEP",
+            "after DDP_STEP",
             "each rank adds the same term to its gradient as one process does, and the ranks' gradients are parts of a "
             "sum: the term counts several times");
-    else if (is_late && makes_rows && of != NULL)
-        place_say(place, PLACE_CHANGED, step,
+    else if (reads_own)
+        place_say(finding, PLACE_CHANGED, step, values,
                   "if backward needs these sums of the whole batch, copy the gradient, reduce the copy over the batch "
                   "(DDP_REDUCE), and read the copy",
                   "%s points to a gradient of the rank's share alone, from which it computes rows",
                   ARGUMENT_OF(step, of));
     else if (is_late)
         place_say(
-            place, PLACE_CHANGED, step, move_step,
+            finding, PLACE_CHANGED, step, values, move_step,
             "after backward it reads or changes gradients that are not averaged yet%s%s%s, and the mean of the ranks' "
             "results is not the result of one process",
             of != NULL ? " (" : "", of != NULL ? ARGUMENT_OF(step, of) : "", of != NULL ? ")" : "");
@@ -550,7 +529,7 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
             snprintf(why, sizeof(why),
                      ": each depends on the share alone, such as a variance or a maximum, or on a row's place in it");
         place_say(
-            place, PLACE_SHARE, step,
+            finding, PLACE_SHARE, step, values,
             finding->question->is_reduced
                 ? "if these are initial values, compute them from the whole data, or copy rank 0's to all ranks with "
                   "DDP_STATE; if they are computed from the share, reduce them (DDP_REDUCE)"
@@ -563,15 +542,13 @@ say_place(const struct finding *finding, size_t at, uint32_t changed, struct pla
                 : "the ranks' rows in the memory that %s points to differ from one process's%s",
             ARGUMENT_OF(step, it), why);
     }
-    const struct where of_gradient = {.at = at, .argument = of != NULL ? (size_t)(of - step->list) : 0};
-    place_add_values(finding, is_late && makes_rows && of != NULL ? &of_gradient : &where, place);
-    if (place->kind == PLACE_SHARE && makes_rows)
-        place_add_share(finding, at, place);
+    if (finding->place->kind == PLACE_SHARE && makes_rows)
+        place_add_share(finding, at);
     for (struct where factor = {.at = at}; factor.argument < step->its->arguments && is_same_term; ++factor.argument) {
         const struct look_argument *number = &step->list[factor.argument];
         if (number->is_memory || number->is_whole || !is_alike(finding, &factor))
             continue;
-        place_add(place, ", and %s is %s", ARGUMENT_OF(step, number), VALUES_AT(finding, &factor));
+        place_add(finding, ", and %s is %s", ARGUMENT_OF(step, number), VALUES_AT(finding, &factor));
     }
     return true;
 }
@@ -589,8 +566,7 @@ count_calls(const struct looked *looked, const struct step *step)
 /* Of an operation that is made on one side only: by the rank, or by one process. Before DDP_STEP a call that all ranks
  * together make as often as one process is a loop over records. */
 static bool
-say_missing(const struct finding *finding, const struct step *step, size_t at, int rank, bool makes,
-            struct place *place)
+say_missing(const struct finding *finding, const struct step *step, size_t at, int rank, bool makes)
 {
     size_t one = count_calls(&finding->one, step), own = count_calls(&finding->ranks[rank], step), all = 0;
     for (int r = 0; r < finding->question->ranks; ++r)
@@ -598,21 +574,21 @@ say_missing(const struct finding *finding, const struct step *step, size_t at, i
     if (!finding->question->is_update && one > 0 && own > 0 && all == one)
         return false;
     if (one > 0 && own > 0)
-        place_say(place, PLACE_MISSING, step, place_same_decision,
+        place_say(finding, PLACE_MISSING, step, NULL, place_same_decision,
                   "rank %d makes it %zu time%s in the step, and one process %zu time%s", rank, own, own == 1 ? "" : "s",
                   one, one == 1 ? "" : "s");
     else
-        place_say(place, PLACE_MISSING, step, place_same_decision,
+        place_say(finding, PLACE_MISSING, step, NULL, place_same_decision,
                   makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
                   rank);
-    place_add_origin(step, ORIGIN_OF_DECISION, place);
-    place_add_read(finding, at, place);
+    place_add_origin(finding, step, ORIGIN_OF_DECISION);
+    place_add_read(finding, at);
     return true;
 }
 
 /* An operation that a rank does not make has changed what the operation gets; the first of several. */
 static bool
-say_missing_before(const struct finding *finding, size_t at, struct place *place)
+say_missing_before(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
     struct where by;
@@ -621,8 +597,8 @@ say_missing_before(const struct finding *finding, size_t at, struct place *place
             step->list[a].is_memory && find_writer(&finding->one, at, &step->list[a], finding->question->since, &by);
         int rank = is_written ? relation_missing_on(finding, by.at) : -1;
         if (rank >= 0)
-            return say_missing_before(finding, by.at, place) ||
-                   say_missing(finding, &finding->one.steps[by.at], by.at, rank, false, place);
+            return say_missing_before(finding, by.at) ||
+                   say_missing(finding, &finding->one.steps[by.at], by.at, rank, false);
     }
     return false;
 }
@@ -630,7 +606,7 @@ say_missing_before(const struct finding *finding, size_t at, struct place *place
 /* An operation that one rank does not make changes what its operation gets that is `at` of one rank's; with at ==
  * one.count the tensor itself, which one rank does not change at all. */
 static bool
-find_extra(const struct finding *finding, int rank, size_t at, struct place *place)
+find_extra(const struct finding *finding, int rank, size_t at)
 {
     const struct looked *one = &finding->one, *looked = &finding->ranks[rank];
     size_t end = at < one->count ? (size_t)looked->of[at] : looked->count;
@@ -645,15 +621,15 @@ find_extra(const struct finding *finding, int rank, size_t at, struct place *pla
         /* Before DDP_STEP one that one process never makes may be right, such as one that clears what is reduced. */
         if (changes && place_has(finding->question, &looked->steps[i]) &&
             (finding->question->is_update || at == one->count || count_calls(one, &looked->steps[i]) > 0))
-            return say_missing(finding, &looked->steps[i], at, rank, true, place);
+            return say_missing(finding, &looked->steps[i], at, rank, true);
     }
     return false;
 }
 
 static bool
-find_all_extra(const struct finding *finding, size_t at, struct place *place)
+find_all_extra(const struct finding *finding, size_t at)
 {
-    return ANY_NUMBER(r, 0, finding->question->ranks, find_extra(finding, r, at, place));
+    return ANY_NUMBER(r, 0, finding->question->ranks, find_extra(finding, r, at));
 }
 
 /* What DDP_STEP has averaged does not. */
@@ -704,7 +680,7 @@ find_reader(const struct finding *finding, struct where update)
 
 /* A parameter is updated by a gradient that each rank still has of its own: its DDP_STEP comes later, or never. */
 static bool
-say_unaveraged(const struct finding *finding, struct place *place)
+say_unaveraged(const struct finding *finding)
 {
     struct where by;
     for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
@@ -722,7 +698,7 @@ say_unaveraged(const struct finding *finding, struct place *place)
             const struct step *first = &finding->one.steps[reader.at];
             of = &first->list[reader.argument];
             bool is_written = find_writer(&finding->one, reader.at, of, first->its->interval, &by);
-            place_say(place, PLACE_BEFORE, first,
+            place_say(finding, PLACE_BEFORE, first, &reader,
                       finding->question->has_groups
                           ? "call DDP_STEP_GROUP of this gradient's group between backward and this update; the group "
                             "is that of the last DDP_GRADIENT_GROUP before the gradient's DDP_GRADIENT"
@@ -731,10 +707,9 @@ say_unaveraged(const struct finding *finding, struct place *place)
                       is_other ? "" : "it updates a parameter, and ", ARGUMENT_OF(first, of),
                       is_written ? " since " : "", is_written ? NAME_OF(&finding->one.steps[by.at]) : "",
                       is_written ? " computed it" : "");
-            place_add_values(finding, &reader, place);
             if (is_other)
-                place_add(place, "; then %.200s updates a parameter by it", NAME_OF(step));
-            place->tensor = of->tensor;
+                place_add(finding, "; then %.200s updates a parameter by it", NAME_OF(step));
+            finding->place->tensor = of->tensor;
             return true;
         }
     }
@@ -743,7 +718,7 @@ say_unaveraged(const struct finding *finding, struct place *place)
 
 /* The host makes the parameter, of a gradient that it has read before DDP_STEP, and does not read after it. */
 static bool
-say_read_early(const struct finding *finding, struct place *place)
+say_read_early(const struct finding *finding)
 {
     const struct place_question *question = finding->question;
     const struct looked *one = &finding->one;
@@ -762,11 +737,10 @@ say_read_early(const struct finding *finding, struct place *place)
                     other->its->interval == question->interval && strcmp(other->its->name, step->its->name) == 0 &&
                         ANY(it, other->list, other->its->arguments, it->tensor == of->tensor)))
                 continue;
-            place_say(place, PLACE_BEFORE, step, "call DDP_STEP between backward and this copy",
+            place_say(finding, PLACE_BEFORE, step, &where, "call DDP_STEP between backward and this copy",
                       "%s points to a gradient that DDP_STEP has not averaged", ARGUMENT_OF(step, of));
-            place_add_values(finding, &where, place);
-            place_add(place, "; then %.200s copies a parameter from the host", NAME_OF(to));
-            place->tensor = of->tensor;
+            place_add(finding, "; then %.200s copies a parameter from the host", NAME_OF(to));
+            finding->place->tensor = of->tensor;
             return true;
         }
     }
@@ -778,15 +752,14 @@ say_read_early(const struct finding *finding, struct place *place)
  * own.
  */
 static bool
-say_part(const struct finding *finding, struct place *place)
+say_part(const struct finding *finding)
 {
     const struct place_question *question = finding->question;
     bool is_behind =
         question->tensor == 0 &&
         !ANY(step, finding->one.steps, finding->one.count,
              ANY_NUMBER(a, 0, step->its->arguments, step->list[a].tensor == 0 && place_is_target(question, step, a)));
-    for (size_t at = 0; at < finding->one.count && (is_behind || question->forgotten != NULL); ++at) {
-        const struct step *step = &finding->one.steps[at];
+    FOR_EACH_UNTIL(step, finding->one.steps, finding->one.count, !is_behind && question->forgotten == NULL) {
         const struct look_argument *changed = NULL, *of = NULL;
         for (uint32_t a = 0; a < step->its->arguments; ++a) {
             bool is_it = place_is_target(question, step, a) && (!is_behind || is_of(&step->list[a], CHECK_PARAMETER));
@@ -798,18 +771,18 @@ say_part(const struct finding *finding, struct place *place)
             continue;
         uint64_t named = of != NULL ? of->bytes / element_size(of->type) : 0;
         if (is_behind)
-            place_say(place, PLACE_BEFORE, step, NULL,
+            place_say(finding, PLACE_BEFORE, step, NULL, NULL,
                       "by %s it updates more than the %llu elements that DDP_PARAMETER names",
                       ARGUMENT_OF(step, changed), (unsigned long long)changed->bytes / element_size(changed->type));
         else
-            place_say(place, PLACE_BEFORE, step,
+            place_say(finding, PLACE_BEFORE, step, NULL,
                       "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type",
                       "it changes %llu elements of the parameter",
                       (unsigned long long)(changed->end - changed->first) / element_size(of->type));
         if (of != NULL)
-            place_add(place, "; of the gradient that %s points to, DDP_GRADIENT %s %llu", ARGUMENT_OF(step, of),
+            place_add(finding, "; of the gradient that %s points to, DDP_GRADIENT %s %llu", ARGUMENT_OF(step, of),
                       is_behind ? "names" : "annotates only", (unsigned long long)named);
-        place->tensor = of != NULL ? of->tensor : changed->tensor;
+        finding->place->tensor = of != NULL ? of->tensor : changed->tensor;
         return true;
     }
     return false;
@@ -817,12 +790,12 @@ say_part(const struct finding *finding, struct place *place)
 
 /* Of an update: what each operation changes is right, and adds to something that is not. */
 static bool
-say_added(const struct finding *finding, struct place *place)
+say_added(const struct finding *finding)
 {
     bool is = false;
     for (size_t at = 0; at < finding->one.count && finding->question->is_update && !is; ++at)
         is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]) &&
-             say_input(finding, at, false, -1, place);
+             say_input(finding, at, false, -1);
     return is;
 }
 
@@ -873,7 +846,7 @@ is_overwritten(const struct finding *finding, const struct where *where)
 }
 
 static bool
-find_place(struct finding *finding, struct place *place)
+find_place(struct finding *finding)
 {
     const struct place_question *question = finding->question;
     for (size_t at = 0; at < finding->one.count; ++at) {
@@ -882,14 +855,14 @@ find_place(struct finding *finding, struct place *place)
             continue;
         int missing_on = relation_missing_on(finding, at);
         if (missing_on >= 0) { /* what it makes may not be used */
-            bool is_alone = say_missing(finding, step, at, missing_on, false, place);
+            bool is_alone = say_missing(finding, step, at, missing_on, false);
             if (!is_alone || makes_wrong(finding, at))
-                return say_missing_before(finding, at, place) || is_alone;
+                return say_missing_before(finding, at) || is_alone;
             continue;
         }
-        if (question->is_update && find_all_extra(finding, at, place))
+        if (question->is_update && find_all_extra(finding, at))
             return true;
-        if (question->is_update && !relation_changes_same(finding, at) && place_say_scalar(finding, at, 3, place))
+        if (question->is_update && !relation_changes_same(finding, at) && place_say_scalar(finding, at, 3))
             return true;
         for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
             bool is_data = question->is_update && step->its->from_host && !place_copies_whole(finding, at);
@@ -905,17 +878,17 @@ find_place(struct finding *finding, struct place *place)
                 continue;
             enum relation relation = relation_of(finding, &where);
             if (relation == RELATION_UNKNOWN) { /* too much was left out */
-                place->is_probable = true;
-                if (place_say_scalar(finding, at, 3, place))
+                finding->place->is_probable = true;
+                if (place_say_scalar(finding, at, 3))
                     return true;
                 continue;
             }
             if (is_wrong(finding, &where, relation) && !is_overwritten(finding, &where))
-                return say_missing_before(finding, at, place) || find_all_extra(finding, at, place) ||
-                       say_place(finding, at, (uint32_t)where.argument, place) || say_added(finding, place);
+                return say_missing_before(finding, at) || find_all_extra(finding, at) ||
+                       say_place(finding, at, (uint32_t)where.argument) || say_added(finding);
         }
     }
-    return say_added(finding, place);
+    return say_added(finding);
 }
 
 /* The number is a width, of rows that the operation writes, of which the last elements may stay, or of a parameter that
@@ -933,7 +906,7 @@ is_width(const struct finding *finding, size_t at, uint64_t number)
 /* Where gradients are the Nth part of one rank's, what divides them is of the whole batch, on each rank: one divided by
  * its items; and, probably, the items, which may also be a width, or one divided by any whole number. */
 static bool
-find_divisor(const struct finding *finding, struct place *place)
+find_divisor(const struct finding *finding)
 {
     enum { BY_ITEMS, ITEMS, ITEMS_OR_WIDTH, BY_ANY, TURNS };
     for (size_t i = 0; i < TURNS * finding->one.count; ++i) {
@@ -950,9 +923,9 @@ find_divisor(const struct finding *finding, struct place *place)
             if (it->is_memory || !is_it || !is_alike(finding, &of) ||
                 (turn == ITEMS && is_width(finding, of.at, finding->question->items)))
                 continue;
-            place->is_probable = turn != BY_ITEMS;
+            finding->place->is_probable = turn != BY_ITEMS;
             return place_say(
-                place, PLACE_SCALAR, step, "",
+                finding, PLACE_SCALAR, step, NULL, "",
                 "%s is %s%.0f on each rank and in one process, but must depend on the rank's share: %.0f %s the "
                 "whole batch",
                 ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor, divisor,
@@ -964,25 +937,23 @@ find_divisor(const struct finding *finding, struct place *place)
 
 /* Of gradients that were not compared, as where one rank's update changes nothing, or comes after several DDP_STEPs. */
 static bool
-find_unseen(struct finding *finding, struct place *place)
+find_unseen(struct finding *finding)
 {
     const struct place_question *question = finding->question;
     struct place_question before = *question;
     bool found = false;
     before.is_update = false;
     finding->question = &before;
-    for (size_t i = 0; i < finding->one.count && !found; ++i) {
-        const struct step *step = &finding->one.steps[i];
+    FOR_EACH_UNTIL(step, finding->one.steps, finding->one.count, found) {
         bool is_unseen = step->its->interval >= question->unseen && step->its->interval < question->interval;
         for (uint32_t a = 0; a < step->its->arguments && is_unseen && !found; ++a) {
             before.tensor = is_of(&step->list[a], CHECK_GRADIENT) && step->list[a].end > 0 ? step->list[a].tensor : 0;
             before.since = before.interval = step->its->interval;
-            found =
-                before.tensor != 0 && find_what_matters(finding) &&
-                (place_is_in_parts(&finding->one) ? place_find_in_parts(finding, place) : find_place(finding, place));
+            found = before.tensor != 0 && find_what_matters(finding) &&
+                    (place_is_in_parts(&finding->one) ? place_find_in_parts(finding) : find_place(finding));
         }
     }
-    place->is_before = found && before.interval + 1 < question->interval;
+    finding->place->is_before = found && before.interval + 1 < question->interval;
     finding->question = question;
     return found;
 }
@@ -990,20 +961,18 @@ find_unseen(struct finding *finding, struct place *place)
 bool
 place_find(const struct place_question *question, struct place *place)
 {
-    struct finding finding = {.question = question};
+    struct finding finding = {.question = question, .place = place};
     *place = (struct place){.text = ""};
     bool ok = relation_load(&finding, &place->is_lost);
     for (int r = 0; r <= question->ranks && ok && question->is_update; ++r)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
-    bool found = ok && question->is_update && find_unseen(&finding, place), any = ok && find_what_matters(&finding);
+    bool found = ok && question->is_update && find_unseen(&finding), any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
-    found =
-        found ||
-        (any && (say_unaveraged(&finding, place) || say_read_early(&finding, place) || say_part(&finding, place) ? true
-                 : question->is_divided ? find_divisor(&finding, place)
-                 : in_parts             ? place_find_in_parts(&finding, place)
-                                        : find_place(&finding, place)));
-    found = found || (ok && !any && find_all_extra(&finding, finding.one.count, place));
+    found = found || (any && (say_unaveraged(&finding) || say_read_early(&finding) || say_part(&finding) ? true
+                              : question->is_divided ? find_divisor(&finding)
+                              : in_parts             ? place_find_in_parts(&finding)
+                                                     : find_place(&finding)));
+    found = found || (ok && !any && find_all_extra(&finding, finding.one.count));
     relation_free(&finding);
     return found;
 }

@@ -53,7 +53,7 @@ are_so_later(const struct finding *finding, size_t at, enum copied copied)
 
 /* Items of the batch or of others, which are not the ranks' shares; false: values that one rank never copies. */
 static bool
-say_items(const struct finding *finding, size_t at, struct place *place)
+say_items(const struct finding *finding, size_t at)
 {
     struct astray astray;
     struct part part = {0};
@@ -64,7 +64,7 @@ say_items(const struct finding *finding, size_t at, struct place *place)
         (void)relation_of_copies(finding, at, r, &part);
         if (part.copies != part.all_copies && part.copies != 0 &&
             part.bytes * part.all_copies * (uint64_t)finding->question->ranks == part.all * part.copies)
-            return place_say(place, PLACE_MISSING, step, place_same_decision,
+            return place_say(finding, PLACE_MISSING, step, NULL, place_same_decision,
                              "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
                              (unsigned long long)part.copies, part.copies == 1 ? "" : "s",
                              (unsigned long long)part.all_copies);
@@ -73,7 +73,7 @@ say_items(const struct finding *finding, size_t at, struct place *place)
         return false;
     const char *unit = astray.in_items ? "item" : "byte";
     if (astray.rank >= 0)
-        place_say(place, PLACE_DATA, step,
+        place_say(finding, PLACE_DATA, step, NULL,
                   "together the ranks must copy each item of the batch once: begin at item `first` of DDP_SHARD, copy "
                   "`count` items, and use the same shuffle on all ranks",
                   "of the %llu %ss that one process copies here, rank %d copies %llu from %s %llu on, but its share "
@@ -81,14 +81,14 @@ say_items(const struct finding *finding, size_t at, struct place *place)
                   (unsigned long long)astray.all, unit, astray.rank, (unsigned long long)astray.count, unit,
                   (unsigned long long)astray.begin, unit, (unsigned long long)astray.share);
     else if (astray.follows && astray.together < astray.all)
-        place_say(place, PLACE_DATA, step,
+        place_say(finding, PLACE_DATA, step, NULL,
                   "the ranks leave out items that one process computes: share out all of them (DDP_SHARD), and weigh "
                   "unequal shares (DDP_WEIGHT); or leave them out in one process, too",
                   "of the %llu %ss that one process copies here, all ranks together copy the first %llu",
                   (unsigned long long)astray.all, unit, (unsigned long long)astray.together);
     else
         place_say(
-            place, PLACE_DATA, step,
+            finding, PLACE_DATA, step, NULL,
             "use the same shuffle and the same seed on all ranks, and advance by the whole batch. The choice of items "
             "must not depend on the rank or its share; average a value of the share first (DDP_MEAN, DDP_REDUCE). If "
             "each rank reads its own part of the data set, check with a data set of one batch",
@@ -106,13 +106,13 @@ place_copies_whole(const struct finding *finding, size_t at)
 }
 
 bool
-place_say_items(const struct finding *finding, size_t at, struct place *place)
+place_say_items(const struct finding *finding, size_t at)
 {
     for (struct where where = {.at = at, .after = true}; where.at < finding->one.count; ++where.at) {
         const struct look_operation *its = finding->one.steps[where.at].its;
         bool may_be = its->from_host && its->interval == finding->question->interval &&
                       (finding->matters[where.at] & MATTERS_ALL) != 0 && !place_copies_whole(finding, where.at);
-        if (may_be && relation_of(finding, &where) == RELATION_NONE && say_items(finding, where.at, place))
+        if (may_be && relation_of(finding, &where) == RELATION_NONE && say_items(finding, where.at))
             return true;
     }
     return false;

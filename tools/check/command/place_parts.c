@@ -44,7 +44,7 @@ is_first_alone(const struct finding *finding, const struct where *where)
 }
 
 static bool
-find_first_alone(const struct finding *finding, struct place *place)
+find_first_alone(const struct finding *finding)
 {
     for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
@@ -52,7 +52,7 @@ find_first_alone(const struct finding *finding, struct place *place)
         for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
             if (!step->list[where.argument].is_memory && is_first_alone(finding, &where))
                 return place_say(
-                    place, PLACE_SCALAR, step,
+                    finding, PLACE_SCALAR, step, NULL,
                     "on each rank the first call of a step must do what one process's first call does, for example "
                     "clear the gradient: compare with the share's `first` item, not with item 0",
                     "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]),
@@ -63,9 +63,9 @@ find_first_alone(const struct finding *finding, struct place *place)
 }
 
 bool
-place_find_in_parts(const struct finding *finding, struct place *place)
+place_find_in_parts(const struct finding *finding)
 {
-    if (find_first_alone(finding, place) || place_say_items(finding, 0, place))
+    if (find_first_alone(finding) || place_say_items(finding, 0))
         return true;
     for (struct where where = {.after = true}; where.at < finding->one.count; ++where.at) {
         const struct step *step = &finding->one.steps[where.at];
@@ -82,16 +82,15 @@ place_find_in_parts(const struct finding *finding, struct place *place)
             if (!it->is_memory || it->end == 0 || (finding->matters[where.at] & 1U << where.argument) == 0 ||
                 relation_of_call(finding, &where) != RELATION_NONE)
                 continue;
-            if (place_say_scalar(finding, where.at, 3, place))
+            if (place_say_scalar(finding, where.at, 3))
                 return true;
-            place_say(
-                place, PLACE_SHARE, step,
+            return place_say(
+                finding, PLACE_SHARE, step, &where,
                 "look in this kernel for statistics of the micro-batch, for random numbers that depend on a row's "
                 "number in the micro-batch, and for a factor that depends on the rank's number of micro-batches",
                 "over all its calls of the step, the memory that %s points to holds neither rows of one process's "
                 "memory nor parts of a sum over rows",
                 ARGUMENT_OF(step, it));
-            return place_add_values(finding, &where, place);
         }
     }
     return false;

@@ -42,9 +42,10 @@ place_name_step(const struct step *step, char text[320])
 }
 
 bool
-place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice, const char *format,
-          ...)
+place_say(const struct finding *finding, enum place_kind kind, const struct step *step, const struct where *values,
+          const char *advice, const char *format, ...)
 {
+    struct place *place = finding->place;
     char how[480];
     va_list args;
     va_start(args, format);
@@ -54,12 +55,13 @@ place_say(struct place *place, enum place_kind kind, const struct step *step, co
     place->advice = advice;
     snprintf(place->text, sizeof(place->text), "%s is %sthe first operation that differs: %s", NAME_OF(step),
              place->is_probable ? "probably " : "", how);
-    return true;
+    return values == NULL || place_add_values(finding, values);
 }
 
 bool
-place_add(struct place *place, const char *format, ...)
+place_add(const struct finding *finding, const char *format, ...)
 {
+    struct place *place = finding->place;
     size_t length = strlen(place->text);
     va_list args;
     va_start(args, format);
@@ -95,7 +97,7 @@ place_list_values(const struct finding *finding, const struct where *where, char
 }
 
 bool
-place_add_values(const struct finding *finding, const struct where *where, struct place *place)
+place_add_values(const struct finding *finding, const struct where *where)
 {
     char text[200];
     OWNED double *values = xcalloc((size_t)finding->question->ranks + 1, sizeof(*values));
@@ -103,9 +105,9 @@ place_add_values(const struct finding *finding, const struct where *where, struc
     size_t element = relation_element(finding, where, &of_share, values);
     list_values(values, finding->question->ranks, text);
     if (element == RELATION_COUNTS)
-        place_add(place, " (elements that it changes: %s)", text);
+        place_add(finding, " (elements that it changes: %s)", text);
     else if (element != SIZE_MAX)
-        place_add(place, " (element %zu%s: %s)", element, of_share ? " of the share" : "", text);
+        place_add(finding, " (element %zu%s: %s)", element, of_share ? " of the share" : "", text);
     return true;
 }
 
@@ -161,17 +163,17 @@ judge_scalar(const struct finding *finding, const struct where *where)
 }
 
 void
-place_add_origin(const struct step *step, uint32_t number, struct place *place)
+place_add_origin(const struct finding *finding, const struct step *step, uint32_t number)
 {
     struct origin origin;
     if (origin_find(step->its->place, number, &origin))
-        place_add(place,
+        place_add(finding,
                   number == ORIGIN_OF_COPY ? "; the host sets `%s` at %s%s" : "; the host decides by `%s` (%s)%s",
                   origin.name, origin.place, origin.from);
 }
 
 void
-place_add_read(const struct finding *finding, size_t at, struct place *place)
+place_add_read(const struct finding *finding, size_t at)
 {
     char from[200], first[200] = "";
     struct origin use;
@@ -184,7 +186,7 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
         if (relation == RELATION_SAME || relation == RELATION_UNKNOWN ||
             strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
             continue;
-        place_add(place,
+        place_add(finding,
                   first[0] != '\0' ? ", and at %s"
                   : is_library     ? ", after the host has read a value at %s that is of the rank's share alone"
                                : ", after the host has read values at %s that are of the rank's share alone, into %s",
@@ -192,13 +194,13 @@ place_add_read(const struct finding *finding, size_t at, struct place *place)
         if (first[0] != '\0')
             return;
         if (!is_library && origin_find(step->its->place, ORIGIN_OF_USE, &use))
-            place_add(place, " (first used at %s)", use.place);
+            place_add(finding, " (first used at %s)", use.place);
         snprintf(first, sizeof(first), "%s", from);
     }
 }
 
 void
-place_add_share(const struct finding *finding, size_t at, struct place *place)
+place_add_share(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
     struct where where = {.at = at};
@@ -207,7 +209,7 @@ place_add_share(const struct finding *finding, size_t at, struct place *place)
         ++where.argument;
     if (where.argument == step->its->arguments)
         return;
-    place_add(place, ", and %s, which depends on the size of the share, is %s",
+    place_add(finding, ", and %s, which depends on the size of the share, is %s",
               ARGUMENT_OF(step, &step->list[where.argument]), VALUES_AT(finding, &where));
 }
 
@@ -240,8 +242,8 @@ const char *const place_same_update =
 
 /* The line that gives the argument its value stands first; `values`: what it is, and more of it. */
 static void
-say_origin(const struct step *step, const struct look_argument *it, const struct origin *origin, const char *values,
-           struct place *place)
+say_origin(struct place *place, const struct step *step, const struct look_argument *it, const struct origin *origin,
+           const char *values)
 {
     snprintf(place->text, sizeof(place->text),
              "`%s` (%s)%s is %s, and is passed to %s as %s: %sthe first operation that differs", origin->name,
@@ -250,7 +252,7 @@ say_origin(const struct step *step, const struct look_argument *it, const struct
 }
 
 bool
-place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place)
+place_say_scalar(const struct finding *finding, size_t at, int least)
 {
     const char *const advice[] = {
         "this argument is the size of the share: either the result must not depend on it, or another argument is "
@@ -291,7 +293,7 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
     const struct look_argument *it = &step->list[found.argument];
     struct origin origin;
     bool has_origin = origin_find(step->its->place, it->number & 0xffff, &origin);
-    place_say(place, worst == 2 && !finding->question->is_update ? PLACE_SHARE : PLACE_SCALAR, step,
+    place_say(finding, worst == 2 && !finding->question->is_update ? PLACE_SHARE : PLACE_SCALAR, step, NULL,
               finding->question->is_update && origin.is_share
                   ? "compute it from the step, or from the items of the whole batch, not of the rank's share"
               : finding->question->is_update                ? place_same_update
@@ -299,12 +301,12 @@ place_say_scalar(const struct finding *finding, size_t at, int least, struct pla
                                                             : advice[worst],
               "%s%s is %s", ARGUMENT_OF(step, it), has_origin ? origin.from : "", values);
     if (has_origin && origin.place[0] != '\0')
-        say_origin(step, it, &origin, values, place);
-    place_add(place, "%s",
+        say_origin(finding->place, step, it, &origin, values);
+    place_add(finding, "%s",
               worst == 6 ? "; with this number as weight, the mean of the ranks' gradients equals one process's"
               : moves    ? "; since the step before, it has advanced by the share, and in one process by the batch"
                          : "");
     if (worst == 5 && !moves && !origin.is_share)
-        place_add_read(finding, at, place);
+        place_add_read(finding, at);
     return true;
 }

@@ -80,15 +80,13 @@ align(const struct looked *one, struct looked *rank)
 static void
 annotate_early(struct looked *looked)
 {
-    for (size_t i = 0; i < looked->count; ++i) {
-        const struct step *later = &looked->steps[i];
-        for (uint32_t b = 0; later->its->interval == 0 && b < later->its->arguments; ++b) {
-            for (size_t at = 0; at < i && later->list[b].tensor != 0; ++at) {
-                struct look_argument *list = looked->steps[at].list;
-                for (uint32_t a = 0; a < looked->steps[at].its->arguments; ++a) {
-                    bool is_it = list[a].is_memory && list[a].address == later->list[b].address;
-                    list[a].is_before = list[a].is_before || (is_it && list[a].tensor == 0);
-                    list[a].tensor = is_it ? later->list[b].tensor : list[a].tensor;
+    FOR_EACH(later, looked->steps, looked->count) {
+        FOR_EACH_UNTIL(known, later->list, later->its->arguments, later->its->interval > 0) {
+            FOR_EACH_UNTIL(step, looked->steps, NUMBER_OF(later), known->tensor == 0) {
+                FOR_EACH_MUTABLE(it, step->list, step->its->arguments) {
+                    bool is_it = it->is_memory && it->address == known->address;
+                    it->is_before = it->is_before || (is_it && it->tensor == 0);
+                    it->tensor = is_it ? known->tensor : it->tensor;
                 }
             }
         }
@@ -325,8 +323,7 @@ range_of(const struct finding *finding, const struct where *where, uint64_t *fir
     *end_p = is_copy ? it->bytes : it->end;
     for (size_t i = 0; i < where->at; ++i) {
         bool counts = steps[i].its->interval >= finding->question->since && relation_missing_on(finding, i) < 0;
-        for (uint32_t a = 0; a < steps[i].its->arguments && counts; ++a) {
-            const struct look_argument *by = &steps[i].list[a];
+        FOR_EACH_UNTIL(by, steps[i].list, steps[i].its->arguments, !counts) {
             bool is_it = by->is_memory && by->address == it->address && by->end > 0;
             *first_p = is_it && by->first < *first_p ? by->first : *first_p;
             *end_p = is_it && by->end > *end_p ? by->end : *end_p;
@@ -348,8 +345,7 @@ hash_before(const struct finding *finding, int rank, const struct where *where)
 {
     const struct looked *looked = made_by(finding, rank);
     const struct look_argument *it = relation_argument(finding, rank, where);
-    for (size_t i = 0; i < looked->count && is_early(finding, it); ++i) {
-        const struct step *step = &looked->steps[i];
+    FOR_EACH_UNTIL(step, looked->steps, looked->count, !is_early(finding, it)) {
         struct look_argument *of = FIND(a, step->list, step->its->arguments, a->is_memory && a->tensor == it->tensor);
         if (of != NULL && step->its->interval == finding->question->interval)
             return of->before;
@@ -550,8 +546,7 @@ static struct contents
 copied_by(const struct looked *looked, const struct look_operation *its, uint32_t interval)
 {
     struct contents all = {.data = xcalloc(1, 1)};
-    for (size_t i = 0; i < looked->count; ++i) {
-        const struct step *step = &looked->steps[i];
+    FOR_EACH(step, looked->steps, looked->count) {
         const struct contents *own = relation_is_same_call(step->its, its) && step->its->interval == interval
                                          ? contents_of(looked, step->list[0].after)
                                          : NULL;

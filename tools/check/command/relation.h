@@ -33,6 +33,7 @@ struct finding {
     const struct place_question *question;
     struct looked one, *ranks; /* [ranks] */
     uint32_t *matters;         /* [operations of the one rank]: the arguments by which each matters, as bits */
+    struct place *place;
 };
 
 /* MATTERS_UNSEEN: it copies to memory that no operation gets, such as a variable of the device's. */
@@ -120,19 +121,19 @@ size_t relation_element(const struct finding *finding, const struct where *where
 /* ---- place_sentences.c ---- */
 /* Appends where the host sets what an operation copies from it (ORIGIN_OF_COPY), if these are three lines at most; or
  * by which condition it decides whether to make the operation (ORIGIN_OF_DECISION). */
-void place_add_origin(const struct step *step, uint32_t number, struct place *place);
+void place_add_origin(const struct finding *finding, const struct step *step, uint32_t number);
 
 /* Appends the last two places before an operation where the host reads, by a copy, what ranks have each of its own
  * share: where the values that it hands out may come from. */
-void place_add_read(const struct finding *finding, size_t at, struct place *place);
+void place_add_read(const struct finding *finding, size_t at);
 
-/* The place is the operation. Always true, as the next two: "`bce` (train.cu:71) is the first operation that differs:
- * ..." */
-bool place_say(struct place *place, enum place_kind kind, const struct step *step, const char *advice,
-               const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..."; then place_add_values(),
+ * unless `values` is NULL. Always true, as all that append. */
+bool place_say(const struct finding *finding, enum place_kind kind, const struct step *step, const struct where *values,
+               const char *advice, const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 /* Appends to what it says. */
-bool place_add(struct place *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool place_add(const struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The operation changes the tensor that differs, by this argument; or it is the DDP_REDUCE that finds it. */
 bool place_is_target(const struct place_question *question, const struct step *step, uint32_t at);
@@ -156,18 +157,18 @@ char *place_list_values(const struct finding *finding, const struct where *where
 #define VALUES_AT(finding, where) place_list_values((finding), (where), (char[200]){""})
 
 /* Appends what an element of the memory is on the ranks and in one process, where that is known. */
-bool place_add_values(const struct finding *finding, const struct where *where, struct place *place);
+bool place_add_values(const struct finding *finding, const struct where *where);
 
 /* Appends the first argument that adds up over the ranks' shares. */
-void place_add_share(const struct finding *finding, size_t at, struct place *place);
+void place_add_share(const struct finding *finding, size_t at);
 
 /* The place is the worst scalar of the operation, if it is so bad (judge_scalar()). */
-bool place_say_scalar(const struct finding *finding, size_t at, int least, struct place *place);
+bool place_say_scalar(const struct finding *finding, size_t at, int least);
 
 /* ---- place_parts.c ---- */
 /* One call changes a gradient several times in the step. */
 bool place_is_in_parts(const struct looked *one);
-bool place_find_in_parts(const struct finding *finding, struct place *place);
+bool place_find_in_parts(const struct finding *finding);
 
 /* ---- place_copies.c ---- */
 /* Each rank copies as much as one rank. */
@@ -175,6 +176,6 @@ bool place_copies_whole(const struct finding *finding, size_t at);
 
 /* This copy, or one that follows (labels are too small to tell), brings items of the batch or of others that are not
  * the ranks' shares; false: values that one rank never copies. */
-bool place_say_items(const struct finding *finding, size_t at, struct place *place);
+bool place_say_items(const struct finding *finding, size_t at);
 
 #endif
