@@ -10,7 +10,7 @@
 
 #include "tools/page/page.h"
 #include "tools/predict/predict.h"
-#include "tools/trace/clocks.h"
+#include "tools/trace/read.h"
 
 #include <json-c/json.h>
 

@@ -8,7 +8,7 @@
 #define DDPRUN_TOOLS_PAGE_PAGE_H
 
 #include "launcher/options/options.h"
-#include "tools/trace/clocks.h"
+#include "tools/trace/read.h"
 
 /* command.c. Exit code 1: there is no trace to be read. Main thread. */
 extern const struct command report_command;

@@ -49,9 +49,4 @@ struct model {
 /* The cost of an all-reduce on `ranks` ranks: over `link`, or (NULL) as measured. False: not known. */
 bool model_cost(const struct model *model, unsigned ranks, const struct link *link, struct cost *cost) MUST_USE;
 
-/* What is exposed of a step with this cost, and buckets planned for it; `bytes_kept`: thousandths of all bytes are
- * sent. False: beyond all bounds. */
-bool model_exposed(const struct model *model, const struct cost *cost, unsigned bytes_kept,
-                   double *exposed_us) MUST_USE;
-
 #endif

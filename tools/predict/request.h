@@ -8,8 +8,6 @@
 #include "launcher/options/options.h"
 #include "tools/predict/predict.h"
 
-#include <signal.h>
-
 enum { PREDICT_MOST_COUNTS = 64, PREDICT_MOST_RANKS = 1000000, PREDICT_LEAST_STEPS = 40 };
 
 struct predict_request {
@@ -47,21 +45,6 @@ struct forecasts {
 
 /* To standard output. Error: a number of ranks that cannot be predicted, and nothing is printed; or all are noise. */
 bool table_print(const struct forecasts *forecasts, struct error *error) MUST_USE;
-
-/* ---- rehearse.c: a run of the program for some steps, by a ddprun of its own, for its trace ---- */
-/* One rank with a link, or else two; DDP_SHARD gives each the share that it has among `shares` ranks. Borrowed. */
-struct rehearsal {
-    const struct options *options;
-    const struct predict_request *request;
-    unsigned shares;
-    const char *folder; /* for the trace and what the program prints; the caller removes it */
-    const char *trace;  /* in it */
-    sigset_t old_mask;  /* of inner_run_block_signals() */
-};
-
-/* Returns when the program has made its steps, or has ended. Error: it failed by itself, took too long, or a signal
- * asked for the end (exit code 128 + signal). */
-bool rehearse(const struct rehearsal *rehearsal, struct error *error) MUST_USE;
 
 /* ---- command.c: `ddprun predict`: what would a step take on other numbers of ranks? ---- */
 /* Main thread, before any other is started. */

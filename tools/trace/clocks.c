@@ -1,5 +1,5 @@
-/* clocks.c - see clocks.h, read.h. */
-#include "tools/trace/clocks.h"
+/* clocks.c - see read.h. */
+#include "tools/trace/read.h"
 
 #include "tools/common/grown.h"
 

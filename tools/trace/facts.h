@@ -10,7 +10,7 @@
 #ifndef DDPRUN_TOOLS_TRACE_FACTS_H
 #define DDPRUN_TOOLS_TRACE_FACTS_H
 
-#include "tools/trace/clocks.h"
+#include "tools/trace/read.h"
 
 /* One rank; of the steps that count, means. NAN where nothing is known. */
 struct rank_facts {

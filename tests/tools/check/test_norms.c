@@ -5,7 +5,6 @@
  */
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
-#include "tools/check/format/sketch.h"
 
 #include "tests/test.h"
 

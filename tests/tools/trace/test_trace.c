@@ -2,7 +2,7 @@
  * test_trace.c - traces of ranks whose clocks differ, made up so that the difference is known; and files that are not
  * what they should be.
  */
-#include "tools/trace/clocks.h"
+#include "tools/trace/read.h"
 
 #include "tests/test.h"
 

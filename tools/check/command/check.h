@@ -20,7 +20,7 @@ enum {
  */
 extern const struct command check_command;
 
-/* ---- options.c ---- */
+/* ---- request.c ---- */
 
 /* What was asked for. */
 struct check_options {

@@ -4,10 +4,8 @@
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_EVIDENCE_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_EVIDENCE_H
 
+#include "base/printable.h"
 #include "tools/check/format/run.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum check_reading { CHECK_READS_DATE = 1, CHECK_READS_RANDOM = 2 };
 
@@ -95,19 +93,13 @@ bool check_evidence_in_rounds(const struct check_evidence *evidence);
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);
 
-/* ---- written.c ---- */
-
 /* Of `ranks` ranks whose private folders (tools/sandbox/files.h) are in `folder`. What cannot be read is not
  * there, and neither are the byte codes of Python, which it replaces as a whole. */
 struct written written_find(const char *folder, int ranks);
 void written_free(struct written *written);
 
-/* ---- readings.c ---- */
-/*
- * Where the program of a check reads the date or random bytes, from the rows that its ranks have left.
+/* Fills in `readings` and `reading_places`, from the rows that ranks have left. Reads the program's debug information.
  */
-
-/* Fills in `readings` and `reading_places`. Reads the program's debug information. */
 void readings_describe(struct check_evidence *evidence);
 
 /* ---- equal.c ---- */

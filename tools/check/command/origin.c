@@ -397,27 +397,26 @@ add_sources(struct trail trail, const struct said *said, const struct variable *
     char *from = origin->from;
     struct variable only = {.name = ""};
     struct setting next;
-    size_t count = 0, length = strlen(from);
+    size_t count = 0;
     char place[ORIGIN_PLACE_BYTES], expression[LIFT_BYTES];
     struct said outer = {.text = expression};
     (void)expression_differs(said, but, 0, &only, &count);
-    if (count != 1 || depth == 3 || length > ORIGIN_FROM_BYTES - 200)
+    if (count != 1 || depth == 3 || strlen(from) > ORIGIN_FROM_BYTES - 200)
         return;
     const char *join = depth == 0 ? ", computed from" : ", which is computed from";
-    length += (size_t)snprintf(from + length, ORIGIN_FROM_BYTES - length, "%s `%.*s`", join,
-                               (int)(only.length < 60 ? only.length : 60), only.name);
+    printable_append(from, ORIGIN_FROM_BYTES, "%s `%.*s`", join, (int)(only.length < 60 ? only.length : 60), only.name);
     if (only.is_parameter) {
         snprintf(expression, sizeof(expression), "%.*s", (int)only.length, only.name);
         if (++trail.frame >= trail.count || !lift_up(trail.sources, trail.list, trail.frame, expression) ||
             !stand_at(&trail, &outer))
             return;
         name_line(outer.source, outer.at, place);
-        snprintf(from + length, ORIGIN_FROM_BYTES - length, ", passed as `%.60s` (%s)", expression, place);
+        printable_append(from, ORIGIN_FROM_BYTES, ", passed as `%.60s` (%s)", expression, place);
         outer.span = (struct span){0, strlen(expression)};
         add_sources(trail, &outer, NULL, depth + 1, origin);
     } else if (find_setting(&only, said->at, &next) && !(origin->is_share = is_share(&only, &next))) {
         name_line(only.source, next.at, place);
-        snprintf(from + length, ORIGIN_FROM_BYTES - length, " (%s)", place);
+        printable_append(from, ORIGIN_FROM_BYTES, " (%s)", place);
         outer = (struct said){only.source->text, next.value, only.source, next.at};
         if (next.value.end > next.value.begin)
             add_sources(trail, &outer, &only, depth + 1, origin);
@@ -539,7 +538,7 @@ follow_copy(struct trail trail, struct origin *origin)
     char text[LIFT_BYTES], place[ORIGIN_PLACE_BYTES], last[ORIGIN_PLACE_BYTES] = "";
     struct said said = {.text = text};
     struct variable variable;
-    size_t lines = 0, length = 0;
+    size_t lines = 0;
     if (!find_passed(&trail, 1, text, &said, &variable))
         return false;
     struct setting causes[SETTINGS_AT_MOST];
@@ -548,10 +547,9 @@ follow_copy(struct trail trail, struct origin *origin)
         name_line(said.source, it->at, place);
         if (strcmp(place, last) == 0)
             continue;
-        length += (size_t)snprintf(origin->from + length, sizeof(origin->from) - length, "%s%s", lines > 0 ? ", " : "",
-                                   place);
+        printable_append(origin->from, sizeof(origin->from), "%s%s", lines > 0 ? ", " : "", place);
         snprintf(last, sizeof(last), "%s", place);
-        if (++lines > 3 || length >= sizeof(origin->from))
+        if (++lines > 3 || strlen(origin->from) + 1 == sizeof(origin->from))
             return false;
     }
     snprintf(origin->name, sizeof(origin->name), "%.*s", (int)variable.length, variable.name);
@@ -628,9 +626,8 @@ origin_find(const char *frames, uint32_t number, struct origin *origin)
         sites_close(sites);
     }
     free(call.copy);
-    size_t length = strlen(origin->from);
-    if (length > 0 && number < ORIGIN_OF_TEXT)
-        snprintf(origin->from + length, sizeof(origin->from) - length, ",");
+    if (origin->from[0] != '\0' && number < ORIGIN_OF_TEXT)
+        printable_append(origin->from, sizeof(origin->from), ",");
     return found;
 }
 

@@ -20,8 +20,7 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
     enum { LEAST_ELEMENTS = 4 };
     char name[SCOUT_NAME_BYTES] = "";
     uint64_t elements = 0;
-    for (uint32_t i = 0; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i];
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
         uint32_t known = scout_type_bytes(tensor->type), each = known > 0 ? known : sizeof(float);
         uint64_t own = (tensor->hi - tensor->lo) / each;
         bool annotated = ANY(it, log->annotations, log->annotation_count,
@@ -103,12 +102,11 @@ find_origin(const struct scout_log *log, uint32_t at, int depth)
 /* What the host reads of a rank's share in each step, at more places than DDP_MEAN makes it that of the batch; and what
  * it reads of gradients before DDP_STEP, such as a norm whose bound no step has reached. */
 static void
-print_read(FILE *out, const struct scout_log *log, size_t means)
+print_read(FILE *out, const struct scout_log *log, struct sites *sites, size_t means)
 {
     enum { DEPTH = 3 };
     char place[160], places[OF_OWN + 1][400] = {""};
     size_t count = 0;
-    struct sites *sites = sites_open(log);
     FOR_EACH(op, log->ops, log->op_count) {
         size_t before = (size_t)(op - log->ops), calls = 0;
         enum origin_of_read from = OF_OTHERS, here;
@@ -122,12 +120,10 @@ print_read(FILE *out, const struct scout_log *log, size_t means)
         }
         if (calls < 2 || from == OF_AVERAGES || (from == OF_OTHERS && op->answers))
             continue;
-        size_t length = strlen(places[from]);
-        snprintf(places[from] + length, sizeof(places[from]) - length, "%s%s", length > 0 ? ", " : "",
-                 sites_text(sites, op->site, place, sizeof(place)));
+        printable_append(places[from], sizeof(places[from]), "%s%s", places[from][0] != '\0' ? ", " : "",
+                         sites_text(sites, op->site, place, sizeof(place)));
         count += from == OF_OTHERS;
     }
-    sites_close(sites);
     if (count > means)
         fprintf(out,
                 "not compared: values that the host reads at %s: the loss or count of a rank's share needs DDP_MEAN or "
@@ -152,17 +148,15 @@ print_open(FILE *out, const char *path, size_t means)
         print_not_held(out, unreadable);
         return;
     }
+    struct sites *sites = sites_open(&log);
     scout_find(&log, NULL, &finding);
-    print_read(out, &log, means);
+    print_read(out, &log, sites, means);
     /* Else it averages parameters, and leaves its gradients as they are. */
     bool by_gradients = finding.found &&
                         ANY(it, log.annotations, log.annotation_count, it->says == SCOUT_SAYS_GRADIENT) &&
                         !ANY(group, finding.groups, finding.group_count, group->fused);
-    if (finding.found) {
-        struct sites *sites = sites_open(&log);
+    if (finding.found)
         annotated_print_open(out, &log, &finding, sites, by_gradients);
-        sites_close(sites);
-    }
     if (!by_gradients)
         print_not_held(out, finding.found ? "the program averages parameters, too" : finding.reason);
     if (finding.found || finding.is_rough || finding.is_open) {
@@ -171,6 +165,7 @@ print_open(FILE *out, const char *path, size_t means)
         print_uncompared(out, &log, &finding, ROLE_STATISTICS, "results of the rank's share");
     }
     scout_finding_free(&finding);
+    sites_close(sites);
     scout_log_free(&log);
 }
 

@@ -69,15 +69,14 @@ sentence_name_item(const struct check_verdict *verdict, const struct check_item 
     else
         snprintf(text, 400, "%s %u of %u, `%s` (%s:%d)", check_role_name(tensor->role), tensor->number + 1, of,
                  tensor->text, tensor->file, tensor->line);
-    size_t length = strlen(text);
     if (tensor->role == CHECK_MEAN)
         return text;
     if (item->block_count > 1)
-        snprintf(text + length, 400 - length, ", elements %llu to %llu of %llu", first, last, count);
+        printable_append(text, 400, ", elements %llu to %llu of %llu", first, last, count);
     else if (item->block_count == 1)
-        snprintf(text + length, 400 - length, ", element %llu of %llu", first, count);
+        printable_append(text, 400, ", element %llu of %llu", first, count);
     else
-        snprintf(text + length, 400 - length, ", %llu element%s", count, count == 1 ? "" : "s");
+        printable_append(text, 400, ", %llu element%s", count, count == 1 ? "" : "s");
     return text;
 }
 
@@ -111,7 +110,7 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
         snprintf(by, sizeof(by), " by %.2g %s", item->at_first,
                  row != NULL && row->of_change ? "times the change there in this step" : "times its norm");
     if (item->at_first > item->limit && item->at_first < 100 * item->limit) /* else it is no matter of the limit */
-        snprintf(by + strlen(by), sizeof(by) - strlen(by), " (up to %.1e counts as equal)", item->limit);
+        printable_append(by, sizeof(by), " (up to %.1e counts as equal)", item->limit);
     snprintf(text, 600, "%s %s%s, differs %s from that of one process%s%s", when,
              item->tensor.role == CHECK_GRADIENT ? "averaged " : "", ITEM_NAME(verdict, item),
              name_ranks(evidence, item, ranks), evidence->by_plan ? " with all turns" : "", by);
@@ -123,9 +122,8 @@ static const char *const sources[] = {"", "the clock", "random bytes", "the cloc
 void
 sentence_add_readings(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
-    size_t length = strlen(verdict->advice);
-    snprintf(verdict->advice + length, sizeof(verdict->advice) - length, "; %s: read by %s",
-             sources[evidence->readings], evidence->reading_places);
+    printable_append(verdict->advice, sizeof(verdict->advice), "; %s: read by %s", sources[evidence->readings],
+                     evidence->reading_places);
 }
 
 void

@@ -105,9 +105,6 @@ bool session_start(struct check *check, const struct check_order *order, struct 
 bool session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
                      const struct check_row *stop, bool any_step, struct error *error);
 
-/* A run of one rank, of its rank 0 if it has several, to its end, whose rows are appended. */
-bool session_run_alone(struct check *check, const struct check_order *order, struct check_rows *rows,
-                       struct error *error) MUST_USE;
 /* The runs of one rank that come first, by plan only that of one process that plays all turns; with --reference FILE
  * what they find goes into the file. */
 bool session_make_reference(struct check *check, struct error *error) MUST_USE;
@@ -130,15 +127,10 @@ enum session_run {
 bool session_run(struct check *check, enum session_run which, double factor, struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
-/* The first two. */
-bool session_run_floor(struct check *check, struct error *error) MUST_USE;
 
-/* ---- by_plan.c: for --plan ---- */
-/* Refuses what does not go with it, and a plan that ranks cannot follow. */
-bool by_plan_prepare(const struct check *check, struct error *error) MUST_USE;
-/* Behind the run of all ranks: where bits differ, the runs that show what rounding and repeating make. Leaves out what
- * does not hold for turns. True without --plan. */
-bool by_plan_settle(struct check *check, struct error *error) MUST_USE;
+/* With --plan, behind the run of all ranks: where bits differ, the runs that show what rounding and repeating make.
+ * Leaves out what does not hold for turns. */
+bool session_settle_plan(struct check *check, struct error *error) MUST_USE;
 
 /* ---- scouted.c: the annotations of a program that is equal, and what nothing compared depends on ---- */
 /*

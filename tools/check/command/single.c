@@ -65,8 +65,9 @@ session_start(struct check *check, const struct check_order *order, struct check
     return check_run_make(&check->place, order, outcome, error);
 }
 
-bool
-session_run_alone(struct check *check, const struct check_order *order, struct check_rows *rows, struct error *error)
+/* A run of one rank, of its rank 0 if it has several, to its end, whose rows are appended. */
+static bool
+run_alone(struct check *check, const struct check_order *order, struct check_rows *rows, struct error *error)
 {
     struct check_outcome outcome;
     if (!session_start(check, order, &outcome, error))
@@ -146,11 +147,12 @@ session_run(struct check *check, enum session_run which, double factor, struct e
     order.run.factor = factor;
     order.run.probes = which == SESSION_PROBE;
     order.untold = is_nudged && evidence->nudged_runs > 1;
-    return session_run_alone(check, &order, session_rows(check, which), error);
+    return run_alone(check, &order, session_rows(check, which), error);
 }
 
-bool
-session_run_floor(struct check *check, struct error *error)
+/* The first two. */
+static bool
+run_floor(struct check *check, struct error *error)
 {
     return session_run(check, SESSION_AGAIN, 0, error) && session_run(check, SESSION_PERTURBED, 0, error);
 }
@@ -219,10 +221,10 @@ session_make_reference(struct check *check, struct error *error)
     first.run.chooses_steps = check->chooses_steps;
     check->evidence.alone = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};
     check->evidence.alone.rows[0] = (struct check_row){.kind = CHECK_ROW_DATE, .value = (uint64_t)check->place.date_us};
-    bool ok = session_run_alone(check, &first, &check->evidence.alone, error);
+    bool ok = run_alone(check, &first, &check->evidence.alone, error);
     if (check->evidence.by_plan) /* the others are made where bits differ */
         return ok;
-    ok = ok && session_run_floor(check, error) &&
+    ok = ok && run_floor(check, error) &&
          (!kept || (check_evidence_in_rounds(&check->evidence)
                         ? session_run(check, SESSION_SCALED, 2, error)
                         : session_run(check, SESSION_PROBE, 0, error) && session_run(check, SESSION_FAR, 0, error)));
@@ -233,5 +235,47 @@ session_make_reference(struct check *check, struct error *error)
         free(check->reference);
         check->reference = final;
     }
+    return ok;
+}
+
+/* ---- --plan: ranks that take turns, against one process that plays all turns ---- */
+/*
+ * Two runs where all bits are the same, which needs no floor. Else one process once more, and from a start one unit in
+ * the last place away, as for one rank. No step begins from the reference: a whole training is compared.
+ */
+
+/* Programs by plan have no annotations of their own and no share of a batch, and one process makes other operations
+ * between two averages than a rank: what is concluded from those is left out. */
+static void
+leave_out(struct check_rows *rows)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rows->count; ++i) {
+        uint32_t kind = rows->rows[i].kind, role = rows->rows[i].tensor.role;
+        bool tells = kind == CHECK_ROW_TENSOR
+                         ? role != CHECK_MEMORY
+                         : kind == CHECK_ROW_STEP || kind == CHECK_ROW_END || kind == CHECK_ROW_ALARM ||
+                               kind == CHECK_ROW_STOPPED || kind == CHECK_ROW_ENDLESS || kind == CHECK_ROW_SHORT ||
+                               kind == CHECK_ROW_TYPES;
+        if (tells)
+            rows->rows[kept++] = rows->rows[i];
+    }
+    rows->count = kept;
+}
+
+bool
+session_settle_plan(struct check *check, struct error *error)
+{
+    struct check_evidence *evidence = &check->evidence;
+    if (!evidence->by_plan)
+        return true;
+    leave_out(&evidence->alone);
+    for (int r = 0; r < evidence->ranks; ++r)
+        leave_out(&evidence->ranked[r]);
+    if (check_evidence_same_bits(evidence) || evidence->stopped[0] != '\0')
+        return true;
+    bool ok = run_floor(check, error);
+    leave_out(&evidence->again);
+    leave_out(&evidence->perturbed);
     return ok;
 }

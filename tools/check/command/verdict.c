@@ -315,10 +315,9 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
     wishes->plain = overlaps && (judgement.shown & SHOWN_FIRST) == 0; /* of which no average begins during backward */
     judge(&judgement);
     reductions_judge_besides(evidence, verdict);
-    size_t length = strlen(verdict->text);
     if (evidence->stopped[0] != '\0' && (judgement.shown & SHOWN_STOP) == 0)
-        snprintf(verdict->text + length, sizeof(verdict->text) - length,
-                 "; in a later step ddprun ended the run, perhaps because of this: %.400s", evidence->stopped);
+        printable_append(verdict->text, sizeof(verdict->text),
+                         "; in a later step ddprun ended the run, perhaps because of this: %.400s", evidence->stopped);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
     wishes->twice = evidence->twice == NULL &&

@@ -191,7 +191,7 @@ bool items_scaled_differ(const struct check_evidence *evidence, uint32_t role);
 /* ---- carried.c ---- */
 /*
  * Does the host keep what is trained, and copy it to the device, where no annotation names it? From what ranks copy,
- * by call site (tools/check/format/copies.h).
+ * by call site (struct check_copy).
  */
 
 /*

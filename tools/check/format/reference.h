@@ -27,7 +27,7 @@ enum reference_kind {
     REFERENCE_SKETCH,     /* struct sketch: what it holds at a step; of a gradient: as an update gets it */
     REFERENCE_UPDATER,    /* struct check_updater */
     REFERENCE_FLOOR,      /* struct check_row, all of a run: `number` 0 of the repeated, 1 of the perturbed one */
-    REFERENCE_COPIES,     /* struct check_copies and more (copies.h): of call site `number`, its identity's low bits */
+    REFERENCE_COPIES,     /* struct check_copies (run.h): of call site `number`, its identity's low bits */
     REFERENCE_END,        /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */
 };
 

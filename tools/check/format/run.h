@@ -8,7 +8,6 @@
 #ifndef DDPRUN_TOOLS_CHECK_FORMAT_RUN_H
 #define DDPRUN_TOOLS_CHECK_FORMAT_RUN_H
 
-#include "tools/check/format/copies.h"
 #include "tools/check/format/norms.h"
 
 #include <limits.h>
@@ -37,7 +36,7 @@ struct check_run {
     bool perturbed;     /* every parameter begins one unit in the last place away, */
     bool is_far;        /* or far away: only copies are compared then */
     uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */
-    bool forced;        /* each step begins from the reference (tools/check/trainer/force.c) */
+    bool forced;        /* each step begins from the reference (tools/check/trainer/compare.c) */
     double units;       /* forced: so many units in the last place of what an update leaves are rounding */
     double factor;      /* forced: gradients are set to so many times the reference's; 0: as is found. Where steps
                            are rounds, not 0: what DDP_REDUCE finds in the first is changed */
@@ -102,6 +101,19 @@ struct check_updater {
     int32_t type;         /* of the parameters, as in element.h; 0: it was not seen to update any */
     uint32_t place_count; /* arguments in which it gets them, numbered as in struct check_memory: */
     uint32_t places[CHECK_PLACES_AT_MOST];
+};
+
+/* What a program copies from the host to the device in a step, by call site: hashes (XXH3), which the reference keeps
+ * in REFERENCE_COPIES records, and a rank holds against its own. */
+struct check_copies {
+    uint64_t site;   /* identity of the call site */
+    uint64_t bytes;  /* of all copies of the step */
+    uint64_t values; /* of what may be floats, of memory that is not annotated; 0: nothing may */
+};
+
+/* What a run has copied from one call site in one step, beside the reference (CHECK_ROW_COPY). */
+struct check_copy {
+    struct check_copies own, whole;
 };
 
 enum check_row_kind {

@@ -1,12 +1,14 @@
 /*
  * course.c - the course of a run of `ddprun check`: which step it is, what is looked at there, and when it ends
- * (check.h).
+ * (check.h). The library that is linked of the engine's objects and of this folder has its table of calls
+ * (interpose/engine/core/observer.h); no job loads that library.
  */
 #include "tools/check/trainer/check.h"
 
 #include "base/clock.h"
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
+#include "tools/common/idle.h"
 #include "tools/sandbox/files.h"
 
 enum {
@@ -34,7 +36,7 @@ static struct {
     _Atomic uint64_t copied_bytes; /* behind the second boundary */
 } course;
 
-void
+static void
 check_open(void (*leave)(void))
 {
     course.leave = leave;
@@ -57,7 +59,7 @@ check_open(void (*leave)(void))
 
 /* ---- what the program says ---- */
 
-void
+static void
 check_annotated(const struct tensor *parameter)
 {
     if (!check_run.perturbed || course.any_boundary)
@@ -67,14 +69,14 @@ check_annotated(const struct tensor *parameter)
     values_perturb(parameter, true);
 }
 
-void
+static void
 check_mean(double value, int type, const struct ddp_site *site)
 {
     if (!course.over && course.wait_until_ms == 0)
         compare_mean(value, type, course.means++, course.steps, site);
 }
 
-void
+static void
 check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     size_t world = (size_t)engine_state.rendezvous.world_size;
@@ -89,7 +91,9 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
     last = total;
 }
 
-void
+/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to `to` on the device; 0: that is
+ * not known. Any thread. */
+static void
 check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows)
 {
     bool is_compared = (!check_run.perturbed || check_run.is_far) && !check_run.probes && check_run.factor == 0;
@@ -372,7 +376,7 @@ memory_of(const struct observed_reduction *reduced)
 /* A program may reduce in another thread than it steps in. */
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 
-void
+static void
 check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
 {
     const struct tensor memory = memory_of(reduced);
@@ -400,7 +404,7 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
         note_own_part(&memory);
 }
 
-void
+static void
 check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
 {
     if (reduced->call->count == 0)
@@ -422,7 +426,7 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
 
 /* ---- DDP_STEP ---- */
 
-void
+static void
 check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
     HOLD(&looking);
@@ -454,7 +458,7 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
         count_step();
 }
 
-void
+static void
 check_boundary_ends(int group)
 {
     HOLD(&looking);
@@ -487,7 +491,7 @@ host_source_of(const struct operation *operation, size_t *bytes_p)
     return (const void *)(uintptr_t)operation->operands[1].address;
 }
 
-void
+static void
 check_operation_begins(const struct operation *operation)
 {
     if (course.over)
@@ -511,7 +515,7 @@ check_operation_begins(const struct operation *operation)
         look_begins(operation, course.steps, source != NULL);
 }
 
-void
+static void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
     size_t bytes;
@@ -527,7 +531,7 @@ check_operation_ends(const struct operation *operation, bool enqueued)
         look_ends(enqueued);
 }
 
-void
+static void
 check_program_ends(void)
 {
     if (course.over)
@@ -551,7 +555,7 @@ check_program_ends(void)
 
 /* ---- alarms ---- */
 
-bool
+static bool
 check_takes_alarm(const char *text)
 {
     if (!course.opened)
@@ -562,7 +566,7 @@ check_takes_alarm(const char *text)
     return true;
 }
 
-void
+static void
 check_notes_stop(const char *text)
 {
     if (!course.opened)
@@ -570,4 +574,92 @@ check_notes_stop(const char *text)
     struct check_row row = {.kind = CHECK_ROW_STOPPED, .step = course.steps, .value = DDPRUN_EXIT_FAILURE};
     snprintf(row.text, sizeof(row.text), "%s", text);
     values_row(&row);
+}
+
+/* ---- what the engine calls ---- */
+
+static void
+note_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    check_copied(0, source, bytes, pitch, rows);
+}
+
+/* ---- a world of one, which reports nothing to the engine but frees; here its operations, too ---- */
+
+static void
+begin_operation(struct operation *operation)
+{
+    operation->notes = NULL;
+    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    check_operation_begins(operation);
+}
+
+static void
+end_operation(struct operation *operation, bool enqueued)
+{
+    check_operation_ends(operation, enqueued);
+}
+
+static void
+capture_begun(CUstream stream, bool into_graph, bool done)
+{
+    (void)stream, (void)into_graph;
+    if (done)
+        atomic_fetch_add(&engine_state.captures_open, 1);
+}
+
+static void
+capture_ended(void *ended, const CUgraph *graph, bool done)
+{
+    (void)ended, (void)graph, (void)done;
+    if (atomic_load(&engine_state.captures_open) > 0)
+        atomic_fetch_sub(&engine_state.captures_open, 1);
+}
+
+static void
+show_engine(struct engine *engine)
+{
+    if (engine->watching)
+        return;
+    engine->watching = true;
+    engine->begin = begin_operation;
+    engine->end = end_operation;
+    engine->allocated = engine_idle.allocated;
+    engine->copied_from_host = note_copied;
+    engine->before_stream_destroy = engine_idle.before_stream_destroy;
+    engine->capture_begun = capture_begun;
+    engine->capture_changes = engine_idle.capture_changes;
+    engine->capture_ends = engine_idle.capture_ends;
+    engine->capture_ended = capture_ended;
+    engine->graph_cloned = engine_idle.graph_cloned;
+    engine->graph_made = engine_idle.graph_made;
+    engine->graph_updated = engine_idle.graph_updated;
+    engine->graph_goes = engine_idle.graph_goes;
+    engine->graph_gone = engine_idle.graph_gone;
+    engine->graph_changes = engine_idle.graph_changes;
+    engine->graph_nested = engine_idle.graph_nested;
+    engine->node_changes = engine_idle.node_changes;
+}
+
+static const struct observer observer = {
+    .opens = check_open,
+    .shows = show_engine,
+    .program_ends = check_program_ends,
+    .takes_alarm = check_takes_alarm,
+    .job_stops = check_notes_stop,
+    .annotated = check_annotated,
+    .boundary_begins = check_boundary_begins,
+    .boundary_ends = check_boundary_ends,
+    .mean = check_mean,
+    .reduce_begins = check_reduce_begins,
+    .reduce_ends = check_reduce_ends,
+    .shard = check_shard,
+    .operation_begins = check_operation_begins,
+    .operation_ends = check_operation_ends,
+    .copied = note_copied,
+};
+
+static void __attribute__((constructor)) observe(void)
+{
+    engine_state.observer = &observer;
 }

@@ -112,28 +112,22 @@ play_free(struct play *play)
 
 /* ---- pages ---- */
 
-/* What follows a page, for each tensor at each step; after all of them come samples. */
-struct seen {
-    uint64_t hash;
-    struct play_apart apart;
-};
-
-static struct seen *
-seen_at(const struct play_plan *plan, const struct play_page *page, uint32_t step, uint32_t tensor)
+struct play_seen *
+play_seen(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor)
 {
-    return (struct seen *)(uintptr_t)(page + 1) + (size_t)step * plan->tensor_count + tensor;
+    return (struct play_seen *)(void *)(page + 1) + (size_t)step * plan->tensor_count + tensor;
 }
 
 float *
 play_sample(const struct play_plan *plan, struct play_page *page, uint32_t tensor)
 {
-    return (float *)(void *)seen_at(plan, page, plan->steps + 1, 0) + (size_t)tensor * PLAY_SAMPLES;
+    return (float *)(void *)play_seen(plan, page, plan->steps + 1, 0) + (size_t)tensor * PLAY_SAMPLES;
 }
 
 static size_t
 page_bytes(const struct play_plan *plan)
 {
-    return sizeof(struct play_page) + ((size_t)plan->steps + 1) * plan->tensor_count * sizeof(struct seen) +
+    return sizeof(struct play_page) + ((size_t)plan->steps + 1) * plan->tensor_count * sizeof(struct play_seen) +
            (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
 }
 
@@ -165,16 +159,4 @@ play_page_unmap(const struct play_plan *plan, struct play_page *page)
 {
     if (page != NULL)
         munmap(page, page_bytes(plan));
-}
-
-uint64_t *
-play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor)
-{
-    return &seen_at(plan, page, step, tensor)->hash;
-}
-
-struct play_apart *
-play_apart(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor)
-{
-    return &seen_at(plan, page, step, tensor)->apart;
 }

@@ -239,7 +239,14 @@ struct play_apart {
 struct play_apart play_find_apart(const struct play_tensor *tensor, const char *now, const char *other,
                                   const char *before);
 
-/* Written by the player only. After it: of [steps + 1][tensor_count] play_hash() and play_apart(), then float
+/* Of a tensor as step `step` has left it, and 0: as it begins. */
+struct play_seen {
+    uint64_t hash; /* with other data, of gradients in step 1: this rank's own in the step that has it, and of other
+                      tensors that must be alike after it. 0: it is not there */
+    struct play_apart apart;
+};
+
+/* Written by the player only. After it: struct play_seen [steps + 1][tensor_count], then float
  * [tensor_count][PLAY_SAMPLES]. */
 struct play_page {
     _Atomic uint32_t stage;     /* enum play_stage */
@@ -293,10 +300,7 @@ struct play_exchange {
 struct play_exchange *play_exchange_map(const char *path, bool create) __attribute__((warn_unused_result));
 void play_exchange_unmap(struct play_exchange *exchange);
 
-/* Hash of a tensor as step `step` has left it; 0: as it begins. With other data, of gradients in step 1: this rank's
- * own in the step that has it, and of other tensors that must be alike after it. 0: it is not there. */
-uint64_t *play_hash(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
-struct play_apart *play_apart(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
+struct play_seen *play_seen(const struct play_plan *plan, struct play_page *page, uint32_t step, uint32_t tensor);
 /* [PLAY_SAMPLES]: elements at equal distances, 0 where there are fewer: of an averaged gradient in the step that has
  * other data, of memory that each rank has for itself after it; by state: of what ranks average, after the step in
  * which halves are exchanged. */

@@ -203,15 +203,13 @@ find_tensors(CUstream stream, uint32_t *missing)
 {
     if (known_changes == allocations_changes())
         return true;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
         const struct allocation *allocation =
             tensor->role >= PLAY_CHANGES ? player_allocation(tensor) : NULL; /* streams, too */
-        kept[i].value = allocation != NULL ? allocation->address + tensor->lo : 0;
-        if (tensor->role >= PLAY_CHANGES && allocation == NULL) {
-            *missing = i;
+        *missing = NUMBER_OF(tensor);
+        kept[*missing].value = allocation != NULL ? allocation->address + tensor->lo : 0;
+        if (tensor->role >= PLAY_CHANGES && allocation == NULL)
             return false;
-        }
     }
     tables[0].count = tables[1].count = 0;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)

@@ -280,7 +280,7 @@ begin_step(void)
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         uint32_t role = player.play.tensors[i].role;
         if (role != PLAY_GRADIENT && role <= PLAY_COMPARED)
-            *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
+            play_seen(&player.play.plan, player.pages[0], 1, i)->hash = player_hash(&player.play.tensors[i]);
     }
     atomic_store(&player.pages[0]->exchanged, changed_bytes);
     player_set_steps(1);
@@ -294,7 +294,7 @@ average_exchanged(CUstream stream, const struct ddp_site *site)
         player_synchronize();
     for (uint32_t i = 0; i < player.play.plan.tensor_count && step == FIRST_EXCHANGE; ++i) {
         if (player.play.tensors[i].role == PLAY_GRADIENT)
-            *play_hash(&player.play.plan, player.pages[0], 1, i) = player_hash(&player.play.tensors[i]);
+            play_seen(&player.play.plan, player.pages[0], 1, i)->hash = player_hash(&player.play.tensors[i]);
     }
     by_gradients.average(stream, site);
     if (step != FIRST_EXCHANGE)

@@ -52,13 +52,12 @@ new_object(uint32_t number, const char *path, const char *build_id)
 {
     while (number_count <= number)
         *SCOUT_GROWN(numbers, number_count) = NO_PLACE;
-    for (uint32_t i = 0; i < player.play.plan.object_count; ++i) {
-        const struct play_object *object = &player.play.objects[i];
+    FOR_EACH(object, player.play.objects, player.play.plan.object_count) {
         if (strcmp(object->path, path) != 0)
             continue;
         if (strcmp(object->build_id, build_id) != 0)
             scout_stop("%s was built again after its plan was made; make a new plan: ddprun scout --prove", path);
-        numbers[number] = i;
+        numbers[number] = NUMBER_OF(object);
     }
 }
 
@@ -210,12 +209,11 @@ annotate(uint32_t number)
 static void
 require_tensors(void)
 {
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        if (tensor->role < PLAY_COMPARED && !player.named[i].live)
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
+        if (tensor->role < PLAY_COMPARED && !player.named[NUMBER_OF(tensor)].live)
             scout_stop("%s is not there in batch %llu of the program: the model has other sizes than when its plan was "
                        "made; make a new plan: ddprun scout --prove with these arguments",
-                       player.named[i].text, (unsigned long long)player.period + 1);
+                       player.named[NUMBER_OF(tensor)].text, (unsigned long long)player.period + 1);
     }
 }
 
@@ -437,7 +435,7 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
         player_note_batch();
     if (averages && way.add_up != NULL) {
         require_tensors();
-        way.add_up();
+        way.add_up(player.period);
     }
     if (averages && player_is_last_turn())
         average_round(operation->stream);
@@ -685,7 +683,7 @@ play_start(const struct shim_services *services, struct rank_status *status, con
         return NULL;
     player_load(path, real);
     way = player_is_by_state() ? by_state : by_gradients;
-    one_process_change(&way);
+    by_gradients_change(&way);
     exchange_change(&way);
     message_warnings_to(&status->warnings, &status->step);
     own_pid = getpid();

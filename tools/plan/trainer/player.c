@@ -355,15 +355,14 @@ player_table(struct engine *table, const char *by, void (*annotate)(uint32_t num
 {
     annotate_tensor = annotate;
     player.named = scout_zeroed(player.play.plan.tensor_count, sizeof(*player.named));
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        const struct play_tensor *tensor = &player.play.tensors[i];
-        struct named *named = &player.named[i];
+    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
+        struct named *named = &player.named[NUMBER_OF(tensor)];
         char writer[PLAY_NAME_BYTES] = "";
         bool is_written = find_writer(tensor, writer);
         snprintf(named->text, sizeof(named->text), "a%u[%llu:%llu] (%llu bytes%s%.40s%s%s)", tensor->alloc,
                  (unsigned long long)tensor->lo, (unsigned long long)tensor->hi, (unsigned long long)tensor->bytes,
                  is_written ? ", written by " : "", writer, tensor->at[0] != '\0' ? ", allocated at " : "", tensor->at);
-        named->site = (struct ddp_site){named->text, by, (int)i + 1};
+        named->site = (struct ddp_site){named->text, by, (int)NUMBER_OF(tensor) + 1};
     }
     inner_engine_table(table);
     table->parameter = table->gradient = annotated;

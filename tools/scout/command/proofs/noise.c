@@ -24,7 +24,7 @@ noise_measure(struct trial *it, enum play_data data)
         if (!played_make(it, data, PLAY_TAKES_BEGUN, &it->noise.others[run]))
             return false;
         for (uint32_t k = 0; k < (played_completed(&it->noise.others[run]) + 1) * tensors; ++k) {
-            const struct play_apart *of = play_apart(&it->play->plan, it->noise.others[run].pages[0], 0, k);
+            const struct play_apart *of = &play_seen(&it->play->plan, it->noise.others[run].pages[0], 0, k)->apart;
             struct play_apart *most = &it->noise.most[k % tensors];
             *most = (struct play_apart){fmax(most->sum, of->sum), fmax(most->element, of->element)};
         }
@@ -39,7 +39,7 @@ noise_are_same(const struct trial *it, const struct played *run, uint32_t step, 
     const struct play_apart *most = &it->noise.most[tensor];
     bool same = true;
     for (int rank = 0; rank < run->count; ++rank) {
-        const struct play_apart *of = play_apart(&play->plan, run->pages[rank], step, tensor);
+        const struct play_apart *of = &play_seen(&play->plan, run->pages[rank], step, tensor)->apart;
         if (play->tensors[tensor].noise == 0)
             same =
                 same && played_hash(play, &it->alone, rank, step, tensor) == played_hash(play, run, rank, step, tensor);

@@ -187,5 +187,5 @@ played_steps(const struct played *played, const char **why, struct proof *proof)
 uint64_t
 played_hash(const struct play *play, const struct played *played, int rank, uint32_t step, uint32_t tensor)
 {
-    return *play_hash(&play->plan, played->pages[rank], step, tensor);
+    return play_seen(&play->plan, played->pages[rank], step, tensor)->hash;
 }
