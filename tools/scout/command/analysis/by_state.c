@@ -14,7 +14,7 @@
 /* Bytes [lo, hi) of a memory. Of each segment, from one of the memory's cuts to the next, there are PARTS. */
 enum { IN_FRONT, WRITTEN, BEHIND, PARTS };
 struct place {
-    uint32_t memory;
+    uint32_t memory, alloc; /* the last allocation of it */
     uint64_t lo, hi;
     bool is_written;     /* by an operation of the period */
     bool is_read;        /* by one, on the device */
@@ -38,17 +38,14 @@ struct finder {
     const char *per_rank; /* "a3,a7" */
     struct place *places;
     uint32_t place_count;
-    uint32_t *first_place;                 /* [memory_count]: places of a memory, in the order of its cuts */
-    bool *from_data, *from_state, *needed; /* [version_count] */
-    uint32_t *noise;                       /* noise_find() */
+    uint32_t *first_place; /* [memory_count]: places of a memory, in the order of its cuts */
+    uint32_t *noise;       /* noise_find() */
 };
 
 static const char *
-name_place(const struct finder *finder, const struct place *place, char text[64])
+name_place(const struct place *place, char text[64])
 {
-    snprintf(text, 64, "a%u[%llu:%llu]", finder->graph->memories[place->memory].alloc, (unsigned long long)place->lo,
-             (unsigned long long)place->hi);
-    return text;
+    return scout_tensor_place(&(struct scout_tensor){.alloc = place->alloc, .lo = place->lo, .hi = place->hi}, text);
 }
 
 /* The first place of the segment in which a version lies. */
@@ -69,24 +66,18 @@ place_of(const struct finder *finder, const struct graph_version *version)
     return &segment[!is_unwritten ? WRITTEN : segment[BEHIND].lo < segment[BEHIND].hi ? BEHIND : IN_FRONT];
 }
 
-/* Those from earlier versions: [in_count]. */
-static const struct graph_edge *
-in_edges(const struct finder *finder, const struct graph_version *version)
+/* Whether an operation leaves a version in a place, NULL: in any. */
+static bool
+is_left_in(const struct finder *finder, const struct graph_version *version, const struct place *place)
 {
-    return &finder->graph->edges[version->first_in];
+    return version->memory != HOST_MEMORY && version->op >= 0 && (place == NULL || place_of(finder, version) == place);
 }
 
-/* The next version from *i on that an operation leaves in a place, NULL: in any. NULL: there is none. */
-static const struct graph_version *
-next_in(const struct finder *finder, const struct place *place, uint32_t *i)
-{
-    for (; *i < finder->graph->version_count; ++*i) {
-        const struct graph_version *version = &finder->graph->versions[*i];
-        if (version->memory != HOST_MEMORY && version->op >= 0 && (place == NULL || place_of(finder, version) == place))
-            return version;
-    }
-    return NULL;
-}
+#define FOR_EACH_LEFT(version, finder, place)  \
+    FOR_EACH_VERSION(version, (finder)->graph) \
+        if (is_left_in(finder, version, place))
+#define ANY_LEFT(version, finder, place, holds) \
+    ANY_VERSION(version, (finder)->graph, is_left_in(finder, version, place) && (holds))
 
 /* ---- what stays ---- */
 
@@ -94,7 +85,6 @@ static void
 make_places(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    const struct graph_version *version;
     uint32_t count = 0;
     finder->first_place = xcalloc(graph->memory_count + 1, sizeof(*finder->first_place));
     FOR_EACH(memory, graph->memories, graph->memory_count)
@@ -106,10 +96,11 @@ make_places(struct finder *finder)
             for (uint32_t part = 0; part < PARTS; ++part, ++finder->place_count)
                 finder->places[finder->place_count] =
                     (struct place){.memory = NUMBER_OF(memory),
+                                   .alloc = memory->alloc,
                                    .lo = part == IN_FRONT ? memory->cuts[i] : memory->cuts[i + 1],
                                    .hi = memory->cuts[i + 1]};
     }
-    for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
+    FOR_EACH_LEFT(version, finder, NULL) {
         struct place *segment = segment_of(finder, version);
         struct place *written = &segment[WRITTEN];
         written->lo = !written->is_written || version->lo < written->lo ? version->lo : written->lo;
@@ -124,15 +115,15 @@ static void
 look_at_places(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    FOR_EACH(version, graph->versions, graph->version_count) {
+    FOR_EACH_VERSION(version, graph) {
         if (version->memory == HOST_MEMORY)
             continue;
         struct place *place = place_of(finder, version);
         bool is_scratch = scout_is_scratch(finder->finding, graph->memories[version->memory].alloc);
-        for (uint32_t e = 0; e < version->out_count; ++e) {
-            const struct graph_version *to = graph_out(graph, version, e);
-            bool is_later = version->op >= 0 ? graph_period(finder->graph, to) > graph_period(finder->graph, version)
-                                             : version->op == VERSION_BEFORE && place->is_written;
+        FOR_EACH_OUT(out, version) {
+            const struct graph_version *to = out->to;
+            bool is_later =
+                version->op >= 0 ? to->period > version->period : version->op == VERSION_BEFORE && place->is_written;
             bool is_host = to->memory == HOST_MEMORY;
             place->is_read = place->is_read || !is_host;
             place->stays = place->stays || (is_later && !is_host && !is_scratch);
@@ -149,12 +140,11 @@ look_at_places(struct finder *finder)
 static uint32_t
 writer_of(const struct finder *finder, const struct place *place, uint32_t *type)
 {
-    const struct graph_version *version;
     uint32_t writer = SCOUT_NONE;
-    for (uint32_t i = 0; (version = next_in(finder, place, &i)) != NULL; ++i) {
+    FOR_EACH_LEFT(version, finder, place) {
         *type = *type == SCOUT_UNKNOWN ? version->type : *type;
-        if (version->op < (int32_t)finder->graph->period)
-            writer = finder->graph->first + (uint32_t)version->op;
+        if (version->period == 0)
+            writer = finder->graph->first + version->position;
     }
     return writer;
 }
@@ -171,9 +161,8 @@ find_types(struct finder *finder)
             writer = writer_of(finder, place, &type);
         if (writer == SCOUT_NONE)
             continue;
-        uint32_t alloc = finder->graph->memories[place->memory].alloc;
-        place_at[gradients_add_tensor(&typed, ROLE_AVERAGE, alloc, (struct scout_range){place->lo, place->hi}, type,
-                                      PAIR_NONE, writer)] = NUMBER_OF(place);
+        place_at[gradients_add_tensor(&typed, ROLE_AVERAGE, place->alloc, (struct scout_range){place->lo, place->hi},
+                                      type, PAIR_NONE, writer)] = NUMBER_OF(place);
     }
     bool ok = types_find(finder->graph, &typed) == ROLES_FOUND || turns_refuse(finder->to, "%s", typed.reason);
     for (uint32_t t = 0; t < typed.tensor_count && ok; ++t)
@@ -205,25 +194,6 @@ is_data(const struct finder *finder, const struct graph_version *version)
     return version->from_host && (version->bytes > DATA_BYTES || log->ops[number].content != log->ops[other].content);
 }
 
-/* Marks what is computed from marked versions, whenever. */
-static void
-spread(const struct finder *finder, bool *marks)
-{
-    FOR_EACH(version, finder->graph->versions, finder->graph->version_count) {
-        bool *mark = &marks[NUMBER_OF(version)];
-        *mark = *mark || ANY(edge, in_edges(finder, version), version->in_count, marks[edge->from]);
-    }
-}
-
-static bool
-has_marked(const struct finder *finder, const struct place *place, const bool *marks)
-{
-    uint32_t i = 0;
-    while (next_in(finder, place, &i) != NULL && !marks[i])
-        ++i;
-    return i < finder->graph->version_count;
-}
-
 /* Whether what one period leaves in a place leads to what the next one does, other than element by element within the
  * place. */
 static bool
@@ -232,19 +202,18 @@ feeds_back(const struct finder *finder, const struct place *place)
     enum { NOT_REACHED, WITHIN, BY_OTHERS };
     const struct graph *graph = finder->graph;
     OWNED uint8_t *reached = xcalloc(graph->version_count + 1, sizeof(*reached));
-    FOR_EACH(version, graph->versions, graph->version_count) {
-        uint32_t i = NUMBER_OF(version);
-        int64_t period = graph_period(finder->graph, version);
-        if (period < 0 || period > 1 || version->memory == HOST_MEMORY)
+    FOR_EACH_VERSION(version, graph) {
+        uint8_t *here = &reached[version->number];
+        if (version->period < 0 || version->period > 1 || version->memory == HOST_MEMORY)
             continue;
         bool is_here = place_of(finder, version) == place;
-        reached[i] = is_here && period == 0 ? WITHIN : NOT_REACHED;
-        FOR_EACH_UNTIL(edge, in_edges(finder, version), version->in_count, period != 1) {
-            uint8_t by =
-                reached[edge->from] == WITHIN && !(is_here && edge->elementwise) ? BY_OTHERS : reached[edge->from];
-            reached[i] = by > reached[i] ? by : reached[i];
+        *here = is_here && version->period == 0 ? WITHIN : NOT_REACHED;
+        FOR_EACH_IN_UNTIL(edge, version, version->period != 1) {
+            uint8_t from = reached[edge->from->number];
+            uint8_t by = from == WITHIN && !(is_here && edge->elementwise) ? BY_OTHERS : from;
+            *here = by > *here ? by : *here;
         }
-        if (is_here && reached[i] == BY_OTHERS)
+        if (is_here && *here == BY_OTHERS)
             return true;
     }
     return false;
@@ -256,11 +225,12 @@ static bool
 spread_state(struct finder *finder)
 {
     bool more = false;
-    FOR_EACH(version, finder->graph->versions, finder->graph->version_count)
-        finder->from_state[NUMBER_OF(version)] = version->memory != HOST_MEMORY && place_of(finder, version)->is_state;
-    spread(finder, finder->from_state);
+    FOR_EACH_VERSION(version, finder->graph)
+        version->from_state = (version->memory != HOST_MEMORY && place_of(finder, version)->is_state) ||
+                              ANY_IN(edge, version, edge->from->from_state);
     FOR_EACH_MUTABLE(place, finder->places, finder->place_count) {
-        if (!place->is_written || !place->stays || place->is_state || !has_marked(finder, place, finder->from_state))
+        if (!place->is_written || !place->stays || place->is_state ||
+            !ANY_LEFT(version, finder, place, version->from_state))
             continue;
         place->is_state = more = true;
     }
@@ -271,12 +241,11 @@ static bool
 find_state(struct finder *finder)
 {
     bool any = false;
-    for (uint32_t i = 0; i < finder->graph->version_count; ++i)
-        finder->from_data[i] = is_data(finder, &finder->graph->versions[i]);
-    spread(finder, finder->from_data);
+    FOR_EACH_VERSION(version, finder->graph)
+        version->from_data = is_data(finder, version) || ANY_IN(edge, version, edge->from->from_data);
     FOR_EACH_MUTABLE(place, finder->places, finder->place_count) {
         place->is_state = place->is_written && place->stays && place->type != SCOUT_INTEGER &&
-                          has_marked(finder, place, finder->from_data) && feeds_back(finder, place);
+                          ANY_LEFT(version, finder, place, version->from_data) && feeds_back(finder, place);
         any = any || place->is_state;
     }
     while (spread_state(finder))
@@ -291,31 +260,23 @@ find_state(struct finder *finder)
 static uint32_t
 width_of(const struct finder *finder, const struct place *place, bool *keeps)
 {
-    const struct graph_version *version;
     uint32_t width = 0;
     bool all = true;
-    for (uint32_t i = 0; (version = next_in(finder, place, &i)) != NULL; ++i) {
-        FOR_EACH(edge, in_edges(finder, version), version->in_count) {
-            if (!version_overlaps(&finder->graph->versions[edge->from], version))
+    FOR_EACH_LEFT(version, finder, place)
+        FOR_EACH_IN(edge, version) {
+            if (!version_overlaps(edge->from, version))
                 continue;
             all = all && edge->elementwise;
             *keeps = *keeps || edge->elementwise;
             width = edge->elementwise && edge->map.to_bytes > width ? edge->map.to_bytes : width;
         }
-    }
     return all ? width : 0;
 }
 
 static bool
 is_in_place(const struct finder *finder, const struct place *place)
 {
-    const struct graph_version *version;
-    bool all = true;
-    for (uint32_t i = 0; all && (version = next_in(finder, place, &i)) != NULL; ++i) {
-        all = ANY(edge, in_edges(finder, version), version->in_count,
-                  version_overlaps(&finder->graph->versions[edge->from], version));
-    }
-    return all;
+    return !ANY_LEFT(version, finder, place, !ANY_IN(edge, version, version_overlaps(edge->from, version)));
 }
 
 /* Whether --per-rank names its allocation. */
@@ -323,7 +284,7 @@ static bool
 is_per_rank(const struct finder *finder, const struct place *place)
 {
     char name[16], all[256];
-    snprintf(name, sizeof(name), ",a%u,", finder->graph->memories[place->memory].alloc);
+    snprintf(name, sizeof(name), ",a%u,", place->alloc);
     snprintf(all, sizeof(all), ",%s,", finder->per_rank != NULL ? finder->per_rank : "");
     return strstr(all, name) != NULL;
 }
@@ -332,7 +293,7 @@ static bool
 judge_state(const struct finder *finder, struct place *place)
 {
     char text[64];
-    (void)name_place(finder, place, text);
+    (void)name_place(place, text);
     bool is_one = place->hi - place->lo == sizeof(int32_t); /* element, which comes from itself or from none */
     bool keeps = false;
     uint32_t width = width_of(finder, place, &keeps);
@@ -348,13 +309,13 @@ judge_state(const struct finder *finder, struct place *place)
         place->role = PLAY_SUM;
         return true;
     }
-    finder->to->scratch = 1 + finder->graph->memories[place->memory].alloc;
+    finder->to->scratch = 1 + place->alloc;
     if (place->type == SCOUT_INTEGER)
         return turns_refuse(
             finder->to,
             "%s holds whole numbers that are computed from data, which have no average; --per-rank a%u gives "
             "each rank its own",
-            text, finder->graph->memories[place->memory].alloc);
+            text, place->alloc);
     if (!is_float(place))
         return turns_refuse(finder->to, "the type of %s, which persists from step to step, is not known", text);
     finder->to->scratch = 0;
@@ -369,20 +330,17 @@ judge_state(const struct finder *finder, struct place *place)
 static bool
 is_history(const struct finder *finder, const struct place *place, bool whole)
 {
-    const struct graph_version *version, *before = NULL;
+    const struct graph_version *before = NULL;
     uint32_t moves = 0;
-    bool is_row = true;
-    FOR_EACH_UNTIL(it, finder->places, finder->place_count, !is_row) {
-        bool is_part = it == place || (whole && it->memory == place->memory && it->lo < it->hi);
-        is_row = !is_part || (!it->is_read && it->lo % sizeof(uint32_t) == 0 && it->hi % sizeof(uint32_t) == 0);
-    }
-    for (uint32_t i = 0; is_row && (version = next_in(finder, whole ? NULL : place, &i)) != NULL; ++i) {
-        if (version->memory != (int32_t)place->memory)
+    bool is_row = ALL(it, finder->places, finder->place_count,
+                      (it != place && !(whole && it->memory == place->memory && it->lo < it->hi)) ||
+                          (!it->is_read && it->lo % sizeof(uint32_t) == 0 && it->hi % sizeof(uint32_t) == 0));
+    FOR_EACH_LEFT(version, finder, whole ? NULL : place) {
+        if (version->memory != (int32_t)place->memory || !is_row)
             continue;
         is_row = version->hi - version->lo <= ELEMENT_BYTES &&
                  (before == NULL || ((version->lo == before->hi || (whole && version->lo == 0 && before->lo > 0)) &&
-                                     graph_position(finder->graph, version) == graph_position(finder->graph, before) &&
-                                     graph_period(finder->graph, version) == graph_period(finder->graph, before) + 1));
+                                     version->position == before->position && version->period == before->period + 1));
         moves += before != NULL && version->lo > 0;
         before = version;
     }
@@ -395,8 +353,7 @@ static bool
 is_lone_number(const struct finder *finder, const struct scout_argument *argument, bool is_beside)
 {
     FOR_EACH(place, finder->places, finder->place_count) {
-        if (finder->graph->memories[place->memory].alloc != argument->alloc || place->is_written ||
-            place->lo >= place->hi)
+        if (place->alloc != argument->alloc || place->is_written || place->lo >= place->hi)
             continue;
         if (is_beside ? place->leaves && place->lo < argument->end && place->hi > argument->offset
                       : place->lo <= argument->offset && argument->offset < place->hi)
@@ -427,15 +384,13 @@ may_decide(const struct finder *finder, const struct place *place)
         const struct scout_op *op = &graph->log->ops[graph->first + at];
         bool gets = false, gets_number = false, writes = false;
         FOR_EACH(argument, op->arguments, op->argument_count) {
-            bool is_it = argument->alloc == graph->memories[place->memory].alloc && argument->offset < place->hi &&
-                         argument->end > place->lo;
+            bool is_it = argument->alloc == place->alloc && argument->offset < place->hi && argument->end > place->lo;
             bool is_struct = is_it && floats_beside(finder, argument, place) != NULL;
             gets = gets || is_it;
             writes = writes || is_struct;
             gets_number = gets_number || ((is_struct || !is_it) && is_lone_number(finder, argument, is_struct));
         }
-        for (uint32_t i = 0; gets && !writes && next_in(finder, place, &i) != NULL; ++i)
-            writes = graph_op(graph, &graph->versions[i])->name == op->name;
+        writes = writes || (gets && ANY_LEFT(it, finder, place, graph_op(graph, it)->name == op->name));
         may = gets && (!writes || gets_number);
     }
     return may;
@@ -444,9 +399,8 @@ may_decide(const struct finder *finder, const struct place *place)
 static bool
 judge_place(struct finder *finder, struct place *place)
 {
-    const struct graph_memory *memory = &finder->graph->memories[place->memory];
-    const struct scout_alloc *alloc = &finder->graph->log->allocs[memory->alloc];
-    bool is_remade = alloc->made_at > finder->finding->first || alloc->freed_at < finder->finding->end, keeps = false;
+    const struct scout_alloc *alloc = &finder->graph->log->allocs[place->alloc];
+    bool is_remade = scout_is_remade(finder->graph->log, finder->finding, place->alloc), keeps = false;
     place->leaves = place->leaves || (place->type == SCOUT_INTEGER && may_decide(finder, place));
     /* Whole numbers for the host alone may depend on data that did not show it, as hits. A count is a sum, too. */
     bool is_count = !place->leaves && place->type == SCOUT_INTEGER &&
@@ -465,7 +419,7 @@ judge_place(struct finder *finder, struct place *place)
         place->role = place->host_later && !is_remade ? PLAY_LAST : 0;
     else if (is_remade)
         return turns_refuse(finder->to, "%s stays from step to step, and is freed and made again",
-                            name_place(finder, place, text));
+                            name_place(place, text));
     else if (place->is_state || is_count)
         return judge_state(finder, place);
     else
@@ -498,14 +452,13 @@ widen_to_zeros(struct finder *finder, struct place *place)
     for (uint32_t at = 0; at < finder->graph->period && !place->is_written && place->lo < place->hi; ++at) {
         const struct scout_op *op = &graph->log->ops[graph->first + at];
         FOR_EACH_UNTIL(argument, op->arguments, op->argument_count, place->role == PLAY_CHANGES) {
-            bool is_it = argument->alloc == graph->memories[place->memory].alloc && argument->offset < place->hi &&
-                         argument->end > place->lo;
+            bool is_it = argument->alloc == place->alloc && argument->offset < place->hi && argument->end > place->lo;
             const struct place *floats = is_it ? floats_beside(finder, argument, place) : NULL;
             /* whole numbers beside it are added up, or all ranks count them */
             if (floats == NULL || floats->role != PLAY_CHANGES ||
                 !ANY(it, finder->places, finder->place_count,
-                     graph->memories[it->memory].alloc == argument->alloc && it->lo < argument->end &&
-                         it->hi > argument->offset && it->is_written && it->type == SCOUT_INTEGER))
+                     it->alloc == argument->alloc && it->lo < argument->end && it->hi > argument->offset &&
+                         it->is_written && it->type == SCOUT_INTEGER))
                 continue;
             uint64_t each = scout_type_bytes(floats->type);
             place->role = PLAY_CHANGES;
@@ -522,12 +475,12 @@ mark_needed(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
     for (uint32_t i = graph->version_count; i-- > 0;) {
-        const struct graph_version *version = &graph->versions[i];
+        struct graph_version *version = &graph->versions[i];
         if (version->op < 0 || version->memory == HOST_MEMORY)
             continue;
-        finder->needed[i] = finder->needed[i] || version->from_host || place_of(finder, version)->role == PLAY_STREAM;
-        FOR_EACH_UNTIL(edge, in_edges(finder, version), version->in_count, !finder->needed[i])
-            finder->needed[edge->from] = true;
+        version->needed = version->needed || version->from_host || place_of(finder, version)->role == PLAY_STREAM;
+        FOR_EACH_IN_UNTIL(edge, version, !version->needed)
+            edge->from->needed = true;
     }
 }
 
@@ -539,16 +492,15 @@ find_parts(struct finder *finder)
     mark_needed(finder);
     for (uint32_t at = 0; at < finder->graph->period; ++at)
         finder->to->parts[at] = turns_moves_generators(graph->log, graph->first + at) ? PLAY_BY_ALL : PLAY_BY_TURN;
-    FOR_EACH(version, graph->versions, graph->version_count) {
-        uint32_t i = NUMBER_OF(version);
+    FOR_EACH_VERSION(version, graph) {
         if (version->op >= 0 && version->memory != HOST_MEMORY)
-            writes[graph_position(finder->graph, version)] = true;
-        if (version->op >= 0 && finder->needed[i])
-            finder->to->parts[graph_position(finder->graph, version)] = PLAY_BY_ALL;
+            writes[version->position] = true;
+        if (version->op >= 0 && version->needed)
+            finder->to->parts[version->position] = PLAY_BY_ALL;
     }
-    FOR_EACH(version, graph->versions, graph->version_count) {
-        if (version->op >= 0 && version->memory == HOST_MEMORY && !writes[graph_position(finder->graph, version)])
-            finder->to->parts[graph_position(finder->graph, version)] = PLAY_BY_ALL;
+    FOR_EACH_VERSION(version, graph) {
+        if (version->op >= 0 && version->memory == HOST_MEMORY && !writes[version->position])
+            finder->to->parts[version->position] = PLAY_BY_ALL;
     }
 }
 
@@ -558,20 +510,20 @@ static bool
 judge_parts(struct finder *finder)
 {
     find_parts(finder);
-    const struct graph_version *version;
     char name[SCOUT_NAME_BYTES], text[64];
-    for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
+    FOR_EACH_LEFT(version, finder, NULL) {
         const struct place *place = place_of(finder, version);
-        if (finder->noise[i] != 0 && finder->to->parts[graph_position(finder->graph, version)] == PLAY_BY_ALL)
+        uint32_t noise = finder->noise[version->number];
+        if (finder->to->parts[version->position] != PLAY_BY_ALL)
+            continue;
+        if (noise != 0)
             return turns_refuse(finder->to, "the same launch of %s twice gives different bits, and all ranks make it",
-                                turns_op_name(finder->graph, finder->noise[i] - 1, name));
-        if (finder->to->parts[graph_position(finder->graph, version)] == PLAY_BY_ALL && place->role != 0 &&
-            place->role != PLAY_STREAM)
+                                turns_op_name(finder->graph, noise - 1, name));
+        if (place->role != 0 && place->role != PLAY_STREAM)
             return turns_refuse(
                 finder->to,
                 "%s writes %s, which each rank changes in its own step, and memory that is the same on all ranks",
-                turns_op_name(finder->graph, graph_position(finder->graph, version), name),
-                name_place(finder, place, text));
+                turns_op_name(finder->graph, version->position, name), name_place(place, text));
     }
     return true;
 }
@@ -605,15 +557,14 @@ static bool
 judge_host(const struct finder *finder)
 {
     const struct graph *graph = finder->graph;
-    FOR_EACH(sent, graph->versions, graph->version_count) {
-        if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES || !finder->from_state[NUMBER_OF(sent)])
+    FOR_EACH_VERSION(sent, graph) {
+        if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES || !sent->from_state)
             continue;
         /* those that come back may be made of these in a later step: they come in front, or stay, and are no labels */
         FOR_EACH_UNTIL(back, graph->versions, graph->version_count, finder->to->host_may_update)
-            finder->to->host_may_update =
-                finder->from_data[NUMBER_OF(back)] && back->from_host && back->bytes == sent->bytes &&
-                back->type != SCOUT_INTEGER &&
-                (graph_position(graph, back) < graph_position(graph, sent) || place_of(finder, back)->stays);
+            finder->to->host_may_update = back->from_data && back->from_host && back->bytes == sent->bytes &&
+                                          back->type != SCOUT_INTEGER &&
+                                          (back->position < sent->position || place_of(finder, back)->stays);
     }
     FOR_EACH(op, graph->log->ops, graph->log->op_count) {
         if (op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE)
@@ -631,12 +582,12 @@ find_reads(const struct finder *finder)
 {
     const struct graph *graph = finder->graph;
     OWNED unsigned char *classes = xcalloc(graph->version_count + 1, sizeof(*classes));
-    FOR_EACH(version, graph->versions, graph->version_count) {
+    FOR_EACH_VERSION(version, graph) {
         enum play_role role = version->memory != HOST_MEMORY ? place_of(finder, version)->role : 0;
-        classes[NUMBER_OF(version)] = role == PLAY_CHANGES ? READS_OF_STATE
-                                      : role == PLAY_SUM   ? READS_OF_SUM
-                                      : role == PLAY_LAST  ? READS_OF_LAST
-                                                           : READS_OF_STEP;
+        classes[version->number] = role == PLAY_CHANGES ? READS_OF_STATE
+                                   : role == PLAY_SUM   ? READS_OF_SUM
+                                   : role == PLAY_LAST  ? READS_OF_LAST
+                                                        : READS_OF_STEP;
     }
     reads_find(graph, finder->to->parts, classes, &finder->to->reads);
     noise_note(graph, finder->noise, finder->to);
@@ -647,9 +598,7 @@ find_reads(const struct finder *finder)
 static void
 add_range(struct finder *finder, const struct place *place)
 {
-    bool is_noisy = false;
-    for (uint32_t i = 0; !is_noisy && next_in(finder, place, &i) != NULL; ++i)
-        is_noisy = finder->noise[i] != 0;
+    bool is_noisy = ANY_LEFT(version, finder, place, finder->noise[version->number] != 0);
     bool is_typed = place->role == PLAY_CHANGES || place->role == PLAY_PER_RANK || (is_noisy && is_float(place));
     turns_add_range(finder->to, &(struct turns_range){.role = place->role,
                                                       .type = is_typed ? place->type : SCOUT_UNKNOWN,
@@ -657,7 +606,7 @@ add_range(struct finder *finder, const struct place *place)
                                                       .is_in_place = place->is_in_place,
                                                       .may_be_sum = place->may_be_sum,
                                                       .width = place->width,
-                                                      .alloc = finder->graph->memories[place->memory].alloc,
+                                                      .alloc = place->alloc,
                                                       .lo = place->lo,
                                                       .hi = place->hi});
 }
@@ -667,12 +616,11 @@ add_range(struct finder *finder, const struct place *place)
 static void
 find_border(struct finder *finder)
 {
-    const struct graph_version *version;
-    for (uint32_t i = 0; (version = next_in(finder, NULL, &i)) != NULL; ++i) {
+    FOR_EACH_LEFT(version, finder, NULL) {
         enum play_role role = place_of(finder, version)->role;
         bool is_changed = role == PLAY_CHANGES || role == PLAY_SUM || role == PLAY_LAST || role == PLAY_PER_RANK;
-        if (is_changed && graph_position(finder->graph, version) >= finder->to->border)
-            finder->to->border = graph_position(finder->graph, version) + 1;
+        if (is_changed && version->position >= finder->to->border)
+            finder->to->border = version->position + 1;
     }
 }
 
@@ -683,10 +631,10 @@ find_choices(struct finder *finder)
 {
     const struct graph *graph = finder->graph;
     OWNED bool *others = xcalloc(graph->period + 1, sizeof(*others)), *any = xcalloc(graph->period + 1, sizeof(*any));
-    FOR_EACH(version, graph->versions, graph->version_count) {
+    FOR_EACH_VERSION(version, graph) {
         if (version->op < 0)
             continue;
-        uint32_t at = graph_position(finder->graph, version);
+        uint32_t at = version->position;
         bool is_state = version->memory != HOST_MEMORY && place_of(finder, version)->role == PLAY_CHANGES;
         any[at] = any[at] || is_state;
         others[at] = others[at] || !is_state;
@@ -747,25 +695,18 @@ find_from(const struct scout_log *log, const struct scout_finding *finding, cons
     *turns = (struct turns){
         .by = PLAY_BY_STATE, .parts = xcalloc(finding->period + 1, sizeof(*turns->parts)), .first = finding->first};
     borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
-    graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
-    graph.period = finding->period;
+    graph_build(&lent, finding->first, finding->period, (finding->end - finding->first) / finding->period, &graph);
     struct finder finder = {.graph = &graph,
                             .finding = finding,
                             .to = turns,
                             .per_rank = per_rank,
-                            .noise = noise_find(&graph, NULL, NULL),
-                            .from_data = xcalloc(graph.version_count + 1, sizeof(bool)),
-                            .from_state = xcalloc(graph.version_count + 1, sizeof(bool)),
-                            .needed = xcalloc(graph.version_count + 1, sizeof(bool))};
+                            .noise = noise_find(&graph, NULL, NULL)};
     (void)find_all(&finder);
     graph_free(&graph);
     borrow_free(&lent);
     free(finder.places);
     free(finder.first_place);
     free(finder.noise);
-    free(finder.from_data);
-    free(finder.from_state);
-    free(finder.needed);
 }
 
 void

@@ -21,15 +21,8 @@ scout_brings_data(const struct scout_op *op)
 static bool
 only_sets(const struct graph *graph, uint32_t position)
 {
-    bool sets = false;
-    FOR_EACH(version, graph->versions, graph->version_count) {
-        if (version->op != (int32_t)position)
-            continue;
-        sets = true;
-        if (version->in_count > 0 || version->from_host)
-            return false;
-    }
-    return sets;
+    return ANY_VERSION(it, graph, it->op == (int32_t)position) &&
+           !ANY_VERSION(it, graph, it->op == (int32_t)position && (it->in_count > 0 || it->from_host));
 }
 
 /* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the
@@ -40,10 +33,10 @@ find_border(const struct graph *graph)
 {
     const uint32_t period = graph->period;
     OWNED int64_t *change = xcalloc(graph->count + 2, sizeof(*change));
-    FOR_EACH(version, graph->versions, graph->version_count) {
+    FOR_EACH_VERSION(version, graph) {
         int32_t last = -1;
-        for (uint32_t e = 0; e < version->out_count; ++e)
-            last = graph_out(graph, version, e)->op > last ? graph_out(graph, version, e)->op : last;
+        FOR_EACH_OUT(out, version)
+            last = out->to->op > last ? out->to->op : last;
         bool is_set = version->in_count == 0 && !version->from_host; /* to what it always is: nothing that stays */
         if (version->op < 0 || last <= version->op || version->memory == HOST_MEMORY || is_set)
             continue;
@@ -91,58 +84,39 @@ forget_tensors(struct scout_finding *finding)
     finding->tensor_count = finding->group_count = finding->note_count = 0;
 }
 
-static enum roles_verdict
-find_all(struct roles *roles, struct scout_finding *finding)
-{
-    sources_find(roles);
-    sources_spread(roles, roles->tainted, roles->source, NULL);
-    stays_find(roles, finding);
-    stays_find_parameters(roles);
-    enum roles_verdict verdict = refusals_judge_loops(roles, finding);
-    if (verdict != ROLES_FOUND)
-        return verdict;
-    do {
-        for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-            roles->inner[i] = elementwise_is_inner(roles, i);
-        stays_find_leading(roles);
-        elementwise_find_chain(roles);
-    } while (gradients_find_vectors(roles) || gradients_find_kept_sums(roles));
-    verdict = refusals_judge_loops(roles, finding);
-    if (verdict == ROLES_FOUND)
-        verdict = refusals_judge_unsure(roles, finding);
-    if (verdict != ROLES_FOUND)
-        return verdict;
-    gradients_find(roles, finding);
-    verdict = refusals_judge_fused(roles, finding);
-    if (verdict == ROLES_FOUND)
-        verdict = refusals_prove_cut(roles, finding);
-    if (verdict == ROLES_FOUND)
-        verdict = states_find(roles, finding);
-    if (verdict == ROLES_FOUND) {
-        refusals_note_host(roles, finding);
-        refusals_note_unsure(roles, finding);
-    }
-    return verdict;
-}
-
 /* From the versions of two periods to the roles of memory. Fills in tensors, notes and, with ROLES_REFUSED or
  * ROLES_NO_LOOP, the reason of `finding`. */
 static enum roles_verdict
-find_roles(const struct graph *graph, struct scout_finding *finding)
+find_roles(struct graph *graph, struct scout_finding *finding)
 {
-    struct roles roles = {.graph = graph};
-    bool **arrays[] = {&roles.source,    &roles.constant, &roles.tainted, &roles.past,  &roles.persistent,
-                       &roles.parameter, &roles.carried,  &roles.leads,   &roles.inner, &roles.chain,
-                       &roles.gradient,  &roles.between,  &roles.vector};
-    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
-        *arrays[i] = xcalloc(graph->version_count + 1, sizeof(**arrays[i]));
-    roles.scales = xcalloc(graph->version_count + 1, sizeof(*roles.scales));
-    roles.kept = xcalloc(graph->version_count + 1, sizeof(*roles.kept));
-    enum roles_verdict verdict = find_all(&roles, finding);
-    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); ++i)
-        free(*arrays[i]);
-    free(roles.scales);
-    free(roles.kept);
+    sources_find(graph);
+    elementwise_find_edges(graph);
+    stays_find(graph, finding);
+    stays_find_parameters(graph);
+    enum roles_verdict verdict = refusals_judge_loops(graph, finding);
+    if (verdict != ROLES_FOUND)
+        return verdict;
+    do {
+        FOR_EACH_VERSION(version, graph)
+            version->inner = elementwise_is_inner(version);
+        stays_find_leading(graph);
+        elementwise_find_chain(graph);
+    } while (gradients_find_vectors(graph) || gradients_find_kept_sums(graph));
+    verdict = refusals_judge_loops(graph, finding);
+    if (verdict == ROLES_FOUND)
+        verdict = refusals_judge_unsure(graph, finding);
+    if (verdict != ROLES_FOUND)
+        return verdict;
+    gradients_find(graph, finding);
+    verdict = refusals_judge_fused(graph, finding);
+    if (verdict == ROLES_FOUND)
+        verdict = refusals_prove_cut(graph, finding);
+    if (verdict == ROLES_FOUND)
+        verdict = states_find(graph, finding);
+    if (verdict == ROLES_FOUND) {
+        refusals_note_host(graph, finding);
+        refusals_note_unsure(graph, finding);
+    }
     return verdict;
 }
 
@@ -153,8 +127,7 @@ read_period(const struct scout_log *lent, uint32_t border, uint32_t period, stru
     struct graph graph;
     finding->first = border;
     finding->period = period;
-    graph_build(lent, border, 2 * period, &graph);
-    graph.period = period;
+    graph_build(lent, border, period, 2, &graph);
     enum roles_verdict verdict = find_roles(&graph, finding);
     if (verdict == ROLES_FOUND)
         verdict = types_find(&graph, finding);
@@ -263,8 +236,7 @@ try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t p
     finding->begin = first;
     finding->end = end;
     borrow_make(log, first, end, period, READING_OLD, &lent);
-    graph_build(&lent, first, 3 * period, &graph);
-    graph.period = period;
+    graph_build(&lent, first, period, 3, &graph);
     uint32_t border = first + find_border(&graph);
     graph_free(&graph);
     if (border + 2 * period > end)

@@ -8,10 +8,10 @@
 
 /* What a parameter's way up finds. */
 struct way {
-    struct roles *roles;
+    const struct graph *graph;
     struct scout_finding *finding;
-    uint32_t parameter; /* version */
-    uint32_t tensor;    /* of the finding */
+    const struct graph_version *parameter;
+    uint32_t tensor; /* of the finding */
     bool *visited;
     bool follows; /* the way goes through another parameter's new value */
     bool own;     /* it ends at the parameter */
@@ -40,54 +40,50 @@ gradients_add_tensor(struct scout_finding *finding, enum scout_role role, uint32
 }
 
 uint32_t
-gradients_log_op(const struct roles *roles, uint32_t number)
+gradients_log_op(const struct graph *graph, const struct graph_version *version)
 {
-    int32_t op = version_of(roles, number)->op;
-    return roles->graph->first + (uint32_t)(op < 0 ? 0 : op);
+    return graph->first + (uint32_t)(version->op < 0 ? 0 : version->op);
 }
 
 /* The version that a gradient is copied to as it is, if it leads to parameters in no other way: there all of it may lie
  * together. Moves [*lo, *hi) along. */
-static uint32_t
-follow_copies(const struct roles *roles, uint32_t number, uint64_t *lo, uint64_t *hi)
+static struct graph_version *
+follow_copies(const struct graph *graph, struct graph_version *version, uint64_t *lo, uint64_t *hi)
 {
     for (;;) {
         const struct graph_edge *only = NULL;
-        for (uint32_t e = 0; e < version_of(roles, number)->out_count; ++e) {
-            const struct graph_edge *edge = version_out_edge(roles, number, e);
-            if (!version_in_period(roles, edge->to) || !roles->leads[edge->to])
+        FOR_EACH_OUT(edge, version) {
+            if (!edge_leads(edge))
                 continue;
-            if (only != NULL || !roles->chain[edge->to] || !edge->elementwise || version_of(roles, edge->to)->op < 0 ||
-                graph_op(roles->graph, version_of(roles, edge->to))->kind != SCOUT_COPY)
-                return number;
+            if (only != NULL || !edge->to->chain || !edge->elementwise || edge->to->op < 0 ||
+                graph_op(graph, edge->to)->kind != SCOUT_COPY)
+                return version;
             only = edge;
         }
-        if (only == NULL || roles->parameter[only->to])
-            return number;
+        if (only == NULL || only->to->parameter)
+            return version;
         *lo = *lo - only->map.from_base + only->map.to_base;
         *hi = *hi - only->map.from_base + only->map.to_base;
-        number = only->to;
+        version = only->to;
     }
 }
 
 static void
-end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
+end_way(struct way *way, struct graph_version *version, uint64_t lo, uint64_t hi)
 {
-    const struct roles *roles = way->roles;
-    if (number != way->parameter)
-        number = follow_copies(roles, number, &lo, &hi);
-    const struct graph_version *version = version_of(roles, number);
-    roles->gradient[number] = true;
-    if (number == way->parameter) {
+    if (version != way->parameter)
+        version = follow_copies(way->graph, version, &lo, &hi);
+    version->gradient = true;
+    if (version == way->parameter) {
         way->own = true;
         return;
     }
     way->is_part =
         way->is_part || (scout_type_bytes(version->type) == sizeof(uint16_t) && (version->lo < lo || version->hi > hi));
-    uint64_t limit = roles->graph->memories[version->memory].bytes;
-    uint32_t gradient = gradients_add_tensor(way->finding, ROLE_GRADIENT, version_alloc(roles, number),
+    uint64_t limit = way->graph->memories[version->memory].bytes;
+    uint32_t gradient = gradients_add_tensor(way->finding, ROLE_GRADIENT, version_alloc(way->graph, version),
                                              (struct scout_range){lo, hi < limit ? hi : limit}, version->type,
-                                             way->tensor, gradients_log_op(roles, number));
+                                             way->tensor, gradients_log_op(way->graph, version));
     struct scout_tensor *parameter = &way->finding->tensors[way->tensor];
     if (parameter->pair == PAIR_NONE)
         parameter->pair = gradient;
@@ -95,26 +91,24 @@ end_way(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
 
 /* Follows the way from bytes [lo, hi) of a version upwards. */
 static void
-go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
+go_up(struct way *way, struct graph_version *version, uint64_t lo, uint64_t hi)
 {
-    const struct roles *roles = way->roles;
-    if (way->visited[number])
+    if (way->visited[version->number])
         return;
-    way->visited[number] = true;
-    way->follows = way->follows || (roles->parameter[number] && number != way->parameter);
-    if (!elementwise_goes_on(roles, number)) {
-        end_way(way, number, lo, hi);
+    way->visited[version->number] = true;
+    way->follows = way->follows || (version->parameter && version != way->parameter);
+    if (!elementwise_goes_on(way->graph, version)) {
+        end_way(way, version, lo, hi);
         return;
     }
-    FOR_EACH_IN(edge, roles, number) {
-        if (!elementwise_matters(roles, edge) || !elementwise_goes(roles, edge))
+    FOR_EACH_IN(edge, version) {
+        struct graph_version *from = edge->from;
+        if (!elementwise_leads_up(edge))
             continue;
-        if (!roles->chain[edge->from]) {
-            way->roles->gradient[edge->from] |=
-                elementwise_is_rest(roles, number, edge->from); /* averaged with what follows it */
+        if (!from->chain) {
+            from->gradient |= elementwise_is_rest(version, from); /* averaged with what follows it */
             continue;
         }
-        const struct graph_version *from = version_of(roles, edge->from);
         uint64_t image_lo = from->lo, image_hi = from->hi;
         const struct graph_map *map = &edge->map;
         if (edge->elementwise && hi > map->to_base) {
@@ -122,9 +116,8 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
             image_lo = map->from_base + begin / map->to_bytes * map->from_bytes;
             image_hi = map->from_base + (hi - map->to_base + map->to_bytes - 1) / map->to_bytes * map->from_bytes;
         }
-        if (image_lo >= from->hi || image_hi <= from->lo)
-            continue; /* other elements than the way's */
-        go_up(way, edge->from, image_lo, image_hi);
+        if (image_lo < from->hi && image_hi > from->lo) /* the way's elements */
+            go_up(way, from, image_lo, image_hi);
     }
 }
 
@@ -132,77 +125,72 @@ go_up(struct way *way, uint32_t number, uint64_t lo, uint64_t hi)
  * comes from large memory, which may lie on the device, or element by element from what does. `vectors`: the same of
  * all versions before it, of which it is computed. */
 static bool
-is_vector(const struct roles *roles, uint32_t number, const bool *vectors)
+is_vector(const struct graph_version *version, const bool *vectors)
 {
-    bool is = roles->source[number] && !roles->constant[number];
-    FOR_EACH_IN_UNTIL(edge, roles, number, is) {
-        bool is_data = elementwise_matters(roles, edge) || version_of(roles, edge->from)->op == VERSION_BEFORE;
-        is = is_data && !roles->chain[edge->from] &&
-             (!elementwise_may_scale(roles, edge->from) || (edge->elementwise && vectors[edge->from]));
-    }
-    return is;
+    return (version->source && !version->constant) ||
+           ANY_IN(edge, version,
+                  (elementwise_matters(edge) || edge->from->op == VERSION_BEFORE) && !edge->from->chain &&
+                      (!elementwise_may_scale(edge->from) || (edge->elementwise && vectors[edge->from->number])));
 }
 
 bool
-gradients_find_vectors(struct roles *roles)
+gradients_find_vectors(struct graph *graph)
 {
-    OWNED bool *vectors = xcalloc(roles->graph->version_count + 1, sizeof(*vectors));
+    OWNED bool *vectors = xcalloc(graph->version_count + 1, sizeof(*vectors));
     bool some = false;
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        vectors[i] = is_vector(roles, i, vectors);
-    FOR_EACH(edge, roles->graph->edges, roles->graph->edge_count) {
-        uint32_t from = edge->from;
-        if (!version_in_period(roles, edge->to) || !roles->chain[edge->to] || !elementwise_matters(roles, edge) ||
-            elementwise_goes(roles, edge) || version_of(roles, from)->bytes <= ELEMENT_BYTES ||
-            !elementwise_may_scale(roles, from) || elementwise_has_others(roles, edge->to))
+    FOR_EACH_VERSION(version, graph)
+        vectors[version->number] = is_vector(version, vectors);
+    FOR_EACH(edge, graph->edges, graph->edge_count) {
+        struct graph_version *from = edge->from;
+        if (!version_in_period(edge->to) || !edge->to->chain || !elementwise_matters(edge) || edge->goes ||
+            from->bytes <= ELEMENT_BYTES || !elementwise_may_scale(from) || elementwise_has_others(edge->to))
             continue;
-        roles->vector[from] = vectors[from];
-        some = some || roles->vector[from];
+        from->vector = vectors[from->number];
+        some = some || from->vector;
     }
     return some;
 }
 
 bool
-gradients_find_kept_sums(struct roles *roles)
+gradients_find_kept_sums(struct graph *graph)
 {
     bool some = false;
-    uint32_t last;
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i)
-        if (roles->parameter[i] && roles->inner[i] && !elementwise_goes_on(roles, i) &&
-            elementwise_parameters_behind(roles, i, &last) > 0)
-            roles->carried[i] = some = true;
-    for (uint32_t i = 0; i < roles->graph->version_count && some; ++i) {
-        roles->carried[i] = roles->carried[i] || (roles->parameter[i] && !stays_from_itself(roles, i));
-        roles->parameter[i] = roles->parameter[i] && !roles->carried[i];
+    const struct graph_version *last;
+    FOR_EACH_VERSION(version, graph)
+        if (version->parameter && version->inner && !elementwise_goes_on(graph, version) &&
+            elementwise_parameters_behind(graph, version, &last) > 0)
+            version->carried = some = true;
+    for (uint32_t i = 0; i < graph->version_count && some; ++i) {
+        struct graph_version *version = &graph->versions[i];
+        version->carried = version->carried || (version->parameter && !stays_from_itself(graph, version));
+        version->parameter = version->parameter && !version->carried;
     }
     return some;
 }
 
 /* Whether the launch that updates a parameter may reach more of its memory. */
 static bool
-reaches_further(const struct roles *roles, uint32_t number)
+reaches_further(const struct graph *graph, const struct graph_version *version)
 {
-    const struct graph_version *version = version_of(roles, number);
-    const struct scout_argument *it = version_argument(roles, version, graph_op(roles->graph, version));
+    const struct scout_argument *it = version_argument(graph, version, graph_op(graph, version));
     return it != NULL && it->end - it->offset > version->hi - version->lo;
 }
 
 void
-gradients_find(struct roles *roles, struct scout_finding *finding)
+gradients_find(struct graph *graph, struct scout_finding *finding)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        if (!roles->parameter[i])
+    FOR_EACH_VERSION(version, graph) {
+        if (!version->parameter)
             continue;
-        const struct graph_version *version = version_of(roles, i);
-        OWNED bool *visited = xcalloc(roles->graph->version_count, sizeof(*visited));
-        struct way way = {.roles = roles, .finding = finding, .parameter = i, .visited = visited};
-        way.tensor = gradients_add_tensor(finding, ROLE_PARAMETER, version_alloc(roles, i),
+        OWNED bool *visited = xcalloc(graph->version_count, sizeof(*visited));
+        struct way way = {.graph = graph, .finding = finding, .parameter = version, .visited = visited};
+        way.tensor = gradients_add_tensor(finding, ROLE_PARAMETER, version_alloc(graph, version),
                                           (struct scout_range){version->lo, version->hi}, version->type, PAIR_NONE,
-                                          gradients_log_op(roles, i));
-        go_up(&way, i, version->lo, version->hi);
+                                          gradients_log_op(graph, version));
+        go_up(&way, version, version->lo, version->hi);
         if (way.follows && !way.own)
             finding->tensors[way.tensor].role = ROLE_AVERAGE;
         finding->tensors[way.tensor].fused = way.own;
-        finding->tensors[way.tensor].cut = way.is_part && reaches_further(roles, i);
+        finding->tensors[way.tensor].cut = way.is_part && reaches_further(graph, version);
     }
 }

@@ -10,8 +10,15 @@ struct target {
     uint64_t lo, hi;
 };
 
+/* What an edge leads from and to, by number: versions move as long as their list grows. */
+struct ends {
+    uint32_t from, to;
+};
+
 struct builder {
     struct graph *graph;
+    struct ends *ends; /* [graph->edge_count] */
+    uint32_t ends_count;
     struct target *targets;
     uint32_t target_count;
     uint32_t *seen; /* by version: mark of the last edge's list it is in */
@@ -78,10 +85,13 @@ cut_by_op(struct graph *graph, const struct scout_op *op)
 static uint32_t
 add_version(struct graph *graph, const struct graph_version *version)
 {
+    uint32_t number = graph->version_count;
     struct graph_version *added = GROWN(graph->versions, graph->version_count);
     *added = *version;
-    added->first_in = graph->edge_count;
-    return graph->version_count - 1;
+    added->number = number;
+    added->period = version->op < 0 ? -1 : version->op / (int32_t)graph->period;
+    added->position = version->op < 0 ? 0 : (uint32_t)version->op % graph->period;
+    return number;
 }
 
 /* Fills a memory with versions of no operation, one for each segment. */
@@ -152,7 +162,7 @@ span_at(const struct graph_memory *memory, uint64_t lo)
 /* ---- edges ---- */
 
 static void
-add_edge(struct builder *builder, uint32_t from, uint32_t to, const struct graph_map *map, uint64_t bytes)
+add_edge(struct builder *builder, uint32_t from, uint32_t to, const struct graph_map *map)
 {
     struct graph *graph = builder->graph;
     if (builder->seen == NULL || graph->version_count > builder->seen_room) {
@@ -162,19 +172,18 @@ add_edge(struct builder *builder, uint32_t from, uint32_t to, const struct graph
         memset(builder->seen + builder->seen_room, 0, (room - builder->seen_room) * sizeof(*builder->seen));
         builder->seen_room = room;
     }
-    if (bytes > graph->versions[from].read)
-        graph->versions[from].read = bytes;
     if (builder->seen[from] == to) {
         struct graph_edge *edge = &graph->edges[builder->edge_at[from]];
         edge->elementwise = edge->elementwise && map != NULL;
         return;
     }
-    struct graph_edge edge = {.from = from, .to = to, .elementwise = map != NULL};
+    struct graph_edge edge = {.elementwise = map != NULL};
     if (map != NULL)
         edge.map = *map;
     builder->seen[from] = to;
     builder->edge_at[from] = graph->edge_count;
     *GROWN(graph->edges, graph->edge_count) = edge;
+    *GROWN(builder->ends, builder->ends_count) = (struct ends){from, to};
     graph->versions[to].in_count += 1;
 }
 
@@ -185,11 +194,9 @@ add_edges(struct builder *builder, uint32_t memory_number, uint64_t lo, uint64_t
 {
     const struct graph_memory *memory = &builder->graph->memories[memory_number];
     for (uint32_t i = span_at(memory, lo); i < memory->span_count && memory->spans[i].lo < hi; ++i) {
-        const struct graph_span *span = &memory->spans[i];
-        uint64_t from = span->lo > lo ? span->lo : lo, until = span->hi < hi ? span->hi : hi;
-        if (builder->graph->versions[span->version].type == SCOUT_UNKNOWN)
-            builder->graph->versions[span->version].type = type;
-        add_edge(builder, span->version, to, map, until - from);
+        struct graph_version *version = &builder->graph->versions[memory->spans[i].version];
+        version->type = version->type == SCOUT_UNKNOWN ? type : version->type;
+        add_edge(builder, version->number, to, map);
     }
 }
 
@@ -588,36 +595,42 @@ add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
                       SCOUT_UNKNOWN, number, NULL);
         }
         if (graph->versions[number].in_count > 0)
-            graph->versions[number].type = graph->versions[graph->edges[graph->versions[number].first_in].from].type;
+            graph->versions[number].type =
+                graph->versions[builder->ends[graph->edge_count - graph->versions[number].in_count].from].type;
     }
     put_versions(builder, before);
 }
 
+/* Edges lie by the version that they lead to; with each version now lie those that lead from it, too. */
 static void
-sort_outs(struct graph *graph)
+connect_versions(const struct builder *builder)
 {
-    for (uint32_t i = 0; i < graph->edge_count; ++i)
-        graph->versions[graph->edges[i].from].out_count += 1;
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < graph->version_count; ++i) {
-        graph->versions[i].first_out = at;
-        at += graph->versions[i].out_count;
-        graph->versions[i].out_count = 0;
+    struct graph *graph = builder->graph;
+    FOR_EACH(ends, builder->ends, graph->edge_count)
+        graph->versions[ends->from].out_count += 1;
+    const struct graph_edge *in = graph->edges, **out = xcalloc(graph->edge_count + 1, sizeof(*out));
+    graph->outs = out;
+    FOR_EACH_VERSION(version, graph) {
+        version->in = in;
+        version->out = out;
+        in = EACH_END(in, version->in_count);
+        out += version->out_count;
+        version->out_count = 0;
     }
-    graph->outs = xcalloc(graph->edge_count + 1, sizeof(*graph->outs));
-    for (uint32_t i = 0; i < graph->edge_count; ++i) {
-        struct graph_version *from = &graph->versions[graph->edges[i].from];
-        graph->outs[from->first_out + from->out_count++] = i;
+    FOR_EACH_MUTABLE(edge, graph->edges, graph->edge_count) {
+        edge->from = &graph->versions[builder->ends[NUMBER_OF(edge)].from];
+        edge->to = &graph->versions[builder->ends[NUMBER_OF(edge)].to];
+        edge->from->out[edge->from->out_count++] = edge;
     }
 }
 
 void
-graph_build(const struct scout_log *log, uint32_t first, uint32_t count, struct graph *graph)
+graph_build(const struct scout_log *log, uint32_t first, uint32_t period, uint32_t periods, struct graph *graph)
 {
-    *graph = (struct graph){.log = log, .first = first, .count = count};
+    *graph = (struct graph){.log = log, .first = first, .count = period * periods, .period = period};
     name_and_cut(graph);
     struct builder builder = {.graph = graph};
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = 0; i < graph->count; ++i) {
         const struct scout_op *op = &log->ops[first + i];
         builder.target_count = 0;
         if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY)
@@ -627,10 +640,11 @@ graph_build(const struct scout_log *log, uint32_t first, uint32_t count, struct 
         if (op->answers)
             add_answer(&builder, (int32_t)i, op);
     }
+    connect_versions(&builder);
+    free(builder.ends);
     free(builder.targets);
     free(builder.seen);
     free(builder.edge_at);
-    sort_outs(graph);
 }
 
 void

@@ -79,13 +79,13 @@ first_reader(const struct graph *graph, const struct scout_finding *finding, con
     uint32_t first = graph->first + graph->period;
     if (tensor->pair != PAIR_NONE && finding->tensors[tensor->pair].writer > tensor->writer)
         first = finding->tensors[tensor->pair].writer;
-    FOR_EACH(version, graph->versions, graph->version_count) {
+    FOR_EACH_VERSION(version, graph) {
         if (version->op < 0 || graph->first + (uint32_t)version->op != tensor->writer || version->memory < 0 ||
             graph->memories[version->memory].alloc != tensor->alloc || version->hi <= tensor->lo ||
             version->lo >= tensor->hi)
             continue;
-        for (uint32_t e = 0; e < version->out_count; ++e) {
-            uint32_t op = graph->first + (uint32_t)graph_out(graph, version, e)->op;
+        FOR_EACH_OUT(out, version) {
+            uint32_t op = graph->first + (uint32_t)out->to->op;
             if (op > tensor->writer && op < first)
                 first = op;
         }

@@ -62,53 +62,47 @@ scout_is_in_gradient(const struct scout_finding *finding, const struct scout_ten
 }
 
 const struct graph_edge *
-version_own_edge(const struct roles *roles, uint32_t number, bool elementwise)
+version_own_edge(const struct graph_version *version, bool elementwise)
 {
     const struct graph_edge *own = NULL;
-    FOR_EACH_IN(edge, roles, number) {
-        if (edge->elementwise == elementwise &&
-            version_overlaps(version_of(roles, edge->from), version_of(roles, number)))
+    FOR_EACH_IN(edge, version)
+        if (edge->elementwise == elementwise && version_overlaps(edge->from, version))
             own = edge;
-    }
     return own;
 }
 
 const struct scout_argument *
-version_argument(const struct roles *roles, const struct graph_version *version, const struct scout_op *op)
+version_argument(const struct graph *graph, const struct graph_version *version, const struct scout_op *op)
 {
-    FOR_EACH(it, op->arguments, op->argument_count)
-        if (roles->graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
-            it->end >= version->hi)
-            return it;
-    return NULL;
+    return FIND(it, op->arguments, op->argument_count,
+                graph->memory_of[it->alloc] == (uint32_t)version->memory && it->offset <= version->lo &&
+                    it->end >= version->hi);
 }
 
 const char *
-version_op_name(const struct roles *roles, uint32_t number, char text[SCOUT_NAME_BYTES])
+version_op_name(const struct graph *graph, const struct graph_version *version, char text[SCOUT_NAME_BYTES])
 {
-    const struct scout_op *op = graph_op(roles->graph, version_of(roles, number));
+    const struct scout_op *op = graph_op(graph, version);
     if (op == NULL)
         snprintf(text, SCOUT_NAME_BYTES, "what was there before");
     else
-        (void)scout_op_name(roles->graph->log, op, text);
+        (void)scout_op_name(graph->log, op, text);
     return text;
 }
 
 uint32_t
-version_alloc(const struct roles *roles, uint32_t number)
+version_alloc(const struct graph *graph, const struct graph_version *version)
 {
-    int32_t memory = version_of(roles, number)->memory;
-    return memory == HOST_MEMORY ? SCOUT_NONE : roles->graph->memories[memory].alloc;
+    return version->memory == HOST_MEMORY ? SCOUT_NONE : graph->memories[version->memory].alloc;
 }
 
 const char *
-version_place(const struct roles *roles, uint32_t number, char text[64])
+version_place(const struct graph *graph, const struct graph_version *version, char text[64])
 {
-    const struct graph_version *version = version_of(roles, number);
     if (version->memory == HOST_MEMORY)
         return memcpy(text, "host memory", sizeof("host memory"));
     return scout_tensor_place(
-        &(struct scout_tensor){.alloc = version_alloc(roles, number), .lo = version->lo, .hi = version->hi}, text);
+        &(struct scout_tensor){.alloc = version_alloc(graph, version), .lo = version->lo, .hi = version->hi}, text);
 }
 
 void

@@ -37,10 +37,10 @@ is_of_host(const struct spreader *spreader, uint32_t at)
 static uint32_t
 mark_of_place(const struct spreader *spreader, const struct graph_version *place)
 {
-    uint32_t mark = 0;
-    FOR_EACH_UNTIL(version, spreader->graph->versions, spreader->graph->version_count, mark != 0)
-        mark = version->op >= 0 && version_overlaps(version, place) ? spreader->marks[NUMBER_OF(version)] : 0;
-    return mark;
+    const struct graph_version *noisy =
+        FIND(it, spreader->graph->versions, spreader->graph->version_count,
+             it->op >= 0 && version_overlaps(it, place) && spreader->marks[it->number] != 0);
+    return noisy != NULL ? spreader->marks[noisy->number] : 0;
 }
 
 /* Returns whether more is marked than before. */
@@ -49,18 +49,18 @@ spread(struct spreader *spreader, const bool *makes, const bool *is_clean)
 {
     const struct graph *graph = spreader->graph;
     bool more = false;
-    FOR_EACH(version, graph->versions, graph->version_count) {
-        uint32_t at = version->op >= 0 ? graph_position(graph, version) : 0, mark = 0, i = NUMBER_OF(version);
+    FOR_EACH_VERSION(version, graph) {
+        uint32_t mark = 0, i = version->number;
         if (spreader->marks[i] != 0 || (is_clean != NULL && is_clean[i]))
             continue;
         if (version->op == VERSION_BEFORE && version->memory != HOST_MEMORY)
             mark = mark_of_place(spreader, version);
-        else if (version->op >= 0 && makes[at])
-            mark = at + 1;
-        else if (version->op >= 0 && spreader->host != 0 && is_of_host(spreader, at))
+        else if (version->op >= 0 && makes[version->position])
+            mark = version->position + 1;
+        else if (version->op >= 0 && spreader->host != 0 && is_of_host(spreader, version->position))
             mark = spreader->host;
-        for (uint32_t e = 0; e < version->in_count && mark == 0; ++e)
-            mark = spreader->marks[graph->edges[version->first_in + e].from];
+        FOR_EACH_IN_UNTIL(edge, version, mark != 0)
+            mark = spreader->marks[edge->from->number];
         spreader->marks[i] = mark;
         if (mark != 0 && version->memory == HOST_MEMORY && is_clean == NULL && spreader->host == 0)
             spreader->host = mark;
@@ -87,13 +87,13 @@ noise_find(const struct graph *graph, const bool *is_left_out, const bool *is_cl
 void
 noise_note(const struct graph *graph, const uint32_t *marks, struct turns *turns)
 {
-    FOR_EACH(version, graph->versions, graph->version_count) {
-        uint32_t by = marks[NUMBER_OF(version)];
+    FOR_EACH_VERSION(version, graph) {
+        uint32_t by = marks[version->number];
         if (by != 0 && version->memory != HOST_MEMORY)
             *GROWN(turns->noisy, turns->noisy_count) = (struct turns_noisy){
                 .alloc = graph->memories[version->memory].alloc, .lo = version->lo, .hi = version->hi, .by = by};
         else if (by != 0 && version->op >= 0)
-            turns->reads.of[graph_position(graph, version)].noise = by;
+            turns->reads.of[version->position].noise = by;
     }
 }
 

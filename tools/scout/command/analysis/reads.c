@@ -22,14 +22,14 @@ struct finder {
 static bool
 is_of_step(const struct finder *finder, const struct graph_version *version)
 {
-    return version->op >= 0 && finder->parts[graph_position(finder->graph, version)] == PLAY_BY_TURN &&
+    return version->op >= 0 && finder->parts[version->position] == PLAY_BY_TURN &&
            graph_op(finder->graph, version)->ahead == 0;
 }
 
 static enum reads_class
 class_of(const struct finder *finder, const struct graph_version *version)
 {
-    return finder->classes != NULL ? finder->classes[version - finder->graph->versions] : READS_OF_STEP;
+    return finder->classes != NULL ? finder->classes[version->number] : READS_OF_STEP;
 }
 
 /* ---- reads ---- */
@@ -60,14 +60,13 @@ last_writer(const struct finder *finder, const struct graph_version *from, int32
 static struct reads_of
 read_of(const struct finder *finder, const struct graph_version *to)
 {
-    const struct graph *graph = finder->graph;
     struct reads_of of = {.kind = PLAY_READS_ALIKE};
     int32_t last = -1;
-    for (uint32_t e = 0; e < to->in_count; ++e) {
-        const struct graph_version *from = graph_in(graph, to, e);
+    FOR_EACH_IN(edge, to) {
+        const struct graph_version *from = edge->from;
         if (!is_of_step(finder, from))
             continue;
-        uint32_t back = (uint32_t)(graph_period(graph, to) - graph_period(graph, from));
+        uint32_t back = (uint32_t)(to->period - from->period);
         bool is_first = of.kind == PLAY_READS_ALIKE, is_begin = back > 0 && class_of(finder, from) == READS_OF_STATE;
         back = is_begin ? 0 : back;
         of.kind = is_first || (of.kind == PLAY_READS_STEP && back == of.back) ? PLAY_READS_STEP : PLAY_READS_MIXED;
@@ -75,7 +74,7 @@ read_of(const struct finder *finder, const struct graph_version *to)
             of.kind = PLAY_READS_MIXED;
         of.back = back;
         if (from->op > last)
-            of.writer = is_begin ? graph_position(graph, to) : last_writer(finder, from, to->op);
+            of.writer = is_begin ? to->position : last_writer(finder, from, to->op);
         last = from->op > last ? from->op : last;
     }
     return of;
@@ -85,10 +84,9 @@ read_of(const struct finder *finder, const struct graph_version *to)
 static void
 find_reads(struct finder *finder)
 {
-    FOR_EACH(version, finder->graph->versions, finder->graph->version_count) {
+    FOR_EACH_VERSION(version, finder->graph)
         if (version->op >= 0 && version->memory == HOST_MEMORY)
-            finder->reads->of[graph_position(finder->graph, version)] = read_of(finder, version);
-    }
+            finder->reads->of[version->position] = read_of(finder, version);
 }
 
 /* ---- writes ---- */
@@ -111,7 +109,7 @@ static void
 note_write(struct finder *finder, const struct graph_version *version)
 {
     const struct graph_memory *memory = &finder->graph->memories[version->memory];
-    uint32_t writer = graph_position(finder->graph, version);
+    uint32_t writer = version->position;
     bool unread = version->out_count == 0 && is_figure(finder, memory->alloc, version->hi - version->lo);
     struct seen *seen = FIND(it, finder->seen, finder->seen_count,
                              it->written.writer == writer && it->memory == version->memory &&
@@ -161,10 +159,9 @@ is_elsewhere(const struct finder *finder, const struct seen *place)
 static void
 find_writes(struct finder *finder)
 {
-    FOR_EACH(version, finder->graph->versions, finder->graph->version_count) {
+    FOR_EACH_VERSION(version, finder->graph)
         if (version->memory != HOST_MEMORY && is_of_step(finder, version) && class_of(finder, version) == READS_OF_STEP)
             note_write(finder, version);
-    }
     SORT(finder->seen, finder->seen_count, by_place);
     finder->reads->written = xcalloc(finder->seen_count + 1, sizeof(*finder->reads->written));
     FOR_EACH_MUTABLE(seen, finder->seen, finder->seen_count) {

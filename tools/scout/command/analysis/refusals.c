@@ -5,73 +5,70 @@
 
 #include "tools/common/owned.h"
 
-enum roles_verdict
-refusals_prove_cut(struct roles *roles, struct scout_finding *finding)
+/* Whether a version is data that may come to parameters past the gradients: no constant that only scales or masks the
+ * update itself. */
+static bool
+is_data(const struct graph *graph, const struct graph_version *version)
 {
-    uint32_t count = roles->graph->version_count;
-    OWNED bool *sources = xcalloc(count, sizeof(*sources));
-    for (uint32_t i = 0; i < count; ++i)
-        sources[i] = roles->source[i] &&
-                     !(roles->constant[i] && /* it only scales or masks the update itself */
-                       ALL_OUT(out, roles, i,
-                               !version_in_period(roles, out->to) || !roles->leads[out->to] ||
-                                   (roles->chain[out->to] && roles->inner[out->to]))) &&
-                     !(roles->has_large && source_is_small(version_of(roles, i)));
-    sources_spread(roles, roles->past, sources, roles->gradient);
-    for (uint32_t i = 0; i < count; ++i) {
-        if (!roles->parameter[i] || !roles->past[i])
-            continue;
-        char name[SCOUT_NAME_BYTES], place[64];
-        return note_refuse(finding, ROLES_REFUSED, "data reaches %s without passing through a gradient, by %s",
-                           version_place(roles, i, place), version_op_name(roles, i, name));
+    return version->source &&
+           !(version->constant && ALL_OUT(out, version, !edge_leads(out) || (out->to->chain && out->to->inner))) &&
+           !(graph->has_large && source_is_small(version));
+}
+
+enum roles_verdict
+refusals_prove_cut(struct graph *graph, struct scout_finding *finding)
+{
+    char name[SCOUT_NAME_BYTES], place[64];
+    FOR_EACH_VERSION(version, graph) {
+        bool here = version_in_period(version);
+        version->past = (is_data(graph, version) || (here && ANY_IN(edge, version, edge->from->past))) &&
+                        !(here && version->gradient);
     }
-    return ROLES_FOUND;
+    const struct graph_version *reached =
+        FIND(version, graph->versions, graph->version_count, version->parameter && version->past);
+    return reached == NULL
+               ? ROLES_FOUND
+               : note_refuse(finding, ROLES_REFUSED, "data reaches %s without passing through a gradient, by %s",
+                             version_place(graph, reached, place), version_op_name(graph, reached, name));
 }
 
 /* Whether the operation of a version keeps state besides parameters. */
 static bool
-keeps_state(const struct roles *roles, uint32_t number)
+keeps_state(const struct graph *graph, const struct graph_version *version)
 {
-    return ANY_NUMBER(i, 0, roles->graph->version_count,
-                      roles->persistent[i] && roles->tainted[i] && !roles->parameter[i] &&
-                          version_of(roles, i)->op == version_of(roles, number)->op);
+    return ANY_VERSION(it, graph, it->persistent && it->tainted && !it->parameter && it->op == version->op);
 }
 
 enum roles_verdict
-refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
+refusals_judge_fused(const struct graph *graph, struct scout_finding *finding)
 {
+    char place[64], name[SCOUT_NAME_BYTES];
     FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
-        char place[64];
         if (tensor->cut)
             return note_refuse(finding, ROLES_REFUSED,
                                "scout cannot tell where parameter %s ends: updates below half a unit in the last place "
                                "of %s change nothing; scout with a larger learning rate",
                                scout_tensor_place(tensor, place), scout_type_name(tensor->type));
     }
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        char place[64], name[SCOUT_NAME_BYTES];
-        if (!roles->parameter[i])
+    FOR_EACH_VERSION(version, graph) {
+        if (!version->parameter)
             continue;
-        const struct graph_version *version = version_of(roles, i);
-        const struct scout_tensor own = {.alloc = version_alloc(roles, i), .lo = version->lo, .hi = version->hi};
+        const struct scout_tensor own = {.alloc = version_alloc(graph, version), .lo = version->lo, .hi = version->hi};
         if (scout_is_in_gradient(finding, &own))
             return note_refuse(finding, ROLES_REFUSED,
-                               roles->gradient[i]
+                               version->gradient
                                    ? "%s, to which %s adds after its use as a gradient, is never overwritten: scout "
                                      "cannot tell where a step begins"
                                    : "parameter %s, which %s updates, and its gradient are interleaved in memory",
-                               version_place(roles, i, place), version_op_name(roles, i, name));
-        if (!roles->gradient[i])
-            continue;
-        if (keeps_state(roles, i))
+                               version_place(graph, version, place), version_op_name(graph, version, name));
+        if (version->gradient && keeps_state(graph, version))
             return note_refuse(finding, ROLES_REFUSED,
                                "parameter %s is updated by %s, and scout finds no gradient of it: the update may "
                                "compute it, or reach it by the pointer to the parameter",
-                               version_place(roles, i, place), version_op_name(roles, i, name));
+                               version_place(graph, version, place), version_op_name(graph, version, name));
     }
     /* Else what ends the ways is data, of which a batch is as large as a parameter. */
-    if (!ANY_NUMBER(i, 0, roles->graph->version_count,
-                    roles->persistent[i] && roles->tainted[i] && refusals_leads_to_gradients(roles, i)))
+    if (!ANY_VERSION(it, graph, it->persistent && it->tainted && refusals_leads_to_gradients(graph, it)))
         return note_refuse(finding, ROLES_REFUSED,
                            "parameters are computed from data element by element: scout cannot tell which memory holds "
                            "the gradients");
@@ -79,41 +76,37 @@ refusals_judge_fused(const struct roles *roles, struct scout_finding *finding)
 }
 
 bool
-refusals_leads_on(const struct roles *roles, uint32_t number)
+refusals_leads_on(const struct graph *graph, const struct graph_version *version)
 {
-    return ANY_NUMBER(i, 0, roles->graph->version_count,
-                      version_of(roles, i)->op == VERSION_BEFORE &&
-                          version_overlaps(version_of(roles, i), version_of(roles, number)) &&
-                          ANY_OUT(out, roles, i, version_in_period(roles, out->to) && roles->leads[out->to]));
+    return ANY_VERSION(it, graph,
+                       it->op == VERSION_BEFORE && version_overlaps(it, version) && ANY_OUT(out, it, edge_leads(out)));
 }
 
 bool
-refusals_leads_to_gradients(const struct roles *roles, uint32_t number)
+refusals_leads_to_gradients(const struct graph *graph, const struct graph_version *version)
 {
-    OWNED bool *reached = sources_of(roles, number, true);
-    return ANY_NUMBER(i, 0, roles->graph->version_count, reached[i] && roles->gradient[i]);
+    OWNED bool *reached = sources_of(graph, version, true);
+    return ANY_VERSION(it, graph, reached[it->number] && it->gradient);
 }
 
 /* A copy to the host that depends on something from the host of as many bytes, but for a sum beside gradients: these.
  * 0: there is none. The predictions that are as many as labels do not depend on the labels. */
 static uint64_t
-sent_and_returned(const struct roles *roles)
+sent_and_returned(const struct graph *graph)
 {
-    uint32_t count = roles->graph->version_count;
-    OWNED bool *leads = xcalloc(count + 1, sizeof(*leads));
-    for (uint32_t i = 0; i < count; ++i) {
-        const struct graph_version *sent = version_of(roles, i);
+    OWNED bool *leads = xcalloc(graph->version_count + 1, sizeof(*leads));
+    FOR_EACH_VERSION(sent, graph) {
         if (sent->memory != HOST_MEMORY || sent->bytes <= ELEMENT_BYTES)
             continue;
-        memset(leads, 0, count * sizeof(*leads));
-        leads[i] = true;
-        for (uint32_t k = i + 1; k-- > 0;) {
-            FOR_EACH_IN(edge, roles, k)
-                leads[edge->from] = leads[edge->from] || leads[k];
-            uint64_t least = sent->bytes > DATA_BYTES ? sent->bytes - ELEMENT_BYTES : sent->bytes;
-            if (leads[k] && version_of(roles, k)->from_host &&
-                version_of(roles, k)->bytes - least <= sent->bytes - least &&
-                version_of(roles, k)->type != SCOUT_INTEGER && !roles->constant[k])
+        uint64_t least = sent->bytes > DATA_BYTES ? sent->bytes - ELEMENT_BYTES : sent->bytes;
+        memset(leads, 0, graph->version_count * sizeof(*leads));
+        leads[sent->number] = true;
+        for (uint32_t k = sent->number + 1; k-- > 0;) {
+            const struct graph_version *back = &graph->versions[k];
+            FOR_EACH_IN_UNTIL(edge, back, !leads[k])
+                leads[edge->from->number] = true;
+            if (leads[k] && back->from_host && back->bytes - least <= sent->bytes - least &&
+                back->type != SCOUT_INTEGER && !back->constant)
                 return sent->bytes;
         }
     }
@@ -133,15 +126,15 @@ written_by_host(const struct scout_log *log)
 }
 
 void
-refusals_note_host(const struct roles *roles, struct scout_finding *finding)
+refusals_note_host(const struct graph *graph, struct scout_finding *finding)
 {
-    uint64_t bytes = sent_and_returned(roles);
+    uint64_t bytes = sent_and_returned(graph);
     if (bytes > 0)
         note_add(finding,
                  "%" PRIu64 " bytes computed from data go to the host in each step, and as many come back: if the host "
                  "updates parameters, scout has not seen them",
                  bytes);
-    uint32_t shared = written_by_host(roles->graph->log);
+    uint32_t shared = written_by_host(graph->log);
     if (shared != SCOUT_NONE)
         note_add(finding,
                  "the host writes memory that it shares with the device, as a%" PRIu32 ": if it updates parameters "
@@ -150,38 +143,38 @@ refusals_note_host(const struct roles *roles, struct scout_finding *finding)
 }
 
 enum roles_verdict
-refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
+refusals_judge_loops(const struct graph *graph, struct scout_finding *finding)
 {
-    uint32_t carried = UINT32_MAX, whole = UINT32_MAX;
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        if (roles->parameter[i])
+    const struct graph_version *carried = NULL, *whole = NULL;
+    FOR_EACH_VERSION(version, graph) {
+        if (version->parameter)
             return ROLES_FOUND;
-        if (roles->carried[i])
-            carried = i;
-        if (whole == UINT32_MAX && roles->persistent[i] && roles->tainted[i] && version_of(roles, i)->op >= 0 &&
-            version_own_edge(roles, i, false) != NULL) /* of data and of all of its own old value in one operation */
-            whole = i;
+        if (version->carried)
+            carried = version;
+        if (whole == NULL && version->persistent && version->tainted && version->op >= 0 &&
+            version_own_edge(version, false) != NULL) /* of data and of all of its own old value in one operation */
+            whole = version;
     }
     char place[64], name[SCOUT_NAME_BYTES];
-    uint64_t bytes = sent_and_returned(roles);
-    if (bytes > 0 && carried == UINT32_MAX)
+    uint64_t bytes = sent_and_returned(graph);
+    if (bytes > 0 && carried == NULL)
         return note_refuse(
             finding, ROLES_NO_LOOP,
             "scout finds nothing that stays on the device between steps: the host may update it (%" PRIu64
             " bytes are copied to the host, and as many come back)",
             bytes);
-    if (whole != UINT32_MAX && carried == UINT32_MAX)
+    if (whole != NULL && carried == NULL)
         return note_refuse(finding, ROLES_NO_LOOP,
                            "%s is updated by %s, which also computes the inputs of its gradient: separate "
                            "gradient and update, or average its change",
-                           version_place(roles, whole, place), version_op_name(roles, whole, name));
-    if (carried != UINT32_MAX)
+                           version_place(graph, whole, place), version_op_name(graph, whole, name));
+    if (carried != NULL)
         return note_refuse(
             finding, ROLES_NO_LOOP,
             "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
             "old value: this is not training by gradients",
-            version_place(roles, carried, place), version_op_name(roles, carried, name));
-    uint32_t shared = written_by_host(roles->graph->log);
+            version_place(graph, carried, place), version_op_name(graph, carried, name));
+    uint32_t shared = written_by_host(graph->log);
     if (shared != SCOUT_NONE)
         return note_refuse(
             finding, ROLES_NO_LOOP,
@@ -194,17 +187,16 @@ refusals_judge_loops(const struct roles *roles, struct scout_finding *finding)
 }
 
 enum roles_verdict
-refusals_judge_unsure(const struct roles *roles, struct scout_finding *finding)
+refusals_judge_unsure(const struct graph *graph, struct scout_finding *finding)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        if (!version_of(roles, i)->unsure || !version_in_period(roles, i) || !roles->leads[i])
+    FOR_EACH_VERSION(version, graph) {
+        if (!version->unsure || !version_in_period(version) || !version->leads)
             continue;
-        const struct scout_op *op = graph_op(roles->graph, version_of(roles, i));
-        const struct scout_effect *effect = op->effect;
+        const struct scout_effect *effect = graph_op(graph, version)->effect;
         char text[SCOUT_NAME_BYTES];
-        const char *name = version_op_name(roles, i, text);
+        const char *name = version_op_name(graph, version, text);
         bool is_repeated = effect == NULL || effect->verdict != SCOUT_EXCLUDED;
-        const char *why = effect == NULL ? "it was not tried" : scout_log_name(roles->graph->log, effect->why);
+        const char *why = effect == NULL ? "it was not tried" : scout_log_name(graph->log, effect->why);
         if (effect != NULL && effect->verdict == SCOUT_DIFFERS)
             return note_refuse(finding, ROLES_REFUSED, "the same launch twice gives different results: %s", name);
         if (effect == NULL || !is_repeated || effect->why != SCOUT_NONE)
@@ -217,20 +209,21 @@ refusals_judge_unsure(const struct roles *roles, struct scout_finding *finding)
 }
 
 void
-refusals_note_unsure(const struct roles *roles, struct scout_finding *finding)
+refusals_note_unsure(const struct graph *graph, struct scout_finding *finding)
 {
-    uint32_t count = roles->graph->version_count;
-    OWNED uint32_t *unsure = xcalloc(count, sizeof(*unsure)); /* 1 + the version that it is computed from */
+    OWNED const struct graph_version **from =
+        xcalloc(graph->version_count, sizeof(*from)); /* which it is computed from */
     char name[SCOUT_NAME_BYTES], place[64];
-    for (uint32_t i = 0; i < count; ++i) {
-        FOR_EACH_IN(edge, roles, i)
-            unsure[i] = unsure[i] == 0 && version_in_period(roles, i) ? unsure[edge->from] : unsure[i];
-        if (version_of(roles, i)->unsure && version_in_period(roles, i))
-            unsure[i] = 1 + i;
-        if (roles->persistent[i] && unsure[i] != 0)
+    FOR_EACH_VERSION(version, graph) {
+        const struct graph_version **unsure = &from[version->number];
+        FOR_EACH_IN_UNTIL(edge, version, *unsure != NULL || !version_in_period(version))
+            *unsure = from[edge->from->number];
+        if (version->unsure && version_in_period(version))
+            *unsure = version;
+        if (version->persistent && *unsure != NULL)
             note_add(finding,
                      "scout does not know all effects of %s: the role of %s, which is computed from its result, may be "
                      "wrong",
-                     version_op_name(roles, unsure[i] - 1, name), version_place(roles, i, place));
+                     version_op_name(graph, *unsure, name), version_place(graph, version, place));
     }
 }

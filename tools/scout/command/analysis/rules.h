@@ -24,22 +24,46 @@ struct graph_map {
 };
 
 struct graph_edge {
-    uint32_t from, to; /* versions */
+    struct graph_version *from, *to;
     bool elementwise;
+    bool goes;            /* a mark of finding.c's rules: each element goes to one element */
     struct graph_map map; /* if elementwise */
 };
 
 struct graph_version {
+    uint32_t number;             /* of the graph's */
     int32_t op;                  /* in the window; VERSION_BEFORE: what was there; VERSION_UNDEFINED: new memory */
+    int32_t period;              /* of the window; -1: it was there before the first */
+    uint32_t position;           /* of its operation in the period */
     int32_t memory;              /* of struct graph; HOST_MEMORY: a copy to the host */
     uint64_t lo, hi;             /* all of it lies there, in bytes of the allocation */
     uint64_t bytes;              /* of it */
-    uint64_t read;               /* most bytes of it that one later operation reads */
     uint32_t type;               /* enum scout_type */
     bool from_host;              /* a copy from the host */
     bool unsure;                 /* of an operation of which nothing is known, or that reads more than its arguments */
-    uint32_t first_in, in_count; /* graph_edge: from earlier versions */
-    uint32_t first_out, out_count; /* of graph->outs: numbers of edges */
+    const struct graph_edge *in; /* [in_count]: from earlier versions */
+    const struct graph_edge **out; /* [out_count]: to later ones */
+    uint32_t in_count, out_count;
+
+    /* Of a graph of two periods: the marks of finding.c's rules. */
+    bool source, constant; /* data; data that is the same in each period */
+    bool tainted;          /* computed from data */
+    bool past;             /* computed from data past the gradients */
+    bool persistent;       /* read in the next period */
+    bool parameter;        /* a parameter's new value */
+    bool between;          /* a parameter's value between two steps of the period */
+    bool carried;          /* such a loop, but no element comes from its own old value */
+    bool leads;            /* to a parameter, in this period */
+    bool inner;            /* all that it has from data comes element by element, scalars aside */
+    bool chain;            /* on the elementwise way to a parameter */
+    bool vector;           /* of a few numbers, and no scalars */
+    bool gradient;
+    uint8_t scales; /* a scalar: 1: all its ways to parameters enter the way on its inside; 2: not; 0: not asked */
+    uint8_t kept;   /* 1: it leads to a gradient by its own place only; 2: not; 0: not asked */
+
+    /* by_state.c's marks. */
+    bool from_data, from_state; /* computed from them, whenever */
+    bool needed;                /* by all ranks */
 };
 
 /* Bytes and the version that they hold. */
@@ -63,21 +87,22 @@ struct graph_memory {
 struct graph {
     const struct scout_log *log;
     uint32_t first, count; /* operations of the log: the window */
-    uint32_t period;       /* of whole periods of so many: set by the caller of graph_build() */
+    uint32_t period;       /* of whole periods of so many */
     struct graph_memory *memories;
     uint32_t memory_count;
     uint32_t *memory_of; /* [log->alloc_count] */
     struct graph_version *versions;
-    struct graph_edge *edges; /* by `to` */
-    uint32_t *outs;
+    struct graph_edge *edges;       /* by `to` */
+    const struct graph_edge **outs; /* by `from` */
     uint32_t version_count, edge_count;
+    bool has_large; /* copies from the host, larger than a few numbers: sources_find() */
 };
 
 /* The memory of each allocation of the log, in memory_of[]; returns the number of memories. The caller frees it. */
 uint32_t graph_name_memories(const struct scout_log *log, uint32_t **memory_of);
 
-/* The graph of operations [first, first + count), all of the deep pass. graph_free() releases it. */
-void graph_build(const struct scout_log *log, uint32_t first, uint32_t count, struct graph *graph);
+/* The graph of so many periods from operation `first` on, all of the deep pass. graph_free() releases it. */
+void graph_build(const struct scout_log *log, uint32_t first, uint32_t period, uint32_t periods, struct graph *graph);
 void graph_free(struct graph *graph);
 
 /* Whether some of [lo, hi) lies in the ranges. */
@@ -85,31 +110,40 @@ bool graph_ranges_meet(const struct scout_ranges *ranges, uint64_t lo, uint64_t 
 
 /* The operation of a version, NULL for what was there before. */
 const struct scout_op *graph_op(const struct graph *graph, const struct graph_version *version);
-/* Which operation of its period has left a version; and in which period of the window, -1: before the first. */
-static inline uint32_t
-graph_position(const struct graph *graph, const struct graph_version *version)
+
+/* Edges of a version, from earlier ones and to later ones; as long as `done` is false. */
+#define FOR_EACH_IN_UNTIL(edge, version, done) FOR_EACH_UNTIL(edge, (version)->in, (version)->in_count, done)
+#define FOR_EACH_IN(edge, version)             FOR_EACH_IN_UNTIL(edge, version, false)
+#define FOR_EACH_OUT_UNTIL(edge, version, done)                             \
+    for (const struct graph_edge *const *edge##_at = (version)->out, *edge; \
+         edge##_at < (version)->out + (version)->out_count && (edge = *edge##_at, !(done)); ++edge##_at)
+#define FOR_EACH_OUT(edge, version)  FOR_EACH_OUT_UNTIL(edge, version, false)
+#define ANY_IN(edge, version, holds) ANY(edge, (version)->in, (version)->in_count, holds)
+#define ALL_IN(edge, version, holds) (!ANY_IN(edge, version, !(holds)))
+#define ANY_OUT(edge, version, holds)                 \
+    __extension__({                                   \
+        bool edge##_any = false;                      \
+        FOR_EACH_OUT_UNTIL(edge, version, edge##_any) \
+            edge##_any = (holds);                     \
+        edge##_any;                                   \
+    })
+#define ALL_OUT(edge, version, holds) (!ANY_OUT(edge, version, !(holds)))
+
+/* All versions of a graph, and whether something holds of any. */
+#define FOR_EACH_VERSION(version, graph)   FOR_EACH_MUTABLE(version, (graph)->versions, (graph)->version_count)
+#define ANY_VERSION(version, graph, holds) ANY(version, (graph)->versions, (graph)->version_count, holds)
+
+/* Whether a version is of the first period, or was there before. */
+static inline bool
+version_in_period(const struct graph_version *version)
 {
-    return (uint32_t)version->op % graph->period;
+    return version->period <= 0;
 }
 
-static inline int64_t
-graph_period(const struct graph *graph, const struct graph_version *version)
+static inline bool
+version_overlaps(const struct graph_version *a, const struct graph_version *b)
 {
-    return version->op < 0 ? -1 : (int64_t)((uint32_t)version->op / graph->period);
-}
-
-/* Where an edge of a version leads. */
-static inline const struct graph_version *
-graph_out(const struct graph *graph, const struct graph_version *version, uint32_t i)
-{
-    return &graph->versions[graph->edges[graph->outs[version->first_out + i]].to];
-}
-
-/* Where it comes from. */
-static inline const struct graph_version *
-graph_in(const struct graph *graph, const struct graph_version *version, uint32_t i)
-{
-    return &graph->versions[graph->edges[version->first_in + i].from];
+    return a->memory == b->memory && a->lo < b->hi && b->lo < a->hi;
 }
 
 /*
@@ -119,26 +153,6 @@ graph_in(const struct graph *graph, const struct graph_version *version, uint32_
  * the data's way to it has passed; its gradient is the most upstream version on that elementwise way from which no
  * other way leads to a parameter.
  */
-/* A graph of two periods; [i] is about version i. */
-struct roles {
-    const struct graph *graph;
-    bool *source, *constant; /* data; data that is the same in each period */
-    bool *tainted;           /* computed from data */
-    bool has_large;          /* copies from the host, larger than a few numbers */
-    bool *past;              /* computed from data past the gradients */
-    bool *persistent;        /* read in the next period */
-    bool *parameter;         /* a parameter's new value */
-    bool *between;           /* a parameter's value between two steps of the period */
-    bool *carried;           /* such a loop, but no element comes from its own old value */
-    bool *leads;             /* to a parameter, in this period */
-    bool *inner;             /* all that it has from data comes element by element, scalars aside */
-    bool *chain;             /* on the elementwise way to a parameter */
-    bool *vector;            /* of a few numbers, and no scalars */
-    uint8_t *scales; /* a scalar: 1: all its ways to parameters enter the way on its inside; 2: not; 0: not asked */
-    uint8_t *kept;   /* 1: it leads to a gradient by its own place only; 2: not; 0: not asked */
-    bool *gradient;
-};
-
 enum roles_verdict { ROLES_FOUND, ROLES_NO_LOOP, ROLES_REFUSED };
 
 /* ---- types.c: of which type tensors are ---- */
@@ -157,56 +171,16 @@ void groups_find(const struct graph *graph, struct scout_finding *finding);
 enum { SCALAR_BYTES = 256, DATA_BYTES = 64, ELEMENT_BYTES = 8 };
 
 /* ---- names.c ---- */
-static inline const struct graph_version *
-version_of(const struct roles *roles, uint32_t number)
-{
-    return &roles->graph->versions[number];
-}
-
-static inline bool
-version_in_period(const struct roles *roles, uint32_t number)
-{
-    return version_of(roles, number)->op < (int32_t)roles->graph->period;
-}
-
-/* Its edges from earlier versions; as long as `done` is false. */
-#define FOR_EACH_IN_UNTIL(edge, roles, number, done)                                  \
-    FOR_EACH_UNTIL(edge, &(roles)->graph->edges[version_of(roles, number)->first_in], \
-                   version_of(roles, number)->in_count, done)
-#define FOR_EACH_IN(edge, roles, number) FOR_EACH_IN_UNTIL(edge, roles, number, false)
-#define ANY_IN(edge, roles, number, holds) \
-    ANY(edge, &(roles)->graph->edges[version_of(roles, number)->first_in], version_of(roles, number)->in_count, holds)
-
-/* The same of the edges that lead on from a version. */
-#define ANY_OUT(edge, roles, number, holds)                                                                           \
-    ANY(edge##_at, &(roles)->graph->outs[version_of(roles, number)->first_out], version_of(roles, number)->out_count, \
-        __extension__({                                                                                               \
-            const struct graph_edge *edge = &(roles)->graph->edges[*edge##_at];                                       \
-            (holds);                                                                                                  \
-        }))
-#define ALL_OUT(edge, roles, number, holds) (!ANY_OUT(edge, roles, number, !(holds)))
-
-static inline const struct graph_edge *
-version_out_edge(const struct roles *roles, uint32_t number, uint32_t i)
-{
-    return &roles->graph->edges[roles->graph->outs[version_of(roles, number)->first_out + i]];
-}
-
-static inline bool
-version_overlaps(const struct graph_version *a, const struct graph_version *b)
-{
-    return a->memory == b->memory && a->lo < b->hi && b->lo < a->hi;
-}
-
 /* The last edge to a version from its own place, element by element or not; NULL: there is none. */
-const struct graph_edge *version_own_edge(const struct roles *roles, uint32_t number, bool elementwise);
+const struct graph_edge *version_own_edge(const struct graph_version *version, bool elementwise);
 /* The argument of a launch in which a version lies; NULL: in none. */
-const struct scout_argument *version_argument(const struct roles *roles, const struct graph_version *version,
+const struct scout_argument *version_argument(const struct graph *graph, const struct graph_version *version,
                                               const struct scout_op *op);
-const char *version_op_name(const struct roles *roles, uint32_t number, char text[SCOUT_NAME_BYTES]);
-uint32_t version_alloc(const struct roles *roles, uint32_t number);
+const char *version_op_name(const struct graph *graph, const struct graph_version *version,
+                            char text[SCOUT_NAME_BYTES]);
+uint32_t version_alloc(const struct graph *graph, const struct graph_version *version);
 /* "a3[0:4096]" */
-const char *version_place(const struct roles *roles, uint32_t number, char text[64]);
+const char *version_place(const struct graph *graph, const struct graph_version *version, char text[64]);
 
 /* ---- names.c: what a finding says: notes, and the reason of a refusal ---- */
 #define note_add(finding, ...)             note_take(finding, xasprintf(__VA_ARGS__))
@@ -219,78 +193,88 @@ enum roles_verdict note_take_reason(struct scout_finding *finding, enum roles_ve
 /* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch.
  */
 bool source_is_small(const struct graph_version *version);
-void sources_find(struct roles *roles);
-/* Marks what is computed from sources within the period, not through what is blocked. */
-void sources_spread(const struct roles *roles, bool *marks, const bool *sources, const bool *blocked);
-/* Marks, malloc'ed, of what is computed within the period from what was in the version's place before it. */
-bool *sources_of(const struct roles *roles, uint32_t number, bool before);
+/* The marks `source`, `constant` and `tainted`. */
+void sources_find(struct graph *graph);
+/* Marks by number, malloc'ed, of what is computed within the period from a version, or from what was `before` in its
+ * place. */
+bool *sources_of(const struct graph *graph, const struct graph_version *version, bool before);
 
 /* ---- stays.c: what stays from period to period, what feeds back, and which of it are parameters ---- */
-void stays_find(struct roles *roles, const struct scout_finding *finding);
+void stays_find(struct graph *graph, const struct scout_finding *finding);
 /* Whether what was in the version's place before the period leads to it, or to what it was on the way, through other
  * memory; `directly`: and not through a value that a parameter has between two steps. */
-bool stays_feeds_back(const struct roles *roles, uint32_t number, bool directly);
+bool stays_feeds_back(const struct graph *graph, const struct graph_version *version, bool directly);
 /* Whether the version is computed, element by element, from what it, or state that no rank keeps for itself, was before
  * the period. */
-bool stays_from_itself(const struct roles *roles, uint32_t number);
-/* An edge between versions in one place, where the later one is made of the earlier one alone, though not element by
- * element: it is scaled by its own norm. What holds for all of the earlier one holds for the later one. */
-bool stays_made_again(const struct roles *roles, const struct graph_edge *edge);
-void stays_find_parameters(struct roles *roles);
+bool stays_from_itself(const struct graph *graph, const struct graph_version *version);
+void stays_find_parameters(struct graph *graph);
 /* Marks what leads to a parameter in this period; a parameter's new value leads to itself. */
-void stays_find_leading(struct roles *roles);
+void stays_find_leading(struct graph *graph);
+/* Whether a way from the version's edge leads to a parameter in this period. */
+static inline bool
+edge_leads(const struct graph_edge *edge)
+{
+    return version_in_period(edge->to) && edge->to->leads;
+}
 
 /* ---- elementwise.c: the elementwise way from a parameter upwards ---- */
-bool elementwise_may_scale(const struct roles *roles, uint32_t number);
-/* An edge along which each element goes to one element. */
-bool elementwise_goes(const struct roles *roles, const struct graph_edge *edge);
+/* The mark `goes` of edges. */
+void elementwise_find_edges(struct graph *graph);
+bool elementwise_may_scale(const struct graph_version *version);
 /* An input that matters on the way: computed from data, and no constant of the update itself. */
-bool elementwise_matters(const struct roles *roles, const struct graph_edge *edge);
-/* Whether all that a version has from data comes element by element, scalars aside: roles->inner. */
-bool elementwise_is_inner(const struct roles *roles, uint32_t number);
+bool elementwise_matters(const struct graph_edge *edge);
+/* One along which each element goes to one element. */
+static inline bool
+elementwise_leads_up(const struct graph_edge *edge)
+{
+    return edge->goes && elementwise_matters(edge);
+}
+/* Whether all that a version has from data comes element by element, scalars aside: the mark `inner`. */
+bool elementwise_is_inner(const struct graph_version *version);
 /* From the parameters upwards; a version comes after all that uses it. */
-void elementwise_find_chain(struct roles *roles);
+void elementwise_find_chain(struct graph *graph);
 /* Whether what a version read of `rest` is only what a later version of the same memory, on the way, left as it was:
  * rows that a batch does not touch. */
-bool elementwise_is_rest(const struct roles *roles, uint32_t number, uint32_t rest);
+bool elementwise_is_rest(const struct graph_version *version, const struct graph_version *rest);
 /* Whether a version has something from data element by element, and not only from its own place. */
-bool elementwise_has_others(const struct roles *roles, uint32_t number);
+bool elementwise_has_others(const struct graph_version *version);
 /* Whether the way up goes on from a version: all that it has from data is on the way, scalars aside. */
-bool elementwise_goes_on(const struct roles *roles, uint32_t number);
+bool elementwise_goes_on(const struct graph *graph, const struct graph_version *version);
 /* Whether a version leads, in this period, to parameters other than itself; the last of them. */
-uint32_t elementwise_parameters_behind(const struct roles *roles, uint32_t number, uint32_t *last);
+uint32_t elementwise_parameters_behind(const struct graph *graph, const struct graph_version *version,
+                                       const struct graph_version **last);
 
 /* ---- gradients.c: gradients: where a parameter's way up ends ---- */
 /* Once. Returns its number. */
 uint32_t gradients_add_tensor(struct scout_finding *finding, enum scout_role role, uint32_t alloc,
                               struct scout_range at, uint32_t type, uint32_t pair, uint32_t writer);
-uint32_t gradients_log_op(const struct roles *roles, uint32_t number);
+uint32_t gradients_log_op(const struct graph *graph, const struct graph_version *version);
 /* What is used as a few scalars on the way, and is not computed from gradients, is a vector, where it is added to a
  * sum: what a gradient is computed from. Whether there was one. */
-bool gradients_find_vectors(struct roles *roles);
+bool gradients_find_vectors(struct graph *graph);
 /* A sum that a net keeps, such as that of a recurrent cell, looks like a parameter until its way up is known: it has no
  * gradient of its own, and other parameters' gradients are computed from its new value. Whether there was one. */
-bool gradients_find_kept_sums(struct roles *roles);
-void gradients_find(struct roles *roles, struct scout_finding *finding);
+bool gradients_find_kept_sums(struct graph *graph);
+void gradients_find(struct graph *graph, struct scout_finding *finding);
 
 /* ---- refusals.c: the proof that no data passes the gradients by, and what must be refused ---- */
 /* Proof (a): with the gradients cut out no way leads from data to a parameter. */
-enum roles_verdict refusals_prove_cut(struct roles *roles, struct scout_finding *finding);
-enum roles_verdict refusals_judge_fused(const struct roles *roles, struct scout_finding *finding);
+enum roles_verdict refusals_prove_cut(struct graph *graph, struct scout_finding *finding);
+enum roles_verdict refusals_judge_fused(const struct graph *graph, struct scout_finding *finding);
 /* Whether what was in a version's place before the period leads to a parameter other than itself. */
-bool refusals_leads_on(const struct roles *roles, uint32_t number);
+bool refusals_leads_on(const struct graph *graph, const struct graph_version *version);
 /* The same, of what is upstream of a gradient. */
-bool refusals_leads_to_gradients(const struct roles *roles, uint32_t number);
+bool refusals_leads_to_gradients(const struct graph *graph, const struct graph_version *version);
 /* Whether what comes from the host leads to gradients, or is data alone, cannot be told where as much as comes has been
  * computed and sent: the host may have updated it. */
-void refusals_note_host(const struct roles *roles, struct scout_finding *finding);
-enum roles_verdict refusals_judge_loops(const struct roles *roles, struct scout_finding *finding);
+void refusals_note_host(const struct graph *graph, struct scout_finding *finding);
+enum roles_verdict refusals_judge_loops(const struct graph *graph, struct scout_finding *finding);
 /* Operations of which nothing is known must not lead to a parameter. */
-enum roles_verdict refusals_judge_unsure(const struct roles *roles, struct scout_finding *finding);
+enum roles_verdict refusals_judge_unsure(const struct graph *graph, struct scout_finding *finding);
 /* An operation of which not all is known may be the way by which something is a parameter: what stays behind it. */
-void refusals_note_unsure(const struct roles *roles, struct scout_finding *finding);
+void refusals_note_unsure(const struct graph *graph, struct scout_finding *finding);
 
 /* ---- states.c: what stays beside parameters: which state it is ---- */
-enum roles_verdict states_find(const struct roles *roles, struct scout_finding *finding);
+enum roles_verdict states_find(const struct graph *graph, struct scout_finding *finding);
 
 #endif

@@ -7,50 +7,49 @@
 
 /* Whether a version is computed from what was in its place before the period. */
 static bool
-is_from_itself(const struct roles *roles, uint32_t number)
+is_from_itself(const struct graph *graph, const struct graph_version *version)
 {
-    OWNED bool *reached = sources_of(roles, number, true);
-    return reached[number];
+    OWNED bool *reached = sources_of(graph, version, true);
+    return reached[version->number];
 }
 
 /* Whether a version is a gradient, or another sum, that was set to zero for the next step: the same on all ranks. */
 static bool
-is_cleared(const struct roles *roles, const struct scout_finding *finding, uint32_t number)
+is_cleared(const struct graph *graph, const struct scout_finding *finding, const struct graph_version *version)
 {
-    const struct graph_version *version = version_of(roles, number);
-    const struct scout_op *op = graph_op(roles->graph, version);
+    const struct scout_op *op = graph_op(graph, version);
     return (op != NULL && op->kind == SCOUT_FILL) ||
            ANY(tensor, finding->tensors, finding->tensor_count,
-               tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(roles, number) &&
+               tensor->role == ROLE_GRADIENT && tensor->alloc == version_alloc(graph, version) &&
                    tensor->lo <= version->lo && version->hi <= tensor->hi);
 }
 
 static enum scout_role
-role_of_state(const struct roles *roles, uint32_t number)
+role_of_state(const struct graph *graph, const struct graph_version *version)
 {
-    if (!roles->tainted[number] && version_of(roles, number)->type == SCOUT_INTEGER && !is_from_itself(roles, number))
+    if (!version->tainted && version->type == SCOUT_INTEGER && !is_from_itself(graph, version))
         return ROLE_STATISTICS; /* indices, as of a pooling: other data did not change them while they were looked at */
-    if (!roles->tainted[number])
-        return refusals_leads_to_gradients(roles, number) || !refusals_leads_on(roles, number) ? ROLE_RANDOM
-                                                                                               : ROLE_OPTIMIZER_STATE;
-    if (roles->carried[number] || roles->past[number]) {
+    bool gradients = refusals_leads_to_gradients(graph, version), on = refusals_leads_on(graph, version);
+    if (!version->tainted)
+        return gradients || !on ? ROLE_RANDOM : ROLE_OPTIMIZER_STATE;
+    if (version->carried || version->past) {
         /* shown as harmless only if it is known to be: with other contents no parameter and no gradient is another one
          */
-        bool leads = refusals_leads_to_gradients(roles, number) || refusals_leads_on(roles, number);
-        bool is_safe = !leads || version_of(roles, number)->type == SCOUT_INTEGER;
-        return !is_safe ? ROLE_SUSPECT : leads || roles->carried[number] ? ROLE_CARRIED : ROLE_STATISTICS;
+        bool leads = gradients || on;
+        bool is_safe = !leads || version->type == SCOUT_INTEGER;
+        return !is_safe ? ROLE_SUSPECT : leads || version->carried ? ROLE_CARRIED : ROLE_STATISTICS;
     }
-    return refusals_leads_on(roles, number) ? ROLE_OPTIMIZER_STATE : ROLE_AVERAGE;
+    return on ? ROLE_OPTIMIZER_STATE : ROLE_AVERAGE;
 }
 
 /* The parameter that this state and the gradient of which it is computed belong to. */
 static uint32_t
-partner_of(const struct scout_finding *finding, const struct roles *roles, uint32_t number)
+partner_of(const struct scout_finding *finding, const struct graph *graph, const struct graph_version *version)
 {
     FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
-        if (tensor->role == ROLE_PARAMETER && tensor->writer == gradients_log_op(roles, number) &&
-            (tensor->hi - tensor->lo) * scout_type_bytes(version_of(roles, number)->type) ==
-                version_of(roles, number)->bytes * scout_type_bytes(tensor->type))
+        if (tensor->role == ROLE_PARAMETER && tensor->writer == gradients_log_op(graph, version) &&
+            (tensor->hi - tensor->lo) * scout_type_bytes(version->type) ==
+                version->bytes * scout_type_bytes(tensor->type))
             return NUMBER_OF(tensor);
     }
     return PAIR_NONE;
@@ -58,12 +57,11 @@ partner_of(const struct scout_finding *finding, const struct roles *roles, uint3
 
 /* Whether a place stays as it is in the period, but for what is computed element by element from it. */
 static bool
-is_kept(const struct roles *roles, uint32_t memory, uint64_t lo)
+is_kept(const struct graph *graph, uint32_t memory, uint64_t lo)
 {
-    return ALL_NUMBERS(i, 0, roles->graph->version_count,
-                       version_of(roles, i)->op < 0 || !version_in_period(roles, i) ||
-                           version_of(roles, i)->memory != (int32_t)memory || version_of(roles, i)->lo > lo ||
-                           version_of(roles, i)->hi <= lo || version_own_edge(roles, i, true) != NULL);
+    return !ANY_VERSION(it, graph,
+                        it->period == 0 && it->memory == (int32_t)memory && it->lo <= lo && it->hi > lo &&
+                            version_own_edge(it, true) == NULL);
 }
 
 static bool
@@ -75,9 +73,9 @@ has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool
 }
 
 static const struct scout_argument *
-argument_of(const struct roles *roles, const struct scout_op *op, const struct scout_tensor *tensor)
+argument_of(const struct graph *graph, const struct scout_op *op, const struct scout_tensor *tensor)
 {
-    const uint32_t *memory_of = roles->graph->memory_of;
+    const uint32_t *memory_of = graph->memory_of;
     return FIND(it, op->arguments, op->argument_count,
                 memory_of[it->alloc] == memory_of[tensor->alloc] && it->offset <= tensor->lo && it->end >= tensor->hi);
 }
@@ -94,20 +92,20 @@ argument_like(const struct scout_op *op, const struct scout_argument *place)
  * gradient flows, as in a layer whose units are dead, it may be one. It is one if memory of as many bytes, which the
  * kernel of the parameter's gradient writes, is in that gradient's place: the errors of a bias that cancel out. */
 static void
-suspect_beside(const struct roles *roles, struct scout_finding *finding, struct scout_tensor parameter, uint32_t number)
+suspect_beside(const struct graph *graph, struct scout_finding *finding, struct scout_tensor parameter, uint32_t number)
 {
-    const struct scout_op *ops = roles->graph->log->ops, *update = &ops[parameter.writer], *op = &ops[number];
-    const struct scout_argument *it = argument_like(op, argument_of(roles, update, &parameter)), *from = NULL;
+    const struct scout_op *ops = graph->log->ops, *update = &ops[parameter.writer], *op = &ops[number];
+    const struct scout_argument *it = argument_like(op, argument_of(graph, update, &parameter)), *from = NULL;
     if (it == NULL)
         return;
-    uint32_t memory = roles->graph->memory_of[it->alloc], alloc = roles->graph->memories[memory].alloc;
-    if (has_place(finding, alloc, it->offset, false) || !is_kept(roles, memory, it->offset))
+    uint32_t memory = graph->memory_of[it->alloc], alloc = graph->memories[memory].alloc;
+    if (has_place(finding, alloc, it->offset, false) || !is_kept(graph, memory, it->offset))
         return;
     bool is_new = !has_place(finding, alloc, it->offset, true);
     const struct scout_tensor *known = is_new && parameter.pair != PAIR_NONE ? &finding->tensors[parameter.pair] : NULL;
-    from = known != NULL ? argument_like(op, argument_of(roles, update, known)) : NULL;
+    from = known != NULL ? argument_like(op, argument_of(graph, update, known)) : NULL;
     FOR_EACH_MUTABLE(tensor, finding->tensors, from != NULL ? finding->tensor_count : 0) {
-        if (tensor->role != ROLE_STATISTICS || argument_of(roles, op, tensor) != from || tensor->lo != from->offset ||
+        if (tensor->role != ROLE_STATISTICS || argument_of(graph, op, tensor) != from || tensor->lo != from->offset ||
             tensor->hi != from->end || tensor->hi - tensor->lo != it->end - it->offset || tensor->writer >= number ||
             ops[tensor->writer].name != ops[known->writer].name)
             continue;
@@ -129,27 +127,25 @@ suspect_beside(const struct roles *roles, struct scout_finding *finding, struct 
 }
 
 static void
-find_suspects(const struct roles *roles, struct scout_finding *finding)
+find_suspects(const struct graph *graph, struct scout_finding *finding)
 {
-    const struct graph *graph = roles->graph;
     const struct scout_op *ops = graph->log->ops;
     for (uint32_t i = 0, count = finding->tensor_count; i < count; ++i)
         for (uint32_t k = graph->first; k < graph->first + graph->period; ++k)
             if (finding->tensors[i].role == ROLE_PARAMETER && ops[k].kind == SCOUT_LAUNCH &&
                 ops[k].name == ops[finding->tensors[i].writer].name)
-                suspect_beside(roles, finding, finding->tensors[i], k);
+                suspect_beside(graph, finding, finding->tensors[i], k);
 }
 
 /* How a suspect is written: by an operation that reads gradients, as parameters are; of its own old value, as these or
  * the cell of a net. */
 static void
-note_writing(const struct roles *roles, uint32_t number, struct scout_tensor *tensor)
+note_writing(const struct graph *graph, const struct graph_version *version, struct scout_tensor *tensor)
 {
-    const struct graph_version *version = version_of(roles, number);
-    tensor->grows = tensor->grows || stays_from_itself(roles, number);
-    FOR_EACH_IN(edge, roles, number) {
-        bool is_own = version_overlaps(version_of(roles, edge->from), version);
-        tensor->updated = tensor->updated || roles->gradient[edge->from];
+    tensor->grows = tensor->grows || stays_from_itself(graph, version);
+    FOR_EACH_IN(edge, version) {
+        bool is_own = version_overlaps(edge->from, version);
+        tensor->updated = tensor->updated || edge->from->gradient;
         tensor->grows = tensor->grows || (is_own && (edge->elementwise || version->bytes <= ELEMENT_BYTES));
     }
 }
@@ -157,46 +153,45 @@ note_writing(const struct roles *roles, uint32_t number, struct scout_tensor *te
 /* Whether what comes from itself feeds back by several changes in a period, or leads, not element by element, to one
  * parameter of as many bytes. */
 static bool
-may_be_trained(const struct roles *roles, uint32_t number)
+may_be_trained(const struct graph *graph, const struct graph_version *version)
 {
-    uint32_t parameter;
-    if (roles->carried[number] || !stays_from_itself(roles, number))
+    const struct graph_version *parameter;
+    if (version->carried || !stays_from_itself(graph, version))
         return false;
-    return stays_feeds_back(roles, number, false) ||
-           (elementwise_parameters_behind(roles, number, &parameter) == 1 &&
-            version_of(roles, parameter)->bytes == version_of(roles, number)->bytes);
+    return stays_feeds_back(graph, version, false) ||
+           (elementwise_parameters_behind(graph, version, &parameter) == 1 && parameter->bytes == version->bytes);
 }
 
 enum roles_verdict
-states_find(const struct roles *roles, struct scout_finding *finding)
+states_find(const struct graph *graph, struct scout_finding *finding)
 {
-    for (uint32_t i = 0; i < roles->graph->version_count; ++i) {
-        if (!roles->persistent[i] || roles->parameter[i] || roles->source[i])
+    FOR_EACH_VERSION(version, graph) {
+        if (!version->persistent || version->parameter || version->source)
             continue;
-        const struct graph_version *version = version_of(roles, i);
-        enum scout_role role = role_of_state(roles, i);
+        enum scout_role role = role_of_state(graph, version);
         char place[64], name[SCOUT_NAME_BYTES];
-        if (role == ROLE_RANDOM && is_cleared(roles, finding, i))
+        if (role == ROLE_RANDOM && is_cleared(graph, finding, version))
             continue;
-        bool updates = ANY_NUMBER(k, 0, roles->graph->version_count, /* its operation a parameter, too */
-                                  roles->parameter[k] && version_of(roles, k)->op == version->op);
+        (void)version_place(graph, version, place);
+        (void)version_op_name(graph, version, name);
+        bool updates =
+            ANY_VERSION(it, graph, it->parameter && it->op == version->op); /* its operation a parameter, too */
         if ((role == ROLE_SUSPECT && updates) ||
-            ((role == ROLE_CARRIED || role == ROLE_SUSPECT) && may_be_trained(roles, i)))
+            ((role == ROLE_CARRIED || role == ROLE_SUSPECT) && may_be_trained(graph, version)))
             return note_refuse(
                 finding, ROLES_REFUSED,
-                "scout cannot tell whether %s, written by %s, is a parameter: it finds no gradient of it",
-                version_place(roles, i, place), version_op_name(roles, i, name));
-        if (role == ROLE_SUSPECT && version_own_edge(roles, i, false) != NULL)
+                "scout cannot tell whether %s, written by %s, is a parameter: it finds no gradient of it", place, name);
+        if (role == ROLE_SUSPECT && version_own_edge(version, false) != NULL)
             note_add(finding,
                      "%s computes %s from its old value and from data in one launch: if this memory is a parameter, "
                      "annotate it, and call DDP_STEP_PARAMETERS after the launch",
-                     version_op_name(roles, i, name), version_place(roles, i, place));
-        uint32_t at =
-            gradients_add_tensor(finding, role, version_alloc(roles, i), (struct scout_range){version->lo, version->hi},
-                                 version->type, partner_of(finding, roles, i), gradients_log_op(roles, i));
+                     name, place);
+        uint32_t at = gradients_add_tensor(finding, role, version_alloc(graph, version),
+                                           (struct scout_range){version->lo, version->hi}, version->type,
+                                           partner_of(finding, graph, version), gradients_log_op(graph, version));
         if (role == ROLE_SUSPECT)
-            note_writing(roles, i, &finding->tensors[at]);
+            note_writing(graph, version, &finding->tensors[at]);
     }
-    find_suspects(roles, finding);
+    find_suspects(graph, finding);
     return ROLES_FOUND;
 }

@@ -87,14 +87,8 @@ meets_gradient(const struct sorter *sorter, const struct graph_version *version)
 static bool
 is_read_later(const struct sorter *sorter, const struct graph_version *version)
 {
-    const struct graph *graph = sorter->graph;
-    bool is_scratch =
-        version->memory != HOST_MEMORY && scout_is_scratch(sorter->finding, graph->memories[version->memory].alloc);
-    return !is_scratch &&
-           ANY_NUMBER(e, 0, version->out_count, ({
-                          const struct graph_version *to = graph_out(graph, version, e);
-                          to->memory != HOST_MEMORY &&graph_period(graph, to) > graph_period(graph, version);
-                      }));
+    return !scout_is_scratch(sorter->finding, version_alloc(sorter->graph, version)) &&
+           ANY_OUT(out, version, out->to->memory != HOST_MEMORY && out->to->period > version->period);
 }
 
 /* ---- what operations write ---- */
@@ -110,10 +104,10 @@ static void
 note_writes(struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
-    FOR_EACH(version, graph->versions, graph->version_count) {
+    FOR_EACH_VERSION(version, graph) {
         if (version->op < 0)
             continue;
-        struct writes *writes = &sorter->writes[graph_position(graph, version)];
+        struct writes *writes = &sorter->writes[version->position];
         if (version->memory == HOST_MEMORY) {
             writes->host = true;
             continue;
@@ -136,17 +130,12 @@ note_writes(struct sorter *sorter)
 static bool
 is_updated(const struct sorter *sorter, const struct graph_version *version)
 {
-    const struct graph *graph = sorter->graph;
-    for (uint32_t e = 0; e < version->in_count; ++e) {
-        const struct graph_version *from = graph_in(graph, version, e);
-        bool same_period = graph_period(graph, from) == graph_period(graph, version);
-        if (meets_gradient(sorter, from) || (same_period && sorter->writes[graph_position(graph, from)].update))
-            return true;
-    }
-    return ANY(other, graph->versions, graph->version_count,
-               other->op >= 0 && other->memory == version->memory && other->lo < version->hi &&
-                   version->lo < other->hi && sorter->writes[graph_position(graph, other)].update &&
-                   is_read_later(sorter, other));
+    return ANY_IN(edge, version,
+                  meets_gradient(sorter, edge->from) ||
+                      (edge->from->period == version->period && sorter->writes[edge->from->position].update)) ||
+           ANY_VERSION(other, sorter->graph,
+                       other->op >= 0 && version_overlaps(other, version) && sorter->writes[other->position].update &&
+                           is_read_later(sorter, other));
 }
 
 static void
@@ -155,10 +144,10 @@ note_updates(struct sorter *sorter)
     const struct graph *graph = sorter->graph;
     for (bool more = true; more;) {
         more = false;
-        FOR_EACH(version, graph->versions, graph->version_count) {
-            if (version->op < 0 || version->memory == HOST_MEMORY || graph_position(graph, version) < sorter->before)
+        FOR_EACH_VERSION(version, graph) {
+            if (version->op < 0 || version->memory == HOST_MEMORY || version->position < sorter->before)
                 continue;
-            struct writes *writes = &sorter->writes[graph_position(graph, version)];
+            struct writes *writes = &sorter->writes[version->position];
             if (writes->update || (!writes->gradient && !is_updated(sorter, version)))
                 continue;
             writes->update = true;
@@ -173,12 +162,9 @@ note_updates(struct sorter *sorter)
 static bool
 reads_turn(const struct sorter *sorter, uint32_t at)
 {
-    const struct graph *graph = sorter->graph;
-    return ANY(edge, graph->edges, graph->edge_count, ({
-                   const struct graph_version *to = &graph->versions[edge->to], *from = &graph->versions[edge->from];
-                   to->op >= 0 && graph_position(graph, to) == at && from->op >= 0 && !is_held(sorter, from, true) &&
-                       sorter->turns->parts[graph_position(graph, from)] == PLAY_BY_TURN;
-               }));
+    return ANY(edge, sorter->graph->edges, sorter->graph->edge_count,
+               edge->to->op >= 0 && edge->to->position == at && edge->from->op >= 0 &&
+                   !is_held(sorter, edge->from, true) && sorter->turns->parts[edge->from->position] == PLAY_BY_TURN);
 }
 
 static enum play_part
@@ -203,15 +189,15 @@ part_of(const struct sorter *sorter, uint32_t at)
 static bool
 may_read(const struct sorter *sorter, const struct graph_version *to, const struct graph_version *from)
 {
-    enum play_part part = sorter->turns->parts[graph_position(sorter->graph, to)];
-    enum play_part its = from->op >= 0 ? sorter->turns->parts[graph_position(sorter->graph, from)] : PLAY_BY_ALL;
-    if (its == PLAY_BY_LAST && graph_position(sorter->graph, from) < sorter->before)
+    enum play_part part = sorter->turns->parts[to->position];
+    enum play_part its = from->op >= 0 ? sorter->turns->parts[from->position] : PLAY_BY_ALL;
+    if (its == PLAY_BY_LAST && from->position < sorter->before)
         return part == PLAY_BY_LAST;
     if (part == PLAY_BY_TURN || its == PLAY_BY_ALL || to->memory == HOST_MEMORY)
         return true;
     if (its == PLAY_BY_LAST)
         return part == PLAY_BY_LAST || is_read_later(sorter, from);
-    return part == PLAY_BY_LAST && is_held(sorter, from, true) && graph_position(sorter->graph, from) < sorter->before;
+    return part == PLAY_BY_LAST && is_held(sorter, from, true) && from->position < sorter->before;
 }
 
 static bool
@@ -221,14 +207,14 @@ settle_reads(struct sorter *sorter)
     for (bool more = true; more;) {
         more = false;
         FOR_EACH(edge, graph->edges, graph->edge_count) {
-            const struct graph_version *to = &graph->versions[edge->to], *from = &graph->versions[edge->from];
+            const struct graph_version *to = edge->to, *from = edge->from;
             char reader[SCOUT_NAME_BYTES], writer[SCOUT_NAME_BYTES];
             if (to->op < 0 || may_read(sorter, to, from))
                 continue;
-            uint32_t at = graph_position(graph, from);
+            uint32_t at = from->position;
             bool for_update = from->in_count == 0 && !from->from_host && sorter->turns->parts[at] == PLAY_BY_TURN &&
-                              sorter->turns->parts[graph_position(graph, to)] == PLAY_BY_LAST;
-            sorter->root[at] = sorter->root[graph_position(graph, to)];
+                              sorter->turns->parts[to->position] == PLAY_BY_LAST;
+            sorter->root[at] = sorter->root[to->position];
             /* scratch that is computed from what is the same on all ranks may be computed by all */
             const struct writes *writes = &sorter->writes[at];
             if (writes->gradient || writes->own || writes->update ||
@@ -253,12 +239,11 @@ judge_gradients(const struct sorter *sorter)
     const struct graph *graph = sorter->graph;
     char name[SCOUT_NAME_BYTES];
     FOR_EACH(edge, graph->edges, graph->edge_count) {
-        const struct graph_version *to = &graph->versions[edge->to], *from = &graph->versions[edge->from];
-        if (to->op >= 0 && to->memory != HOST_MEMORY && graph_position(graph, to) >= sorter->before &&
-            meets_gradient(sorter, to) && !edge->elementwise && from->bytes > SCALAR_BYTES &&
-            !is_held(sorter, from, true))
+        const struct graph_version *to = edge->to, *from = edge->from;
+        if (to->op >= 0 && to->memory != HOST_MEMORY && to->position >= sorter->before && meets_gradient(sorter, to) &&
+            !edge->elementwise && from->bytes > SCALAR_BYTES && !is_held(sorter, from, true))
             return turns_refuse(sorter->turns, "%s computes gradients after the place where they are averaged",
-                                turns_op_name(graph, graph_position(graph, to), name));
+                                turns_op_name(graph, to->position, name));
     }
     return true;
 }
@@ -281,14 +266,12 @@ judge_changes(const struct sorter *sorter)
     uint32_t read_at = sorter->before;
     while (read_at < sorter->graph->period && !sorter->writes[read_at].host)
         ++read_at;
-    for (uint32_t e = 0; e < graph->edge_count; ++e) {
-        const struct graph_version *to = &graph->versions[graph->edges[e].to];
-        const struct graph_version *from = &graph->versions[graph->edges[e].from];
+    FOR_EACH(edge, graph->edges, graph->edge_count) {
+        const struct graph_version *to = edge->to, *from = edge->from;
         char name[SCOUT_NAME_BYTES], other[SCOUT_NAME_BYTES];
-        if (to->op < 0 || from->op < 0 || graph_position(graph, to) < sorter->before ||
-            graph_period(graph, to) != graph_period(graph, from))
+        if (to->op < 0 || from->op < 0 || to->position < sorter->before || to->period != from->period)
             continue;
-        uint32_t at = graph_position(graph, to), source = graph_position(graph, from);
+        uint32_t at = to->position, source = from->position;
         bool is_gradient = is_held(sorter, from, true), stays = is_read_later(sorter, to);
         bool by_all = !is_gradient && source < sorter->before && sorter->turns->parts[source] == PLAY_BY_ALL &&
                       (from->in_count > 0 || has_own_numbers(sorter, source));
@@ -347,7 +330,7 @@ has_scratch(const struct sorter *sorter, const struct graph_memory *memory)
     const struct graph_version *versions = sorter->graph->versions;
     return ANY(span, memory->spans, memory->span_count,
                versions[span->version].op >= 0 &&
-                   sorter->turns->parts[graph_position(sorter->graph, &versions[span->version])] == PLAY_BY_TURN &&
+                   sorter->turns->parts[versions[span->version].position] == PLAY_BY_TURN &&
                    !is_held(sorter, &versions[span->version], true));
 }
 
@@ -380,10 +363,10 @@ find_stays(struct sorter *sorter)
             const struct graph_version *version = &graph->versions[span->version];
             bool is_written = version->op >= 0;
             uint32_t type = version->type != SCOUT_UNKNOWN ? version->type : SCOUT_FLOAT32;
-            if (is_written ? sorter->turns->parts[graph_position(graph, version)] != PLAY_BY_TURN &&
-                                 ANY(it, graph->versions, graph->version_count,
-                                     it->memory == (int32_t)m && it->lo < span->hi && span->lo < it->hi &&
-                                         is_read_later(sorter, it))
+            if (is_written ? sorter->turns->parts[version->position] != PLAY_BY_TURN &&
+                                 ANY_VERSION(it, graph,
+                                             it->memory == (int32_t)m && it->lo < span->hi && span->lo < it->hi &&
+                                                 is_read_later(sorter, it))
                            : !has_scratch(sorter, memory))
                 turns_add_range(sorter->turns,
                                 &(struct turns_range){.role = is_written               ? PLAY_STAYS
@@ -405,15 +388,13 @@ is_scaled(const struct sorter *sorter, const struct graph_version *version)
 {
     const struct graph *graph = sorter->graph;
     bool from_gradients = false, from_others = false;
-    if (version->op < 0 || version->memory == HOST_MEMORY || graph_position(graph, version) >= sorter->before ||
+    if (version->op < 0 || version->memory == HOST_MEMORY || version->position >= sorter->before ||
         !meets_gradient(sorter, version) || graph_op(graph, version)->kind == SCOUT_COPY)
         return false;
-    for (uint32_t e = 0; e < version->in_count; ++e) {
-        const struct graph_edge *edge = &graph->edges[version->first_in + e];
-        const struct graph_version *from = &graph->versions[edge->from];
-        if (is_held(sorter, from, true))
+    FOR_EACH_IN(edge, version) {
+        if (is_held(sorter, edge->from, true))
             from_gradients = true;
-        else if (from->bytes > SCALAR_BYTES || edge->elementwise)
+        else if (edge->from->bytes > SCALAR_BYTES || edge->elementwise)
             from_others = true;
     }
     return from_gradients && !from_others;
@@ -429,15 +410,14 @@ find_noise(const struct sorter *sorter)
     OWNED bool *is_clean = xcalloc(graph->version_count + 1, sizeof(*is_clean));
     for (uint32_t at = 0; at < graph->period; ++at)
         by_turn[at] = sorter->turns->parts[at] == PLAY_BY_TURN;
-    FOR_EACH(version, graph->versions, graph->version_count) {
-        is_clean[NUMBER_OF(version)] = version->op >= 0 && version->memory != HOST_MEMORY &&
-                                       graph_position(graph, version) < sorter->before &&
-                                       meets_gradient(sorter, version);
+    FOR_EACH_VERSION(version, graph) {
+        is_clean[version->number] = version->op >= 0 && version->memory != HOST_MEMORY &&
+                                    version->position < sorter->before && meets_gradient(sorter, version);
     }
     OWNED uint32_t *between = noise_find(graph, by_turn, is_clean);
-    FOR_EACH(version, graph->versions, graph->version_count) {
-        uint32_t i = NUMBER_OF(version), at = version->op >= 0 ? graph_position(graph, version) : 0;
-        struct reads_of *of = &sorter->turns->reads.of[at];
+    FOR_EACH_VERSION(version, graph) {
+        uint32_t i = version->number;
+        struct reads_of *of = &sorter->turns->reads.of[version->position];
         sorter->noise[i] = between[i] != 0 ? between[i] : sorter->noise[i]; /* for this one ranks differ */
         if (between[i] != 0 && version->op >= 0 && version->memory == HOST_MEMORY && of->kind == PLAY_READS_ALIKE)
             of->kind = PLAY_READS_FIRST;
@@ -458,7 +438,7 @@ sort_operations(struct sorter *sorter)
     for (uint32_t i = 0; i < sorter->graph->period && ok; ++i)
         ok = judge_operation(sorter, i);
     ok = ok && settle_reads(sorter) && judge_changes(sorter);
-    sorter->turns->is_scaled = ANY(it, sorter->graph->versions, sorter->graph->version_count, is_scaled(sorter, it));
+    sorter->turns->is_scaled = ANY_VERSION(it, sorter->graph, is_scaled(sorter, it));
     reads_find(sorter->graph, sorter->turns->parts, NULL, &sorter->turns->reads);
     find_noise(sorter);
     if (ok)
@@ -479,8 +459,7 @@ turns_find(const struct scout_log *log, const struct scout_finding *finding, str
                             .root = xcalloc(finding->period + 1, sizeof(*sorter.root)),
                             .before = finding->group_count > 0 ? finding->groups[0].before - finding->first : 0};
     borrow_make(log, finding->begin, finding->end, finding->period, READING_OLD, &lent);
-    graph_build(&lent, finding->first, (finding->end - finding->first) / finding->period * finding->period, &graph);
-    graph.period = finding->period;
+    graph_build(&lent, finding->first, finding->period, (finding->end - finding->first) / finding->period, &graph);
     sorter.noise = noise_find(&graph, NULL, NULL);
     (void)sort_operations(&sorter);
     graph_free(&graph);

@@ -36,10 +36,8 @@ is_one(uint32_t set)
 static uint32_t
 same_of(struct types *types, uint32_t version)
 {
-    while (types->same[version] != version) {
-        types->same[version] = types->same[types->same[version]];
-        version = types->same[version];
-    }
+    while (types->same[version] != version)
+        version = types->same[version] = types->same[types->same[version]];
     return version;
 }
 
@@ -47,7 +45,7 @@ same_of(struct types *types, uint32_t version)
 static bool
 keeps_type(const struct graph *graph, const struct graph_edge *edge)
 {
-    const struct graph_version *from = &graph->versions[edge->from], *to = &graph->versions[edge->to];
+    const struct graph_version *from = edge->from, *to = edge->to;
     const struct scout_op *op = graph_op(graph, to);
     if (from->memory == HOST_MEMORY || to->memory == HOST_MEMORY)
         return false;
@@ -72,10 +70,9 @@ learns(const struct scout_log *log, const struct scout_op *op, const struct scou
 
 /* By which of its arguments an operation reaches a version: the last one that points in front of it, or to it. */
 static void
-add_uses(struct types *types, uint32_t version_number, int32_t at)
+add_uses(struct types *types, const struct graph_version *version, int32_t at)
 {
     const struct graph *graph = types->graph;
-    const struct graph_version *version = &graph->versions[version_number];
     uint32_t number = graph->first + (uint32_t)at;
     const struct scout_op *op = &graph->log->ops[number];
     const struct scout_argument *best = NULL;
@@ -88,7 +85,7 @@ add_uses(struct types *types, uint32_t version_number, int32_t at)
         if (argument->alloc != best->alloc || argument->offset != best->offset)
             continue;
         *GROWN(types->uses, types->use_count) =
-            (struct use){.version = version_number,
+            (struct use){.version = version->number,
                          .op = number,
                          .said = argument->type,
                          .name = learns(graph->log, op, argument) ? op->name : SCOUT_NONE,
@@ -105,16 +102,16 @@ read_graph(struct types *types)
     const struct graph *graph = types->graph;
     for (uint32_t i = 0; i < graph->version_count; ++i)
         types->same[i] = i;
-    for (uint32_t e = 0; e < graph->edge_count; ++e)
-        if (keeps_type(graph, &graph->edges[e]))
-            types->same[same_of(types, graph->edges[e].to)] = same_of(types, graph->edges[e].from);
-    FOR_EACH(version, graph->versions, graph->version_count) {
+    FOR_EACH(edge, graph->edges, graph->edge_count)
+        if (keeps_type(graph, edge))
+            types->same[same_of(types, edge->to->number)] = same_of(types, edge->from->number);
+    FOR_EACH_VERSION(version, graph) {
         if (version->memory == HOST_MEMORY)
             continue;
         if (version->op >= 0)
-            add_uses(types, NUMBER_OF(version), version->op);
-        for (uint32_t e = 0; e < version->out_count; ++e)
-            add_uses(types, NUMBER_OF(version), graph_out(graph, version, e)->op);
+            add_uses(types, version, version->op);
+        FOR_EACH_OUT(out, version)
+            add_uses(types, version, out->to->op);
     }
     SORT(types->uses, types->use_count, compare_uses);
     FOR_EACH(use, types->uses, types->use_count)
@@ -125,7 +122,7 @@ read_graph(struct types *types)
             FIND(it, graph->versions, graph->version_count,
                  it->op >= 0 && it->memory != HOST_MEMORY && graph->first + (uint32_t)it->op == tensor->writer &&
                      graph->memories[it->memory].alloc == tensor->alloc && it->lo < tensor->hi && it->hi > tensor->lo);
-        types->version_of[NUMBER_OF(tensor)] = of != NULL ? (uint32_t)(of - graph->versions) : UINT32_MAX;
+        types->version_of[NUMBER_OF(tensor)] = of != NULL ? of->number : UINT32_MAX;
     }
 }
 
@@ -214,9 +211,9 @@ guess(struct types *types)
         if (*open != 0 || types->version_of[t] == UINT32_MAX)
             continue;
         uint32_t same = same_of(types, types->version_of[t]);
-        FOR_EACH(version, graph->versions, graph->version_count)
+        FOR_EACH_VERSION(version, graph)
             if (version->type != SCOUT_UNKNOWN && version->type < SCOUT_INTEGER &&
-                same_of(types, NUMBER_OF(version)) == same)
+                same_of(types, version->number) == same)
                 set |= 1U << version->type;
         if (is_one(set)) {
             *open = set;

@@ -3,14 +3,14 @@
 
 #include "tools/common/grown.h"
 
-/* In which pass of the loop an operation of the period is; NODE_NONE: in none. */
+/* In which pass of the loop an operation of the period is; SCOUT_NONE: in none. */
 static uint32_t
 pass_of(const struct times *times, int64_t op)
 {
     const uint32_t *calls = times->calls;
     uint32_t pass = 0, last = times->count - 1;
     if (op < calls[0] || op >= 2 * (int64_t)calls[last] - calls[last - 1])
-        return NODE_NONE;
+        return SCOUT_NONE;
     while (pass < last && op >= calls[pass + 1])
         ++pass;
     return pass;
@@ -54,12 +54,10 @@ is_loop(const struct scout_finding *finding, const struct times *times)
 static bool
 is_recurrent(const struct times *times)
 {
-    const struct graph_version *versions = times->graph.versions;
     return ANY(edge, times->graph.edges, times->graph.edge_count,
-               pass_of(times, versions[edge->from].op) != NODE_NONE &&
-                   pass_of(times, versions[edge->to].op) == pass_of(times, versions[edge->from].op) + 1 &&
-                   !version_overlaps(&versions[edge->from], &versions[edge->to]) &&
-                   versions[edge->to].memory != HOST_MEMORY);
+               pass_of(times, edge->from->op) != SCOUT_NONE &&
+                   pass_of(times, edge->to->op) == pass_of(times, edge->from->op) + 1 &&
+                   !version_overlaps(edge->from, edge->to) && edge->to->memory != HOST_MEMORY);
 }
 
 /* The launches of the period from the place of this one; false: it is not the first of them. */
@@ -81,7 +79,7 @@ times_find(const struct scout_log *log, const struct scout_finding *finding, str
 {
     const struct scout_op *ops = &log->ops[finding->first];
     *times = (struct times){.ops = ops};
-    graph_build(log, finding->first, finding->period, &times->graph);
+    graph_build(log, finding->first, finding->period, 1, &times->graph);
     for (uint32_t i = 0; i < finding->period; ++i)
         if (take_calls(times, i) && times->count > 1 && is_loop(finding, times) && is_recurrent(times))
             return;
@@ -107,16 +105,17 @@ count_passes(const struct times *times, uint32_t op)
     for (uint32_t n = 0; n < graph->version_count; ++n) {
         uint32_t at = is_before ? n : graph->version_count - 1 - n;
         const struct graph_version *version = &graph->versions[at];
-        uint32_t pass = pass_of(times, version->op), edges = is_before ? version->out_count : version->in_count;
+        uint32_t pass = pass_of(times, version->op);
         if (!marks[at] && version->op != (int64_t)op)
             continue;
-        if (pass != NODE_NONE) {
+        if (pass != SCOUT_NONE) {
             count += !passes[pass];
             passes[pass] = true;
         }
-        for (uint32_t e = 0; e < edges && pass == NODE_NONE; ++e)
-            marks[is_before ? graph->edges[graph->outs[version->first_out + e]].to
-                            : graph->edges[version->first_in + e].from] = true;
+        FOR_EACH_OUT_UNTIL(out, version, !is_before || pass != SCOUT_NONE)
+            marks[out->to->number] = true;
+        FOR_EACH_IN_UNTIL(in, version, is_before || pass != SCOUT_NONE)
+            marks[in->from->number] = true;
     }
     return count;
 }
@@ -141,15 +140,15 @@ uint32_t
 times_of(const struct times *times, uint32_t alloc, uint64_t bytes)
 {
     const uint32_t *memory_of = times->graph.memory_of;
-    uint32_t first = NODE_NONE, passes = 0, last = NODE_NONE;
+    uint32_t first = SCOUT_NONE, passes = 0, last = SCOUT_NONE;
     uint64_t begins[2] = {0, 0};
     for (uint32_t i = 0; i < times->graph.count && times->count > 0; ++i) {
         uint32_t pass = pass_of(times, i);
         FOR_EACH(argument, times->ops[i].arguments, times->ops[i].argument_count) {
             if (memory_of[argument->alloc] != memory_of[alloc])
                 continue;
-            first = first == NODE_NONE ? i : first;
-            if (pass == NODE_NONE || pass == last)
+            first = first == SCOUT_NONE ? i : first;
+            if (pass == SCOUT_NONE || pass == last)
                 continue;
             if (passes < 2)
                 begins[passes] = argument->offset;
@@ -157,7 +156,7 @@ times_of(const struct times *times, uint32_t alloc, uint64_t bytes)
             last = pass;
         }
     }
-    if (first == NODE_NONE)
+    if (first == SCOUT_NONE)
         return 1;
     /* what moves on through all of it has a time step after the other; one more: what comes next */
     uint64_t stride = begins[1] - begins[0], steps = stride > 0 && bytes % stride == 0 ? bytes / stride : 0;
