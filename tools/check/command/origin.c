@@ -101,23 +101,22 @@ static struct variable
 find_variable(const struct source *source, size_t at, const char *name, size_t length)
 {
     struct variable variable = {.source = source, .name = name, .length = length, .in = {0, strlen(source->text)}};
-    uint32_t node = source_statement_at(source, at),
-             function = node != NODE_NONE ? source_function(source, node) : NODE_NONE;
-    if (function == NODE_NONE)
+    const struct source_node *node = source_statement_at(source, at),
+                             *function = node != NULL ? source_function(node) : NULL;
+    if (function == NULL)
         return variable;
-    size_t body = source->nodes[source_block(source, function)].begin;
-    for (size_t i = source->nodes[function].begin, end; i < body; i = source_skip(source->text, end)) {
+    size_t body = source_block(function)->begin;
+    for (size_t i = function->begin, end; i < body; i = source_skip(source->text, end)) {
         end = source_token(source->text, i);
         if (is_span(source->text, i, end, name, length) &&
             !strchr("(<", source->text[source_skip(source->text, end)])) {
-            variable.in = (struct span){source->nodes[function].begin, source->nodes[function].end};
+            variable.in = (struct span){function->begin, function->end};
             variable.is_parameter = true;
         }
     }
-    FOR_EACH(it, source->nodes, source->count) {
-        const struct source_node *around = it->is_loop || it->parent == NODE_NONE ? it : &source->nodes[it->parent];
-        if (it->begin > body && it->begin <= at && at < around->end && !it->is_block &&
-            lift_declares(source, (uint32_t)(it - source->nodes), name, length))
+    FOR_EACH_NODE(it, source->first) {
+        const struct source_node *around = it->is_loop || it->parent == NULL ? it : it->parent;
+        if (it->begin > body && it->begin <= at && at < around->end && !it->is_block && lift_declares(it, name, length))
             variable = (struct variable){source, name, length, {around->begin, around->end}, false};
     }
     return variable;
@@ -179,8 +178,8 @@ list_settings(const struct variable *variable, struct setting list[SETTINGS_AT_M
             setting.value = expression_at(text, sign + 1);
         else if (is_declared && strchr("({", text[next]) != NULL && text[next] != '\0' && at > variable->in.begin)
             setting.value = (struct span){next + 1, source_close(text, next) - 1};
-        uint32_t node = source_statement_at(variable->source, at);
-        size_t begin = node != NODE_NONE ? variable->source->nodes[node].begin : at;
+        const struct source_node *node = source_statement_at(variable->source, at);
+        size_t begin = node != NULL ? node->begin : at;
         if (setting.value.end == 0 && ((!passes && !fills) || only_reads(text, begin, at)))
             continue;
         setting.is_share = setting.value.end == 0 && memmem(text + begin, at - begin, "DDP_SHARD", 9) != NULL;
@@ -281,13 +280,13 @@ may_differ(const struct variable *variable, int depth)
 static bool
 reaches(const struct variable *variable, size_t set, size_t use)
 {
-    const struct source *source = variable->source;
-    uint32_t node = source_statement_at(source, set);
-    if (node != NODE_NONE && source->nodes[node].begin == use)
+    const struct source_node *node = source_statement_at(variable->source, set);
+    bool is_around = false;
+    if (node != NULL && node->begin == use)
         return false;
-    return variable->in.begin == 0 || set < use ||
-           ANY(node, source->nodes, source->count,
-               node->is_loop && node->begin > variable->in.begin && node->begin < use && set < node->end);
+    for (; node != NULL; node = node->parent)
+        is_around = is_around || (node->is_loop && node->begin > variable->in.begin && node->begin < use);
+    return variable->in.begin == 0 || set < use || is_around;
 }
 
 /* The condition of the innermost statement around a place, within a part of the source, that may have another value,
@@ -295,8 +294,8 @@ reaches(const struct variable *variable, size_t set, size_t use)
 static bool
 find_condition(const struct source *source, size_t at, struct span in, const struct variable *but, struct said *said)
 {
-    for (uint32_t node = source_statement_at(source, at); node != NODE_NONE; node = source->nodes[node].parent) {
-        size_t begin = source->nodes[node].begin, open = source_skip(source->text, source_token(source->text, begin));
+    for (const struct source_node *node = source_statement_at(source, at); node != NULL; node = node->parent) {
+        size_t begin = node->begin, open = source_skip(source->text, source_token(source->text, begin));
         bool decides = begins(source->text, begin, "if") || begins(source->text, begin, "while");
         *said = (struct said){source->text, {open + 1, source_close(source->text, open) - 1}, source, begin};
         if (begin < in.begin)
@@ -385,9 +384,9 @@ stand_at(const struct trail *trail, struct said *said)
 {
     const struct site_place *at = &trail->list[trail->frame];
     said->source = sources_open(trail->sources, at->file);
-    uint32_t node = said->source != NULL ? source_statement(said->source, at->line, at->column) : NODE_NONE;
-    said->at = node != NODE_NONE ? said->source->nodes[node].begin : 0;
-    return node != NODE_NONE;
+    const struct source_node *node = said->source != NULL ? source_statement(said->source, at->line, at->column) : NULL;
+    said->at = node != NULL ? node->begin : 0;
+    return node != NULL;
 }
 
 /* Appends ", computed from `seen` (train.cu:12)", and ", which is computed from ..." for `seen`. */
@@ -431,13 +430,13 @@ find_argument(struct trail *trail, uint32_t number, char said[LIFT_BYTES])
     for (uint32_t i = 0; i < trail->count && i < 2; ++i) { /* the kernel's own line may be one */
         const struct site_place *list = trail->list;
         const struct source *source = sources_open(trail->sources, list[i].file);
-        uint32_t node = source != NULL ? source_statement(source, list[i].line, list[i].column) : NODE_NONE;
+        const struct source_node *node = source != NULL ? source_statement(source, list[i].line, list[i].column) : NULL;
         const char *line = source != NULL ? source->text + source_place(source, list[i].line, 1) : "",
                    *first = strstr(line, ");"), *next = first != NULL ? strstr(first + 1, ");") : NULL;
         bool is_alone = next == NULL || next > line + strcspn(line, "\n"); /* else it is not known which it is */
         bool is_choice = false;
         trail->frame = i;
-        if (node != NODE_NONE && is_alone && lift_argument(source, node, number, said, &is_choice) && !is_choice)
+        if (node != NULL && is_alone && lift_argument(node, number, said, &is_choice) && !is_choice)
             return true;
     }
     return false;
@@ -494,12 +493,11 @@ is_passed(const struct variable *variable)
     size_t last;
     for (size_t at = variable->in.begin; (at = find_name(variable, at, &last)) < variable->in.end;
          at += variable->length) {
-        uint32_t node =
+        const struct source_node *node =
             strchr("(,", text[last]) != NULL && strchr(",)", text[source_skip(text, at + variable->length)]) != NULL
                 ? source_statement_at(variable->source, at)
-                : NODE_NONE;
-        size_t begin = node != NODE_NONE ? variable->source->nodes[node].begin : at;
-        if (node != NODE_NONE && memmem(text + begin, at - begin, "cuda", 4) == NULL)
+                : NULL;
+        if (node != NULL && memmem(text + node->begin, at - node->begin, "cuda", 4) == NULL)
             return true;
     }
     return false;

@@ -23,13 +23,12 @@ rank_of(const struct insertion *insertion)
     return (strcmp(insertion->text, "}") == 0) - (strncmp(insertion->text, "#undef", 6) == 0);
 }
 
-static int
-compare_insertions(const void *a, const void *b)
-{
-    const struct insertion *x = a, *y = b;
-    int file = strcmp(x->file, y->file), order = rank_of(x) - rank_of(y);
-    return file != 0 ? file : COMPARE(x, y, line, COMPARE(x, y, within, order != 0 ? order : COMPARE(x, y, number, 0)));
-}
+COMPARES(compare_insertions, struct insertion,
+         strcmp(a->file, b->file) != 0 ? strcmp(a->file, b->file)
+         : a->line != b->line          ? a->line - b->line
+         : a->within != b->within      ? COMPARE(a, b, within, 0)
+         : rank_of(a) != rank_of(b)    ? rank_of(a) - rank_of(b)
+                                       : COMPARE(a, b, number, 0))
 
 /* ---- tensors ---- */
 
@@ -96,11 +95,10 @@ tensor_text(const struct search *search, const struct scout_tensor *tensor, cons
 static bool
 sets(const struct search *search, const struct scout_op *op, uint32_t alloc)
 {
-    const struct scout_finding *finding = search->finding;
     if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL)
         return op->to.alloc == alloc;
     return ANY(argument, op->arguments, op->argument_count, argument->alloc == alloc) &&
-           !ANY(it, &search->log->ops[finding->first], finding->period, it->name == op->name);
+           !ANY(it, &search->ops[search->first], search->period, it->name == op->name);
 }
 
 /* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */
@@ -109,7 +107,7 @@ setting_of(const struct search *search, const struct scout_tensor *tensor)
 {
     const struct scout_alloc *alloc = &search->log->allocs[tensor->alloc];
     for (uint32_t i = search->start; tensor->role != ROLE_GRADIENT && i-- > alloc->made_at;)
-        if (sets(search, &search->log->ops[i], tensor->alloc))
+        if (sets(search, &search->ops[i], tensor->alloc))
             return i;
     return SCOUT_NONE;
 }
@@ -146,8 +144,8 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
     struct lifted said;
     bool parts = false;
     if (setting != SCOUT_NONE) {
-        set = spot_stack(search, search->log->ops[setting].site);
-        parts = spot_find_parting(&made, &set, &least, &at_set);
+        set = spot_stack_of(search, setting);
+        parts = spot_find_parting(made, set, &least, &at_set);
         least += !parts; /* a last call that is a jump leaves no frame: behind the call of both */
     }
     if (depth < least || depth >= made.count || !lift(&search->sources, made.frames, depth, &said) ||
@@ -178,14 +176,14 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
     for (uint32_t a = 0; a < log->alloc_count; ++a) {
         struct stack stack = spot_stack(search, log->allocs[a].site);
         bool found = search->memory_of[a] == search->memory_of[tensor->alloc];
-        if (found || !spot_is_same_chain(&ours, &stack, depth))
+        if (found || !spot_is_same_chain(ours, stack, depth))
             continue;
         FOR_EACH_UNTIL(other, search->finding->tensors, search->finding->tensor_count, found) {
             struct spot there;
             char text[TEXT_BYTES];
             found = has_annotation(search->finding, other) && search->memory_of[other->alloc] == search->memory_of[a] &&
                     find_tensor_line(search, other, depth, &there, text) && strcmp(text, line) == 0 &&
-                    there.source == spot->source && there.node == spot->node && there.behind == spot->behind;
+                    there.node == spot->node && there.behind == spot->behind;
         }
         if (!found)
             return false;
@@ -224,17 +222,17 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
         return false;
     if (!lift_find_tail(&search->sources, NULL, &made.frames[0], &tail))
         tail = made.frames[0];
-    if ((spot->source = sources_open(&search->sources, tail.file)) == NULL)
+    const struct source *source = sources_open(&search->sources, tail.file);
+    if (source == NULL)
         return false;
-    size_t at = source_place(spot->source, tail.line, 1);
-    spot->node = source_statement_at(spot->source, source_skip(spot->source->text, at));
-    while (spot->node != NODE_NONE && spot->source->nodes[spot->node].parent != NODE_NONE)
-        spot->node = spot->source->nodes[spot->node].parent;
-    bool is_pitched =
-        memmem(spot->source->text + at, strcspn(spot->source->text + at, "\n"), "MallocPitch", 11) != NULL;
-    if (spot->node == NODE_NONE || is_pitched || !spot_has_line(spot))
+    const char *line = source->text + source_place(source, tail.line, 1);
+    spot->node = source_statement_at(source, source_skip(source->text, (size_t)(line - source->text)));
+    while (spot->node != NULL && spot->node->parent != NULL)
+        spot->node = spot->node->parent;
+    bool is_pitched = memmem(line, strcspn(line, "\n"), "MallocPitch", 11) != NULL;
+    if (spot->node == NULL || is_pitched || !spot_has_line(spot))
         return false;
-    spot->behind = spot->source->nodes[spot->node].end;
+    spot->behind = spot->node->end;
     return spot_has_line(spot);
 }
 
@@ -243,17 +241,17 @@ static bool
 find_front(struct search *search, const struct scout_tensor *tensor, struct spot *spot)
 {
     uint32_t setting = setting_of(search, tensor), at_set, at_step;
-    struct stack step = spot_stack(search, search->log->ops[search->start].site),
-                 set = spot_stack(search, setting != SCOUT_NONE ? search->log->ops[setting].site
-                                                                : search->log->allocs[tensor->alloc].site);
+    struct stack step = spot_stack_of(search, search->start),
+                 set = setting != SCOUT_NONE ? spot_stack_of(search, setting)
+                                             : spot_stack(search, search->log->allocs[tensor->alloc].site);
     *spot = (struct spot){0};
-    if (!spot_find_parting(&set, &step, &at_set, &at_step))
+    if (!spot_find_parting(set, step, &at_set, &at_step))
         return false;
-    uint32_t from = spot_node(search, set.frames, at_set, &spot->source),
-             to = spot_node(search, step.frames, at_step, &spot->source);
-    spot->node = from != NODE_NONE && to != NODE_NONE && from != to ? source_beside(spot->source, to, from) : NODE_NONE;
-    uint32_t function = spot->node != NODE_NONE ? source_function(spot->source, spot->node) : NODE_NONE;
-    return function != NODE_NONE && function != spot->node;
+    const struct source_node *from = spot_node(search, set.frames, at_set),
+                             *to = spot_node(search, step.frames, at_step);
+    spot->node = from != NULL && to != NULL && from != to ? source_beside(to, from) : NULL;
+    const struct source_node *function = spot->node != NULL ? source_function(spot->node) : NULL;
+    return function != NULL && function != spot->node;
 }
 
 /* Whether memory is made before the first step, and calls of steps make none like it. */
@@ -271,14 +269,11 @@ static bool
 is_made_inside(struct search *search, uint32_t alloc, const struct spot *front)
 {
     struct stack made = spot_stack(search, search->log->allocs[alloc].site);
-    const struct source *source;
-    uint32_t node = NODE_NONE;
-    for (uint32_t i = 0; i < made.count && front->source != NULL && node == NODE_NONE; ++i) {
-        node = spot_node(search, made.frames, i, &source);
-        while (node != NODE_NONE && (source != front->source || node != front->node))
-            node = source->nodes[node].parent;
-    }
-    return node != NODE_NONE;
+    const struct source_node *node = NULL;
+    for (uint32_t i = 0; i < made.count && front->node != NULL && node == NULL; ++i)
+        for (node = spot_node(search, made.frames, i); node != NULL && node != front->node;)
+            node = node->parent;
+    return node != NULL;
 }
 
 /* Whether the counts of allocations have room, and which number each has: all that the same functions allocate in front
@@ -294,8 +289,7 @@ count_allocations(struct search *search, const struct spot *front, uint32_t *cou
         search->number[a] = SCOUT_NONE;
         bool is_one = is_front(search, a) && find_maker(search, a, &spot);
         for (uint32_t k = 0; k < log->alloc_count && is_one && search->number[a] == SCOUT_NONE; ++k)
-            if (search->counted[k] && find_maker(search, k, &other) && spot.source == other.source &&
-                spot.node == other.node)
+            if (search->counted[k] && find_maker(search, k, &other) && spot.node == other.node)
                 search->number[a] = numbers++;
         if (search->number[a] != SCOUT_NONE && !is_made_inside(search, a, front))
             *count_p = numbers;
@@ -319,7 +313,7 @@ place_by_number(struct search *search)
             !find_front(search, tensor, &spot))
             continue;
         counted[tensor->alloc] = true;
-        if (front.source == NULL || spot.source->nodes[spot.node].begin > front.source->nodes[front.node].begin)
+        if (front.node == NULL || spot.node->begin > front.node->begin)
             front = spot;
     }
     for (uint32_t a = 0; a < log->alloc_count; ++a)
@@ -336,12 +330,12 @@ place_by_number(struct search *search)
     }
     char text[TEXT_BYTES];
     snprintf(text, sizeof(text), "ddp_check_made(%" PRIu32 ");", count);
-    if (count > 0 && has_room && front.source != NULL)
+    if (count > 0 && has_room && front.node != NULL)
         spot_add_text(search, &front, text);
     for (uint32_t i = 0; i < finding->tensor_count && has_room; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i], wide = widen(search, tensor);
         if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !counted[tensor->alloc] ||
-            search->number[tensor->alloc] >= count || front.source == NULL)
+            search->number[tensor->alloc] >= count || front.node == NULL)
             continue;
         struct lifted said = {0};
         snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", search->number[tensor->alloc]);
@@ -359,12 +353,12 @@ place_by_number(struct search *search)
 static bool
 share_annotation(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b)
 {
-    struct stack one = spot_stack(search, search->log->allocs[a->alloc].site),
-                 other = spot_stack(search, search->log->allocs[b->alloc].site);
-    return share_place(search, a, b) ||
-           (a->role == ROLE_GRADIENT && b->role == ROLE_GRADIENT && a->group != b->group &&
-            scout_is_remade(search->log, search->finding, a->alloc) &&
-            scout_is_remade(search->log, search->finding, b->alloc) && spot_is_same_chain(&one, &other, 0));
+    const struct scout_alloc *allocs = search->log->allocs;
+    return share_place(search, a, b) || (a->role == ROLE_GRADIENT && b->role == ROLE_GRADIENT && a->group != b->group &&
+                                         scout_is_remade(search->log, search->finding, a->alloc) &&
+                                         scout_is_remade(search->log, search->finding, b->alloc) &&
+                                         spot_is_same_chain(spot_stack(search, allocs[a->alloc].site),
+                                                            spot_stack(search, allocs[b->alloc].site), 0));
 }
 
 /* An annotation gives a gradient one group, so groups that share one get one number, and a step each. What such a step
@@ -396,11 +390,11 @@ number_groups(const struct search *search)
 
 /* ---- steps ---- */
 
-/* The frames of a call site, and those that a function's last call leaves out. */
+/* The frames of an operation's call, and those that a function's last call leaves out. */
 static uint32_t
-fill_stack(struct search *search, uint32_t site, struct site_place frames[SITE_FRAMES_AT_MOST])
+fill_stack(struct search *search, uint32_t op, struct site_place frames[SITE_FRAMES_AT_MOST])
 {
-    struct stack seen = spot_stack(search, site);
+    struct stack seen = spot_stack_of(search, op);
     uint32_t count = 0;
     for (uint32_t i = 0; i < seen.count && count + 1 < SITE_FRAMES_AT_MOST; ++i) {
         frames[count++] = seen.frames[i];
@@ -416,25 +410,24 @@ static bool
 find_between(struct search *search, uint32_t first, uint32_t second, bool behind, struct spot *spot)
 {
     struct site_place frames[2][SITE_FRAMES_AT_MOST];
-    struct stack a = {frames[0], fill_stack(search, search->log->ops[first].site, frames[0])},
-                 b = {frames[1], fill_stack(search, search->log->ops[second].site, frames[1])};
+    struct stack a = {frames[0], fill_stack(search, first, frames[0])},
+                 b = {frames[1], fill_stack(search, second, frames[1])};
     uint32_t at_first, at_second;
     *spot = (struct spot){0};
-    if (!spot_find_parting(&a, &b, &at_first, &at_second))
+    if (!spot_find_parting(a, b, &at_first, &at_second))
         return false;
-    uint32_t from = spot_node(search, a.frames, at_first, &spot->source),
-             to = spot_node(search, b.frames, at_second, &spot->source);
-    if (from == NODE_NONE || to == NODE_NONE)
+    const struct source_node *from = spot_node(search, a.frames, at_first),
+                             *to = spot_node(search, b.frames, at_second);
+    if (from == NULL || to == NULL)
         return false;
-    uint32_t front = source_beside(spot->source, from, to), back = source_beside(spot->source, to, from);
+    const struct source_node *front = source_beside(from, to), *back = source_beside(to, from);
     spot->node = behind ? front : back;
-    const struct source_node *nodes = spot->source->nodes;
-    if (spot->node == NODE_NONE || front == back || /* one is in the header of a loop or a condition around the other */
-        (behind && source_line(spot->source, nodes[front].end) == source_line(spot->source, nodes[back].begin)))
+    if (spot->node == NULL || front == back || /* one is in the header of a loop or a condition around the other */
+        (behind && source_line(from->source, front->end) == source_line(from->source, back->begin)))
         return false;
-    bool leaves = behind && spot_leaves(spot->source, from, front);
+    bool leaves = behind && spot_leaves(from, front);
     spot->node = leaves ? from : spot->node;
-    spot->behind = leaves ? nodes[from].end : behind ? spot_end_of_line(spot->source, front) : 0;
+    spot->behind = leaves ? from->end : behind ? spot_end_of_line(front) : 0;
     return leaves || spot_is_usable(spot);
 }
 
@@ -445,8 +438,7 @@ place_step(struct search *search, uint32_t number)
     const struct scout_finding *finding = search->finding;
     const struct scout_group *group = &finding->groups[number];
     const char *word = group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
-    uint32_t border = finding->first + finding->period;
-    uint32_t before = group->before < border ? group->before : group->before - finding->period;
+    uint32_t before = group->before - (group->before < search->first + search->period ? 0 : search->period);
     char text[64];
     snprintf(text, sizeof(text), search->to->groups == 1 ? "%s(0);" : "%s_GROUP(%" PRIu32 ", 0);", word,
              search->to->group_of[number]);
@@ -466,15 +458,14 @@ place_step(struct search *search, uint32_t number)
 static void
 find_start(struct search *search)
 {
-    const struct scout_finding *finding = search->finding;
-    const struct scout_op *ops = search->log->ops;
-    const struct scout_group *group = finding->groups;
+    const struct scout_op *ops = search->ops;
+    const struct scout_group *group = search->finding->groups;
     const struct scout_op *update = &ops[group->fused ? group->complete : group->before];
-    while (search->start < finding->first && !scout_is_same_call(&ops[search->start], update))
+    while (search->start < search->first && !scout_is_same_call(&ops[search->start], update))
         ++search->start;
-    while (search->start > 0 && scout_is_same_call(&ops[search->start - 1], &ops[search->start - 1 + finding->period]))
+    while (search->start > 0 && scout_is_same_call(&ops[search->start - 1], &ops[search->start - 1 + search->period]))
         --search->start;
-    while (search->begun < search->start && ops[search->begun].site != ops[finding->first].site)
+    while (search->begun < search->start && ops[search->begun].site != ops[search->first].site)
         ++search->begun;
 }
 
@@ -484,7 +475,16 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
                 struct insertions *insertions)
 {
     static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_GRADIENT};
-    struct search search = {.sites = sites, .log = log, .finding = finding, .to = insertions};
+    struct search search = {.sites = sites,
+                            .log = log,
+                            .ops = log->ops,
+                            .finding = finding,
+                            .first = finding->first,
+                            .period = finding->period,
+                            .end = finding->end,
+                            .to = insertions,
+                            .counted = xcalloc(log->alloc_count + 1, sizeof(*search.counted)),
+                            .number = xcalloc(log->alloc_count + 1, sizeof(*search.number))};
     *insertions = (struct insertions){.data = xcalloc(finding->period + 1, sizeof(bool)),
                                       .forgotten = SCOUT_NONE,
                                       .names = xcalloc(finding->tensor_count + 1, sizeof(char *)),
@@ -493,12 +493,10 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
     (void)graph_name_memories(log, &search.memory_of);
     find_start(&search);
     number_groups(&search);
-    for (size_t r = 0; r < sizeof(roles) / sizeof(roles[0]); ++r)
-        for (uint32_t i = 0; i < finding->tensor_count; ++i)
-            if (finding->tensors[i].role == roles[r] && has_annotation(finding, &finding->tensors[i]))
-                insertions->names[i] = place_tensor(&search, &finding->tensors[i]);
-    search.counted = xcalloc(log->alloc_count + 1, sizeof(*search.counted));
-    search.number = xcalloc(log->alloc_count + 1, sizeof(*search.number));
+    FOR_EACH(role, roles, sizeof(roles) / sizeof(roles[0]))
+        FOR_EACH(tensor, finding->tensors, finding->tensor_count)
+            if (tensor->role == *role && has_annotation(finding, tensor))
+                insertions->names[NUMBER_OF(tensor)] = place_tensor(&search, tensor);
     shares_count(&search);
     place_by_number(&search);
     insertions->unshared = shares_place(&search);
@@ -506,8 +504,7 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
         insertions->data[i - finding->first] = true;
     for (uint32_t g = 0; g < finding->group_count; ++g)
         insertions->placed_steps[g] = place_step(&search, g);
-    if (insertions->count > 0)
-        qsort(insertions->items, insertions->count, sizeof(*insertions->items), compare_insertions);
+    SORT(insertions->items, insertions->count, compare_insertions);
     sources_close(&search.sources);
     free(search.memory_of);
     free(search.counted);

@@ -157,12 +157,10 @@ find_call(const char *text, struct span in, const char *name, size_t place, stru
 
 /* The part of a statement that is its own, in front of statements inside it. */
 static struct span
-own_part(const struct source *source, uint32_t node)
+own_part(const struct source_node *node)
 {
-    struct span span = {source->nodes[node].begin, source->nodes[node].end};
-    if (node + 1 < source->count && source->nodes[node + 1].begin < span.end)
-        span.end = source->nodes[node + 1].begin;
-    return span;
+    bool has_inside = node->next != NULL && node->next->begin < node->end;
+    return (struct span){node->begin, has_inside ? node->next->begin : node->end};
 }
 
 static bool
@@ -224,21 +222,23 @@ declares(const char *text, struct span span, const char *name, size_t length)
 }
 
 bool
-lift_declares(const struct source *source, uint32_t node, const char *name, size_t length)
+lift_declares(const struct source_node *node, const char *name, size_t length)
 {
-    struct span own = own_part(source, node);
-    const char *open = source->nodes[node].is_loop ? memchr(source->text + own.begin, '(', own.end - own.begin) : NULL;
-    own.begin = open != NULL ? (size_t)(open + 1 - source->text) : own.begin;
-    return declares(source->text, own, name, length);
+    struct span own = own_part(node);
+    const char *text = node->source->text;
+    const char *open = node->is_loop ? memchr(text + own.begin, '(', own.end - own.begin) : NULL;
+    own.begin = open != NULL ? (size_t)(open + 1 - text) : own.begin;
+    return declares(text, own, name, length);
 }
 
 /* Whether a statement that begins in a part of the text declares the name. */
 static bool
 is_declared(const struct source *source, const char *name, size_t length, size_t begin, size_t end)
 {
-    return ANY_NUMBER(i, 0, source->count,
-                      !source->nodes[i].is_block && source->nodes[i].begin >= begin && source->nodes[i].begin < end &&
-                          lift_declares(source, i, name, length));
+    FOR_EACH_NODE(node, source->first)
+        if (!node->is_block && node->begin >= begin && node->begin < end && lift_declares(node, name, length))
+            return true;
+    return false;
 }
 
 /* A type or a cast of the language, which is the same everywhere. */
@@ -281,9 +281,9 @@ next_name(const char *expression, size_t *at, struct span *name)
 /* The function in which an expression was said, and the call of it. */
 struct passage {
     const struct source *inner;
-    uint32_t function;      /* statement of `inner` */
-    size_t said;            /* place there */
-    struct call parameters; /* its header, read as a call */
+    const struct source_node *function; /* of `inner` */
+    size_t said;                        /* place there */
+    struct call parameters;             /* its header, read as a call */
     const struct source *outer;
     struct span statement; /* of `outer`, with the call */
     struct call call;
@@ -309,9 +309,10 @@ parameter_name(const char *text, struct span span)
 static bool
 is_of_file(const struct source *source, const char *name, size_t length)
 {
-    return ANY_NUMBER(i, 0, source->count,
-                      source->nodes[i].parent == NODE_NONE &&
-                          declares(source->text, own_part(source, i), name, length));
+    FOR_EACH_NODE(node, source->first)
+        if (node->parent == NULL && declares(source->text, own_part(node), name, length))
+            return true;
+    return false;
 }
 
 /* Whether a method, whose class is declared elsewhere, has the name from there, as a constant of the class, so that
@@ -333,26 +334,25 @@ static bool
 is_member(const struct passage *passage, const char *name, size_t length, bool *hidden_p)
 {
     const struct source *source = passage->inner;
-    uint32_t parent = source->nodes[passage->function].parent;
+    const struct source_node *parent = passage->function->parent;
     size_t before = passage->parameters.name.begin;
     if (before > 1 && strncmp(source->text + before - 2, "::", 2) == 0) { /* its class is declared elsewhere */
         *hidden_p = length > 0 && name[length - 1] == '_';                /* as private members are often called */
         return !isupper((unsigned char)name[0]) && !is_word(name, (struct span){0, length}, "sizeof", 6) &&
                !is_of_file(source, name, length);
     }
-    if (parent == NODE_NONE)
+    if (parent == NULL)
         return false;
-    uint32_t class = source->nodes[parent].parent;
-    size_t word = class != NODE_NONE ? source->nodes[class].begin : 0;
+    size_t word = parent->parent != NULL ? parent->parent->begin : 0;
     if (strncmp(source->text + word, "template", 8) == 0)
-        word = source_skip(source->text, source_skip_angles(source->text, source_skip(source->text, word + 8),
-                                                            source->nodes[parent].begin));
+        word = source_skip(source->text,
+                           source_skip_angles(source->text, source_skip(source->text, word + 8), parent->begin));
     *hidden_p = strncmp(source->text + word, "class", 5) == 0;
-    for (uint32_t i = parent + 1; i < source->count; ++i) {
-        const char *text = source->text + source->nodes[i].begin;
-        if (source->nodes[i].parent != parent)
+    FOR_EACH_INSIDE(node, parent) {
+        const char *text = source->text + node->begin;
+        if (node->parent != parent)
             continue;
-        if (declares(source->text, own_part(source, i), name, length))
+        if (declares(source->text, own_part(node), name, length))
             return true;
         bool opens = strncmp(text, "public", 6) == 0;
         *hidden_p = !opens && (*hidden_p || strncmp(text, "private", 7) == 0 || strncmp(text, "protected", 9) == 0);
@@ -386,11 +386,11 @@ pass_value(const struct passage *passage, const char *name, size_t length, char 
 {
     const struct source *inner = passage->inner;
     char value[LIFT_BYTES];
-    for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
-        struct span own = own_part(inner, i);
+    FOR_EACH_INSIDE(node, passage->function) {
+        struct span own = own_part(node);
         const char *text = inner->text + own.begin, *equal = memchr(text, '=', own.end - own.begin);
-        bool may = passage->is_front || strncmp(text, "const ", 6) == 0;
-        if (inner->nodes[i].is_block || !may || equal == NULL || memchr(text, ',', own.end - own.begin) != NULL ||
+        bool may = node->begin < passage->said && (passage->is_front || strncmp(text, "const ", 6) == 0);
+        if (node->is_block || !may || equal == NULL || memchr(text, ',', own.end - own.begin) != NULL ||
             !declares(inner->text, own, name, length))
             continue;
         struct span of = {(size_t)(equal + 1 - inner->text), own.end - 1};
@@ -412,12 +412,13 @@ follow_value(const struct passage *passage, char expression[LIFT_BYTES])
     char text[LIFT_BYTES], value[LIFT_BYTES] = "";
     size_t length = strlen(expression);
     bool is_one = true;
-    for (uint32_t i = passage->function + 1; i < inner->count && inner->nodes[i].begin < passage->said; ++i) {
-        bool is_like = copy_span(inner->text, own_part(inner, i), text) && strncmp(text, expression, length) == 0;
+    FOR_EACH_INSIDE(node, passage->function) {
+        bool is_like = node->begin < passage->said && copy_span(inner->text, own_part(node), text) &&
+                       strncmp(text, expression, length) == 0;
         size_t equal = length + strspn(text + length, " ");
         if (!is_like || text[equal] != '=' || text[equal + 1] == '=')
             continue;
-        is_one = value[0] == '\0' && inner->nodes[i].parent == source_block(inner, passage->function);
+        is_one = value[0] == '\0' && node->parent == source_block(passage->function);
         size_t begin = source_skip(text, equal + 1);
         snprintf(value, sizeof(value), "%.*s", (int)strcspn(text + begin, ";"), text + begin);
     }
@@ -426,23 +427,22 @@ follow_value(const struct passage *passage, char expression[LIFT_BYTES])
 }
 
 /* Whether a name is a parameter of a template around the function. *number_p: which, of the function's own one; else
- * NODE_NONE. */
+ * SCOUT_NONE. */
 static bool
-is_of_template(const struct source *source, uint32_t function, const char *name, size_t length, uint32_t *number_p)
+is_of_template(const struct source_node *function, const char *name, size_t length, uint32_t *number_p)
 {
     static const char word[] = "template";
-    for (uint32_t node = function; node != NODE_NONE; node = source->nodes[node].parent) {
-        size_t at = source->nodes[node].begin;
-        if (strncmp(source->text + at, word, strlen(word)) != 0)
+    const char *text = function->source->text;
+    for (const struct source_node *node = function; node != NULL; node = node->parent) {
+        if (strncmp(text + node->begin, word, strlen(word)) != 0)
             continue;
-        at = source_skip(source->text, at + strlen(word));
-        size_t end = source_skip_angles(source->text, at, source->nodes[node].end);
-        *number_p = node == function ? 0 : NODE_NONE;
-        for (size_t next; at < end; at = source_skip(source->text, next)) {
-            next = source_token(source->text, at);
-            if (is_word(source->text, (struct span){at, next}, name, length))
+        size_t at = source_skip(text, node->begin + strlen(word)), end = source_skip_angles(text, at, node->end);
+        *number_p = node == function ? 0 : SCOUT_NONE;
+        for (size_t next; at < end; at = source_skip(text, next)) {
+            next = source_token(text, at);
+            if (is_word(text, (struct span){at, next}, name, length))
                 return true;
-            *number_p += source->text[at] == ',' && node == function;
+            *number_p += text[at] == ',' && node == function;
         }
     }
     return false;
@@ -472,8 +472,7 @@ is_fixed(const struct passage *passage, const char *expression)
     struct span name;
     uint32_t unused, count = 0;
     for (size_t at = 0; next_name(expression, &at, &name); ++count)
-        if (!is_of_template(passage->inner, passage->function, expression + name.begin, name.end - name.begin,
-                            &unused) &&
+        if (!is_of_template(passage->function, expression + name.begin, name.end - name.begin, &unused) &&
             !is_constant(passage, expression + name.begin, name.end - name.begin))
             return false;
     return count > 0;
@@ -512,11 +511,12 @@ assigned_to(const char *text, struct span statement, const struct call *call, ch
 
 /* Whether a function's result is what an expression says; "": whether the statement returns its call's result. */
 static bool
-is_returned(const struct source *source, uint32_t function, size_t said, const char *expression)
+is_returned(const struct source_node *function, size_t said, const char *expression)
 {
+    const struct source *source = function->source;
     char text[LIFT_BYTES] = "";
-    for (uint32_t i = function; i < source->count && source->nodes[i].begin < source->nodes[function].end; ++i) {
-        struct span statement = own_part(source, i);
+    FOR_EACH_INSIDE(node, function) {
+        struct span statement = own_part(node);
         if (strncmp(source->text + statement.begin, "return", 6) != 0 ||
             (expression[0] == '\0' && statement.begin != said) || !copy_span(source->text, statement, text))
             continue;
@@ -537,7 +537,7 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
 {
     const struct source *inner = passage->inner;
     char text[LIFT_BYTES];
-    struct span before = {inner->nodes[source_block(inner, passage->function)].begin, passage->said};
+    struct span before = {source_block(passage->function)->begin, passage->said};
     if (passage->is_front && sets_name(inner->text, before, name, length))
         return pass_value(passage, name, length, to);
     for (uint32_t i = 0; i < passage->parameters.count; ++i) {
@@ -549,18 +549,18 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
             return false;
         return snprintf(to, LIFT_BYTES, is_primary(text) ? "%s" : "(%s)", text) < LIFT_BYTES;
     }
-    if (is_declared(inner, name, length, inner->nodes[passage->function].begin + 1, passage->said + 1)) {
+    if (is_declared(inner, name, length, passage->function->begin + 1, passage->said + 1)) {
         snprintf(text, sizeof(text), "%.*s", (int)length, name);
         if (pass_value(passage, name, length, to))
             return true;
-        if (!is_returned(inner, passage->function, passage->said, text))
+        if (!is_returned(passage->function, passage->said, text))
             return false;
         assigned_to(passage->outer->text, passage->statement, &passage->call, to);
         return to[0] != '\0' && is_primary(to);
     }
     uint32_t number;
-    if (is_of_template(inner, passage->function, name, length, &number))
-        return number != NODE_NONE && passage->name != NULL && template_argument(passage->name, number, to);
+    if (is_of_template(passage->function, name, length, &number))
+        return number != SCOUT_NONE && passage->name != NULL && template_argument(passage->name, number, to);
     if (strncmp(name, "this", length) == 0 || is_constant(passage, name, length) ||
         (inner != passage->outer && is_of_file(inner, name, length) && !is_of_file(passage->outer, name, length)))
         return false;
@@ -641,7 +641,7 @@ pointed_to(const char *text, struct span argument, char to[LIFT_BYTES])
 }
 
 static bool
-read_innermost(const struct source *source, struct span statement, size_t place, struct lifted *lifted)
+read_innermost(const struct source_node *node, size_t place, struct lifted *lifted)
 {
     static const struct {
         const char *name;
@@ -652,26 +652,24 @@ read_innermost(const struct source *source, struct span statement, size_t place,
         {"cudaMallocHost", 1, 0, false},    {"cudaHostAlloc", 1, 0, false},     {"cuMemAlloc", 1, 0, false},
         {"cuMemAllocManaged", 1, 0, false}, {"cudaMemcpy", 2, 0, true},         {"cudaMemcpyAsync", 2, 4, true},
     };
-    const char *text = source->text;
+    const char *text = node->source->text;
     struct call call;
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
-        if (!find_call(text, statement, calls[i].name, place, &call) || call.count <= calls[i].bytes)
+    FOR_EACH(it, calls, sizeof(calls) / sizeof(calls[0])) {
+        if (!find_call(text, own_part(node), it->name, place, &call) || call.count <= it->bytes)
             continue;
-        bool said = calls[i].copies ? copy_span(text, call.arguments[0], lifted->memory)
-                                    : pointed_to(text, call.arguments[0], lifted->memory);
-        said = said && copy_span(text, call.arguments[calls[i].bytes], lifted->bytes);
-        if (calls[i].stream > 0 && calls[i].stream < call.count)
-            said = said && copy_span(text, call.arguments[calls[i].stream], lifted->stream);
-        return said;
+        return (it->copies ? copy_span : pointed_to)(text, call.arguments[0], lifted->memory) &&
+               copy_span(text, call.arguments[it->bytes], lifted->bytes) &&
+               (it->stream == 0 || it->stream >= call.count ||
+                copy_span(text, call.arguments[it->stream], lifted->stream));
     }
     return false;
 }
 
 bool
-lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
+lift_argument(const struct source_node *node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
 {
-    const char *text = source->text;
-    struct span own = own_part(source, node);
+    const char *text = node->source->text;
+    struct span own = own_part(node);
     struct call call = {.count = 0};
     for (size_t at = source_skip(text, own.begin), end; at < own.end && call.count <= slot;
          at = source_skip(text, end)) {
@@ -696,71 +694,80 @@ lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to
     return strpbrk(to, "={?") == NULL && strstr(to, "++") == NULL && strstr(to, "--") == NULL;
 }
 
-/* The statement of a frame, also among several of one line: that of the call. */
-static uint32_t
-statement_of(const struct source *source, const struct site_place *frames, uint32_t depth)
+/* The statement of a frame, also among several of one line: that of the call. NULL: not known. */
+static const struct source_node *
+statement_of(struct sources *sources, const struct site_place *frames, uint32_t depth)
 {
     const struct site_place *at = &frames[depth];
-    if (depth > 0)
-        return source_statement_calling(source, at->line, at->column, frames[depth - 1].function);
-    uint32_t makes = source_statement_calling(source, at->line, at->column, "cudaMalloc");
-    uint32_t copies = source_statement_calling(source, at->line, at->column, "cudaMemcpy");
-    return makes == NODE_NONE || copies == makes ? copies : copies == NODE_NONE ? makes : NODE_NONE;
+    const struct source *source = sources_open(sources, at->file);
+    if (source == NULL || depth > 0)
+        return source == NULL ? NULL : source_statement_calling(source, at->line, at->column, at[-1].function);
+    const struct source_node *makes = source_statement_calling(source, at->line, at->column, "cudaMalloc"),
+                             *copies = source_statement_calling(source, at->line, at->column, "cudaMemcpy");
+    return makes == NULL || copies == makes ? copies : copies == NULL ? makes : NULL;
 }
 
 /* Finds the call of a frame's function in its caller's statement. */
 static bool
-find_passage(const struct source *outer, struct span statement, const struct site_place *frames, uint32_t depth,
-             struct passage *passage)
+find_passage(struct sources *sources, const struct source_node *statement, const struct site_place *frames,
+             uint32_t depth, struct passage *passage)
 {
     const struct site_place *from = &frames[depth - 1], *at = &frames[depth];
-    uint32_t node = statement_of(passage->inner, frames, depth - 1);
-    passage->function = node != NODE_NONE ? source_function(passage->inner, node) : NODE_NONE;
-    if (passage->function == NODE_NONE)
+    const struct source_node *node = statement_of(sources, frames, depth - 1);
+    passage->function = node != NULL ? source_function(node) : NULL;
+    if (passage->function == NULL)
         return false;
-    passage->said = passage->inner->nodes[node].begin;
-    struct span header = {passage->inner->nodes[passage->function].begin, 0};
-    header.end = passage->inner->nodes[source_block(passage->inner, passage->function)].begin;
-    passage->outer = outer;
-    passage->statement = statement;
+    passage->inner = node->source;
+    passage->said = node->begin;
+    passage->outer = statement->source;
+    passage->statement = own_part(statement);
     passage->name = from->function;
+    struct span header = {passage->function->begin, source_block(passage->function)->begin};
     if (!find_call(passage->inner->text, header, from->function, 0, &passage->parameters))
         return false;
-    size_t place = source_place(outer, at->line, at->column);
-    return find_call(outer->text, statement, from->function, place, &passage->call);
+    size_t place = source_place(passage->outer, at->line, at->column);
+    return find_call(passage->outer->text, passage->statement, from->function, place, &passage->call);
 }
 
-/* A function that the statement calls, and that ends with a call of `callee`, or, NULL, of CUDA's for memory: it ends
- * by a jump there, and its frame is missing. */
+/* Whether a statement calls a function, or, NULL, one of CUDA's for memory. */
 static bool
-find_tail(const struct sources *sources, const char *text, struct span statement, const char *callee,
-          struct site_place *tail)
+makes_call(const struct source_node *node, const char *callee)
 {
     struct lifted said = {0};
+    return callee != NULL ? has_word(node->source->text, own_part(node), callee) : read_innermost(node, 0, &said);
+}
+
+/* A function that the statement calls, and that ends with such a call: it ends by a jump there, and its frame is
+ * missing. */
+static bool
+find_tail(const struct sources *sources, const struct source_node *statement, const char *callee,
+          struct site_place *tail)
+{
+    const char *text = statement->source->text;
+    struct span own = own_part(statement);
     struct call header;
-    for (size_t at = source_skip(text, statement.begin), end; at < statement.end; at = source_skip(text, end)) {
+    for (size_t at = source_skip(text, own.begin), end, next; at < own.end; at = next) {
         end = source_token(text, at);
+        next = source_skip(text, end);
         bool is_call = source_is_word(text[at]) && /* or a constructor's */
-                       (text[source_skip(text, end)] == '(' || source_is_word(text[source_skip(text, end)]));
+                       (text[next] == '(' || source_is_word(text[next]));
         snprintf(tail->function, sizeof(tail->function), "%.*s", (int)(end - at), text + at);
-        for (uint32_t f = 0; f < sources->count && is_call; ++f) {
-            const struct source *source = sources->files[f];
-            for (uint32_t n = 0; n < source->count; ++n) {
-                uint32_t block = source_function(source, n) == n ? source_block(source, n) : NODE_NONE, last = block;
-                if (block == NODE_NONE ||
-                    !find_call(source->text, (struct span){source->nodes[n].begin, source->nodes[block].begin},
-                               tail->function, 0, &header))
+        for (uint32_t f = 0; f < sources->count && is_call; ++f)
+            FOR_EACH_NODE(node, sources->files[f]->first) {
+                const char *theirs = sources->files[f]->text;
+                const struct source_node *block = source_function(node) == node ? source_block(node) : NULL,
+                                         *last = block;
+                if (block == NULL ||
+                    !find_call(theirs, (struct span){node->begin, block->begin}, tail->function, 0, &header))
                     continue;
-                for (uint32_t i = block + 1; i < source->count && source->nodes[i].begin < source->nodes[n].end; ++i)
-                    last = source->nodes[i].parent == block ? i : last;
-                if (callee != NULL ? !has_word(source->text, own_part(source, last), callee)
-                                   : !read_innermost(source, own_part(source, last), 0, &said))
+                FOR_EACH_INSIDE(it, block)
+                    last = it->parent == block ? it : last;
+                if (!makes_call(last, callee))
                     continue;
-                snprintf(tail->file, sizeof(tail->file), "%s", source->path);
-                tail->line = source_line(source, source->nodes[last].begin);
+                snprintf(tail->file, sizeof(tail->file), "%s", sources->files[f]->path);
+                tail->line = source_line(sources->files[f], last->begin);
                 return true;
             }
-        }
     }
     return false;
 }
@@ -769,19 +776,16 @@ bool
 lift_find_tail(struct sources *sources, const char *callee, const struct site_place *from, struct site_place *tail)
 {
     const struct source *source = sources_open(sources, from->file);
-    uint32_t node = source != NULL ? source_statement(source, from->line, from->column) : NODE_NONE;
+    const struct source_node *node = source != NULL ? source_statement(source, from->line, from->column) : NULL;
     *tail = (struct site_place){0};
-    struct lifted said;
-    bool calls = node != NODE_NONE && (callee != NULL ? has_word(source->text, own_part(source, node), callee)
-                                                      : read_innermost(source, own_part(source, node), 0, &said));
-    return node != NODE_NONE && !calls && find_tail(sources, source->text, own_part(source, node), callee, tail);
+    return node != NULL && !makes_call(node, callee) && find_tail(sources, node, callee, tail);
 }
 
 void
-lift_to_front(const struct source *source, uint32_t loop, char expression[LIFT_BYTES])
+lift_to_front(const struct source_node *loop, char expression[LIFT_BYTES])
 {
-    const char *text = source->text, *header = text + source->nodes[loop].begin;
-    size_t begin = source->nodes[loop].begin, end = begin + strcspn(header, ";{"), equal = begin + strcspn(header, "=");
+    const char *text = loop->source->text, *header = text + loop->begin;
+    size_t begin = loop->begin, end = begin + strcspn(header, ";{"), equal = begin + strcspn(header, "=");
     char first[LIFT_BYTES], said[LIFT_BYTES];
     struct span name;
     if (strncmp(header, "for", 3) != 0 || equal >= end || memchr(header, ',', end - begin) != NULL ||
@@ -819,34 +823,31 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
     struct passage passage = {0};
     *lifted = (struct lifted){0};
     for (uint32_t i = 0; i <= depth; ++i) {
-        const struct source *source = sources_open(sources, frames[i].file);
-        uint32_t node = source != NULL ? statement_of(source, frames, i) : NODE_NONE;
-        if (node == NODE_NONE)
+        const struct source_node *node = statement_of(sources, frames, i);
+        if (node == NULL)
             return false;
-        struct span statement = own_part(source, node);
+        const char *text = node->source->text + node->begin;
         if (i == 0) {
-            size_t place = source_place(source, frames[i].line, frames[i].column);
+            size_t place = source_place(node->source, frames[i].line, frames[i].column);
             struct site_place both[2] = {{.line = 0}, frames[0]};
-            if (!read_innermost(source, statement, place, lifted) &&
-                (!find_tail(sources, source->text, statement, NULL, &both[0]) || !lift(sources, both, 1, lifted)))
+            if (!read_innermost(node, place, lifted) &&
+                (!find_tail(sources, node, NULL, &both[0]) || !lift(sources, both, 1, lifted)))
                 return false;
         } else {
-            if (!find_passage(source, statement, frames, i, &passage))
+            if (!find_passage(sources, node, frames, i, &passage))
                 return false;
-            bool returns = is_returned(passage.inner, passage.function, passage.said, lifted->memory);
+            bool returns = is_returned(passage.function, passage.said, lifted->memory);
             pass_expression(&passage, lifted->stream);
             pass_expression(&passage, lifted->memory);
             lifted->is_fixed = lifted->is_fixed || is_fixed(&passage, lifted->bytes);
             pass_expression(&passage, lifted->bytes);
             lifted->is_fixed = lifted->is_fixed && lifted->bytes[0] == '\0';
             if (lifted->memory[0] == '\0' && returns)
-                assigned_to(source->text, statement, &passage.call, lifted->memory);
+                assigned_to(node->source->text, passage.statement, &passage.call, lifted->memory);
         }
-        passage.inner = source;
-        if (i == depth && strncmp(source->text + statement.begin, "if", 2) == 0 &&
-            declares(source->text,
-                     (struct span){statement.begin + strcspn(source->text + statement.begin, "(") + 1, statement.end},
-                     lifted->memory, strlen(lifted->memory)))
+        if (i == depth && strncmp(text, "if", 2) == 0 &&
+            declares(text, (struct span){strcspn(text, "(") + 1, own_part(node).end - node->begin}, lifted->memory,
+                     strlen(lifted->memory)))
             return false; /* "if (float *w = make(n))": after the statement the name is not known */
     }
     return lifted->memory[0] != '\0' || lifted->bytes[0] != '\0';
@@ -855,15 +856,13 @@ lift(struct sources *sources, const struct site_place *frames, uint32_t depth, s
 bool
 lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth, char expression[LIFT_BYTES])
 {
-    const struct source *inner = sources_open(sources, frames[depth - 1].file),
-                        *outer = sources_open(sources, frames[depth].file);
-    uint32_t node = outer != NULL ? statement_of(outer, frames, depth) : NODE_NONE;
-    struct passage passage = {.inner = inner, .is_front = true};
-    if (inner == NULL || node == NODE_NONE || !find_passage(outer, own_part(outer, node), frames, depth, &passage))
+    const struct source_node *node = statement_of(sources, frames, depth);
+    struct passage passage = {.is_front = true};
+    if (node == NULL || !find_passage(sources, node, frames, depth, &passage))
         return false;
     struct call *call = &passage.call, first; /* a call makes an argument of the call, before it: the launch is its */
     while (call->count > 0 &&
-           find_call(outer->text, (struct span){call->arguments[0].begin, call->arguments[call->count - 1].end},
+           find_call(node->source->text, (struct span){call->arguments[0].begin, call->arguments[call->count - 1].end},
                      frames[depth - 1].function, SIZE_MAX, &first))
         *call = first;
     follow_value(&passage, expression);

@@ -58,12 +58,12 @@ char *sites_explain(const struct scout_log *log, const char *text);
  * No compiler: comments, texts and the preprocessor's lines are passed over, blocks and statements are told from
  * braces, semicolons and the words of control. What cannot be followed has no statement, and no line is put there.
  */
-enum { NODE_NONE = UINT32_MAX };
-
-/* A statement, or a block of them. Parents come before their children. */
+/* A statement, or a block of them. */
 struct source_node {
-    size_t begin, end; /* in the text */
-    uint32_t parent;   /* NODE_NONE: the file */
+    const struct source *source;
+    const struct source_node *parent; /* NULL: the file */
+    struct source_node *next;         /* in the order of their begins: parents come before their children */
+    size_t begin, end;                /* in the text */
     bool is_block;
     bool is_loop; /* for, while, do */
 };
@@ -71,9 +71,14 @@ struct source_node {
 struct source {
     char *path;
     char *text;
-    struct source_node *nodes;
-    uint32_t count;
+    struct source_node *first, **last;
 };
+
+/* Nodes from this one on; and those inside a node. */
+#define FOR_EACH_NODE(node, from) for (const struct source_node *node = (from); node != NULL; node = node->next)
+#define FOR_EACH_INSIDE(node, around)                                                                  \
+    for (const struct source_node *node = (around)->next; node != NULL && node->begin < (around)->end; \
+         node = node->next)
 
 /* The files that were read; zeroed: none. */
 struct sources {
@@ -86,25 +91,25 @@ const struct source *sources_open(struct sources *sources, const char *path);
 void sources_close(struct sources *sources);
 
 /* The innermost statement of a line; of several, the one around the column, or the first launch of a kernel, if the
- * column is there or behind it. NODE_NONE: which one is not known. */
-uint32_t source_statement(const struct source *source, int line, int column);
+ * column is there or behind it. NULL: which one is not known. */
+const struct source_node *source_statement(const struct source *source, int line, int column);
 /* Where that is not known, and of launches: the one with the only call of a function whose name begins so. */
-uint32_t source_statement_calling(const struct source *source, int line, int column, const char *callee);
-/* The innermost one around a place of the text; NODE_NONE. */
-uint32_t source_statement_at(const struct source *source, size_t at);
+const struct source_node *source_statement_calling(const struct source *source, int line, int column,
+                                                   const char *callee);
+/* The innermost one around a place of the text; NULL. */
+const struct source_node *source_statement_at(const struct source *source, size_t at);
 /* The number of the line that `at` stands in, from 1. */
 int source_line(const struct source *source, size_t at);
 /* The place of a line's column, both from 1. */
 size_t source_place(const struct source *source, int line, int column);
-/* Of node `inner`: the outermost node around it in the innermost block that holds `other`, too. NODE_NONE: no block
- * does. */
-uint32_t source_beside(const struct source *source, uint32_t inner, uint32_t other);
+/* Of node `inner`: the outermost node around it in the innermost block that holds `other`, too. NULL: no block does. */
+const struct source_node *source_beside(const struct source_node *inner, const struct source_node *other);
 /* The statement that is the function around a node: its header has parameters, its block is no class's. */
-uint32_t source_function(const struct source *source, uint32_t node);
-/* The block among a statement's children; NODE_NONE. */
-uint32_t source_block(const struct source *source, uint32_t node);
+const struct source_node *source_function(const struct source_node *node);
+/* The block among a statement's children; NULL. */
+const struct source_node *source_block(const struct source_node *node);
 /* Whether a line can be put in front of a statement: it begins its line. */
-bool source_begins_line(const struct source *source, uint32_t node);
+bool source_begins_line(const struct source_node *node);
 
 /* Behind blanks, comments and the preprocessor's lines. */
 size_t source_skip(const char *text, size_t at);
@@ -149,7 +154,7 @@ bool lift_find_tail(struct sources *sources, const char *callee, const struct si
 /* What the launch, the copy or the call of cuBLAS in a statement gets as argument `slot`, from 0. Of "l == 0 ? x : z"
  * that is x, and *is_choice becomes true: it holds where the loop or the condition begins. False: not known, or not to
  * be said twice. */
-bool lift_argument(const struct source *source, uint32_t node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
+bool lift_argument(const struct source_node *node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
     __attribute__((warn_unused_result));
 
 /* Says an expression of the function of frame `depth - 1` as frame `depth`, which calls it, has it. False: not known.
@@ -158,10 +163,10 @@ bool lift_up(struct sources *sources, const struct site_place *frames, uint32_t 
     __attribute__((warn_unused_result));
 
 /* A statement, but for those inside it, declares the name. */
-bool lift_declares(const struct source *source, uint32_t node, const char *name, size_t length);
+bool lift_declares(const struct source_node *node, const char *name, size_t length);
 
 /* Says an expression of the first pass of a loop in front of it: "A[0]" of "A[l]" in "for (int l = 0; ...". */
-void lift_to_front(const struct source *source, uint32_t loop, char expression[LIFT_BYTES]);
+void lift_to_front(const struct source_node *loop, char expression[LIFT_BYTES]);
 
 /* Whether a part of a source's text may give a name of an expression another value. */
 bool lift_changes(const struct source *source, struct span part, const struct lifted *lifted);
@@ -227,7 +232,9 @@ void annotated_print_open(FILE *out, const struct scout_log *log, const struct s
 struct search {
     struct sites *sites;
     const struct scout_log *log;
+    const struct scout_op *ops; /* the log's */
     const struct scout_finding *finding;
+    uint32_t first, period, end; /* the finding's */
     struct sources sources;
     struct insertions *to;
     uint32_t *memory_of; /* of each allocation */
@@ -244,33 +251,36 @@ struct stack {
 
 /* Where lines go, and between what: after a statement that is the whole body of a loop they need braces. */
 struct spot {
-    const struct source *source;
-    uint32_t node;
+    const struct source_node *node;
     size_t behind; /* 0: in front of the node; else behind this place */
     bool needs_braces;
     char name[LIFT_BYTES]; /* of the memory that the line is about */
 };
 
-/* The frames of a call site. */
+/* The frames of a call site; of an operation's. */
 struct stack spot_stack(const struct search *search, uint32_t site);
+static inline struct stack
+spot_stack_of(const struct search *search, uint32_t op)
+{
+    return spot_stack(search, search->ops[op].site);
+}
 /* The frames of two stacks that are calls of one function: *a_p, *b_p. Inside them the stacks have nothing in common.
  * False: the stacks have no function in common, or are one. */
-bool spot_find_parting(const struct stack *a, const struct stack *b, uint32_t *a_p, uint32_t *b_p);
+bool spot_find_parting(struct stack a, struct stack b, uint32_t *a_p, uint32_t *b_p);
 /* Whether two stacks have the same frames from the call outwards to frame `depth`. */
-bool spot_is_same_chain(const struct stack *a, const struct stack *b, uint32_t depth);
+bool spot_is_same_chain(struct stack a, struct stack b, uint32_t depth);
 /* Whether a whole line can be put there. */
 bool spot_has_line(const struct spot *spot);
 /* Whether a statement there is reached. */
 bool spot_is_usable(const struct spot *spot);
 /* Whether a statement of the node around `from` returns after it, or goes elsewhere, and no loop repeats `from`. */
-bool spot_leaves(const struct source *source, uint32_t from, uint32_t around);
+bool spot_leaves(const struct source_node *from, const struct source_node *around);
 /* After the last statement of the line that begins after a statement, in the same block. */
-size_t spot_end_of_line(const struct source *source, uint32_t node);
+size_t spot_end_of_line(const struct source_node *node);
 /* Adds text at a spot, with the header that it needs. */
 void spot_add_text(struct search *search, const struct spot *spot, const char *text);
-/* The statement of frame `depth`; NODE_NONE: not known. */
-uint32_t spot_node(struct search *search, const struct site_place *frames, uint32_t depth,
-                   const struct source **source_p);
+/* The statement of frame `depth`; NULL: not known. */
+const struct source_node *spot_node(struct search *search, const struct site_place *frames, uint32_t depth);
 /* Behind the statement of a frame; in a function's header, at the begin of its body. */
 bool spot_find_behind(struct search *search, const struct site_place *place, struct spot *spot);
 /* Behind the statement `set`, for what is said at the statement `made` of the same block. */

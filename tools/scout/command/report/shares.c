@@ -4,6 +4,12 @@
 #include "tools/common/grown.h"
 
 static bool
+is_from_host(const struct scout_op *op)
+{
+    return op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE;
+}
+
+static bool
 is_data(const struct scout_op *op)
 {
     return scout_brings_data(op) && op->rows == 1;
@@ -37,7 +43,15 @@ struct batches {
 static uint64_t
 bytes_of_all(const struct search *search, const struct batch *batch)
 {
-    return batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].bytes : search->log->allocs[batch->alloc].bytes;
+    return batch->copy != SCOUT_NONE ? search->ops[batch->copy].bytes : search->log->allocs[batch->alloc].bytes;
+}
+
+/* The call that brings a batch, or that allocates what the host writes. */
+static struct stack
+stack_of(const struct search *search, const struct batch *batch)
+{
+    return batch->copy != SCOUT_NONE ? spot_stack_of(search, batch->copy)
+                                     : spot_stack(search, search->log->allocs[batch->alloc].site);
 }
 
 /* Whether a place in a batch's memory is of the batch. */
@@ -60,8 +74,7 @@ gets(const struct search *search, const struct scout_op *op, const struct batch 
 static bool
 is_said(struct search *search, const struct batch *batch, const char *text)
 {
-    struct stack stack = spot_stack(search, batch->copy != SCOUT_NONE ? search->log->ops[batch->copy].site
-                                                                      : search->log->allocs[batch->alloc].site);
+    struct stack stack = stack_of(search, batch);
     struct lifted said;
     return ANY_NUMBER(depth, 0, stack.count,
                       lift(&search->sources, stack.frames, depth, &said) && strstr(said.bytes, text) != NULL);
@@ -73,7 +86,7 @@ is_counted(const struct search *search, const struct batches *list, const struct
 {
     const struct batch *it = list->labels;
     return batch == it || (batch->copy != SCOUT_NONE && it->copy != SCOUT_NONE && batch->at == it->at &&
-                           search->log->ops[batch->copy].site == search->log->ops[it->copy].site);
+                           search->ops[batch->copy].site == search->ops[it->copy].site);
 }
 
 static void
@@ -94,15 +107,15 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, c
                                                      size != NULL       ? size
                                                      : batch->each == 1 ? "1"
                                                                         : "4");
-    OWNED char *text = batch->is_slice    ? xasprintf("ddp_share_slice(%zu, %s, %s, %" PRIu64 ", %s);",
-                                                      (size_t)(batch - list->items), memory, bytes, batch->bytes, item)
-                       : batch->is_part   ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64
-                                                      ", %" PRIu64 ", 1, %s, %s);",
-                                                      memory, batch->at - search->log->ops[batch->copy].to.offset, bytes,
-                                                      rest, batch->bytes, item, stream)
-                       : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %s, %s);",
-                                                      memory, bytes, batch->bytes, batch->times, item, stream)
-                                          : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
+    OWNED char *text =
+        batch->is_slice ? xasprintf("ddp_share_slice(%zu, %s, %s, %" PRIu64 ", %s);", (size_t)(batch - list->items),
+                                    memory, bytes, batch->bytes, item)
+        : batch->is_part
+            ? xasprintf("ddp_share_times((char *)(%s) + %" PRIu64 ", (%s) - %" PRIu64 ", %" PRIu64 ", 1, %s, %s);",
+                        memory, batch->at - search->ops[batch->copy].to.offset, bytes, rest, batch->bytes, item, stream)
+        : batch->times > 1 ? xasprintf("ddp_share_times(%s, %s, %" PRIu64 ", %" PRIu32 ", %s, %s);", memory, bytes,
+                                       batch->bytes, batch->times, item, stream)
+                           : xasprintf("ddp_share(%s, %s, %s, %s);", memory, bytes, item, stream);
     spot_add_text(search, spot, text);
 }
 
@@ -111,26 +124,24 @@ add_share(struct search *search, const struct spot *spot, struct lifted *said, c
 static bool
 is_small_part(const struct search *search, uint32_t number)
 {
-    const struct scout_finding *finding = search->finding;
-    const struct scout_op *ops = search->log->ops, *op = &ops[number];
-    bool differs = false, is_read = false;
-    if (op->kind != SCOUT_COPY || op->from.alloc != SCOUT_NONE || op->to.alloc == SCOUT_NONE || is_data(op))
+    const struct scout_op *op = &search->ops[number];
+    bool differs = false;
+    if (!is_from_host(op) || is_data(op))
         return false;
-    for (uint32_t i = number; i + finding->period < search->log->op_count && !differs; i += finding->period)
-        differs = ops[i].content != ops[i + finding->period].content;
-    for (uint32_t i = finding->first; i < finding->groups[0].before && differs && !is_read; ++i)
-        is_read = ANY(argument, ops[i].arguments, ops[i].argument_count,
-                      argument->alloc == op->to.alloc && argument->offset <= op->to.offset);
-    return is_read;
+    for (uint32_t i = number; i + search->period < search->log->op_count && !differs; i += search->period)
+        differs = search->ops[i].content != search->ops[i + search->period].content;
+    return differs && ANY(it, &search->ops[search->first], search->finding->groups[0].before - search->first,
+                          ANY(argument, it->arguments, it->argument_count,
+                              argument->alloc == op->to.alloc && argument->offset <= op->to.offset));
 }
 
 bool
 shares_next(const struct search *search, uint32_t *number)
 {
-    uint32_t end = search->finding->first + search->finding->period;
-    while (*number < end && !is_data(&search->log->ops[*number]) && !is_small_part(search, *number))
+    while (*number < search->first + search->period && !is_data(&search->ops[*number]) &&
+           !is_small_part(search, *number))
         ++*number;
-    return *number < end;
+    return *number < search->first + search->period;
 }
 
 /* Whether launches of steps get memory, and nothing writes it, or copies from it. *first_p: the first of them. */
@@ -138,8 +149,8 @@ static bool
 is_only_read(const struct search *search, uint32_t alloc, uint32_t *first_p)
 {
     *first_p = SCOUT_NONE;
-    for (uint32_t i = search->finding->first; i < search->finding->end; ++i) {
-        const struct scout_op *op = &search->log->ops[i];
+    for (uint32_t i = search->first; i < search->end; ++i) {
+        const struct scout_op *op = &search->ops[i];
         if ((op->kind >= SCOUT_FILL && op->to.alloc == alloc) || (op->kind == SCOUT_COPY && op->from.alloc == alloc) ||
             (op->effect != NULL && ANY(it, op->effect->written, op->effect->written_count, it->alloc == alloc)))
             return false;
@@ -156,16 +167,15 @@ is_only_read(const struct search *search, uint32_t alloc, uint32_t *first_p)
 static uint64_t
 batch_on_device(const struct search *search, uint32_t alloc)
 {
-    const struct scout_finding *finding = search->finding;
     uint64_t moved = 0, last = 0;
     bool stays = false, is_chosen = false;
-    for (uint32_t i = finding->begin; i + finding->period < finding->end; ++i) {
-        const struct scout_op *op = &search->log->ops[i], *later = op + finding->period;
-        for (uint32_t a = 0; a < op->argument_count; ++a) {
-            const struct scout_argument *now = &op->arguments[a], *then = &later->arguments[a];
+    for (uint32_t i = search->finding->begin; i + search->period < search->end; ++i) {
+        const struct scout_op *op = &search->ops[i], *later = op + search->period;
+        FOR_EACH(now, op->arguments, op->argument_count) {
+            const struct scout_argument *then = &later->arguments[NUMBER_OF(now)];
             if (now->alloc != alloc)
                 continue;
-            bool is_like = a < later->argument_count && then->alloc == alloc;
+            bool is_like = NUMBER_OF(now) < later->argument_count && then->alloc == alloc;
             uint64_t by = is_like && then->offset > now->offset ? then->offset - now->offset : moved;
             bool is_same = is_like && then->offset == now->offset;
             is_chosen =
@@ -184,7 +194,7 @@ batch_on_device(const struct search *search, uint32_t alloc)
 static bool
 is_brought_once(const struct search *search, uint32_t alloc, bool all, uint32_t *copy_p)
 {
-    const struct scout_op *ops = search->log->ops;
+    const struct scout_op *ops = search->ops;
     uint32_t copy = search->start;
     while (copy > 0 && (ops[copy - 1].kind != SCOUT_COPY || ops[copy - 1].to.alloc != alloc))
         --copy;
@@ -200,11 +210,9 @@ is_brought_once(const struct search *search, uint32_t alloc, bool all, uint32_t 
 static bool
 is_of_steps(const struct search *search, uint32_t number)
 {
-    const struct scout_finding *finding = search->finding;
-    const struct scout_op *ops = search->log->ops;
-    bool is = number >= search->start ||
-              ANY_NUMBER(i, finding->first, finding->first + finding->period, ops[i].site == ops[number].site);
-    return is && ops[number].from.alloc == SCOUT_NONE && ops[number].to.alloc != SCOUT_NONE;
+    const struct scout_op *op = &search->ops[number];
+    bool is = number >= search->start || ANY(it, &search->ops[search->first], search->period, it->site == op->site);
+    return is && op->from.alloc == SCOUT_NONE && op->to.alloc != SCOUT_NONE;
 }
 
 /* By how much an argument of a launch moves on from step to step, but where it falls back; 0: it does not, or not
@@ -212,12 +220,10 @@ is_of_steps(const struct search *search, uint32_t number)
 static int64_t
 advance_of(const struct search *search, uint32_t launch, uint32_t slot)
 {
-    const struct scout_op *ops = search->log->ops;
-    const uint32_t period = search->finding->period;
     int64_t by = 0;
-    for (uint32_t i = launch; i + period < search->finding->end; i += period) {
-        int64_t step = ops[i + period].numbers[slot] - ops[i].numbers[slot];
-        if (step == 0 || ops[i].numbers[slot] < 0 || (step > 0 && by > 0 && step != by))
+    for (uint32_t i = launch; i + search->period < search->end; i += search->period) {
+        int64_t number = search->ops[i].numbers[slot], step = search->ops[i + search->period].numbers[slot] - number;
+        if (step == 0 || number < 0 || (step > 0 && by > 0 && step != by))
             return 0;
         by = step > 0 ? step : by;
     }
@@ -242,8 +248,8 @@ unit_of(const struct search *search, uint32_t alloc, uint32_t launch, uint32_t s
     enum { WORD = sizeof(uint32_t) };
     uint64_t least = WORD, most = search->log->allocs[alloc].bytes;
     uint32_t count = 0;
-    for (uint32_t i = launch; i < search->finding->end; i += search->finding->period) {
-        const struct scout_op *op = &search->log->ops[i];
+    for (uint32_t i = launch; i < search->end; i += search->period) {
+        const struct scout_op *op = &search->ops[i];
         const struct scout_segment *used = used_of(op, alloc);
         if (used == NULL)
             continue;
@@ -262,18 +268,13 @@ unit_of(const struct search *search, uint32_t alloc, uint32_t launch, uint32_t s
 static bool
 is_said_alike(const struct search *search, const struct batch *batch)
 {
-    const struct scout_op *ops = search->log->ops;
-    const uint32_t period = search->finding->period;
-    for (uint32_t i = search->finding->begin; i < search->finding->begin + period; ++i) {
-        bool gets_it = ANY(it, ops[i].arguments, ops[i].argument_count, it->alloc == batch->alloc);
-        bool is_like = ANY_NUMBER(
-            slot, 0, SCOUT_NUMBERS,
-            ALL_NUMBERS(k, 0, (search->finding->end - search->finding->begin) / period,
-                        ops[i + k * period].numbers[slot] == ops[batch->launch + k * period].numbers[batch->number]));
-        if (gets_it && !is_like)
-            return false;
-    }
-    return true;
+    const struct scout_op *launch = &search->ops[batch->launch];
+    uint32_t period = search->period, count = (search->end - search->finding->begin) / period;
+    return ALL(op, &search->ops[search->finding->begin], period,
+               !ANY(it, op->arguments, op->argument_count, it->alloc == batch->alloc) ||
+                   ANY_NUMBER(slot, 0, SCOUT_NUMBERS,
+                              ALL_NUMBERS(k, 0, count,
+                                          op[k * period].numbers[slot] == launch[k * period].numbers[batch->number])));
 }
 
 /* A batch to which an argument of a launch leads. */
@@ -284,7 +285,7 @@ slice_of(const struct search *search, uint32_t alloc, uint64_t bytes, uint32_t l
     return (struct batch){.alloc = alloc,
                           .bytes = bytes,
                           .copy = SCOUT_NONE,
-                          .begin = search->finding->first,
+                          .begin = search->first,
                           .is_small = bytes <= DATA_BYTES,
                           .times = 1,
                           .is_slice = true,
@@ -298,22 +299,22 @@ slice_of(const struct search *search, uint32_t alloc, uint64_t bytes, uint32_t l
 static void
 add_chosen(const struct search *search, struct batches *list, uint32_t alloc)
 {
-    const struct scout_log *log = search->log;
-    const struct scout_finding *finding = search->finding;
-    for (uint32_t k = finding->first; k < finding->first + finding->period; ++k) {
-        uint32_t i = finding->begin + (k - finding->begin) % finding->period; /* in the first step that was learned */
+    const struct scout_alloc *allocs = search->log->allocs;
+    for (uint32_t k = search->first; k < search->first + search->period; ++k) {
+        uint32_t begin = search->finding->begin, i = begin + (k - begin) % search->period; /* in the first known step */
+        const struct scout_op *op = &search->ops[i];
         const struct scout_argument *got =
-            FIND(it, log->ops[i].arguments, log->ops[i].argument_count, it->alloc == alloc && it->at == 0);
+            FIND(it, op->arguments, op->argument_count, it->alloc == alloc && it->at == 0);
         for (uint32_t slot = 0; got != NULL && slot < SCOUT_NUMBERS; ++slot) {
             int64_t by = advance_of(search, i, slot);
             uint64_t unit = by > 0 ? unit_of(search, alloc, i, slot, got->offset, by) : 0;
             const struct batch *like = FIND(it, list->items, list->count,
                                             it->is_slice && it->number != SCOUT_NONE &&
-                                                log->ops[it->launch].numbers[it->number] == log->ops[i].numbers[slot] &&
+                                                search->ops[it->launch].numbers[it->number] == op->numbers[slot] &&
                                                 it->bytes == it->unit * (uint64_t)by);
-            if (unit == 0 && by > 0 && like != NULL && used_of(&log->ops[i], alloc) == NULL && got->offset == 0 &&
-                log->allocs[alloc].bytes * like->unit % log->allocs[like->alloc].bytes == 0)
-                unit = log->allocs[alloc].bytes * like->unit / log->allocs[like->alloc].bytes;
+            if (unit == 0 && by > 0 && like != NULL && used_of(op, alloc) == NULL && got->offset == 0 &&
+                allocs[alloc].bytes * like->unit % allocs[like->alloc].bytes == 0)
+                unit = allocs[alloc].bytes * like->unit / allocs[like->alloc].bytes;
             struct batch batch = slice_of(search, alloc, unit * (uint64_t)by, i, got);
             batch.number = slot;
             batch.unit = unit;
@@ -329,8 +330,8 @@ add_chosen(const struct search *search, struct batches *list, uint32_t alloc)
 static void
 add_moving(const struct search *search, struct batches *list, uint32_t alloc, uint64_t bytes)
 {
-    for (uint32_t i = search->finding->first; i < search->finding->first + search->finding->period; ++i)
-        FOR_EACH(it, search->log->ops[i].arguments, search->log->ops[i].argument_count) {
+    for (uint32_t i = search->first; i < search->first + search->period; ++i)
+        FOR_EACH(it, search->ops[i].arguments, search->ops[i].argument_count) {
             if (it->alloc != alloc || it->at != 0)
                 continue;
             *GROWN(list->items, list->count) = slice_of(search, alloc, bytes, i, it);
@@ -342,9 +343,9 @@ add_moving(const struct search *search, struct batches *list, uint32_t alloc, ui
 static bool
 is_table(const struct search *search, uint32_t alloc)
 {
-    for (uint32_t i = search->finding->begin; i + search->finding->period < search->finding->end; ++i) {
-        const struct scout_segment *used = used_of(&search->log->ops[i], alloc),
-                                   *later = used_of(&search->log->ops[i + search->finding->period], alloc);
+    for (uint32_t i = search->finding->begin; i + search->period < search->end; ++i) {
+        const struct scout_segment *used = used_of(&search->ops[i], alloc),
+                                   *later = used_of(&search->ops[i + search->period], alloc);
         if (used != NULL && later != NULL && used->used_lo == later->used_lo && used->used_hi == later->used_hi)
             return true;
     }
@@ -362,21 +363,21 @@ is_trained(const struct search *search, uint32_t alloc, uint64_t at)
                    at >= tensor->lo && at < tensor->hi);
 }
 
-static bool
-ends_at(const struct scout_segment *segment, uint64_t hi)
+/* From the first to the last byte that a launch writes of a segment; of none it is empty. */
+static struct scout_range
+written_of(const struct scout_segment *segment)
 {
     const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
-    return ranges->count > 0 && ranges->items[ranges->count - 1].hi == hi;
+    return ranges->count > 0 ? (struct scout_range){ranges->items[0].lo, ranges->items[ranges->count - 1].hi}
+                             : (struct scout_range){0};
 }
 
 /* Whether a launch writes more to a memory than gradients, parameters and a loss. */
 static bool
 is_result(const struct search *search, const struct scout_segment *segment)
 {
-    const struct scout_ranges *ranges = segment->killed.count > 0 ? &segment->killed : &segment->modified;
-    uint64_t lo = ranges->count > 0 ? ranges->items[0].lo : 0;
-    return ranges->count > 0 && ranges->items[ranges->count - 1].hi > lo + sizeof(double) &&
-           !is_trained(search, segment->alloc, lo);
+    struct scout_range written = written_of(segment);
+    return written.hi > written.lo + sizeof(double) && !is_trained(search, segment->alloc, written.lo);
 }
 
 /* What a launch makes of the batch in a memory: of its first part a part of the results, or one of all of it; gradients
@@ -388,11 +389,11 @@ read_records(const struct search *search, const struct scout_op *op, const struc
     uint32_t memory = search->memory_of[batch->alloc];
     const struct scout_effect *effect = op->effect;
     enum records found = RECORDS_UNTESTED;
-    bool is_tested =
-        effect != NULL && ANY(it, effect->segments, effect->segment_count,
-                              it->tested && is_in(batch, it->lo) && search->memory_of[it->alloc] == memory);
-    for (uint32_t i = 0; effect != NULL && i < effect->dependence_count; ++i) {
-        const struct scout_dependence *dependence = &effect->dependences[i];
+    if (effect == NULL)
+        return RECORDS_UNTESTED;
+    bool is_tested = ANY(it, effect->segments, effect->segment_count,
+                         it->tested && is_in(batch, it->lo) && search->memory_of[it->alloc] == memory);
+    FOR_EACH(dependence, effect->dependences, effect->dependence_count) {
         uint32_t from = effect->segments[dependence->from].alloc;
         if (dependence->read.count == 0 || search->memory_of[from] != memory ||
             !is_in(batch, effect->segments[dependence->from].lo) ||
@@ -400,12 +401,11 @@ read_records(const struct search *search, const struct scout_op *op, const struc
             is_trained(search, dependence->to, dependence->changed.items[0].lo))
             continue;
         if (ANY(it, effect->segments, effect->segment_count,
-                it->alloc == dependence->to && ends_at(it, dependence->changed.items[0].hi)))
+                it->alloc == dependence->to && written_of(it).hi == dependence->changed.items[0].hi))
             return RECORDS_ONE;
-        found = RECORDS_SHOWN;
-        for (uint32_t e = 0; e < effect->elementwise_count; ++e)
-            if (effect->elementwise[e].from == from && effect->elementwise[e].samples > 0)
-                found = RECORDS_OPEN;
+        found = ANY(it, effect->elementwise, effect->elementwise_count, it->from == from && it->samples > 0)
+                    ? RECORDS_OPEN
+                    : RECORDS_SHOWN;
     }
     return found < RECORDS_UNTESTED || !is_tested ? found : RECORDS_ONE;
 }
@@ -416,7 +416,7 @@ static bool
 is_number_of_launch(const struct search *search, const struct batches *list, uint64_t count)
 {
     return ANY(
-        op, &search->log->ops[search->finding->first], search->finding->period,
+        op, &search->ops[search->first], search->period,
         ANY(it, list->items, list->count, it->bytes / it->times > count * sizeof(double) && gets(search, op, it)) &&
             (op->grid[0] == count || ANY(number, op->numbers, SCOUT_NUMBERS, *number == (int64_t)count)));
 }
@@ -441,7 +441,7 @@ count_records(struct search *search, struct batches *list)
 static bool
 is_rewritten(const struct search *search, uint32_t alloc)
 {
-    return ANY(op, search->log->ops, search->log->op_count,
+    return ANY(op, search->ops, search->log->op_count,
                op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc == alloc);
 }
 
@@ -453,11 +453,10 @@ static bool
 are_lists(const struct search *search, const struct batch *parts, uint32_t count)
 {
     enum { TIMES_AT_MOST = 64 };
-    const struct scout_finding *finding = search->finding;
-    const struct scout_op *ops = search->log->ops, *copy = &ops[parts->copy];
+    const struct scout_op *ops = search->ops, *copy = &ops[parts->copy];
     const struct batch all = {.alloc = parts->alloc, .bytes = copy->bytes, .is_part = true, .at = parts->at};
     bool are = ALL(part, parts, count, TIMES_AT_MOST * part->bytes >= copy->bytes);
-    for (uint32_t i = finding->first; i < finding->end; ++i) {
+    for (uint32_t i = search->first; i < search->end; ++i) {
         const struct scout_effect *effect = ops[i].effect;
         bool any = gets(search, &ops[i], &all);
         FOR_EACH_UNTIL(part, parts, count, !are) {
@@ -466,7 +465,7 @@ are_lists(const struct search *search, const struct batch *parts, uint32_t count
                 !is_got && effect != NULL &&
                 ANY(it, effect->dependences, effect->dependence_count,
                     effect->segments[it->from].alloc == all.alloc && is_in(part, effect->segments[it->from].lo));
-            are = !is_read && (!any || !ANY_NUMBER(k, finding->first, i,
+            are = !is_read && (!any || !ANY_NUMBER(k, search->first, i,
                                                    ops[k].site == ops[i].site && gets(search, &ops[k], &all) &&
                                                        gets(search, &ops[k], part) != is_got));
         }
@@ -478,15 +477,13 @@ are_lists(const struct search *search, const struct batch *parts, uint32_t count
 static void
 list_copy(const struct search *search, uint32_t number, struct batches *list)
 {
-    const struct scout_finding *finding = search->finding;
-    const struct scout_op *op = &search->log->ops[number];
+    const struct scout_op *op = &search->ops[number];
     uint32_t before = list->count;
     for (uint64_t at = op->to.offset, end = at + op->bytes, next; at < end; at = next) {
         next = end;
-        for (uint32_t i = finding->first; i < finding->first + finding->period; ++i)
-            FOR_EACH(it, search->log->ops[i].arguments, search->log->ops[i].argument_count) {
+        FOR_EACH(reader, &search->ops[search->first], search->period)
+            FOR_EACH(it, reader->arguments, reader->argument_count)
                 next = it->alloc == op->to.alloc && it->offset > at && it->offset < next ? it->offset : next;
-            }
         *GROWN(list->items, list->count) =
             (struct batch){op->to.alloc, next - at, number, number + 1, next - at <= DATA_BYTES, 1, true, at};
     }
@@ -527,7 +524,7 @@ list_batches(const struct search *search, struct batches *list)
     enum { CHOOSING, WHOLE, MANAGED, KINDS };
     const struct scout_log *log = search->log;
     *list = (struct batches){.chosen = SCOUT_NONE};
-    uint32_t first = search->finding->first;
+    uint32_t first = search->first;
     for (uint32_t i = first; shares_next(search, &i); ++i)
         list_copy(search, i, list);
     list->copies = list->count;
@@ -556,12 +553,11 @@ static enum records
 find_records(const struct search *search, const struct batch *batch, bool is_label, bool *leads_p)
 {
     *leads_p = true;
-    const struct scout_finding *finding = search->finding;
-    uint32_t end = batch->begin + finding->period;
+    uint32_t end = batch->begin + search->period, begin = search->finding->begin;
     enum records records = RECORDS_UNTESTED;
     bool any = false;
-    for (uint32_t i = batch->begin; i < end && i < finding->end && (!any || batch->times > 1); ++i) {
-        const struct scout_op *op = &search->log->ops[i];
+    for (uint32_t i = batch->begin; i < end && i < search->end && (!any || batch->times > 1); ++i) {
+        const struct scout_op *op = &search->ops[i];
         bool is_read = gets(search, op, batch);
         if (op->effect == NULL || !ANY(it, op->effect->segments, op->effect->segment_count, is_result(search, it)))
             continue;
@@ -569,9 +565,9 @@ find_records(const struct search *search, const struct batch *batch, bool is_lab
         if (!is_read)
             continue;
         any = true;
-        for (uint32_t k = finding->begin + (i - finding->begin) % finding->period;
-             k < finding->end && records >= RECORDS_ONE; k += finding->period) {
-            enum records here = read_records(search, &search->log->ops[k], batch);
+        for (uint32_t k = begin + (i - begin) % search->period; k < search->end && records >= RECORDS_ONE;
+             k += search->period) {
+            enum records here = read_records(search, &search->ops[k], batch);
             records = here < records ? here : records;
         }
     }
@@ -582,7 +578,7 @@ find_records(const struct search *search, const struct batch *batch, bool is_lab
 static bool
 comes_in_parts(const struct search *search, const struct batches *list, const struct batch *batch)
 {
-    const struct scout_op *ops = search->log->ops, *op = &ops[batch->copy];
+    const struct scout_op *ops = search->ops, *op = &ops[batch->copy];
     return ANY(it, list->items, list->copies,
                ops[it->copy].site == op->site && it->alloc == batch->alloc && ops[it->copy].to.offset != op->to.offset);
 }
@@ -590,20 +586,18 @@ comes_in_parts(const struct search *search, const struct batches *list, const st
 /* Whether a call also brings another batch, whose line would have other numbers. */
 static bool
 brings_other(const struct search *search, const struct batches *list, const struct batch *batch,
-             const struct batch *other, const struct stack *stack, uint32_t depth)
+             const struct batch *other, struct stack stack, uint32_t depth)
 {
-    struct stack theirs =
-        spot_stack(search, other->copy != SCOUT_NONE ? search->log->ops[other->copy].site : SCOUT_NONE);
     bool has_numbers = list->records > 0 || batch->times > 1 || batch->is_part || other->is_part;
     bool is_like = batch->times == other->times && (!has_numbers || batch->bytes == other->bytes) &&
                    (list->records == 0 || is_counted(search, list, batch) == is_counted(search, list, other));
-    return other->copy != batch->copy && !is_like && spot_is_same_chain(stack, &theirs, depth);
+    return other->copy != batch->copy && !is_like && other->copy != SCOUT_NONE &&
+           spot_is_same_chain(stack, spot_stack_of(search, other->copy), depth);
 }
 
 /* Whether all copies of the log by these calls bring records, and nothing inside them reads what they bring. */
 static bool
-is_own(struct search *search, const struct batches *list, const struct batch *batch, const struct stack *stack,
-       uint32_t depth)
+is_own(struct search *search, const struct batches *list, const struct batch *batch, struct stack stack, uint32_t depth)
 {
     const struct scout_log *log = search->log;
     if (ANY(it, list->items, list->count, brings_other(search, list, batch, it, stack, depth)))
@@ -615,115 +609,104 @@ is_own(struct search *search, const struct batches *list, const struct batch *ba
             is_of_steps(search, i) ||
             ANY(item, list->items, list->count, item->copy != SCOUT_NONE && log->ops[item->copy].site == it->site) ||
             ANY(item, list->items, list->copies, item->alloc == it->to.alloc);
-        if (it->kind == SCOUT_COPY && !brings && spot_is_same_chain(stack, &other, depth))
+        if (it->kind == SCOUT_COPY && !brings && spot_is_same_chain(stack, other, depth))
             return false;
-        (void)spot_find_parting(stack, &other, &at, &unused);
-        for (uint32_t a = 0; a < it->argument_count && at < depth; ++a)
-            if (search->memory_of[it->arguments[a].alloc] == search->memory_of[batch->alloc])
-                return false;
+        (void)spot_find_parting(stack, other, &at, &unused);
+        if (at < depth && ANY(got, it->arguments, it->argument_count,
+                              search->memory_of[got->alloc] == search->memory_of[batch->alloc]))
+            return false;
     }
     return true;
 }
 
 /* Memory that the host shares with the device, in front of the first launch that reads it. */
 static bool
-find_managed_line(struct search *search, const struct stack *made, const struct batch *batch, struct spot *spot,
+find_managed_line(struct search *search, struct stack made, const struct batch *batch, struct spot *spot,
                   struct lifted *said)
 {
     uint32_t at_made, at_step, launch;
     (void)is_only_read(search, batch->alloc, &launch);
-    struct stack step = spot_stack(search, search->log->ops[launch].site);
+    struct stack step = spot_stack_of(search, launch);
     *spot = (struct spot){0};
-    if (!spot_find_parting(made, &step, &at_made, &at_step) || !lift(&search->sources, made->frames, at_made, said))
+    if (!spot_find_parting(made, step, &at_made, &at_step) || !lift(&search->sources, made.frames, at_made, said))
         return false;
-    spot->node = spot_node(search, step.frames, at_step, &spot->source);
-    return spot->node != NODE_NONE;
+    spot->node = spot_node(search, step.frames, at_step);
+    return spot->node != NULL;
 }
 
 /* What can be said of the memory at frame `depth` of the copy; without a name there, by the number of its allocation,
  * if all copies of the call go to one place in it. */
 static bool
-name_batch(struct search *search, const struct batch *batch, const struct stack *stack, uint32_t depth, bool by_number,
+name_batch(struct search *search, const struct batch *batch, struct stack stack, uint32_t depth, bool by_number,
            struct lifted *said)
 {
     uint32_t number = search->number[batch->alloc];
-    bool found = lift(&search->sources, stack->frames, depth, said);
+    bool found = lift(&search->sources, stack.frames, depth, said);
     if (found && said->is_fixed)
         snprintf(said->bytes, sizeof(said->bytes), "%" PRIu64, bytes_of_all(search, batch));
     if (!by_number || number == SCOUT_NONE)
         return found && said->memory[0] != '\0' && said->bytes[0] != '\0';
-    uint64_t offset = search->log->ops[batch->copy].to.offset;
+    uint64_t offset = search->ops[batch->copy].to.offset;
     snprintf(said->memory, sizeof(said->memory),
              offset > 0 ? "(char *)ddp_made[%" PRIu32 "].memory + %" PRIu64 : "ddp_made[%" PRIu32 "].memory", number,
              offset);
     snprintf(said->bytes, sizeof(said->bytes), "%" PRIu64, bytes_of_all(search, batch));
-    return !ANY(op, search->log->ops, search->log->op_count,
-                op->kind == SCOUT_COPY && op->site == search->log->ops[batch->copy].site && op->to.offset != offset);
+    return !ANY(op, search->ops, search->log->op_count,
+                op->kind == SCOUT_COPY && op->site == search->ops[batch->copy].site && op->to.offset != offset);
 }
 
 /* On the device, after the copy; `adds`: and puts the line there. */
 static bool
 place_share(struct search *search, const struct batches *list, const struct batch *batch, bool by_number, bool adds)
 {
-    const struct scout_op *op = batch->copy != SCOUT_NONE ? &search->log->ops[batch->copy] : NULL;
-    struct stack stack = spot_stack(search, op != NULL ? op->site : search->log->allocs[batch->alloc].site);
+    struct stack stack = stack_of(search, batch);
     struct lifted said;
     struct spot spot;
     bool found = ANY_NUMBER(depth, 0, stack.count,
-                            op == NULL ? find_managed_line(search, &stack, batch, &spot, &said) &&
-                                             said.memory[0] != '\0' && said.bytes[0] != '\0'
-                                       : is_own(search, list, batch, &stack, depth) &&
-                                             name_batch(search, batch, &stack, depth, by_number, &said) &&
-                                             spot_find_behind(search, &stack.frames[depth], &spot));
+                            batch->copy == SCOUT_NONE ? find_managed_line(search, stack, batch, &spot, &said) &&
+                                                            said.memory[0] != '\0' && said.bytes[0] != '\0'
+                                                      : is_own(search, list, batch, stack, depth) &&
+                                                            name_batch(search, batch, stack, depth, by_number, &said) &&
+                                                            spot_find_behind(search, &stack.frames[depth], &spot));
     if (found && adds)
         add_share(search, &spot, &said, list, batch);
     return found;
 }
 
-/* The outermost loop around a statement that does not lead to the boundary of the step; NODE_NONE. */
-static uint32_t
-loop_around(const struct spot *spot, uint32_t step)
+/* The outermost loop around a statement that does not lead to the boundary of the step; NULL. */
+static const struct source_node *
+loop_around(const struct source_node *node, const struct source_node *step)
 {
-    const struct source_node *nodes = spot->source->nodes;
-    uint32_t loop = NODE_NONE;
-    for (uint32_t i = spot->node; i != NODE_NONE; i = nodes[i].parent)
-        if (nodes[i].is_loop &&
-            (step == NODE_NONE || nodes[step].begin < nodes[i].begin || nodes[step].begin >= nodes[i].end))
-            loop = i;
+    const struct source_node *loop = NULL;
+    for (; node != NULL; node = node->parent)
+        if (node->is_loop && (step == NULL || step->begin < node->begin || step->begin >= node->end))
+            loop = node;
     return loop;
 }
 
 /* Moves a spot in front of the loop whose first pass launches with the batch. False: a pass before does, or what is
  * said has another value there. */
 static bool
-move_to_front(struct search *search, const struct batch *batch, const struct stack *stack, uint32_t depth,
-              uint32_t loop, struct lifted *said, struct spot *spot)
+move_to_front(struct search *search, const struct batch *batch, struct stack stack, uint32_t depth,
+              const struct source_node *loop, struct lifted *said, struct spot *spot)
 {
-    const struct source_node *nodes = spot->source->nodes;
-    const uint32_t period = search->finding->period;
-    for (uint32_t i = search->finding->first; i % period != batch->launch % period; ++i) {
-        struct stack other = spot_stack(search, search->log->ops[i].site);
-        if (spot_is_same_chain(stack, &other, depth))
+    for (uint32_t i = search->first; i % search->period != batch->launch % search->period; ++i)
+        if (spot_is_same_chain(stack, spot_stack_of(search, i), depth))
             return false;
-    }
-    lift_to_front(spot->source, loop, said->memory);
-    lift_to_front(spot->source, loop, said->bytes);
-    bool changes = lift_changes(spot->source, (struct span){nodes[loop].begin, nodes[spot->node].begin}, said);
+    lift_to_front(loop, said->memory);
+    lift_to_front(loop, said->bytes);
+    bool changes = lift_changes(loop->source, (struct span){loop->begin, spot->node->begin}, said);
     spot->node = loop;
     return !changes;
 }
 
 /* Whether all launches of steps by these calls get the batch. */
 static bool
-is_for_batch(struct search *search, const struct batch *batch, const struct stack *stack, uint32_t depth)
+is_for_batch(struct search *search, const struct batch *batch, struct stack stack, uint32_t depth)
 {
-    for (uint32_t i = search->finding->first; i < search->finding->end; ++i) {
-        struct stack other = spot_stack(search, search->log->ops[i].site);
-        if (search->log->ops[i].kind == SCOUT_LAUNCH && spot_is_same_chain(stack, &other, depth) &&
-            !gets(search, &search->log->ops[i], batch))
-            return false;
-    }
-    return true;
+    return ALL_NUMBERS(i, search->first, search->end,
+                       search->ops[i].kind != SCOUT_LAUNCH || gets(search, &search->ops[i], batch) ||
+                           !spot_is_same_chain(stack, spot_stack_of(search, i), depth));
 }
 
 /* What gives a launch its batch, as frame `at` says it: what the frame before said, or, not `is_said`, its launch. So
@@ -732,14 +715,13 @@ static bool
 say_slice(struct search *search, const struct batch *batch, uint32_t number, const struct site_place *frames,
           uint32_t at, bool is_said, struct lifted *now, bool *is_choice)
 {
-    const struct source *source;
-    uint32_t node = spot_node(search, frames, at, &source);
+    const struct source_node *node = spot_node(search, frames, at);
     bool has_number = number != SCOUT_NONE;
     if (is_said)
         return lift_up(&search->sources, frames, at, now->memory) &&
                (!has_number || lift_up(&search->sources, frames, at, now->bytes));
-    return node != NODE_NONE && lift_argument(source, node, batch->pointer, now->memory, is_choice) &&
-           (!has_number || lift_argument(source, node, number, now->bytes, is_choice));
+    return node != NULL && lift_argument(node, batch->pointer, now->memory, is_choice) &&
+           (!has_number || lift_argument(node, number, now->bytes, is_choice));
 }
 
 /* In front of the launch that a pointer or a number gives its batch, or of the call that leads to it, in the outermost
@@ -748,20 +730,20 @@ static bool
 place_slice(struct search *search, const struct batches *list, const struct batch *batch, uint32_t number, bool adds)
 {
     const struct scout_group *group = search->finding->groups;
-    struct stack stack = spot_stack(search, search->log->ops[batch->launch].site),
-                 step = spot_stack(search, search->log->ops[group->fused ? group->complete : group->before].site);
+    struct stack stack = spot_stack_of(search, batch->launch),
+                 step = spot_stack_of(search, group->fused ? group->complete : group->before);
     struct lifted now = {0}, said;
     struct spot spot = {0}, found = {0};
     uint32_t last, at_step;
     bool is_said = false, is_choice = false;
-    if (!spot_find_parting(&stack, &step, &last, &at_step))
+    if (!spot_find_parting(stack, step, &last, &at_step))
         return false;
-    uint32_t step_node = spot_node(search, step.frames, at_step, &spot.source);
+    const struct source_node *step_node = spot_node(search, step.frames, at_step);
     for (uint32_t depth = 0; depth <= last && depth < stack.count; ++depth) { /* the kernel's own line may be one */
         const struct site_place *frames = stack.frames;
         bool is_first = !is_said;
-        spot.node = spot_node(search, frames, depth, &spot.source);
-        if (spot.node == NODE_NONE)
+        spot.node = spot_node(search, frames, depth);
+        if (spot.node == NULL)
             continue;
         struct site_place list[] = {frames[depth - (depth > 0)], {.line = 0}, frames[depth]};
         if (depth > 0 && lift_find_tail(&search->sources, list[0].function, &list[2], &list[1]))
@@ -771,22 +753,20 @@ place_slice(struct search *search, const struct batches *list, const struct batc
         is_said = (is_said || depth < 2) && say_slice(search, batch, number, list, 2, is_said, &now, &is_choice);
         if (!is_said && !is_first)
             break;
-        if (!is_said || now.memory[0] == '&' || spot.source->nodes[spot.node].is_loop)
+        if (!is_said || now.memory[0] == '&' || spot.node->is_loop)
             continue;
-        uint32_t loop = depth == last ? loop_around(&spot, step_node) : NODE_NONE;
-        bool is_here = (!is_first || !is_choice) &&
-                       ((depth == last && loop == NODE_NONE) || is_for_batch(search, batch, &stack, depth));
-        bool is_found =
-            is_here || (loop != NODE_NONE && move_to_front(search, batch, &stack, depth, loop, &now, &spot));
-        uint32_t parent = spot.source->nodes[spot.node].parent;
-        if (is_found && parent != NODE_NONE && spot.source->nodes[parent].is_block) {
+        const struct source_node *loop = depth == last ? loop_around(spot.node, step_node) : NULL;
+        bool is_here =
+            (!is_first || !is_choice) && ((depth == last && loop == NULL) || is_for_batch(search, batch, stack, depth));
+        bool is_found = is_here || (loop != NULL && move_to_front(search, batch, stack, depth, loop, &now, &spot));
+        if (is_found && spot.node->parent != NULL && spot.node->parent->is_block) {
             found = spot;
             said = now;
         }
     }
-    if (found.source == NULL)
+    if (found.node == NULL)
         return false;
-    const int64_t *numbers = search->log->ops[batch->launch].numbers;
+    const int64_t *numbers = search->ops[batch->launch].numbers;
     bool is_chosen = batch->number != SCOUT_NONE, is_counted = !is_chosen && number != SCOUT_NONE;
     uint64_t unit = is_counted ? batch->bytes / (uint64_t)numbers[number] : batch->unit;
     OWNED char *product = xasprintf("(size_t)(%s) * %" PRIu64, lift_bare(said.bytes), unit);
@@ -806,7 +786,7 @@ count_argument(const struct search *search, const struct batches *list, const st
 {
     uint64_t records = list->records > 0 ? list->records : batch->bytes / sizeof(uint32_t);
     uint32_t slot = 0;
-    while (slot < SCOUT_NUMBERS && (uint64_t)search->log->ops[batch->launch].numbers[slot] != records)
+    while (slot < SCOUT_NUMBERS && (uint64_t)search->ops[batch->launch].numbers[slot] != records)
         ++slot;
     return slot < SCOUT_NUMBERS ? slot : SCOUT_NONE;
 }
@@ -856,8 +836,7 @@ static bool
 are_by_launch(struct search *search, const struct batches *list)
 {
     enum { WORDS_AT_MOST = 64 }; /* of a record */
-    const struct scout_op *op = &search->log->ops[search->finding->first],
-                          *end = &search->log->ops[search->finding->end];
+    const struct scout_op *op = &search->ops[search->first], *end = &search->ops[search->end];
     if (list->count >= 2 && ALL(it, list->items, list->count, it->bytes == list->items[0].bytes))
         return true;
     while (op < end && list->count > 0 && !gets(search, op, &list->items[0]))
@@ -888,9 +867,9 @@ find_shares(struct search *search, struct batches *list)
     list_batches(search, list);
     struct times times;
     times_find(search->log, search->finding, &times);
-    const struct scout_op *ops = &search->log->ops[search->finding->first];
+    const struct scout_op *ops = &search->ops[search->first];
     FOR_EACH_MUTABLE(it, list->items, list->count) {
-        bool is_bytes = ANY(op, ops, search->finding->period, said_by_name(search, op, it).is_bytes);
+        bool is_bytes = ANY(op, ops, search->period, said_by_name(search, op, it).is_bytes);
         it->each = is_bytes ? 1 : sizeof(uint32_t);
         it->times = it->is_part ? times.count == 0 : times_of(&times, it->alloc, it->bytes);
     }

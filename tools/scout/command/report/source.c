@@ -90,11 +90,13 @@ source_skip_angles(const char *text, size_t at, size_t end)
 
 /* ---- statements ---- */
 
-static uint32_t
-add_node(struct source *source, size_t begin, uint32_t parent)
+static struct source_node *
+add_node(struct source *source, size_t begin, const struct source_node *parent)
 {
-    *GROWN(source->nodes, source->count) = (struct source_node){.begin = begin, .end = begin, .parent = parent};
-    return source->count - 1;
+    struct source_node *node = *source->last = xcalloc(1, sizeof(*node));
+    *node = (struct source_node){.source = source, .begin = begin, .end = begin, .parent = parent};
+    source->last = &node->next;
+    return node;
 }
 
 static bool
@@ -113,26 +115,26 @@ is_any(const char *text, size_t at, const char *const *words)
     return false;
 }
 
-static size_t parse_statement(struct source *source, size_t at, uint32_t parent, int depth);
+static size_t parse_statement(struct source *source, size_t at, const struct source_node *parent, int depth);
 
 /* From the { on. */
 static size_t
-parse_block(struct source *source, size_t at, uint32_t parent, int depth)
+parse_block(struct source *source, size_t at, const struct source_node *parent, int depth)
 {
     const char *text = source->text;
-    uint32_t block = add_node(source, at, parent);
-    source->nodes[block].is_block = true;
+    struct source_node *block = add_node(source, at, parent);
+    block->is_block = true;
     at = source_skip(text, at + 1);
     while (text[at] != '\0' && text[at] != '}')
         at = source_skip(text, parse_statement(source, at, block, depth + 1));
     at += text[at] == '}';
-    source->nodes[block].end = at;
+    block->end = at;
     return at;
 }
 
 /* A declaration, an expression, a function, a class: up to its semicolon, or to the block that ends it. */
 static size_t
-parse_plain(struct source *source, size_t at, uint32_t node, int depth)
+parse_plain(struct source *source, size_t at, const struct source_node *node, int depth)
 {
     const char *text = source->text;
     int brackets = 0;
@@ -188,7 +190,7 @@ parse_macro(const char *text, size_t at)
 }
 
 static size_t
-parse_statement(struct source *source, size_t at, uint32_t parent, int depth)
+parse_statement(struct source *source, size_t at, const struct source_node *parent, int depth)
 {
     static const char *const heads[] = {"if", "for", "while", "switch", "catch", NULL},
                              *const loops[] = {"for", "while", "do", NULL}, *const bare[] = {"else", "do", "try", NULL},
@@ -198,8 +200,8 @@ parse_statement(struct source *source, size_t at, uint32_t parent, int depth)
         return at + strlen(text + at);
     if (text[at] == '{')
         return parse_block(source, at, parent, depth);
-    uint32_t node = add_node(source, at, parent);
-    source->nodes[node].is_loop = is_any(text, at, loops);
+    struct source_node *node = add_node(source, at, parent);
+    node->is_loop = is_any(text, at, loops);
     if (is_any(text, at, heads)) {
         bool is_if = is_at(text, at, "if");
         at = parse_statement(source, parse_head(text, at), node, depth + 1);
@@ -217,7 +219,7 @@ parse_statement(struct source *source, size_t at, uint32_t parent, int depth)
         size_t end = parse_macro(text, at);
         at = end > at ? end : parse_plain(source, at, node, depth);
     }
-    source->nodes[node].end = at;
+    node->end = at;
     return at;
 }
 
@@ -231,13 +233,14 @@ sources_open(struct sources *sources, const char *path)
             return sources->files[i]->text != NULL ? sources->files[i] : NULL;
     struct source *source = xcalloc(1, sizeof(*source));
     source->path = xstrdup(path);
+    source->last = &source->first;
     source->text = file_read(path, FILE_BYTES_AT_MOST, NULL, NULL);
     *GROWN(sources->files, sources->count) = source;
     if (source->text == NULL)
         return NULL;
     size_t at = source_skip(source->text, 0);
     while (source->text[at] != '\0')
-        at = source_skip(source->text, source->text[at] == '}' ? at + 1 : parse_statement(source, at, NODE_NONE, 0));
+        at = source_skip(source->text, source->text[at] == '}' ? at + 1 : parse_statement(source, at, NULL, 0));
     return source;
 }
 
@@ -245,9 +248,12 @@ void
 sources_close(struct sources *sources)
 {
     for (uint32_t i = 0; i < sources->count; ++i) {
+        for (struct source_node *node = sources->files[i]->first, *next; node != NULL; node = next) {
+            next = node->next;
+            free(node);
+        }
         free(sources->files[i]->path);
         free(sources->files[i]->text);
-        free(sources->files[i]->nodes);
         free(sources->files[i]);
     }
     free(sources->files);
@@ -307,13 +313,13 @@ source_place(const struct source *source, int line, int column)
     return at;
 }
 
-uint32_t
+const struct source_node *
 source_statement_at(const struct source *source, size_t at)
 {
-    uint32_t found = NODE_NONE;
-    for (uint32_t i = 0; i < source->count; ++i)
-        if (!source->nodes[i].is_block && source->nodes[i].begin <= at && at < source->nodes[i].end)
-            found = i;
+    const struct source_node *found = NULL;
+    FOR_EACH_NODE(node, source->first)
+        if (!node->is_block && node->begin <= at && at < node->end)
+            found = node;
     return found;
 }
 
@@ -331,107 +337,98 @@ calls_macro(const char *text, size_t at, size_t end)
     return false;
 }
 
-uint32_t
+const struct source_node *
 source_statement(const struct source *source, int line, int column)
 {
-    uint32_t found = NODE_NONE;
+    const struct source_node *found = NULL;
     bool is_one = true;
     size_t begin = source_place(source, line, 1), place = source_place(source, line, column);
     size_t end = begin + strcspn(source->text + begin, "\n");
     place += strspn(source->text + place, " \t"); /* a macro may stand one column in front of its name */
     const char *launch = memmem(source->text + begin, end - begin, "<<<", 3);
-    uint32_t first = launch != NULL ? source_statement_at(source, (size_t)(launch - source->text)) : NODE_NONE;
-    if (first != NODE_NONE && source->nodes[first].begin <= place) /* compilers rewrite it, and columns move */
+    const struct source_node *first =
+        launch != NULL ? source_statement_at(source, (size_t)(launch - source->text)) : NULL;
+    if (first != NULL && first->begin <= place) /* compilers rewrite it, and columns move */
         place = (size_t)(launch - source->text);
-    FOR_EACH(node, source->nodes, source->count) {
+    FOR_EACH_NODE(node, source->first) {
         if (node->is_block || node->begin >= end || node->end <= begin)
             continue;
-        is_one = is_one && (found == NODE_NONE || node->begin < source->nodes[found].end);
-        found = NUMBER_OF(node);
+        is_one = is_one && (found == NULL || node->begin < found->end);
+        found = node;
     }
-    uint32_t around = column > 0 && place < end ? source_statement_at(source, place) : NODE_NONE;
-    if (around != NODE_NONE && source->nodes[around].begin < begin && found != around &&
-        source->nodes[found].begin < source->nodes[around].end)
-        around = NODE_NONE; /* between two statements of a line */
-    if (!is_one && around != NODE_NONE && calls_macro(source->text, begin, source->nodes[around].begin))
-        around = NODE_NONE;
-    return is_one && around == NODE_NONE ? found : around;
+    const struct source_node *around = column > 0 && place < end ? source_statement_at(source, place) : NULL;
+    if (around != NULL && around->begin < begin && found != around && found->begin < around->end)
+        around = NULL; /* between two statements of a line */
+    if (!is_one && around != NULL && calls_macro(source->text, begin, around->begin))
+        around = NULL;
+    return is_one && around == NULL ? found : around;
 }
 
-uint32_t
+const struct source_node *
 source_statement_calling(const struct source *source, int line, int column, const char *callee)
 {
     const char *text = source->text;
-    uint32_t found = source_statement(source, line, column), only = NODE_NONE;
+    const struct source_node *found = source_statement(source, line, column), *only = NULL;
     size_t at = source_place(source, line, 1), end = at + strcspn(text + at, "\n"), length = strlen(callee);
-    struct source_node around = found != NODE_NONE ? source->nodes[found] : (struct source_node){0};
-    bool launches = memmem(text + around.begin, around.end - around.begin, "<<<", 3) != NULL;
-    bool is_one = found == NODE_NONE || launches;
+    bool launches = found != NULL && memmem(text + found->begin, found->end - found->begin, "<<<", 3) != NULL;
+    bool is_one = found == NULL || launches;
     for (size_t next; is_one && length > 0 && at < end; at = source_skip(text, next)) {
         next = source_token(text, at);
         if (strncmp(text + at, callee, length) != 0 || (launches && next > at + length))
             continue;
-        is_one = only == NODE_NONE;
-        only = is_one ? source_statement_at(source, at) : NODE_NONE;
+        is_one = only == NULL;
+        only = is_one ? source_statement_at(source, at) : NULL;
     }
-    return only != NODE_NONE ? only : found;
+    return only != NULL ? only : found;
 }
 
 static bool
-is_within(const struct source *source, uint32_t node, uint32_t around)
+is_within(const struct source_node *node, const struct source_node *around)
 {
-    while (node != NODE_NONE && node != around)
-        node = source->nodes[node].parent;
+    while (node != NULL && node != around)
+        node = node->parent;
     return node == around;
 }
 
-uint32_t
-source_beside(const struct source *source, uint32_t inner, uint32_t other)
+const struct source_node *
+source_beside(const struct source_node *inner, const struct source_node *other)
 {
-    for (uint32_t node = inner; node != NODE_NONE; node = source->nodes[node].parent) {
-        uint32_t parent = source->nodes[node].parent;
-        if (parent != NODE_NONE && source->nodes[parent].is_block && is_within(source, other, parent))
-            return node;
-    }
-    return NODE_NONE;
+    while (inner != NULL && (inner->parent == NULL || !inner->parent->is_block || !is_within(other, inner->parent)))
+        inner = inner->parent;
+    return inner;
 }
 
-uint32_t
-source_block(const struct source *source, uint32_t node)
+const struct source_node *
+source_block(const struct source_node *node)
 {
-    uint32_t block = NODE_NONE;
-    for (uint32_t i = node + 1; i < source->count && source->nodes[i].begin < source->nodes[node].end; ++i)
-        if (source->nodes[i].parent == node && source->nodes[i].is_block)
-            block = i;
+    const struct source_node *block = NULL;
+    FOR_EACH_INSIDE(it, node)
+        if (it->parent == node && it->is_block)
+            block = it;
     return block;
 }
 
-uint32_t
-source_function(const struct source *source, uint32_t node)
+const struct source_node *
+source_function(const struct source_node *node)
 {
     static const char *const classes[] = {"class", "struct", "union", "namespace", "extern", NULL};
-    uint32_t path[DEPTH_AT_MOST], depth = 0;
-    for (; node != NODE_NONE && depth < DEPTH_AT_MOST; node = source->nodes[node].parent)
-        path[depth++] = node;
-    while (depth-- > 0) {
-        const struct source_node *at = &source->nodes[path[depth]];
-        uint32_t block = source_block(source, path[depth]);
-        if (at->is_block || block == NODE_NONE)
+    const struct source_node *outermost = NULL;
+    for (; node != NULL; node = node->parent) {
+        const char *text = node->source->text;
+        const struct source_node *block = source_block(node);
+        if (node->is_block || block == NULL)
             continue;
-        size_t word = at->begin;
-        if (is_at(source->text, word, "template")) {
-            word = source_skip(source->text, word + strlen("template"));
-            word = source_skip_angles(source->text, word, at->end);
-        }
-        const char *bracket = memchr(source->text + at->begin, '(', source->nodes[block].begin - at->begin);
-        if (bracket != NULL && !is_any(source->text, word, classes))
-            return path[depth];
+        size_t word = node->begin;
+        if (is_at(text, word, "template"))
+            word = source_skip_angles(text, source_skip(text, word + strlen("template")), node->end);
+        if (memchr(text + node->begin, '(', block->begin - node->begin) != NULL && !is_any(text, word, classes))
+            outermost = node;
     }
-    return NODE_NONE;
+    return outermost;
 }
 
 bool
-source_begins_line(const struct source *source, uint32_t node)
+source_begins_line(const struct source_node *node)
 {
-    return begins_line(source->text, source->nodes[node].begin);
+    return begins_line(node->source->text, node->begin);
 }
