@@ -25,16 +25,17 @@ norm_of(const float *a, const float *b)
 /* (c): the averages of the two runs. Each gradient counts by the largest norm among them: one that is zero but for
  * rounding has rounding only. */
 static void
-compare_averages(const struct play *play, struct play_page *const pages[2], struct scout_proofs *proofs)
+compare_averages(const struct play *play, const struct played *whole, const struct played *halves,
+                 struct scout_proofs *proofs)
 {
     struct proof *proof = &proofs->halves;
     double largest = 0, worst = 0;
     uint32_t worst_tensor = 0;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i)
-        largest = fmax(largest, norm_of(play_sample(&play->plan, pages[0], i), NULL));
+        largest = fmax(largest, norm_of(played_sample(whole, 0, i), NULL));
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
-        const float *a = play_sample(&play->plan, pages[0], i), *b = play_sample(&play->plan, pages[1], i);
-        double difference = norm_of(a, b) / (play->tensors[i].type <= 2 ? rounding : rounding_16);
+        double difference = norm_of(played_sample(whole, 0, i), played_sample(halves, 0, i)) /
+                            (play->tensors[i].type <= 2 ? rounding : rounding_16);
         if (play->tensors[i].role != PLAY_GRADIENT || largest == 0 || difference / largest <= worst)
             continue;
         worst = difference / largest;
@@ -64,13 +65,12 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
              struct scout_proofs *proofs)
 {
     struct proof *proof = &proofs->halves;
-    struct play_page *pages[] = {whole->pages[0], halves->pages[0]};
     bool is_changed = false;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         bool is_gradient = play->tensors[i].role == PLAY_GRADIENT;
         bool same = is_gradient && play->tensors[i].noise != 0
                         ? atomic_load(&halves->pages[0]->exchanged) == 0 /* noise alone makes others */
-                        : played_hash(play, whole, 0, is_gradient, i) == played_hash(play, halves, 0, is_gradient, i);
+                        : played_hash(whole, 0, is_gradient, i) == played_hash(halves, 0, is_gradient, i);
         is_changed = is_changed || (is_gradient && !same);
         if (!is_gradient && !same && play->tensors[i].role != PLAY_UNWRITTEN && play->tensors[i].role != PLAY_UNREAD) {
             proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of the program begin with different values");
@@ -80,7 +80,7 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
     if (!is_changed)
         proof_conclude(proof, PROOF_IMPOSSIBLE, "the exchange changes no gradient");
     else
-        compare_averages(play, pages, proofs);
+        compare_averages(play, whole, halves, proofs);
 }
 
 /* ---- what --per-rank names ---- */
@@ -99,8 +99,7 @@ count_followed(const struct play *play, const struct played *whole, const struct
     for (size_t k = 0; k * distance < count; ++k) {
         uint32_t bits[2 * PLAY_RANKS];
         for (int i = 0; i < 2 * PLAY_RANKS; ++i)
-            memcpy(&bits[i],
-                   &play_sample(&play->plan, (i < PLAY_RANKS ? whole : halves)->pages[i % PLAY_RANKS], tensor)[k],
+            memcpy(&bits[i], &played_sample(i < PLAY_RANKS ? whole : halves, i % PLAY_RANKS, tensor)[k],
                    sizeof(bits[i]));
         bool first = bits[2] == bits[0] && bits[3] == bits[1], second = bits[2] == bits[1] && bits[3] == bits[0];
         counts[first && second ? BY_NONE : first ? BY_FIRST : second ? BY_SECOND : BY_BOTH] += 1;
@@ -155,7 +154,7 @@ static void
 prove_halves(struct trial *it, const struct scout_log *log, const struct scout_finding *finding,
              struct scout_proofs *proofs)
 {
-    struct played whole = {0}, halves = {0};
+    OWNED_RUN struct played whole = {.count = 0}, halves = {.count = 0};
     char why[PLAY_WHY_BYTES];
     const char *then;
     bool can = play_plan_has_halves(log, finding, why);
@@ -172,8 +171,6 @@ prove_halves(struct trial *it, const struct scout_log *log, const struct scout_f
             judge_halves(it->play, &whole, &halves, proofs);
         judge_own(finding, it->play, &whole, &halves, &proofs->own);
     }
-    played_release(it->play, &whole);
-    played_release(it->play, &halves);
 }
 
 /* For a report: the plan that is played, or why none is. */

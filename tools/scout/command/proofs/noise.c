@@ -41,8 +41,7 @@ noise_are_same(const struct trial *it, const struct played *run, uint32_t step, 
     for (int rank = 0; rank < run->count; ++rank) {
         const struct play_apart *of = &play_seen(&play->plan, run->pages[rank], step, tensor)->apart;
         if (play->tensors[tensor].noise == 0)
-            same =
-                same && played_hash(play, &it->alone, rank, step, tensor) == played_hash(play, run, rank, step, tensor);
+            same = same && played_hash(&it->alone, rank, step, tensor) == played_hash(run, rank, step, tensor);
         else
             same = same && of->sum <= fmax(factor * most->sum, least_sum) &&
                    of->element <= fmax(factor * most->element, least_element);

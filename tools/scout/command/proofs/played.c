@@ -80,10 +80,11 @@ attend(const struct scout_order *order, const struct play *play, pid_t pid, stru
 }
 
 void
-played_release(const struct play *play, struct played *played)
+played_release(struct played *played)
 {
     for (int rank = 0; rank < played->count; ++rank)
-        play_page_unmap(&play->plan, played->pages[rank]);
+        play_page_unmap(&played->plan, played->pages[rank]);
+    *played = (struct played){.count = 0};
 }
 
 bool
@@ -104,7 +105,6 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
                                       .silent = true,
                                       .summary = summary,
                                       .errors = errors};
-    *played = (struct played){.count = data > PLAY_ALONE ? 1 : ranks};
     play->plan.data = data;
     play->plan.begun = proof_is_noisy(play) ? begun : PLAY_BEGINS_ITSELF;
     play->plan.turns = data == PLAY_ALONE ? (uint32_t)ranks : 0;
@@ -112,6 +112,7 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
     snprintf(play->plan.begun_path, sizeof(play->plan.begun_path), "%s/begun", order->folder);
     play->plan.reads_own = is_auto && order->options->reads == PLAN_READS_OWN;
     snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);
+    *played = (struct played){.plan = play->plan, .count = data > PLAY_ALONE ? 1 : ranks};
     struct play_exchange *exchange = play_exchange_map(plan, true);
     bool ok = play_save(plan, play) && exchange != NULL;
     play_exchange_unmap(exchange);
@@ -119,8 +120,7 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
         ok = (played->pages[rank] = play_page_map(&play->plan, rank, true)) != NULL;
     pid_t pid = ok ? scout_child_start(order, &child) : -1;
     if (pid <= 0) {
-        played_release(play, played);
-        *played = (struct played){0};
+        played_release(played);
         it->is_ended = true;
         return error_set(it->error, DDPRUN_EXIT_FAILURE,
                          "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
@@ -135,12 +135,11 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
 void
 trial_release(struct trial *it)
 {
-    played_release(it->play, &it->alone);
+    played_release(&it->alone);
     for (int run = 0; run < 2; ++run)
-        played_release(it->play, &it->noise.others[run]);
+        played_release(&it->noise.others[run]);
     free(it->noise.most);
-    it->alone = (struct played){0};
-    it->noise = (struct noise){0};
+    it->noise.most = NULL;
 }
 
 /* ---- what it shows ---- */
@@ -185,7 +184,13 @@ played_steps(const struct played *played, const char **why, struct proof *proof)
 }
 
 uint64_t
-played_hash(const struct play *play, const struct played *played, int rank, uint32_t step, uint32_t tensor)
+played_hash(const struct played *played, int rank, uint32_t step, uint32_t tensor)
 {
-    return play_seen(&play->plan, played->pages[rank], step, tensor)->hash;
+    return play_seen(&played->plan, played->pages[rank], step, tensor)->hash;
+}
+
+const float *
+played_sample(const struct played *played, int rank, uint32_t tensor)
+{
+    return play_sample(&played->plan, played->pages[rank], tensor);
 }

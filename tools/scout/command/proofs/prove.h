@@ -36,6 +36,7 @@ bool play_plan_has_halves(const struct scout_log *log, const struct scout_findin
 /* ---- played.c: the runs of proofs, and what the ranks of each have put in their pages ---- */
 /* A run of all ranks. */
 struct played {
+    struct play_plan plan;                 /* by which it was made */
     struct play_page *pages[PLAY_READERS]; /* [count] */
     int count;
     bool late;
@@ -79,7 +80,8 @@ bool proof_is_noisy(const struct play *play);
 /* Makes a run, and stays with it until it has ended; played_release() releases it. `begun`: if anything has noise.
  * False: the trial is ended, or has been. */
 bool played_make(struct trial *it, enum play_data data, enum play_begun begun, struct played *played);
-void played_release(const struct play *play, struct played *played);
+void played_release(struct played *played);
+#define OWNED_RUN __attribute__((cleanup(played_release)))
 
 /* How many steps all ranks have completed, and recorded. */
 uint32_t played_completed(const struct played *played);
@@ -88,7 +90,9 @@ uint32_t played_completed(const struct played *played);
 uint32_t played_steps(const struct played *played, const char **why, struct proof *proof);
 
 /* The hash of a tensor after a step; 0: before the first. */
-uint64_t played_hash(const struct play *play, const struct played *played, int rank, uint32_t step, uint32_t tensor);
+uint64_t played_hash(const struct played *played, int rank, uint32_t step, uint32_t tensor);
+/* Samples of a tensor, [PLAY_SAMPLES]. */
+const float *played_sample(const struct played *played, int rank, uint32_t tensor);
 
 /* A tensor for people, with its role, in proof->name. */
 const char *proof_name(struct proof *proof, const struct play_tensor *tensor);

@@ -34,7 +34,7 @@ judge_borders(const struct trial *it)
     const struct play *play = it->play;
     for (uint32_t i = 0; i < play->plan.tensor_count && it->proof->end != PROOF_FAILED; ++i)
         for (uint32_t border = BORDERS; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border)
-            if (played_hash(play, &it->alone, 0, border, i) != played_hash(play, &it->alone, 0, 0, i))
+            if (played_hash(&it->alone, 0, border, i) != played_hash(&it->alone, 0, 0, i))
                 proof_conclude(it->proof, PROOF_FAILED, "by the plan %s is constant, but it changed in step %u",
                                proof_name(it->proof, &play->tensors[i]), border);
     return it->proof->end != PROOF_FAILED;
@@ -83,21 +83,15 @@ struct touched {
     uint32_t first, second, both;
 };
 
-static const float *
-sample_of(const struct trial *it, const struct played *played, uint32_t tensor)
-{
-    return play_sample(&it->play->plan, played->pages[0], tensor);
-}
-
 /* What samples of a tensor differ by where only noise does. */
 static double
 noise_of_samples(const struct trial *it, uint32_t tensor)
 {
-    const float *of = sample_of(it, &it->alone, tensor);
+    const float *of = played_sample(&it->alone, 0, tensor);
     double most = 0, largest = 0;
     for (int k = 0; k < PLAY_SAMPLES && it->play->tensors[tensor].noise != 0; ++k) {
         for (int run = 0; run < 2; ++run)
-            most = fmax(most, fabs((double)of[k] - (double)sample_of(it, &it->noise.others[run], tensor)[k]));
+            most = fmax(most, fabs((double)of[k] - (double)played_sample(&it->noise.others[run], 0, tensor)[k]));
         largest = fmax(largest, fabs((double)of[k]));
     }
     return 8 * fmax(most, FLT_EPSILON * largest);
@@ -114,8 +108,8 @@ static struct touched
 touched_by_halves(const struct trial *it, const struct played halves[2], uint32_t tensor)
 {
     struct touched touched = {0};
-    const float *of = sample_of(it, &it->alone, tensor);
-    const float *one = sample_of(it, &halves[0], tensor), *two = sample_of(it, &halves[1], tensor);
+    const float *of = played_sample(&it->alone, 0, tensor);
+    const float *one = played_sample(&halves[0], 0, tensor), *two = played_sample(&halves[1], 0, tensor);
     double noise = noise_of_samples(it, tensor);
     for (int k = 0; k < PLAY_SAMPLES; ++k) {
         bool first = is_touched(of[k], one[k], noise), second = is_touched(of[k], two[k], noise);
@@ -144,7 +138,7 @@ judge_reached(const struct trial *it, const struct played halves[2])
     uint32_t reached = 0, other = play->plan.tensor_count;
     for (uint32_t i = 0; i < play->plan.tensor_count; ++i) {
         bool is_reached = differs(it, &halves[0], i) || differs(it, &halves[1], i);
-        bool changes = played_hash(play, &it->alone, 0, BORDERS - 1, i) != played_hash(play, &it->alone, 0, BORDERS, i);
+        bool changes = played_hash(&it->alone, 0, BORDERS - 1, i) != played_hash(&it->alone, 0, BORDERS, i);
         reached += is_reached;
         other = play->tensors[i].role == PLAY_CHANGES && changes && !is_reached ? i : other;
     }
@@ -175,7 +169,7 @@ static bool
 keeps_itself(const struct trial *it, const struct played *state, uint32_t tensor)
 {
     enum { HALF = PLAY_SAMPLES / 2 };
-    const float *of = sample_of(it, &it->alone, tensor), *seen = sample_of(it, state, tensor);
+    const float *of = played_sample(&it->alone, 0, tensor), *seen = played_sample(state, 0, tensor);
     double rest = 0, put = 0;
     for (int k = 0; k < HALF; ++k) {
         rest += pow((double)seen[k] - (double)of[k], 2);
@@ -229,7 +223,8 @@ exchange(struct trial *it, enum play_data data, struct played *played)
 static void
 prove_classes(struct trial *it)
 {
-    struct played state = {0}, halves[2] = {{{0}}, {{0}}};
+    OWNED_RUN struct played state = {.count = 0};
+    struct played halves[2] = {{.count = 0}, {.count = 0}};
     uint32_t tensor, border;
     bool whole = exchange(it, PLAY_STATE_EXCHANGED, &state);
     bool first = exchange(it, PLAY_FIRST_HALVES, &halves[0]);
@@ -246,9 +241,8 @@ prove_classes(struct trial *it)
         proof_conclude(it->proof, PROOF_IMPOSSIBLE,
                        "the program ended where halves of its data, or its state, were exchanged");
     }
-    played_release(it->play, &state);
-    played_release(it->play, &halves[0]);
-    played_release(it->play, &halves[1]);
+    played_release(&halves[0]);
+    played_release(&halves[1]);
 }
 
 /* ---- sums ---- */
@@ -260,7 +254,7 @@ static enum sum_verdict
 judge_sum(const struct trial *trial, const struct played *sums, uint32_t tensor)
 {
     const struct play_tensor *it = &trial->play->tensors[tensor];
-    const float *of = sample_of(trial, &trial->alone, tensor), *seen = sample_of(trial, sums, tensor);
+    const float *of = played_sample(&trial->alone, 0, tensor), *seen = played_sample(sums, 0, tensor);
     size_t bytes = element_size((int)it->type), count = (size_t)(it->hi - it->lo) / bytes;
     size_t distance = (count + PLAY_SAMPLES - 1) / PLAY_SAMPLES;
     enum sum_verdict verdict = SHOWS_NOTHING;
@@ -303,7 +297,7 @@ static void
 prove_sums(struct trial *it)
 {
     struct play *play = it->play;
-    struct played sums = {0};
+    OWNED_RUN struct played sums = {.count = 0};
     uint32_t tensor;
     FOR_EACH_MUTABLE(of, play->tensors, play->plan.tensor_count)
         of->role = of->may_be_sum ? PLAY_SUM : of->role;
@@ -319,7 +313,6 @@ prove_sums(struct trial *it)
     for (uint32_t i = 0; i < play->plan.tensor_count && whole && it->proof->end == PROOF_NOT_ASKED; ++i)
         if (play->tensors[i].role == PLAY_SUM)
             settle_sum(&play->tensors[i], judge_sum(it, &sums, i), it->proof);
-    played_release(play, &sums);
 }
 
 enum { NUMBER_BYTES = 16, NUMBERS = 4 }; /* that are tried, each in a run of its own */
@@ -328,7 +321,7 @@ enum { NUMBER_BYTES = 16, NUMBERS = 4 }; /* that are tried, each in a run of its
 static enum play_role
 judge_number(struct trial *it, uint32_t i)
 {
-    struct played exchanged = {0};
+    OWNED_RUN struct played exchanged = {.count = 0};
     struct play play = *it->play;
     struct trial trial = *it;
     enum play_role role = PLAY_CHANGES;
@@ -344,7 +337,6 @@ judge_number(struct trial *it, uint32_t i)
                : judge_sum(it, &exchanged, i) == IS_SUM ? PLAY_SUM
                                                         : PLAY_CHANGES;
     it->is_ended = trial.is_ended;
-    played_release(&play, &exchanged);
     return role;
 }
 
@@ -374,7 +366,7 @@ prove_numbers(struct trial *it, bool settles)
 static void
 prove_rest(struct trial *it)
 {
-    struct played rest = {0};
+    OWNED_RUN struct played rest = {.count = 0};
     const char *then;
     uint32_t borders = played_completed(&it->alone);
     it->play->plan.outside = atomic_load(&it->alone.pages[0]->outside);
@@ -387,7 +379,6 @@ prove_rest(struct trial *it)
                        then[0] != '\0' ? then : "other operations come between steps");
     else if (ok && it->proof->end == PROOF_IMPOSSIBLE)
         it->proof->end = PROOF_FAILED; /* the run before could be made */
-    played_release(it->play, &rest);
 }
 
 static bool

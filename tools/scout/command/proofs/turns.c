@@ -30,10 +30,10 @@ find_unlike(const struct trial *it, const struct played *run, uint32_t rounds, u
 
 /* Whether a tensor changes after a round of a run. */
 static bool
-moves(const struct play *play, const struct played *run, uint32_t after, uint32_t rounds, uint32_t tensor)
+moves(const struct played *run, uint32_t after, uint32_t rounds, uint32_t tensor)
 {
-    uint64_t then = played_hash(play, run, 0, after, tensor);
-    return ANY_NUMBER(round, after + 1, rounds + 1, played_hash(play, run, 0, round, tensor) != then);
+    uint64_t then = played_hash(run, 0, after, tensor);
+    return ANY_NUMBER(round, after + 1, rounds + 1, played_hash(run, 0, round, tensor) != then);
 }
 
 /* A parameter behind whose end, in its memory, bytes change that no operation writes by the plan: it is longer.
@@ -43,7 +43,7 @@ find_longer(const struct play *play, const struct played *ranks, uint32_t rounds
 {
     FOR_EACH(it, play->tensors, play->plan.tensor_count) {
         bool changes =
-            (it->role == PLAY_UNWRITTEN || it->role == PLAY_UNREAD) && moves(play, ranks, 0, rounds, NUMBER_OF(it));
+            (it->role == PLAY_UNWRITTEN || it->role == PLAY_UNREAD) && moves(ranks, 0, rounds, NUMBER_OF(it));
         const struct play_tensor *parameter =
             FIND(other, play->tensors, changes ? play->plan.tensor_count : 0,
                  other->role == PLAY_PARAMETER && other->alloc == it->alloc && other->hi == it->lo);
@@ -79,7 +79,7 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
         by = by == NULL && tensor->noise != 0 ? tensor : by;
         bool is_trained = tensor->role == PLAY_PARAMETER || tensor->role == PLAY_CHANGES;
         trained += is_trained;
-        still += is_trained && rounds > 1 && !moves(play, ranks, 1, rounds, NUMBER_OF(tensor));
+        still += is_trained && rounds > 1 && !moves(ranks, 1, rounds, NUMBER_OF(tensor));
     }
     if (trained > 0 && still == trained) { /* it may name other memory than the program trains */
         proof_conclude(proof, PROOF_IMPOSSIBLE,
@@ -131,12 +131,12 @@ judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
                    play->plan.by == PLAY_BY_STATE
                        ? "the plan misses memory that persists"
                        : "a gradient is missing or has another type, it is averaged in the wrong place");
-    struct played made = {0}, *again = proof_is_noisy(play) ? &it->noise.others[0] : &made;
+    OWNED_RUN struct played made = {.count = 0};
+    struct played *again = proof_is_noisy(play) ? &it->noise.others[0] : &made;
     if ((again != &made || played_make(it, PLAY_ALONE, PLAY_BEGINS_ITSELF, &made)) &&
         played_completed(again) >= rounds && find_unlike(it, again, rounds, &tensor, &round))
         proof_conclude(proof, PROOF_IMPOSSIBLE, "two runs of one process differ: %s, after round %u",
                        proof_name(proof, &play->tensors[tensor]), round);
-    played_release(play, &made);
 }
 
 /* ---- how fast ---- */
@@ -175,14 +175,13 @@ static uint64_t
 play_host(struct trial *it, enum play_data data, enum play_begun begun)
 {
     enum { STEPS = 6 };
-    struct played played = {0};
+    OWNED_RUN struct played played = {.count = 0};
     uint64_t sent = 0;
     uint32_t steps = it->play->plan.steps;
     it->play->plan.steps = STEPS;
     if (played_make(it, data, begun, &played) && played_completed(&played) + 1 == STEPS &&
         atomic_load(&played.pages[0]->exchanged) > 0)
         sent = atomic_load(&played.pages[0]->reads);
-    played_release(it->play, &played);
     it->play->plan.steps = steps;
     return sent;
 }
@@ -236,12 +235,11 @@ make_runs(struct trial *it, struct played *ranks)
 void
 proof_play_turns(struct trial *it, struct play_times *times)
 {
-    struct played ranks = {0};
+    OWNED_RUN struct played ranks = {.count = 0};
     uint32_t rounds = make_runs(it, &ranks);
     if (rounds > 0)
         judge_turns(it, &ranks, rounds);
     if (rounds > 0 && it->proof->end == PROOF_PASSED)
         find_times(&ranks, &it->alone, times);
-    played_release(it->play, &ranks);
     trial_release(it);
 }
