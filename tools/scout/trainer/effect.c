@@ -18,14 +18,14 @@ enum { BLOCK = 1024 }; /* words that are compared at once */
 /* ---- parts ---- */
 
 static struct part *
-add_part(struct effect *effect, size_t image, size_t first, size_t end, bool is_argument)
+add_part(struct effect *effect, struct image *image, size_t first, size_t end, bool is_argument)
 {
     if (end <= first || effect->part_count == PARTS_AT_MOST)
         return NULL;
     struct part *part = &effect->parts[effect->part_count++];
     *part = (struct part){.image = image, .first = first, .end = end, .is_argument = is_argument};
     part->changed = scout_zeroed(effect->images.count, sizeof(*part->changed));
-    uint64_t place[] = {allocations_name(effect->images.items[image].allocation), first, course_turn()};
+    uint64_t place[] = {allocations_name(image->allocation), first, course_turn()};
     part->key = XXH3_64bits(place, sizeof(place));
     return part;
 }
@@ -63,21 +63,21 @@ key_of_argument(const struct noted *noted, uint32_t alloc, size_t offset, uint64
 /* The words [first, end) to which an argument leads: whole numbers among floats are parts of their own, but where they
  * are so many that they are no counts in a struct, or numbers near to zero show what they may be. */
 static void
-add_argument(struct effect *effect, const struct noted *noted, size_t index, size_t first, size_t end, uint64_t offset)
+add_argument(struct effect *effect, const struct noted *noted, struct image *image, size_t first, size_t end,
+             uint64_t offset)
 {
     enum { WHOLE_AT_MOST = 16 };
-    const struct allocation *allocation = effect->images.items[index].allocation;
+    const struct allocation *allocation = image->allocation;
     const uint8_t *kinds = allocation->held_floats ? allocation->kinds : NULL;
     size_t count = 0;
     for (size_t at = first; kinds != NULL && (at = whole_next(kinds, at, end)) < end; ++at)
         ++count;
-    const uint32_t *words = effect->images.items[index].before;
     for (size_t at = first; at < end && count > 0; ++at)
-        count = change_is_tiny(words[at]) ? 0 : count;
+        count = change_is_tiny(image->before[at]) ? 0 : count;
     for (size_t at = first, next; at < end; at = next) {
         size_t whole = count > 0 && count <= WHOLE_AT_MOST ? whole_next(kinds, at, end) : end;
         next = whole == at ? at + 1 : whole;
-        struct part *part = add_part(effect, index, at, next, true);
+        struct part *part = add_part(effect, image, at, next, true);
         if (part == NULL)
             return;
         part->is_whole = whole == at;
@@ -89,9 +89,8 @@ add_argument(struct effect *effect, const struct noted *noted, size_t index, siz
 }
 
 static void
-make_parts_of(struct effect *effect, const struct noted *noted, size_t index, bool arguments_only)
+make_parts_of(struct effect *effect, const struct noted *noted, struct image *image, bool arguments_only)
 {
-    const struct image *image = &effect->images.items[index];
     size_t begins[ARGUMENTS_AT_MOST], count = 0, covered = 0;
     FOR_EACH(argument, noted->arguments, noted->op.argument_count)
         if (argument->alloc == image->allocation->number)
@@ -104,16 +103,14 @@ make_parts_of(struct effect *effect, const struct noted *noted, size_t index, bo
         uint64_t next = allocations_next_offset(image->allocation, begins[i]);
         size_t end = next == image->allocation->bytes ? image->words : next / sizeof(uint32_t);
         if (!arguments_only || !image->is_large)
-            (void)add_part(effect, index, covered, first, false);
-        add_argument(effect, noted, index, first, end, begins[i]);
+            (void)add_part(effect, image, covered, first, false);
+        add_argument(effect, noted, image, first, end, begins[i]);
         covered = end > first ? end : first;
-        if (effect->base_count < BASES_AT_MOST) {
-            effect->base_images[effect->base_count] = index;
-            effect->bases[effect->base_count++] = begins[i] / sizeof(uint32_t);
-        }
+        if (effect->base_count < BASES_AT_MOST)
+            effect->bases[effect->base_count++] = (struct base){image, begins[i] / sizeof(uint32_t)};
     }
     if (!arguments_only || !image->is_large)
-        (void)add_part(effect, index, covered, image->words, false);
+        (void)add_part(effect, image, covered, image->words, false);
 }
 
 /* Whole numbers become what they were in another period, if that was something else. */
@@ -157,7 +154,7 @@ choose_changes(struct effect *effect, bool integers_stay)
     struct part *parts[PARTS_AT_MOST];
     size_t count = 0;
     FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
-        const struct image *image = &effect->images.items[part->image];
+        const struct image *image = part->image;
         if (image->is_table || image->allocation->memory == SCOUT_PINNED)
             continue;
         if (part->is_whole) {
@@ -173,7 +170,7 @@ choose_changes(struct effect *effect, bool integers_stay)
     if (count > 0 && !integers_note(course_turn(), found, count))
         effect->record.why = names_put("it has more integers than are kept");
     for (size_t i = 0; i < count && !integers_stay; ++i)
-        choose_integers(parts[i], effect->images.items[parts[i]->image].before + parts[i]->first);
+        choose_integers(parts[i], parts[i]->image->before + parts[i]->first);
 }
 
 void
@@ -182,7 +179,7 @@ effect_make_parts(struct effect *effect, const struct noted *noted, bool argumen
 {
     FOR_EACH_MUTABLE(image, effect->images.items, effect->images.count) {
         image->fills_zeros = image->allocation->held_floats && !zeros_stay;
-        make_parts_of(effect, noted, NUMBER_OF(image), arguments_only);
+        make_parts_of(effect, noted, image, arguments_only);
     }
     choose_changes(effect, integers_stay);
 }
@@ -190,19 +187,20 @@ effect_make_parts(struct effect *effect, const struct noted *noted, bool argumen
 /* ---- a part, changed ---- */
 
 uint32_t
-effect_type(const struct effect *effect, struct part *part)
+effect_type(struct part *part)
 {
     if (part->type == SCOUT_UNKNOWN)
         part->type = part->named;
     if (part->type == SCOUT_UNKNOWN)
-        part->type = change_type(effect->images.items[part->image].before, part->first, part->end, part->change);
+        part->type = change_type(part->image->before, part->first, part->end, part->change);
     return part->type;
 }
 
 /* What `count` words of it, from word `at` of its image on, become. */
 static void
-change_part(const struct part *part, const struct image *image, size_t at, size_t count, uint32_t *to)
+change_part(const struct part *part, size_t at, size_t count, uint32_t *to)
 {
+    const struct image *image = part->image;
     bool stays = part->change == CHANGE_INTEGER && part->integers == NULL;
     const uint32_t *integers = part->integers != NULL ? part->integers + (at - part->first) : NULL;
     change_words(stays ? CHANGE_NONE : part->change, image->before + at, integers, image->fills_zeros, count,
@@ -232,11 +230,10 @@ effect_change(struct effect *effect, struct part *part)
     if (part->change == CHANGE_NONE || (part->change == CHANGE_INTEGER && part->integers == NULL))
         return false;
     FOR_EACH_MUTABLE(it, effect->parts, effect->part_count) {
-        struct image *image = &effect->images.items[it->image];
         if (!goes_with(part, it))
             continue;
-        change_part(it, image, it->first, it->end - it->first, image->now + it->first);
-        images_change(image, it->first, it->end);
+        change_part(it, it->first, it->end - it->first, it->image->now + it->first);
+        images_change(it->image, it->first, it->end);
         it->is_tested = true;
         effect->has_integers = effect->has_integers || it->integers != NULL;
     }
@@ -363,13 +360,14 @@ end_stretch(struct part *part, const struct image *image, struct stretch *stretc
 
 /* The words of the part itself: overwritten, modified, or left alone. */
 static void
-judge_own(struct part *part, const struct image *image)
+judge_own(struct part *part)
 {
+    const struct image *image = part->image;
     uint32_t changed[BLOCK];
     struct stretch stretch = {LEFT_ALONE, part->first, SIZE_MAX};
     for (size_t at = part->first; at < part->end; at += BLOCK) {
         size_t count = part->end - at < BLOCK ? part->end - at : BLOCK;
-        change_part(part, image, at, count, changed);
+        change_part(part, at, count, changed);
         for (size_t i = 0; i < count; ++i) {
             enum fate fate = fate_of_word(image, at + i, changed[i]);
             if (fate == NOT_TRIED && stretch.not_tried == SIZE_MAX)
@@ -384,28 +382,28 @@ judge_own(struct part *part, const struct image *image)
 static void
 judge_part(struct effect *effect, struct part *part)
 {
-    struct image *images = effect->images.items;
-    for (size_t k = 0; k < effect->images.count; ++k) {
+    FOR_EACH(image, effect->images.items, effect->images.count) {
+        struct scout_ranges *changed = &part->changed[image->number];
         size_t from = 0;
-        ranges_clear(&part->changed[k]);
+        ranges_clear(changed);
         FOR_EACH(it, effect->parts, effect->part_count) { /* those of an image are sorted */
-            if (it->image != k || !goes_with(part, it))
+            if (it->image != image || !goes_with(part, it))
                 continue;
-            list_changed(&images[k], from, it->first, NULL, &part->changed[k]);
+            list_changed(image, from, it->first, NULL, changed);
             if (it != part)
-                list_changed(&images[k], it->first, it->end, it, &part->changed[k]);
+                list_changed(image, it->first, it->end, it, changed);
             from = it->end;
         }
-        list_changed(&images[k], from, images[k].words, NULL, &part->changed[k]);
-        part->matters = part->matters || part->changed[k].count > 0;
+        list_changed(image, from, image->words, NULL, changed);
+        part->matters = part->matters || changed->count > 0;
     }
-    judge_own(part, &images[part->image]);
-    images[part->image].is_settled = /* all its arguments have been changed, and were left alone */
+    judge_own(part);
+    part->image->is_settled = /* all its arguments have been changed, and were left alone */
         part->killed.count == 0 && part->modified.count == 0 &&
         ALL(other, effect->parts, effect->part_count,
             other->image != part->image || !other->is_argument ||
                 (other->is_tested && other->killed.count == 0 && other->modified.count == 0));
-    settle_scattered(part, images[part->image].allocation);
+    settle_scattered(part, part->image->allocation);
     part->matters = part->matters || part->modified.count > 0;
 }
 
@@ -439,7 +437,7 @@ has_other(const struct image *image, const struct part *part, size_t from, size_
     for (size_t at = from; (at = images_next_different(image, at, to)) < to; at += count) {
         count = to - at < BLOCK ? to - at : BLOCK;
         if (part != NULL)
-            change_part(part, image, at, count, changed);
+            change_part(part, at, count, changed);
         for (size_t i = at; i < at + count; ++i)
             if (!images_same(image, image->now[i], image->after[i]) &&
                 (part == NULL || !images_left_alone(image, i, changed[i - at])))
@@ -456,7 +454,7 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
         size_t from = 0;
         for (size_t p = 0; p < count && !any; ++p) { /* those of an image are sorted */
             const struct part *part = parts[p];
-            if (part->image != NUMBER_OF(image))
+            if (part->image != image)
                 continue;
             /* A part that is overwritten is no less of interest. */
             any = has_other(image, NULL, from, part->first) || has_other(image, part, part->first, part->end) ||
@@ -476,7 +474,7 @@ static struct scout_range
 share_of(const struct effect *effect, const struct part *part, bool stays)
 {
     enum { QUARTER = 4 };
-    const struct image *image = &effect->images.items[part->image];
+    const struct image *image = part->image;
     const struct allocation *allocation = image->allocation;
     uint64_t lo = part->first * sizeof(uint32_t), hi = part->end * sizeof(uint32_t);
     const struct scout_batch *batch = allocations_batch(allocation, lo, hi);
@@ -518,7 +516,7 @@ effect_judge_shares(struct effect *effect)
 {
     for (size_t i = 0, next; i < effect->part_count; i = next) {
         struct part *part = &effect->parts[i];
-        const struct image *image = &effect->images.items[part->image];
+        const struct image *image = part->image;
         uint64_t lo = UINT64_MAX, hi = 0;
         for (next = i; next == i || (next < effect->part_count && effect->parts[next].image == part->image &&
                                      !effect->parts[next].is_argument);
@@ -542,20 +540,19 @@ effect_judge_shares(struct effect *effect)
 /* ---- what a number chooses ---- */
 
 bool
-effect_may_be_chosen(const struct effect *effect, struct part *part)
+effect_may_be_chosen(const struct part *part)
 {
     enum { LEAST_WORDS = 16 };
-    const struct image *image = &effect->images.items[part->image];
     return part->is_argument && part->is_tested && part->matters && part->end - part->first >= LEAST_WORDS &&
-           part->killed.count + part->modified.count == 0 && !image->is_written && image->allocation->kinds == NULL;
+           part->killed.count + part->modified.count == 0 && !part->image->is_written &&
+           part->image->allocation->kinds == NULL;
 }
 
 void
 effect_change_words(struct effect *effect, const struct part *part, size_t first, size_t end)
 {
-    struct image *image = &effect->images.items[part->image];
-    change_part(part, image, first, end - first, image->now + first);
-    images_change(image, first, end);
+    change_part(part, first, end - first, part->image->now + first);
+    images_change(part->image, first, end);
     effect->has_integers = effect->has_integers || part->integers != NULL;
 }
 
@@ -563,15 +560,14 @@ effect_change_words(struct effect *effect, const struct part *part, size_t first
 
 /* Few numbers look like any type; one among floats may have been found to be whole by this launch. */
 static uint32_t
-type_to_put(const struct effect *effect, struct part *part)
+type_to_put(struct part *part)
 {
-    const uint32_t *words = effect->images.items[part->image].before;
-    const uint8_t *kinds = effect->images.items[part->image].allocation->kinds;
+    const uint8_t *kinds = part->image->allocation->kinds;
     bool is_whole =
         kinds != NULL && part->end - part->first == 1 && whole_next(kinds, part->first, part->end) < part->end;
-    uint32_t type = part->change == CHANGE_INTEGER || is_whole ? SCOUT_INTEGER : effect_type(effect, part);
+    uint32_t type = part->change == CHANGE_INTEGER || is_whole ? SCOUT_INTEGER : effect_type(part);
     bool is_guess = part->named == SCOUT_UNKNOWN && type != SCOUT_INTEGER;
-    return is_guess && !change_shows_type(words, part->first, part->end) ? SCOUT_UNKNOWN : type;
+    return is_guess && !change_shows_type(part->image->before, part->first, part->end) ? SCOUT_UNKNOWN : type;
 }
 
 /* As bytes of the allocation, whose last word may be a part of one. */
@@ -596,23 +592,21 @@ put_dependence(struct scout_effect *record, const struct allocation *to, struct 
 static void
 put_dependences(struct effect *effect, struct part *part, struct scout_effect *record)
 {
-    const struct image *images = effect->images.items;
-    for (size_t k = 0; part->is_tested && k < effect->images.count; ++k)
-        put_dependence(record, images[k].allocation, (struct scout_ranges){0}, &part->changed[k]);
+    FOR_EACH(image, effect->images.items, part->is_tested ? effect->images.count : 0)
+        put_dependence(record, image->allocation, (struct scout_ranges){0}, &part->changed[image->number]);
     FOR_EACH_MUTABLE(to, effect->parts, part->share.hi > part->share.lo ? effect->part_count : 0) {
         const struct scout_ranges read = {&part->share, 1}, changed = {&to->reached, to->reached.hi > 0};
-        put_dependence(record, images[to->image].allocation, ranges_to_put(&read, images[part->image].allocation),
-                       &changed);
+        put_dependence(record, to->image->allocation, ranges_to_put(&read, part->image->allocation), &changed);
     }
 }
 
 /* Notes which words of a part are whole numbers among floats. 16-bit numbers are two in a word, and one may be zero. */
 static void
-note_whole(struct effect *effect, struct part *part)
+note_whole(struct part *part)
 {
-    const struct image *image = &effect->images.items[part->image];
+    const struct image *image = part->image;
     struct allocation *allocation = image->allocation;
-    uint32_t type = part->change == CHANGE_INTEGER ? SCOUT_INTEGER : effect_type(effect, part);
+    uint32_t type = part->change == CHANGE_INTEGER ? SCOUT_INTEGER : effect_type(part);
     size_t at = images_next_written(image, part->first, part->end);
     if (type == SCOUT_FLOAT16 || type == SCOUT_BFLOAT16 || at == part->end)
         return;
@@ -639,9 +633,9 @@ effect_put(struct effect *effect)
                 (struct scout_written){image->allocation->number, ranges_to_put(&written, image->allocation)};
     }
     FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
-        const struct image *image = &effect->images.items[part->image];
+        const struct image *image = part->image;
         uint64_t end = part->end * sizeof(uint32_t);
-        note_whole(effect, part);
+        note_whole(part);
         /* No run was made for it: the launch counts as reading it, unless a test of several found nothing there. */
         if (!part->is_argument && !part->matters && !part->is_tested)
             continue;
@@ -650,7 +644,7 @@ effect_put(struct effect *effect)
             (struct scout_segment){.alloc = image->allocation->number,
                                    .lo = part->first * sizeof(uint32_t),
                                    .hi = end < image->allocation->bytes ? end : image->allocation->bytes,
-                                   .type = type_to_put(effect, part),
+                                   .type = type_to_put(part),
                                    .tested = part->is_tested,
                                    .used_lo = part->used_first * sizeof(uint32_t),
                                    .used_hi = part->used_end * sizeof(uint32_t),

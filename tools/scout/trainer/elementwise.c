@@ -54,11 +54,11 @@ scatter(size_t try, size_t below)
 /* The first word of a part, from one of its words on, that the launch has changed and that is not taken; counted from
  * the part's first. SIZE_MAX: there is none. */
 static size_t
-next_worked(const struct image *image, const struct part *part, size_t from)
+next_worked(const struct part *part, size_t from)
 {
-    size_t word = images_next_written(image, from, part->end);
+    size_t word = images_next_written(part->image, from, part->end);
     while (word < part->end && is_taken(word - part->first))
-        word = images_next_written(image, word + 1, part->end);
+        word = images_next_written(part->image, word + 1, part->end);
     return word < part->end ? word - part->first : SIZE_MAX;
 }
 
@@ -70,8 +70,7 @@ list_worked(const struct effect *effect, const struct part *part, const struct p
     for (int any = 0; any < 2 && count == 0; ++any) {
         FOR_EACH(it, effect->parts, effect->part_count) {
             size_t words = it->end - it->first;
-            if (it->is_argument && effect->images.items[it->image].is_written &&
-                (any > 0 || (words <= 2 * room && room <= 2 * words)))
+            if (it->is_argument && it->image->is_written && (any > 0 || (words <= 2 * room && room <= 2 * words)))
                 list[count++] = it;
         }
     }
@@ -81,15 +80,14 @@ list_worked(const struct effect *effect, const struct part *part, const struct p
 /* A word, counted from its argument, that the launch has changed in one of its arguments; from the t-th place on, which
  * are spread over all of them. SIZE_MAX: there is none. */
 static size_t
-worked_word(const struct effect *effect, const struct part *const *list, size_t count, size_t t)
+worked_word(const struct part *const *list, size_t count, size_t t)
 {
     for (size_t i = 0; i < count; ++i) {
         const struct part *part = list[(t + i) % count];
-        const struct image *image = &effect->images.items[part->image];
         size_t from = part->first + scatter(2 * t, part->end - part->first);
-        size_t word = next_worked(image, part, from);
+        size_t word = next_worked(part, from);
         if (word == SIZE_MAX)
-            word = next_worked(image, part, part->first);
+            word = next_worked(part, part->first);
         if (word != SIZE_MAX)
             return word;
     }
@@ -98,10 +96,10 @@ worked_word(const struct effect *effect, const struct part *const *list, size_t 
 
 /* Where the launch has changed something, as the t-th place to try; of an element of another size, too. */
 static size_t
-word_worked(const struct effect *effect, const struct part *const *list, size_t count, size_t t)
+word_worked(const struct part *const *list, size_t count, size_t t)
 {
     enum { SIZES = 3 };
-    size_t word = worked_word(effect, list, count, t);
+    size_t word = worked_word(list, count, t);
     if (word == SIZE_MAX || few.is_float32 || t % SIZES == 0)
         return word;
     return t % SIZES == 1 ? word / 2 : 2 * word;
@@ -111,11 +109,11 @@ bool
 elementwise_change(struct effect *effect, struct part *part)
 {
     const struct part *worked[PARTS_AT_MOST];
-    struct image *image = &effect->images.items[part->image];
+    struct image *image = part->image;
     size_t room = part->end - part->first, reach = extent(effect), near = reach > 0 && reach < room ? reach : room;
     few.part = part;
     few.count = 0;
-    few.is_float32 = effect_type(effect, part) == SCOUT_FLOAT32;
+    few.is_float32 = effect_type(part) == SCOUT_FLOAT32;
     if (!change_is_of_floats(part->change))
         return false;
     size_t worked_count = list_worked(effect, part, worked), share = near / 4, count = 0;
@@ -125,7 +123,7 @@ elementwise_change(struct effect *effect, struct part *part)
     for (size_t t = 0; t < TRIES && few.count < FEW && (has_far || count < wanted); ++t) {
         size_t turn = has_far ? t / 2 : t; /* what is far shows that it is used, too */
         bool far = has_far && t % 2 == 1;
-        size_t word = !far && turn % 2 == 0 ? word_worked(effect, worked, worked_count, turn / 2) : SIZE_MAX;
+        size_t word = !far && turn % 2 == 0 ? word_worked(worked, worked_count, turn / 2) : SIZE_MAX;
         if (far)
             far_end = far_end / 2 > near ? far_end / 2 : room;
         if (word >= room)
@@ -177,38 +175,36 @@ struct changed_words {
 };
 
 static bool
-was_left_alone(const struct image *image, size_t image_index, size_t word)
+was_left_alone(const struct image *image, size_t word)
 {
-    for (size_t k = 0; k < few.count && few.part->image == image_index; ++k)
+    for (size_t k = 0; k < few.count && few.part->image == image; ++k)
         if (few.part->first + few.words[k] == word)
             return images_left_alone(image, word, few.changed[k]);
     return false;
 }
 
 static size_t
-end_of_base(const struct effect *effect, size_t base)
+end_of_base(const struct effect *effect, const struct base *base)
 {
-    size_t index = effect->base_images[base];
-    bool has_next = base + 1 < effect->base_count && effect->base_images[base + 1] == index;
-    return has_next ? effect->bases[base + 1] : effect->images.items[index].words;
+    bool has_next = base + 1 < effect->bases + effect->base_count && base[1].image == base->image;
+    return has_next ? base[1].word : base->image->words;
 }
 
 static void
-collect_changed(const struct effect *effect, size_t base, struct changed_words *changed)
+collect_changed(const struct effect *effect, const struct base *base, struct changed_words *changed)
 {
-    size_t index = effect->base_images[base];
-    const struct image *image = &effect->images.items[index];
+    const struct image *image = base->image;
     size_t end = end_of_base(effect, base);
     changed->count = 0;
     changed->many = false;
-    for (size_t i = images_next_different(image, effect->bases[base], end); i < end && !changed->many;
+    for (size_t i = images_next_different(image, base->word, end); i < end && !changed->many;
          i = images_next_different(image, i + 1, end)) {
-        if (images_same(image, image->now[i], image->after[i]) || was_left_alone(image, index, i))
+        if (images_same(image, image->now[i], image->after[i]) || was_left_alone(image, i))
             continue;
         if (changed->count == CHANGED_AT_MOST)
             changed->many = true;
         else
-            changed->words[changed->count++] = i - effect->bases[base];
+            changed->words[changed->count++] = i - base->word;
     }
 }
 
@@ -233,16 +229,15 @@ count_hits(enum ratio ratio, const struct changed_words *changed)
 }
 
 static void
-note_elementwise(struct effect *effect, size_t base, enum ratio ratio, size_t hits)
+note_elementwise(struct effect *effect, const struct base *base, enum ratio ratio, size_t hits)
 {
     struct part *part = few.part;
-    const struct image *images = effect->images.items;
-    struct scout_elementwise found = {.from = images[part->image].allocation->number,
-                                      .to = images[effect->base_images[base]].allocation->number,
+    struct scout_elementwise found = {.from = part->image->allocation->number,
+                                      .to = base->image->allocation->number,
                                       .from_base = part->first * sizeof(uint32_t),
-                                      .to_base = effect->bases[base] * sizeof(uint32_t),
+                                      .to_base = base->word * sizeof(uint32_t),
                                       .samples = (uint32_t)hits};
-    bytes_of_ratio(ratio, effect_type(effect, part), &found.from_bytes, &found.to_bytes);
+    bytes_of_ratio(ratio, effect_type(part), &found.from_bytes, &found.to_bytes);
     *SCOUT_GROWN(effect->record.elementwise, effect->record.elementwise_count) = found;
 }
 
@@ -261,19 +256,19 @@ bytes_within(const struct scout_ranges *list, size_t first, size_t end)
 
 /* Whether several elements of a base depend on a part, as changing all of it has shown. */
 static bool
-depends(const struct effect *effect, const struct part *part, size_t base)
+depends(const struct effect *effect, const struct part *part, const struct base *base)
 {
     enum { ELEMENT_BYTES = 8 };
-    size_t first = effect->bases[base], end = end_of_base(effect, base);
-    uint64_t bytes = bytes_within(&part->changed[effect->base_images[base]], first, end);
-    if (effect->base_images[base] == part->image)
+    size_t first = base->word, end = end_of_base(effect, base);
+    uint64_t bytes = bytes_within(&part->changed[base->image->number], first, end);
+    if (base->image == part->image)
         bytes += bytes_within(&part->modified, first, end);
     return part->is_tested && bytes > ELEMENT_BYTES;
 }
 
 /* The part gets the first ratio by which some of its words show, and that explains all that has changed. */
 static void
-judge_base(struct effect *effect, size_t base, const struct changed_words *changed)
+judge_base(struct effect *effect, const struct base *base, const struct changed_words *changed)
 {
     enum ratio ratio = RATIO_ONE;
     size_t hits = 0;
@@ -293,7 +288,7 @@ void
 elementwise_judge(struct effect *effect)
 {
     static struct changed_words changed; /* large */
-    for (size_t base = 0; base < effect->base_count; ++base) {
+    FOR_EACH(base, effect->bases, effect->base_count) {
         collect_changed(effect, base, &changed);
         if (!changed.many)
             judge_base(effect, base, &changed);
@@ -317,11 +312,11 @@ elementwise_fill(struct effect *effect)
 {
     enum { RUNS_AT_MOST = 1024 }; /* of words that could not be changed, in a part */
     FOR_EACH(found, effect->record.elementwise, effect->record.elementwise_count) {
-        struct part *part = FIND(it, effect->parts, effect->part_count,
-                                 found->from == effect->images.items[it->image].allocation->number &&
-                                     found->from_base == it->first * sizeof(uint32_t));
-        const struct image *image = &effect->images.items[part->image], *to = images_find(&effect->images, found->to);
-        struct scout_ranges *list = &part->changed[to - effect->images.items];
+        struct part *part =
+            FIND(it, effect->parts, effect->part_count,
+                 found->from == it->image->allocation->number && found->from_base == it->first * sizeof(uint32_t));
+        const struct image *image = part->image, *to = images_find(&effect->images, found->to);
+        struct scout_ranges *list = &part->changed[to->number];
         size_t at = part->first, end, runs = 0, base = found->to_base / sizeof(uint32_t);
         bool outside = to != image || base < part->first || base >= part->end;
         if (found->samples == 0 || change_is_of_pairs(part->change) || found->from_bytes != found->to_bytes ||

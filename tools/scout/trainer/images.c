@@ -122,7 +122,8 @@ images_add(struct images *images, struct allocation *allocation)
     if (images_find(images, allocation->number) != NULL)
         return true;
     size_t room = allocation->bytes + sizeof(uint32_t);
-    struct image image = {.allocation = allocation,
+    struct image image = {.number = images->count,
+                          .allocation = allocation,
                           .words = (allocation->bytes + sizeof(uint32_t) - 1) / sizeof(uint32_t),
                           .last_mask = UINT32_MAX >> (0 - allocation->bytes) % sizeof(uint32_t) * CHAR_BIT,
                           .blocks = (allocation->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES,

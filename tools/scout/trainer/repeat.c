@@ -247,7 +247,7 @@ list_gaps(struct part *list[PARTS_AT_MOST])
 {
     size_t count = 0;
     FOR_EACH_MUTABLE(part, effect.parts, effect.part_count)
-        if (part->image == at && !part->is_argument)
+        if (part->image->number == at && !part->is_argument)
             list[count++] = part;
     return count;
 }
@@ -427,7 +427,7 @@ find_edge(void)
     do
         ++at;
     while (at < effect.part_count && ((effect.parts[at].change == CHANGE_INTEGER && ended_runs(true) > 0) ||
-                                      !effect_may_be_chosen(&effect, &effect.parts[at])));
+                                      !effect_may_be_chosen(&effect.parts[at])));
     edge.none = 0;
     edge.some = at < effect.part_count ? effect.parts[at].end - effect.parts[at].first : 0;
     edge.is_last = false;

@@ -330,6 +330,7 @@ void ranges_clear(struct scout_ranges *list);
 
 /* Copies of an allocation that a launch gets. */
 struct image {
+    size_t number; /* of struct images */
     struct allocation *allocation;
     size_t words;                   /* the last one may have fewer bytes: the others are zero here */
     uint32_t last_mask;             /* the bits of the last one that are there */
@@ -430,7 +431,7 @@ enum { PARTS_AT_MOST = 512, BASES_AT_MOST = 512 };
 
 /* Words [first, end) of an image: from an argument to the next one, or what lies between. */
 struct part {
-    size_t image;
+    struct image *image;
     size_t first, end;
     bool is_argument;
     bool is_whole; /* one word: a whole number among floats */
@@ -448,14 +449,17 @@ struct part {
     uint32_t named;     /* enum scout_type: as a kernel's name or a call says it */
     uint32_t type;      /* the same, else what its bits look like, SCOUT_UNKNOWN: not asked for yet, or not known */
     struct scout_ranges killed, modified;
-    struct scout_ranges *changed; /* [images]: outside the part */
+    struct scout_ranges *changed; /* [images], by number: outside the part */
 };
 
 struct effect {
     struct images images;
     struct part parts[PARTS_AT_MOST];
     size_t part_count;
-    size_t bases[BASES_AT_MOST], base_images[BASES_AT_MOST]; /* words at which arguments begin; sorted by image */
+    struct base { /* words at which arguments begin; sorted by image */
+        const struct image *image;
+        size_t word;
+    } bases[BASES_AT_MOST];
     size_t base_count;
     bool has_integers;          /* that are changed in the run */
     struct scout_effect record; /* segments, written bytes and dependences come with effect_put() */
@@ -478,13 +482,13 @@ bool effect_change_shares(struct effect *effect, bool stay);
 void effect_judge_shares(struct effect *effect);
 /* Whether a number may choose which words of a part matter: what no kernel writes, and can be changed. Whole numbers
  * get other contents. */
-bool effect_may_be_chosen(const struct effect *effect, struct part *part);
+bool effect_may_be_chosen(const struct part *part);
 /* Changes words [first, end) of a part alone. */
 void effect_change_words(struct effect *effect, const struct part *part, size_t first, size_t end);
 /* Whether any word that was not changed on purpose, or a part that was, has another result. */
 bool effect_any(const struct effect *effect, const struct part *const *parts, size_t count);
 /* enum scout_type of what a part seems to hold. */
-uint32_t effect_type(const struct effect *effect, struct part *part);
+uint32_t effect_type(struct part *part);
 void effect_put(struct effect *effect);
 void effect_free(struct effect *effect);
 
