@@ -126,14 +126,9 @@ TEST(all_look_ups_of_the_static_runtime_resolve)
     FILE *list = fopen(LOOKUPS, "r");
     ck_assert_ptr_nonnull(list);
     char name[128];
-    int version = 0, count = 0;
-    unsigned flags = 0;
-    while (fscanf(list, "%127s", name) == 1) {
-        if (name[0] >= '0' && name[0] <= '9') { /* a line begins with the version and the flags of its names */
-            version = atoi(name);
-            ck_assert_int_eq(fscanf(list, "%u", &flags), 1);
-            continue;
-        }
+    int version, count = 0;
+    unsigned flags;
+    while (fscanf(list, "%127s %d %u", name, &version, &flags) == 3) {
         ++count;
         if (name[0] != '"') /* the first asks for a name of no letters, and expects nothing */
             ck_assert_msg(look_up(name, version, flags) != NULL, "%s, version %d, flags %u", name, version, flags);
