@@ -6,11 +6,8 @@
  * the shares or the order of a step; a comment at each place describes it. Most of them train without an error, but the
  * model differs. A rank's gradients are means over its share. A process computes the same bits in every run.
  */
-extern "C" {
-#include "common/parameter_file.h"
-}
-
 #include "conv_data.h"
+#include "tests/trainer_save.h"
 
 #include <cublas_v2.h>
 
@@ -41,7 +38,7 @@ static struct {
 static cudaStream_t stream;
 static cublasHandle_t blas;
 static float *fc_weight_copy;            /* --copy: what backward reads instead of the weight */
-static float *sums, *factor, *largest;   /* of clipping, and of the loss scale */
+static float *sums, *factor;             /* of clipping */
 static float *running, *normalise_scale; /* of --batchnorm */
 
 /* ---- memory ---- */
@@ -59,7 +56,6 @@ allocate(int count)
     }
     sums = device_floats(TENSORS);
     factor = device_floats(1);
-    largest = device_floats(1);
     running = device_floats(2 * CHANNELS);
     normalise_scale = device_floats(CHANNELS);
 
@@ -117,20 +113,14 @@ copy_weight(void)
 static void
 save(const char *path, bool with_momentum)
 {
-    struct parameter all[2 * TENSORS] = {};
-    size_t count = with_momentum ? 2 * TENSORS : TENSORS;
+    std::vector<parameter> all;
     CHECK(cudaStreamSynchronize(stream));
-    for (size_t i = 0; i < count; ++i) {
-        const struct tensor *t = tensors[i % TENSORS];
-        size_t bytes = (size_t)t->count * sizeof(float);
-        snprintf(all[i].name, sizeof(all[i].name), "%s%s", t->name, i < TENSORS ? "" : ".momentum");
-        all[i].count = (size_t)t->count;
-        all[i].values = (float *)malloc(bytes);
-        CHECK(cudaMemcpy(all[i].values, i < TENSORS ? t->value : t->momentum, bytes, cudaMemcpyDeviceToHost));
-    }
-    CHECK(parameter_file_write(path, DDP_RANK(), all, count));
-    for (size_t i = 0; i < count; ++i)
-        free(all[i].values);
+    for (const struct tensor *t : tensors)
+        save_add(&all, t->name, 0, t->value, (size_t)t->count);
+    for (const struct tensor *t : tensors)
+        if (with_momentum)
+            save_add(&all, t->name, 1, t->momentum, (size_t)t->count);
+    save_write(path, DDP_RANK(), &all);
 }
 
 static void
@@ -158,10 +148,10 @@ resume(void)
 
 /* How many elements of a tensor are annotated. */
 static int
-annotated(const struct tensor *t, bool is_gradient)
+annotated(const struct tensor *t)
 {
-    /* Mistakes: one tensor's gradient, or gradient and parameter, with the number of an older, smaller layer. */
-    if (t == &fc_weight && (is("half_both") || (is("half_gradient") && is_gradient)))
+    /* Mistake: one tensor, with the number of an older, smaller layer. */
+    if (t == &fc_weight && is("half_both"))
         return t->count / 2;
     /* Mistake: the table has grown by two special tokens, the annotations have not. */
     if (t == &embedding && is("embedding_rows"))
@@ -172,28 +162,25 @@ annotated(const struct tensor *t, bool is_gradient)
 static void
 annotate_parameters(void)
 {
-    DDP_PARAMETER(embedding.value, annotated(&embedding, false), DDP_FLOAT32);
-    DDP_PARAMETER(conv_weight.value, annotated(&conv_weight, false), DDP_FLOAT32);
-    DDP_PARAMETER(conv_bias.value, annotated(&conv_bias, false), DDP_FLOAT32);
+    DDP_PARAMETER(embedding.value, annotated(&embedding), DDP_FLOAT32);
+    DDP_PARAMETER(conv_weight.value, annotated(&conv_weight), DDP_FLOAT32);
+    DDP_PARAMETER(conv_bias.value, annotated(&conv_bias), DDP_FLOAT32);
     /* Mistake, with --seed-by-rank: each rank keeps its own initial weight. */
     if (!is("forgotten_parameter"))
-        DDP_PARAMETER(fc_weight.value, annotated(&fc_weight, false), DDP_FLOAT32);
-    /* Mistake: one tensor is annotated neither here nor below. */
-    if (!is("forgotten_both"))
-        DDP_PARAMETER(fc_bias.value, annotated(&fc_bias, false), DDP_FLOAT32);
+        DDP_PARAMETER(fc_weight.value, annotated(&fc_weight), DDP_FLOAT32);
+    DDP_PARAMETER(fc_bias.value, annotated(&fc_bias), DDP_FLOAT32);
 }
 
 static void
 annotate_gradients(void)
 {
-    DDP_GRADIENT(embedding.gradient, annotated(&embedding, true), DDP_FLOAT32);
-    DDP_GRADIENT(conv_weight.gradient, annotated(&conv_weight, true), DDP_FLOAT32);
-    DDP_GRADIENT(conv_bias.gradient, annotated(&conv_bias, true), DDP_FLOAT32);
+    DDP_GRADIENT(embedding.gradient, annotated(&embedding), DDP_FLOAT32);
+    DDP_GRADIENT(conv_weight.gradient, annotated(&conv_weight), DDP_FLOAT32);
+    DDP_GRADIENT(conv_bias.gradient, annotated(&conv_bias), DDP_FLOAT32);
     /* Mistake: one gradient is not averaged; its parameter is annotated. */
     if (!is("forgotten_gradient"))
-        DDP_GRADIENT(fc_weight.gradient, annotated(&fc_weight, true), DDP_FLOAT32);
-    if (!is("forgotten_both"))
-        DDP_GRADIENT(fc_bias.gradient, annotated(&fc_bias, true), DDP_FLOAT32);
+        DDP_GRADIENT(fc_weight.gradient, annotated(&fc_weight), DDP_FLOAT32);
+    DDP_GRADIENT(fc_bias.gradient, annotated(&fc_bias), DDP_FLOAT32);
     if (options.batchnorm)
         DDP_BUFFER(running, 2 * CHANNELS, DDP_FLOAT32);
 }
@@ -227,34 +214,25 @@ static void
 load(int step, size_t first, size_t count)
 {
     static int order[ITEMS], shuffled = -1;
-    static unsigned drawn;
     int begin = 0, available = ITEMS, batch = options.batch;
-    unsigned seed = options.seed;
     if (options.split_data) { /* each rank goes through a part of the data set by itself */
         available = ITEMS / DDP_WORLD_SIZE();
         begin = DDP_RANK() * available;
         batch = (int)count;
         first = 0;
     }
-    /* Mistake: the seed of dropout, which contains the rank, also seeds the shuffle. */
-    if (is("shuffle_seed_by_rank"))
-        seed += (unsigned)DDP_RANK();
     int steps_in_epoch = available / batch;
     /* Mistake: rank 1 leaves the last batch of an epoch out. */
     if (is("drop_last_on_rank_1") && DDP_RANK() == 1)
         --steps_in_epoch;
     if (step / steps_in_epoch != shuffled)
-        shuffle(order, begin, available, seed + drawn, shuffled = step / steps_in_epoch);
+        shuffle(order, begin, available, options.seed, shuffled = step / steps_in_epoch);
     const int *batch_order = order + step % steps_in_epoch * batch;
     for (size_t i = 0; i < count; ++i) {
         int item = batch_order[first + i];
         items.host_tokens[i] = item_token(item);
-        /* Mistake: the labels of every rank are those of the first share. */
-        items.host_labels[i] = item_label(is("labels_not_moved") ? batch_order[i] : item);
+        items.host_labels[i] = item_label(item);
         item_image(item, items.host_images + i * PIXELS);
-        /* Mistake: each item draws from the generator that the shuffle of the next epoch draws from. */
-        if (is("augment_by_shuffle"))
-            items.host_images[i * PIXELS] += 0.1f * noise(5, ++drawn);
     }
     CHECK(cudaMemcpyAsync(items.tokens, items.host_tokens, count * sizeof(int), cudaMemcpyHostToDevice, stream));
     CHECK(cudaMemcpyAsync(items.labels, items.host_labels, count * sizeof(int), cudaMemcpyHostToDevice, stream));
@@ -292,19 +270,14 @@ static void
 backward_fc(int count)
 {
     const float one = 1.0f, zero = 0.0f;
-    float divisor = (float)count;
-    /* Mistake: divides by the whole batch, and DDP_STEP divides by the number of ranks again. */
-    if (is("divisor_whole_batch"))
-        divisor = (float)options.batch;
-    /* Mistake: the loss is a sum over the items, and rate_of() divides by the batch: correct with --reduce sum, too
+    /* Mistake: the loss is a sum over the items, and the rate is divided by the batch: correct with --reduce sum, too
      * small with the mean. */
-    if (is("sum_with_mean"))
-        divisor = 1.0f;
+    float divisor = is("sum_with_mean") ? 1.0f : (float)count;
     LAUNCH(softmax_loss, count)
     (items.losses, items.deltas, items.logits, fc_bias.value, items.labels, options.loss_scale / divisor, count);
     CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, FEATURES, CLASSES, count, &one, items.features, FEATURES,
                       items.deltas, CLASSES, &zero, fc_weight.gradient, FEATURES));
-    LAUNCH(fc_bias_backward, CLASSES)(fc_bias.gradient, items.deltas, count);
+    LAUNCH(bias_gradient, CLASSES)(fc_bias.gradient, items.deltas, CLASSES, count, 0);
 }
 
 static void
@@ -341,52 +314,31 @@ clip(void)
         return;
     find_factor(options.clip);
     for (const struct tensor *t : tensors)
-        LAUNCH(scale_by, t->count)(t->gradient, factor, t->count);
-}
-
-/* Whether a gradient would be infinite in fp16. */
-static bool
-overflows(void)
-{
-    float host;
-    if (!options.dynamic)
-        return false;
-    CHECK(cudaMemsetAsync(largest, 0, sizeof(float), stream));
-    for (const struct tensor *t : tensors)
-        LAUNCH(largest_magnitude, 1)(largest, t->gradient, t->count);
-    CHECK(cudaMemcpyAsync(&host, largest, sizeof(float), cudaMemcpyDeviceToHost, stream));
-    CHECK(cudaStreamSynchronize(stream));
-    return !(host <= 65504.0f);
-}
-
-static float
-rate_of(void)
-{
-    /* Mistake: the learning rate is scaled by the rank, where the number of ranks was meant. */
-    if (is("rate_by_rank"))
-        return options.rate * (float)(1 + DDP_RANK());
-    return is("sum_with_mean") ? options.rate / (float)options.batch : options.rate;
+        LAUNCH(scale_by_factor, t->count)(t->gradient, factor, t->count);
 }
 
 static void
 update(void)
 {
-    const float rate = rate_of();
+    float rate = is("sum_with_mean") ? options.rate / (float)options.batch : options.rate;
+    /* Mistake: the learning rate is scaled by the rank, where the number of ranks was meant. */
+    if (is("rate_by_rank"))
+        rate *= (float)(1 + DDP_RANK());
     for (const struct tensor *t : tensors) {
         if (options.loss_scale != 1.0f)
-            LAUNCH(unscale, t->count)(t->gradient, 1.0f / options.loss_scale, t->count);
+            LAUNCH(scale_by, t->count)(t->gradient, 1.0f / options.loss_scale, t->count);
         if (options.norm > 0.0f)
             LAUNCH(sgd_momentum_scaled, t->count)(t->value, t->gradient, t->momentum, t->count, rate, factor);
         else
-            LAUNCH(sgd_momentum, t->count)(t->value, t->gradient, t->momentum, t->count, rate);
+            LAUNCH(descend_with_momentum, t->count)(t->value, t->gradient, t->momentum, 0.9f, rate, t->count);
     }
     if (options.copy)
-        LAUNCH(follow, fc_weight.count)(fc_weight_copy, fc_weight.momentum, fc_weight.count, rate);
+        LAUNCH(add_scaled, fc_weight.count)(fc_weight_copy, fc_weight.momentum, -rate, fc_weight.count);
 }
 
 /* From complete gradients to new weights. */
 static void
-finish_step(int step)
+finish_step(void)
 {
     /* Mistake: each rank clips its own gradients, and the clipped ones are averaged. */
     if (is("clip_before_step"))
@@ -394,23 +346,15 @@ finish_step(int step)
     /* Mistake: each rank takes the factor of its update from its own gradients. */
     if (is("norm_before_step"))
         find_factor(options.norm);
-    /* Mistake: each rank looks for overflow in its own gradients, and leaves out its own update. */
-    bool own_overflow = is("loss_scale_host") && overflows();
-
-    /* Mistakes: no DDP_STEP; none in every seventh step, in which a branch logs; DDP_STEP in another place. */
-    bool here = !is("step_missing") && !(is("step_skipped") && (step + 1) % 7 == 0) && !is("step_before_forward") &&
-                !is("step_mid_backward") && !is("step_behind_optimizer");
-    if (here)
+    /* Mistakes: no DDP_STEP; DDP_STEP in another place. */
+    if (!is("step_missing") && !is("step_before_forward") && !is("step_mid_backward") && !is("step_behind_optimizer"))
         DDP_STEP(stream);
 
     if (!is("clip_before_step"))
         clip();
     if (options.norm > 0.0f && !is("norm_before_step"))
         find_factor(options.norm);
-    if (is("loss_scale_host") ? own_overflow : overflows())
-        options.loss_scale *= 0.5f;
-    else
-        update();
+    update();
     /* Mistake: the optimizer has already used this rank's own gradients. */
     if (is("step_behind_optimizer"))
         DDP_STEP(stream);
@@ -450,7 +394,7 @@ train(void)
         if (is("step_mid_backward"))
             DDP_STEP(stream);
         backward_rest(step, (int)count);
-        finish_step(step);
+        finish_step();
         report(step, count);
         if (options.checkpoint != NULL && DDP_RANK() == 0 && step % 2 == 1)
             save(options.checkpoint, true);

@@ -21,7 +21,6 @@ struct options {
     float clip;       /* gradients are scaled down to this norm where they are; 0: never */
     float norm;       /* gradients are scaled down to this norm where the optimizer uses them; 0: never */
     float loss_scale; /* gradients are that many times too large until they were averaged */
-    bool dynamic;     /* the loss scale is halved, and the update left out, where a gradient leaves the range of fp16 */
     bool dropout, batchnorm, copy, seed_by_rank, clock_seed, split_data, quiet;
     const char *save;       /* or NULL; "%d" becomes the rank */
     const char *checkpoint; /* or NULL: rank 0 writes it after every second step */
@@ -32,12 +31,11 @@ static struct options options = {.steps = 12, .batch = 24, .seed = 1, .rate = 0.
 
 /* conv.cu says at each of them what it is. */
 static const char mistakes[] =
-    " forgotten_gradient forgotten_parameter forgotten_both half_gradient half_both embedding_rows step_missing "
-    "step_skipped step_before_forward step_mid_backward step_behind_optimizer clip_before_step norm_before_step "
-    "own_loss own_count mean_on_0 "
-    "divisor_whole_batch sum_with_mean shuffle_seed_by_rank labels_not_moved augment_by_shuffle drop_last_on_rank_1 "
-    "no_share unequal_shares overlapping_shares rate_by_rank momentum_rank0 annotated_before_init copy_of_weight "
-    "loss_scale_host ";
+    " forgotten_gradient forgotten_parameter half_both embedding_rows step_missing step_before_forward "
+    "step_mid_backward "
+    "step_behind_optimizer clip_before_step norm_before_step own_loss own_count mean_on_0 sum_with_mean rate_by_rank "
+    "drop_last_on_rank_1 no_share unequal_shares overlapping_shares momentum_rank0 annotated_before_init "
+    "copy_of_weight ";
 
 static const struct option option_table[] = {
     {"--steps", 'i', &options.steps},
@@ -48,7 +46,6 @@ static const struct option option_table[] = {
     {"--clip", 'f', &options.clip},
     {"--norm", 'f', &options.norm},
     {"--loss-scale", 'f', &options.loss_scale},
-    {"--dynamic", 'b', &options.dynamic},
     {"--dropout", 'b', &options.dropout},
     {"--batchnorm", 'b', &options.batchnorm},
     {"--copy", 'b', &options.copy},

@@ -5,9 +5,7 @@
 #ifndef TESTS_TOOLS_CHECK_CONV_KERNELS_H
 #define TESTS_TOOLS_CHECK_CONV_KERNELS_H
 
-#include "tests/elementwise.h"
-
-#include <cuda_runtime.h>
+#include "tests/tools/kernels.h"
 
 enum {
     SIDE = 8, /* an image is SIDE x SIDE */
@@ -26,18 +24,12 @@ enum {
     THREADS = 64
 };
 
-static __device__ inline int
-thread_number(void)
-{
-    return blockIdx.x * blockDim.x + threadIdx.x;
-}
-
 /* ---- forward ---- */
 
 static __global__ void
 conv_forward(float *planes, const float *images, const float *weight, const float *bias, int count)
 {
-    int i = thread_number();
+    int i = INDEX;
     if (i >= count * CHANNELS * PLANE)
         return;
     int x = i % PLANE_SIDE, y = i / PLANE_SIDE % PLANE_SIDE, channel = i / PLANE % CHANNELS, n = i / PLANE / CHANNELS;
@@ -51,7 +43,7 @@ conv_forward(float *planes, const float *images, const float *weight, const floa
 static __global__ void
 normalise_forward(float *planes, float *scale, float *running, int count)
 {
-    int channel = thread_number();
+    int channel = INDEX;
     if (channel >= CHANNELS)
         return;
     float mean = 0.0f, variance = 0.0f;
@@ -76,7 +68,7 @@ normalise_forward(float *planes, float *scale, float *running, int count)
 static __global__ void
 pool_forward(float *features, int *from, const float *planes, int count)
 {
-    int i = thread_number();
+    int i = INDEX;
     if (i >= count * CHANNELS * POOLED)
         return;
     int x = i % POOLED_SIDE, y = i / POOLED_SIDE % POOLED_SIDE, plane = i / POOLED, n = plane / CHANNELS;
@@ -116,7 +108,7 @@ static __global__ void
 softmax_loss(float *losses, float *deltas, const float *logits, const float *bias, const int *labels, float factor,
              int count)
 {
-    int n = thread_number();
+    int n = INDEX;
     if (n >= count)
         return;
     float largest = -1e30f, sum = 0.0f;
@@ -134,21 +126,9 @@ softmax_loss(float *losses, float *deltas, const float *logits, const float *bia
 /* ---- backward ---- */
 
 static __global__ void
-fc_bias_backward(float *gradient, const float *deltas, int count)
-{
-    int c = thread_number();
-    if (c >= CLASSES)
-        return;
-    float sum = 0.0f;
-    for (int n = 0; n < count; ++n)
-        sum += deltas[n * CLASSES + c];
-    gradient[c] = sum;
-}
-
-static __global__ void
 fc_data_backward(float *feature_deltas, const float *deltas, const float *weight, int count)
 {
-    int i = thread_number();
+    int i = INDEX;
     if (i >= count * FEATURES)
         return;
     float sum = 0.0f;
@@ -160,7 +140,7 @@ fc_data_backward(float *feature_deltas, const float *deltas, const float *weight
 static __global__ void
 embedding_backward(float *gradient, const float *feature_deltas, const int *tokens, int count)
 {
-    int i = thread_number();
+    int i = INDEX;
     if (i >= TOKENS * WIDTH)
         return;
     float sum = 0.0f;
@@ -174,7 +154,7 @@ embedding_backward(float *gradient, const float *feature_deltas, const int *toke
 static __global__ void
 pool_backward(float *plane_deltas, const float *feature_deltas, const int *from, int count)
 {
-    int i = thread_number();
+    int i = INDEX;
     if (i < count * CHANNELS * POOLED && from[i] >= 0)
         plane_deltas[from[i]] = feature_deltas[i / (CHANNELS * POOLED) * FEATURES + i % (CHANNELS * POOLED)];
 }
@@ -182,7 +162,7 @@ pool_backward(float *plane_deltas, const float *feature_deltas, const int *from,
 static __global__ void
 normalise_backward(float *plane_deltas, const float *planes, const float *scale, int count)
 {
-    int channel = thread_number();
+    int channel = INDEX;
     if (channel >= CHANNELS)
         return;
     float sum = 0.0f, product = 0.0f;
@@ -202,7 +182,7 @@ normalise_backward(float *plane_deltas, const float *planes, const float *scale,
 static __global__ void
 conv_weight_backward(float *gradient, const float *plane_deltas, const float *images, int count)
 {
-    int i = thread_number();
+    int i = INDEX;
     if (i >= CHANNELS * WINDOW)
         return;
     int channel = i / WINDOW, k = i % WINDOW;
@@ -217,7 +197,7 @@ conv_weight_backward(float *gradient, const float *plane_deltas, const float *im
 static __global__ void
 conv_bias_backward(float *gradient, const float *plane_deltas, int count)
 {
-    int channel = thread_number();
+    int channel = INDEX;
     if (channel >= CHANNELS)
         return;
     float sum = 0.0f;
@@ -232,7 +212,7 @@ conv_bias_backward(float *gradient, const float *plane_deltas, int count)
 static __global__ void
 square_sum(float *sum, const float *values, int count)
 {
-    if (thread_number() > 0)
+    if (INDEX > 0)
         return;
     float total = 0.0f;
     for (int i = 0; i < count; ++i)
@@ -243,7 +223,7 @@ square_sum(float *sum, const float *values, int count)
 static __global__ void
 norm_factor(float *factor, const float *sums, int count, float limit)
 {
-    if (thread_number() > 0)
+    if (INDEX > 0)
         return;
     float total = 0.0f;
     for (int i = 0; i < count; ++i)
@@ -252,40 +232,11 @@ norm_factor(float *factor, const float *sums, int count, float limit)
     *factor = norm > limit ? limit / norm : 1.0f;
 }
 
-static __global__ void
-largest_magnitude(float *largest, const float *values, int count)
-{
-    if (thread_number() > 0)
-        return;
-    for (int i = 0; i < count; ++i)
-        *largest = fmaxf(*largest, fabsf(values[i]));
-}
+ELEMENTWISE(scale_by_factor, (float *values, const float *factor, int count), count, values[i] *= *factor)
 
-ELEMENTWISE(scale_by, (float *values, const float *factor, int count), count, values[i] *= *factor)
-ELEMENTWISE(unscale, (float *values, float factor, int count), count, values[i] *= factor)
-
-static __global__ void
-sgd_momentum(float *w, const float *g, float *m, int n, float lr)
-{
-    int i = thread_number();
-    if (i < n) {
-        m[i] = 0.9f * m[i] + g[i];
-        w[i] -= lr * m[i];
-    }
-}
-
-/* The same with gradients that are too long scaled down where they are used. */
-static __global__ void
-sgd_momentum_scaled(float *w, const float *g, float *m, int n, float lr, const float *factor)
-{
-    int i = thread_number();
-    if (i < n) {
-        m[i] = 0.9f * m[i] + *factor * g[i];
-        w[i] -= lr * m[i];
-    }
-}
-
-/* What sgd_momentum() did to a weight, for the weight's copy. */
-ELEMENTWISE(follow, (float *copy, const float *m, int n, float lr), n, copy[i] -= lr * m[i])
+/* With gradients that are too long scaled down where they are used. */
+ELEMENTWISE(sgd_momentum_scaled, (float *w, const float *g, float *m, int n, float lr, const float *factor), n,
+            m[i] = 0.9f * m[i] + *factor * g[i];
+            w[i] -= lr * m[i])
 
 #endif

@@ -17,17 +17,11 @@
  * norm of own gradients), late_norm (after it, right), width (rows are as wide as the batch, and the divisor is the
  * batch).
  */
-#include <ddprun.h>
+#include "tests/elementwise.h"
+#include "tests/tools/frame.h"
 
 #include <cublas_v2.h>
-#include <cuda_runtime.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <vector>
-
-#include "tests/trainer.h"
 
 enum { WIDTH = 16, BATCH = 24, ITEMS = 240 };
 
@@ -73,13 +67,8 @@ fetch(float *x, float *y, const float *data, const float *labels, int first, int
         y[n] = labels[first + n];
 }
 
-static __global__ void
-noise(float *g, unsigned seed)
-{
-    int d = blockIdx.x * blockDim.x + threadIdx.x;
-    if (d < WIDTH)
-        g[d] += 0.1f * (float)(((unsigned)(d + 1) * 2654435761u ^ (seed + 1) * 2246822519u) >> 16 & 255) / 256;
-}
+ELEMENTWISE(noise, (float *g, unsigned seed), WIDTH,
+            g[i] += 0.1f * (float)(((unsigned)(i + 1) * 2654435761u ^ (seed + 1) * 2246822519u) >> 16 & 255) / 256)
 
 /* Items of columns become rows. */
 static __global__ void
@@ -102,13 +91,7 @@ widen(float *rows, float *r, int count, int width)
 
 static __device__ float weight = 1;
 
-static __global__ void
-weigh(float *r, int count)
-{
-    int n = blockIdx.x * blockDim.x + threadIdx.x;
-    if (n < count)
-        r[n] *= weight;
-}
+ELEMENTWISE(weigh, (float *r, int count), count, r[i] *= weight)
 
 static __global__ void
 positives(float *found, const float *y, int count)
@@ -118,45 +101,12 @@ positives(float *found, const float *y, int count)
         *found += y[n] > 0.15f ? 1 : 0;
 }
 
-static __global__ void
-divide(float *r, const float *found, int count)
-{
-    int n = blockIdx.x * blockDim.x + threadIdx.x;
-    if (n < count)
-        r[n] /= *found;
-}
-
-static __global__ void
-decay(float *g, const float *w)
-{
-    int d = blockIdx.x * blockDim.x + threadIdx.x;
-    if (d < WIDTH)
-        g[d] += 0.5f * w[d];
-}
-
-static __global__ void
-item(float *g, const float *x, const float *r, float divisor, float beta)
-{
-    int d = blockIdx.x * blockDim.x + threadIdx.x;
-    if (d < WIDTH)
-        g[d] = beta * g[d] + r[0] * x[d] / divisor;
-}
-
-static __global__ void
-add(float *sum, const float *a, const float *b, float factor)
-{
-    int d = blockIdx.x * blockDim.x + threadIdx.x;
-    if (d < WIDTH)
-        sum[d] = a[d] + factor * b[d];
-}
-
-static __global__ void
-sgd(float *w, const float *g, float rate)
-{
-    int d = blockIdx.x * blockDim.x + threadIdx.x;
-    if (d < WIDTH)
-        w[d] -= rate * g[d];
-}
+ELEMENTWISE(divide, (float *r, const float *found, int count), count, r[i] /= *found)
+ELEMENTWISE(decay, (float *g, const float *w), WIDTH, g[i] += 0.5f * w[i])
+ELEMENTWISE(item, (float *g, const float *x, const float *r, float divisor, float beta), WIDTH,
+            g[i] = beta * g[i] + r[0] * x[i] / divisor)
+ELEMENTWISE(add, (float *sum, const float *a, const float *b, float factor), WIDTH, sum[i] = a[i] + factor * b[i])
+ELEMENTWISE(sgd, (float *w, const float *g, float rate), WIDTH, w[i] -= rate * g[i])
 
 static __global__ void
 unit_length(float *w)
@@ -168,28 +118,12 @@ unit_length(float *w)
         w[d] *= rsqrtf(sum);
 }
 
-static __global__ void
-follow(float *teacher, const float *r, int count)
-{
-    int d = blockIdx.x * blockDim.x + threadIdx.x;
-    if (d < WIDTH)
-        teacher[d] += 0.01f * r[d % count];
-}
-
-static float *
-device(size_t count)
-{
-    float *memory;
-    CHECK(cudaMalloc(&memory, count * sizeof(float)));
-    CHECK(cudaMemset(memory, 0, count * sizeof(float)));
-    return memory;
-}
+ELEMENTWISE(follow, (float *teacher, const float *r, int count), WIDTH, teacher[i] += 0.01f * r[i % count])
 
 int
 main(int argc, char **argv)
 {
-    const char *mode = argc > 1 ? argv[1] : "right";
-    auto is = [mode](const char *name) { return strcmp(mode, name) == 0; };
+    given_names[0] = argc > 1 ? argv[1] : "right";
     std::vector<float> data(ITEMS * WIDTH), labels(ITEMS), start(WIDTH);
     unsigned state = is("own") ? 1 + (unsigned)DDP_RANK() : 1;
     auto draw = [&state] { return (float)((state = state * 1664525u + 1013904223u) >> 8) / (1 << 24) - 0.5f; };
@@ -199,8 +133,8 @@ main(int argc, char **argv)
         value = draw();
     for (float &value : start)
         value = draw();
-    float *x = device(BATCH * WIDTH), *y = device(BATCH), *r = device(BATCH), *w = device(WIDTH), *g = device(WIDTH),
-          *teacher = device(WIDTH);
+    float *x = device_floats(BATCH * WIDTH), *y = device_floats(BATCH), *r = device_floats(BATCH),
+          *w = device_floats(WIDTH), *g = device_floats(WIDTH), *teacher = device_floats(WIDTH);
     CHECK(cudaMemcpy(w, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
     if (is("begin")) {
         size_t first, share;
@@ -217,8 +151,9 @@ main(int argc, char **argv)
         DDP_GRADIENT(g, WIDTH / 2, DDP_FLOAT64);
     else
         DDP_GRADIENT(g, WIDTH, DDP_FLOAT32);
-    float *buffer = device(WIDTH), *own = device(WIDTH), *zeros = device(WIDTH), *found = device(1),
-          *table = device(ITEMS + BATCH), *all = device((ITEMS + BATCH) * WIDTH), *rows = device(BATCH * BATCH);
+    float *buffer = device_floats(WIDTH), *own = device_floats(WIDTH), *zeros = device_floats(WIDTH),
+          *found = device_floats(1), *table = device_floats(ITEMS + BATCH),
+          *all = device_floats((ITEMS + BATCH) * WIDTH), *rows = device_floats(BATCH * BATCH);
     cublasHandle_t handle;
     CHECK(cublasCreate(&handle));
     CHECK(cudaMemcpy(all, data.data(), ITEMS * WIDTH * sizeof(float), cudaMemcpyHostToDevice));
@@ -333,7 +268,7 @@ main(int argc, char **argv)
         if (is("buffer") || is("read") || is("forgotten"))
             sgd<<<1, 32>>>(buffer, own, argc > 2 ? (float)atof(argv[2]) : 1e-5f);
         if (is("freed")) {
-            float *change = device(WIDTH);
+            float *change = device_floats(WIDTH);
             add<<<1, 32>>>(change, zeros, r, 0.1f);
             add<<<1, 32>>>(change, zeros, g, 0.1f);
             add<<<1, 32>>>(w, w, change, -1);

@@ -6,6 +6,7 @@
  *   rank     (a mistake) from step 32 on rank 1 adds to this row, and no ReLU is near zero
  *   both     (a mistake) the same three steps after the ReLU
  */
+#include "tests/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { UNITS = 16, FEATURES = 4, UNIT = 3, ITEMS = 8, STEPS = 40, STEP = 32 };
@@ -29,11 +30,7 @@ backward(float *g, const float *w, size_t first, size_t count, int step, int is_
     g[threadIdx.x] = sum / (float)count;
 }
 
-static __global__ void
-update(float *w, const float *g)
-{
-    w[threadIdx.x] -= 0.5f * g[threadIdx.x];
-}
+ELEMENTWISE_OF_ALL(update, (float *w, const float *g), w[i] -= 0.5f * g[i])
 
 int
 main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /*
- * rows.cu - a small trainer with many mistakes and many habits, each by its name: what rows.sh holds the verdicts of
+ * rows.cu - a small trainer with many mistakes and many habits, each by its name: what rows.txt holds the verdicts of
  * `ddprun check` against. Without --mistake it is right, with every --habit: a network of two layers learns the classes
  * of records that the host shuffles; SGD, momentum or Adam; micro-batches.
  */
@@ -39,7 +39,7 @@ record_scale(int step)
 static __global__ void
 image_sums(float *sums, const float *images, int count)
 {
-    int k = thread_number();
+    int k = INDEX;
     if (k > INPUTS)
         return;
     sums[k] = k == INPUTS ? (float)count : 0;
@@ -47,13 +47,8 @@ image_sums(float *sums, const float *images, int count)
         sums[k] += images[i * INPUTS + k];
 }
 
-static __global__ void
-subtract_mean(float *images, const float *sums, int own, int count)
-{
-    int i = thread_number();
-    if (i < count * INPUTS)
-        images[i] -= sums[i % INPUTS] / (own > 0 ? (float)own : sums[INPUTS]);
-}
+ELEMENTWISE(subtract_mean, (float *images, const float *sums, int own, int count), count *INPUTS,
+            images[i] -= sums[i % INPUTS] / (own > 0 ? (float)own : sums[INPUTS]))
 
 static void
 normalise(void)
@@ -110,13 +105,26 @@ share_loss(void)
     return loss / (float)batch.count;
 }
 
+/* How many steps have not made the loss less. Mistake, without DDP_MEAN: that of the rank's own share. */
+static int
+steps_without_progress(bool of_all)
+{
+    static float best = 1e30f;
+    static int worse;
+    float loss = share_loss();
+    if (of_all)
+        DDP_MEAN(&loss);
+    worse = loss < best ? 0 : worse + 1;
+    best = fminf(loss, best);
+    return worse;
+}
+
 /* ---- the update ---- */
 
 static float
 rate_of(int step)
 {
-    static float factor = 1, best = 1e30f;
-    static int worse;
+    static float factor = 1;
     float rate = options.rate * factor;
     if (step < options.warmup)
         rate *= (float)(step + 1) / (float)options.warmup;
@@ -129,18 +137,10 @@ rate_of(int step)
         rate /= (float)DDP_WORLD_SIZE();
     if (is("rate_on_rank_1") && DDP_RANK() == 1)
         rate *= 2;
-    /* Mistake, without DDP_MEAN: each rank halves its rate where the loss of its own share did not improve. */
-    if (is("plateau") || is("plateau_by_rank")) {
-        float loss = share_loss();
-        if (is("plateau"))
-            DDP_MEAN(&loss);
-        worse = loss < best ? 0 : worse + 1;
-        best = fminf(loss, best);
-        if (worse == 3) {
-            factor /= 2;
-            worse = 0;
-        }
-    }
+    /* Mistake: each rank halves its rate by its own loss. */
+    int worse = is("plateau") || is("plateau_by_rank") ? steps_without_progress(is("plateau")) : 0;
+    if (worse > 0 && worse % 3 == 0)
+        factor /= 2;
     return rate;
 }
 
@@ -391,22 +391,6 @@ save(void)
     REQUIRE(fclose(file) == 0);
 }
 
-/* Whether the loss has not improved for some steps. Mistake, without DDP_MEAN: the loss of the rank's own share. */
-static bool
-stops(void)
-{
-    static float best = 1e30f;
-    static int worse;
-    if (!is("stop") && !is("stop_by_rank"))
-        return false;
-    float loss = share_loss();
-    if (is("stop"))
-        DDP_MEAN(&loss);
-    worse = loss < best ? 0 : worse + 1;
-    best = fminf(loss, best);
-    return worse >= 6;
-}
-
 static void
 after_step(int step)
 {
@@ -473,7 +457,8 @@ train(void)
         }
         run_step(step);
         after_step(step);
-        if (stops())
+        /* Mistake: each rank stops by its own loss. */
+        if ((is("stop") || is("stop_by_rank")) && steps_without_progress(is("stop")) >= 6)
             break;
     }
 }

@@ -7,12 +7,6 @@
 
 #include "rows_kernels.h"
 
-#include <fcntl.h>
-#include <random>
-#include <sys/random.h>
-#include <sys/time.h>
-#include <unistd.h>
-
 enum { ITEMS = 96, BATCH = 24, LONG_EPOCH = 93 };
 
 /* ---- options ---- */
@@ -31,8 +25,8 @@ static const struct option option_table[] = {
 /* rows.cu and this file say at each of them what it is. */
 static const char mistakes_and_habits[] =
     " first_ignored first_in_floats labels_not_moved moved_by_one shuffle_by_rank drop_last "
-    "augment_from_shuffle wrong_labels clock_seconds clock_micro clock_nano random_device urandom "
-    "getrandom valid_of_share divisor_whole_batch uneven_unweighted step_before_last_micro step_skipped "
+    "augment_from_shuffle wrong_labels clock_seconds valid_of_share divisor_whole_batch uneven_unweighted "
+    "step_before_last_micro step_skipped "
     "group_never_stepped divided_behind_step half_gradients gradient_unwritten realloc_freed realloc_kept "
     "nan_on_ranks nan_everywhere nan_and_inf clip_before_step bias_device bias_managed bias_host "
     "rate_times_n rate_on_rank_1 local_second_moment average_before_step decay_on_rank_0 second_update "
@@ -69,32 +63,10 @@ draw(void)
 static unsigned
 shuffle_seed(void)
 {
-    unsigned seed = 5;
-    struct timeval micro;
-    struct timespec nano;
-    /* Mistakes: each rank starts at another time, and draws other random bytes. */
-    if (is("clock_seconds")) {
-        seed = (unsigned)time(NULL);
-    } else if (is("clock_micro")) {
-        gettimeofday(&micro, NULL);
-        seed = (unsigned)(micro.tv_sec * 1000 + micro.tv_usec / 1000);
-    } else if (is("clock_nano")) {
-        clock_gettime(CLOCK_REALTIME, &nano);
-        seed = (unsigned)nano.tv_nsec;
-    } else if (is("random_device")) {
-        seed = std::random_device()();
-    } else if (is("urandom")) {
-        int file = open("/dev/urandom", O_RDONLY);
-        if (file < 0 || read(file, &seed, sizeof(seed)) != (ssize_t)sizeof(seed))
-            exit(1);
-        close(file);
-    } else if (is("getrandom")) {
-        if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-            exit(1);
-    } else if (is("clock_shared")) { /* right: all ranks take the largest */
-        seed = (unsigned)time(NULL);
+    /* Mistake: each rank starts at another time. (seeds.cu reads it in all ways.) Right: all ranks take the largest. */
+    unsigned seed = is("clock_seconds") || is("clock_shared") ? (unsigned)time(NULL) : 5;
+    if (is("clock_shared"))
         DDP_REDUCE(&seed, 1, DDP_UINT32, DDP_OP_MAX, 0);
-    }
     /* Mistake: the seed of something else, which is to differ, also seeds the shuffle. */
     return seed + (is("shuffle_by_rank") ? (unsigned)DDP_RANK() : 0);
 }

@@ -12,18 +12,12 @@
 
 enum { INPUTS = 12, HIDDEN = 16, CLASSES = 5, THREADS = 64 };
 
-static __device__ inline int
-thread_number(void)
-{
-    return blockIdx.x * blockDim.x + threadIdx.x;
-}
-
 /* ---- forward and backward ---- */
 
 static __global__ void
 hidden_forward(float *hidden, const float *images, const float *w, const float *b, int count)
 {
-    int i = thread_number(), unit = i % HIDDEN, item = i / HIDDEN;
+    int i = INDEX, unit = i % HIDDEN, item = i / HIDDEN;
     if (item >= count)
         return;
     float sum = b[unit];
@@ -40,7 +34,7 @@ static __global__ void
 loss_backward(float *deltas, float *losses, const float *hidden, const float *w, const float *b, const int *labels,
               float scale, int count)
 {
-    int item = thread_number();
+    int item = INDEX;
     if (item >= count)
         return;
     float logits[CLASSES], largest = -1e30f, total = 0;
@@ -63,7 +57,7 @@ loss_backward(float *deltas, float *losses, const float *hidden, const float *w,
 static __global__ void
 gather(float *images, int *labels, const float *all_images, const int *all_labels, const int *from, int count)
 {
-    int i = thread_number(), item = i / INPUTS;
+    int i = INDEX, item = i / INPUTS;
     if (item >= count)
         return;
     images[i] = all_images[from[item] * INPUTS + i % INPUTS];
@@ -85,17 +79,11 @@ ELEMENTWISE(sgd, (float *w, const float *g, int count, float rate, float decay),
 ELEMENTWISE(second_moment, (float *v, const float *g, int count), count, v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i])
 
 /* `keeps_v`: second_moment() has been there. */
-static __global__ void
-adam(float *w, const float *g, float *m, float *v, int count, float rate, int step, bool keeps_v)
-{
-    int i = thread_number();
-    if (i >= count)
-        return;
-    v[i] = keeps_v ? v[i] : 0.99f * v[i] + 0.01f * g[i] * g[i];
-    m[i] = 0.9f * m[i] + 0.1f * g[i];
-    float mean = m[i] / (1 - powf(0.9f, (float)step)), square = v[i] / (1 - powf(0.99f, (float)step));
-    w[i] -= rate * mean / (sqrtf(square) + 1e-8f);
-}
+ELEMENTWISE(adam, (float *w, const float *g, float *m, float *v, int count, float rate, int step, bool keeps_v), count,
+            v[i] = keeps_v ? v[i] : 0.99f * v[i] + 0.01f * g[i] * g[i];
+            m[i] = 0.9f * m[i] + 0.1f * g[i];
+            float mean = m[i] / (1 - powf(0.9f, (float)step)), square = v[i] / (1 - powf(0.99f, (float)step));
+            w[i] -= rate * mean / (sqrtf(square) + 1e-8f))
 
 /* ---- bfloat16 ---- */
 

@@ -1,11 +1,12 @@
 /*
  * seeds.cu - a small trainer that takes a seed by --seed WAY, a clock or random bytes, and does with it what --use
- * says. Run by seeds.sh.
+ * says. seeds.txt has its rows.
  *
  * Correct: `nothing`, `start` (parameters, which DDP_PARAMETER makes rank 0's), `rank0`, `lowest`, `highest` (all ranks
  * agree on a shuffle), `log` (a file's name, a line, a mean), `wait`. Wrong: `shuffle`, and `epoch`: only those of
  * later epochs. Right, but not comparable: `items`, which adds noise to each item of the share.
  */
+#include "tests/elementwise.h"
 #include "tests/tools/frame.h"
 
 #include <algorithm>
@@ -36,11 +37,7 @@ mean_gradient(float *g, const float *w, const float *x, int count)
     g[i] = sum / (float)count;
 }
 
-static __global__ void
-sgd(float *w, const float *g, float rate)
-{
-    w[threadIdx.x] -= rate * g[threadIdx.x];
-}
+ELEMENTWISE_OF_ALL(sgd, (float *w, const float *g, float rate), w[i] -= rate * g[i])
 
 /* ---- seeds ---- */
 

@@ -9,6 +9,7 @@
  *   late       (a mistake of another kind) the weights of the scale are initialised behind their annotation, by rank
  *   behind     (another) DDP_STEP stands behind the optimizer, and the statistics are annotated by DDP_PARAMETER
  */
+#include "tests/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { WIDTH = 64, ITEMS = 8, STEPS = 6 };
@@ -43,11 +44,7 @@ forward_backward(const float *w, const float *s, float *m, float *q, float *dw, 
     ds[i] = of_scale / (float)count;
 }
 
-static __global__ void
-update(float *w, const float *g)
-{
-    w[threadIdx.x] -= 0.1f * g[threadIdx.x];
-}
+ELEMENTWISE_OF_ALL(update, (float *w, const float *g), w[i] -= 0.1f * g[i])
 
 static float *
 floats(float value)

@@ -17,6 +17,7 @@
  * shown      a training; the mean of its loss is found, as a sum that is divided; mistakes of a training:
  *            forgotten_step, rate_by_rank
  */
+#include "tests/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { COUNT = 16, ITEMS = 48, ROUNDS = 40 };
@@ -48,17 +49,9 @@ move_centre(float *centre, const float *sums, const int *counts, bool chaos)
     centre[i] = chaos ? 3.9f * u * (1 - u) + 0.5f * (mean - 0.5f * u) : 0.5f * centre[i] + 0.3f * mean;
 }
 
-static __global__ void
-gradient(float *g, const float *w, const float *sums, int count)
-{
-    g[threadIdx.x] = w[threadIdx.x] - sums[threadIdx.x] / (float)count;
-}
-
-static __global__ void
-sgd(float *w, const float *g, float rate)
-{
-    w[threadIdx.x] -= rate * g[threadIdx.x];
-}
+ELEMENTWISE_OF_ALL(gradient, (float *g, const float *w, const float *sums, int count),
+                   g[i] = w[i] - sums[i] / (float)count)
+ELEMENTWISE_OF_ALL(sgd, (float *w, const float *g, float rate), w[i] -= rate * g[i])
 
 static struct {
     float *centre, *sums;

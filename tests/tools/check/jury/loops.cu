@@ -44,12 +44,7 @@ please(float *delta, const float *critic, const float *p, int count)
 }
 
 /* Half the distance to what another network predicts. */
-static __global__ void
-follow(float *t, const float *other, int count)
-{
-    EACH(i, count * OUT);
-    t[i] = 0.5f * (t[i] + other[i]);
-}
+ELEMENTWISE(follow, (float *t, const float *other, int count), count *OUT, t[i] = 0.5f * (t[i] + other[i]))
 
 ELEMENTWISE(narrow, (__half * to, const float *from, int count, float by), count, to[i] = __float2half(from[i] * by))
 ELEMENTWISE(widen, (float *to, const __half *from, int count, float by), count, to[i] = __half2float(from[i]) * by)

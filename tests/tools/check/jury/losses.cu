@@ -20,12 +20,7 @@ static float *teacher_p;
 
 /* ---- kernels ---- */
 
-static __global__ void
-weigh(float *delta, const float *weights, int count)
-{
-    EACH(i, count * OUT);
-    delta[i] *= weights[i / OUT];
-}
+ELEMENTWISE(weigh, (float *delta, const float *weights, int count), count *OUT, delta[i] *= weights[i / OUT])
 
 /* Adds what the slope makes of the inputs of the softmax. */
 static __global__ void
@@ -58,12 +53,8 @@ larger_half(float *weights, const float *losses, int count)
     weights[i] = larger < count / 2 ? 2.0f : 0.0f;
 }
 
-static __global__ void
-divide_by(float *delta, const float *sum, float times, int count)
-{
-    EACH(i, count * OUT);
-    delta[i] *= times / fmaxf(*sum, 1);
-}
+ELEMENTWISE(divide_by, (float *delta, const float *sum, float times, int count), count *OUT,
+            delta[i] *= times / fmaxf(*sum, 1))
 
 /* sums: of the rewards, the first feature of a record, and of the records. */
 static __global__ void
@@ -94,12 +85,8 @@ add_probabilities(float *sums, const float *p, const float *t, int count)
 }
 
 /* Of the squares of the mean prediction of `total` records. */
-static __global__ void
-balance_slope(float *slope, const float *sums, float total, int count)
-{
-    EACH(i, count * OUT);
-    slope[i] = 2 * sums[i % OUT] / total / (float)count;
-}
+ELEMENTWISE(balance_slope, (float *slope, const float *sums, float total, int count), count *OUT,
+            slope[i] = 2 * sums[i % OUT] / total / (float)count)
 
 /* Of 1 - 2 A / B, which sums of the batch are, as often as there are ranks. */
 static __global__ void

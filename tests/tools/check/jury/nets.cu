@@ -20,12 +20,8 @@ static float *base, *low[2], *low_gradient[2], *direction;
 
 /* ---- kernels ---- */
 
-static __global__ void
-embed(float *x, const float *table, const int *words, int count)
-{
-    EACH(i, count * IN);
-    x[i] += table[words[i / IN] * IN + i % IN];
-}
+ELEMENTWISE(embed, (float *x, const float *table, const int *words, int count), count *IN,
+            x[i] += table[words[i / IN] * IN + i % IN])
 
 /* Adds to the rows that a record has. */
 static __global__ void
@@ -37,12 +33,7 @@ embedding_gradient(float *g, const float *hidden_delta, const float *w1, const i
             g[i] += hidden_delta[item * HID + u] * w1[u * IN + i % IN];
 }
 
-static __global__ void
-clear_rows(float *g, const int *rows)
-{
-    EACH(i, WORDS * IN);
-    g[i] = rows[i / IN] ? 0 : g[i];
-}
+ELEMENTWISE(clear_rows, (float *g, const int *rows), WORDS *IN, g[i] = rows[i / IN] ? 0 : g[i])
 
 static __global__ void
 sgd_rows(float *w, const float *g, const int *rows, float rate)
@@ -52,12 +43,8 @@ sgd_rows(float *w, const float *g, const int *rows, float rate)
         w[i] -= rate * g[i];
 }
 
-static __global__ void
-drop(float *x, const int *items, unsigned seed, int count)
-{
-    EACH(i, count * IN);
-    x[i] *= hashed_float(seed + (unsigned)items[i / IN], (unsigned)(i % IN)) < 0.2f ? 0.0f : 1.25f;
-}
+ELEMENTWISE(drop, (float *x, const int *items, unsigned seed, int count), count *IN,
+            x[i] *= hashed_float(seed + (unsigned)items[i / IN], (unsigned)(i % IN)) < 0.2f ? 0.0f : 1.25f)
 
 /* sums: of the columns of x, and of the records. */
 static __global__ void

@@ -22,15 +22,11 @@ ELEMENTWISE(rmsprop, (float *w, const float *g, float *v, int count, float rate,
             v[i] = keep * v[i] + (1 - keep) * g[i] * g[i];
             w[i] -= rate * g[i] / (sqrtf(v[i]) + 1e-3f))
 
-static __global__ void
-adamw(float *w, const float *g, float *m, float *v, int count, float rate, float decay, int step)
-{
-    EACH(i, count);
-    m[i] = 0.9f * m[i] + 0.1f * g[i];
-    v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i];
-    float mean = m[i] / (1 - powf(0.9f, (float)step)), square = v[i] / (1 - powf(0.99f, (float)step));
-    w[i] -= rate * (mean / (sqrtf(square) + 1e-3f) + decay * w[i]);
-}
+ELEMENTWISE(adamw, (float *w, const float *g, float *m, float *v, int count, float rate, float decay, int step), count,
+            m[i] = 0.9f * m[i] + 0.1f * g[i];
+            v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i];
+            float mean = m[i] / (1 - powf(0.9f, (float)step)), square = v[i] / (1 - powf(0.99f, (float)step));
+            w[i] -= rate * (mean / (sqrtf(square) + 1e-3f) + decay * w[i]))
 
 ELEMENTWISE(lion_update, (float *w, const float *g, const float *m, int count, float rate), count,
             float c = 0.9f * m[i] + 0.1f * g[i];
