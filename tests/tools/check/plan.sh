@@ -4,36 +4,29 @@
 # without a gradient or with a gradient of another size, are different, and the verdict names the first tensor. A plan that is damaged, or
 # does not fit the program, ends with one line and exit code 2. Nothing is written beside --json, and nothing is left.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-command -v python3 >/dev/null || skip "no python3, which reads JSON here"
+source "$(dirname "$0")/lib.sh"
 watch_leftovers
 install_broken
 cd "$work" || exit 1
 head -n 1440 "$data" >digits.csv # 1152 of them to train with
 digits=("$build/samples/digits_plain" --data digits.csv --batch 24 --quiet)
 
-# checked NAME CODE VERDICT CAUSE OPTIONS... -- PROGRAM...: with $program in place of ddprun, if it is set. "-": no verdict.
-checked() {
-    local name=$1 wanted=$2 verdict=$3 cause=$4
-    shift 4
+# by_plan NAME CODE CAUSE OPTIONS... PROGRAM...: with $program in place of ddprun, if it is set.
+by_plan() {
     rm -f verdict.json
-    run "${program:-$ddprun}" check -q --device softgpu --share-gpu --timeout 60 --json verdict.json "$@"
-    check "$name: exit code $wanted, not $code" test "$code" -eq "$wanted"
-    check "$name: $verdict" python3 -IS -c '
-import json, sys
-found = json.load(open("verdict.json"))
-said = [str(found.get(key)).replace(" ", "_") for key in ("verdict", "cause")]
-sys.exit(said != sys.argv[1:3] and " ".join(said))' "$verdict" "$cause"
-    check "$name: leaves nothing" test -z "$(ls -A "$TMPDIR")"
-    check "$name: leaves no process" none_left
+    run "${program:-$ddprun}" check -q --device softgpu --share-gpu --timeout 60 --json verdict.json "${@:4}"
+    report "$1: exit code $2, $3" "$(why_not "$2" "$3" -)"
+    check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
+    check "$1: leaves no process" none_left
 }
 
 run "$ddprun" -q --device softgpu scout --prove --json plan.json "${digits[@]}" --steps 40
 for n in 2 3; do
-    checked "$n ranks" 0 equal None -n $n --plan plan.json "${digits[@]}" --steps $((30 * n + 1)) --save saved.par
+    by_plan "$n ranks" 0 null -n $n --plan plan.json "${digits[@]}" --steps $((30 * n + 1)) --save saved.par
     check "$n ranks: the same bits" grep -q 'compute what one process with all turns computes: the same bits in [0-9]* tensors, in 31 rounds' "$work/stdout"
 done
 check "what the program saves goes to private folders" test ! -e saved.par
-checked "fewer rounds than are asked for" 0 equal None -n 2 --plan plan.json --steps 40 "${digits[@]}" --steps 60
+by_plan "fewer rounds than are asked for" 0 null -n 2 --plan plan.json --steps 40 "${digits[@]}" --steps 60
 check "and how many there are" grep -q -e '--steps asks for 40 steps, and the program ends after 30' "$work/stderr"
 
 # edited FILE CODE: the plan, after these statements of Python.
@@ -46,22 +39,22 @@ exec(sys.argv[2])
 json.dump(plan, open(sys.argv[1], "w"))' "$1" "$2"
 }
 edited missing.json 'memory.remove(gradients[2])'
-checked "a gradient that is missing" 1 different plan -n 2 --plan missing.json --unproved "${digits[@]}" --steps 40
+by_plan "a gradient that is missing" 1 plan -n 2 --plan missing.json --unproved "${digits[@]}" --steps 40
 edited short.json 'gradients[0]["end"] -= 4'
-checked "a gradient without its last element" 1 different plan -n 2 --plan short.json --unproved "${digits[@]}" --steps 40
+by_plan "a gradient without its last element" 1 plan -n 2 --plan short.json --unproved "${digits[@]}" --steps 40
 edited late.json 'plan["turns"]["reduce_before"] += 1'
-checked "gradients that are averaged behind the first update" 1 different plan -n 2 --plan late.json --unproved "${digits[@]}" --steps 40
+by_plan "gradients that are averaged behind the first update" 1 plan -n 2 --plan late.json --unproved "${digits[@]}" --steps 40
 if [ -e "$broken/lib/libddprun-scout.so" ]; then
     export DDPRUN_MUTANT=PLAN_UPDATE_EACH
-    program=$broken/bin/ddprun checked "ranks that update in each batch" 1 different plan -n 2 --plan plan.json "${digits[@]}" --steps 40
+    program=$broken/bin/ddprun by_plan "ranks that update in each batch" 1 plan -n 2 --plan plan.json "${digits[@]}" --steps 40
     export DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING
-    program=$broken/bin/ddprun checked "one process that leaves a gradient out" 1 different plan -n 2 --plan plan.json "${digits[@]}" --steps 40
+    program=$broken/bin/ddprun by_plan "one process that leaves a gradient out" 1 plan -n 2 --plan plan.json "${digits[@]}" --steps 40
     unset DDPRUN_MUTANT
 fi
 
 # refused NAME PATTERN OPTIONS...
 refused() {
-    checked "$1" 2 None None "${@:3}"
+    by_plan "$1" 2 null "${@:3}"
     check "$1: says why" grep -Eq -- "$2" "$work/stderr"
     check "$1: one line" test "$(wc -l <"$work/stderr")" -eq 1
 }
