@@ -9,86 +9,69 @@
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 first=${2:-1}
 last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 500 : 40))}
-evidence=$build/tests/tools/scout/evidence
+# shellcheck source=tests/tools/scout/rows.sh
+source "$(dirname "$0")/rows.sh"
+evidence=tests/tools/scout/evidence
 install_broken
-export evidence work
-
-# verdict DDPRUN WORDS...: scouts the trainer; "right", "refused", or "wrong", if no word was said, in $work/verdict-WORDS.
-verdict() {
-    local program=$1 name=${*:2} code=0
-    name=${name// /-}
-    MATRIX_DESCRIBE=1 TMPDIR=$work timeout -k 2 300 "$program" -q --device softgpu scout --timeout 240 "$evidence" "${@:2}" \
-        >"$work/out-$name" 2>"$work/said-$name" </dev/null || code=$?
-    if [ "$code" -ne 0 ]; then
-        echo refused
-    elif grep -q '^annotations: ' "$work/out-$name"; then
-        echo right
-    elif grep -q '^note: ' "$work/out-$name"; then
-        echo noted
-    else
-        echo wrong
-    fi >"$work/verdict-$name"
-}
-export -f verdict
+export MATRIX_DESCRIBE=1
 
 # gives NAME VERDICT: the trainer with these words ended so.
 gives() {
-    shown=$work/said-$1
-    check "$1: $2" grep -q "^$2$" "$work/verdict-$1"
+    shown=$work/out-$1.err
+    check "$1: $2" grep -q "^$2" "$work/verdict-$1"
     shown=
 }
 
 programs=("sparse 8 3" "sparse 20 4" "sparse 100 5" "sparse 1000 6" "tiny 1 3" "tiny 20 4" "tiny 60 5" "tiny 150 6" pointers)
-printf '%s\n' "${programs[@]}" row stale | xargs -P 2 -I{} bash -c "verdict '$ddprun' {}"
+{
+    printf '%s\n' "${programs[@]}" row stale
+    seq -f 'random %g' "$first" "$last"
+} | sed "s,.*,&|$evidence &," | rows_run verdict
 for program in "${programs[@]}"; do
-    gives "${program// /-}" right
+    gives "$program" right
 done
 gives row refused
 if [ -z "${SOFTGPU_UNRULY:-}" ]; then
     check "it says what may be averaged" grep -q '^note: update_row computes .* from its old value and from data in one launch: .* DDP_STEP_PARAMETERS' \
         "$work/out-row"
 else # its blocks read rows that other blocks write: two launches differ by more than rounding
-    check "it says that no launch repeats" grep -q 'the same launch twice gives different results: update_row' "$work/said-row"
+    check "it says that no launch repeats" grep -q 'the same launch twice gives different results: update_row' "$work/out-row.err"
 fi
 gives stale refused
-check "it says which memory, and where it is allocated" grep -Eq 'trained, or carried from batch to batch\? a7 \(6144 bytes, .*allocated at evidence.cu:[0-9]+.*\): it is written as parameters are' "$work/said-stale"
+check "it says which memory, and where it is allocated" grep -Eq 'trained, or carried from batch to batch\? a7 \(6144 bytes, .*allocated at evidence.cu:[0-9]+.*\): it is written as parameters are' "$work/out-stale.err"
 check "no line to add is printed" test "$(grep -c '^lines to add' "$work/out-stale")" -eq 0
-run "$ddprun" -q --device softgpu scout -v --per-rank a7,a12 --json "$work/plan" "$evidence" stale
+run "$ddprun" -q --device softgpu scout -v --per-rank a7,a12 --json "$work/plan" "$build/$evidence" stale
 check "what is trained is no rank's own, whatever the user says" test "$code" -eq 1
 check "the plan is not found, and has its suspects" test "$(grep -Ec '"found":false|"role":"suspect"' "$work/plan")" -eq 3
-run "$ddprun" -q --device softgpu scout -v --per-rank a1 "$evidence" stale
+run "$ddprun" -q --device softgpu scout -v --per-rank a1 "$build/$evidence" stale
 check "memory of which there is no question" grep -q -- '--per-rank a1 names memory that scout does not ask about' "$work/stderr"
 check "is a wrong option" test "$code" -eq 2
 
-seq "$first" "$last" | xargs -P 2 -I{} bash -c "verdict '$ddprun' random {}"
+right=0 living=0 refused=0
 for ((seed = first; seed <= last; seed++)); do
-    shown=$work/out-random-$seed
-    check "random $seed: $(cat "$work/verdict-random-$seed")" grep -Eqv '^wrong$' "$work/verdict-random-$seed"
+    shown="$work/out-random $seed" verdict=$(cat "$work/verdict-random $seed")
+    report "random $seed: $verdict" "$([[ $verdict == @(right|refused)* ]] || grep -q '^note: ' "$shown" || echo wrong)"
+    [[ $verdict != right* ]] || right=$((right + 1))
+    grep -Eq '^[0-9]+: .* dead ' "$shown.err" && continue
+    living=$((living + 1))
+    [[ $verdict != refused* ]] || refused=$((refused + 1))
 done
 shown=
-right=$(cat "$work"/verdict-random-* | grep -c '^right$')
-living=0 refused=0
-for ((seed = first; seed <= last; seed++)); do
-    grep -Eq '^[0-9]+: .* dead ' "$work/said-random-$seed" && continue
-    living=$((living + 1))
-    ! grep -q '^refused$' "$work/verdict-random-$seed" || refused=$((refused + 1))
-done
 printf '# %d of %d right; %d of %d without dead units refused\n' "$right" "$((last - first + 1))" "$refused" "$living"
 check "at most 8 of 100, and one more, are refused" test $((refused * 100)) -le $((living * 8 + 100))
 check "eight of ten are right" test $((right * 10)) -ge $(((last - first + 1) * 8))
 
-for mutant in "SCOUT_ANY_WORDS sparse 20 4" "SCOUT_NOT_TRIED_ALONE tiny 60 5"; do
-    read -r name program <<<"$mutant"
-    DDPRUN_MUTANT=none verdict "$broken/bin/ddprun" $program
-    check "the recorder that can be broken, $program" grep -q '^right$' "$work/verdict-${program// /-}"
-    DDPRUN_MUTANT=$name verdict "$broken/bin/ddprun" $program
-    check "$name is seen" grep -qv '^right$' "$work/verdict-${program// /-}"
-done
-
-# Updates by nothing but the sign of the gradient: numbers that keep theirs do not show them.
-evidence=$build/tests/tools/scout/public_updates
-DDPRUN_MUTANT=none verdict "$broken/bin/ddprun" rprop
-check "the recorder that can be broken, rprop" grep -q '^right$' "$work/verdict-rprop"
-DDPRUN_MUTANT=SCOUT_SIGNS_STAY verdict "$broken/bin/ddprun" rprop
-check "SCOUT_SIGNS_STAY is seen" grep -qv '^right$' "$work/verdict-rprop"
+# The last: updates by nothing but the sign of the gradient: numbers that keep theirs do not show them.
+export scouts=$broken/bin/ddprun
+is_right() { # MUTANT PROGRAM
+    [[ $(DDPRUN_MUTANT=$1 verdict broken "tests/tools/scout/$2") == right* ]]
+}
+while read -r mutant program; do
+    check "the recorder that can be broken, $program" is_right none "$program"
+    report "$mutant is seen" "$(is_right "$mutant" "$program" && echo "it is right")"
+done <<'END'
+SCOUT_ANY_WORDS evidence sparse 20 4
+SCOUT_NOT_TRIED_ALONE evidence tiny 60 5
+SCOUT_SIGNS_STAY public_updates rprop
+END
 finish

@@ -16,6 +16,12 @@ by_plan() {
     run "$ddprun" -n "$1" --device softgpu --share-gpu --timeout 60 --plan "$2" "${@:3}"
 }
 
+# trains NAME CODE PATTERN PLAN PROGRAM...: on two ranks, and ends so.
+trains() {
+    by_plan 2 "${@:4}"
+    ends "${@:1:3}"
+}
+
 # overlapped NAME: the last job overlapped steps. How many depends on its trials, and these on time.
 overlapped() {
     check "$1: steps overlapped" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
@@ -36,8 +42,7 @@ for n in "${ranks[@]}"; do
     [ "$n" -gt 2 ] || cp turns.par two.par
 done
 planned chargpt chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 40
-by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 301 --save "chargpt-%d.par"
-ends "chargpt, which validates between steps" 0 'the last 1 of 301 batches do not fill a round'
+trains "chargpt, which validates between steps" 0 'the last 1 of 301 batches do not fill a round' chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 301 --save "chargpt-%d.par"
 overlapped chargpt
 check "chargpt: rank 0 alone is heard" test -z "$(grep '^\[1\]' "$work/stdout")"
 check "chargpt: rank 0 alone writes" test "$(echo chargpt-*.par)" = chargpt-0.par
@@ -55,32 +60,24 @@ run "$ddprun" trace trace -o timeline.json
 check "so does the timeline, which has the batch of each rank" [ "$(sed -nE 's/.*"round".*"step":20,.*"first_batch":39,"last_batch":40,"own_batch":([0-9]+).*/\1/p' timeline.json | sort | tr '\n' ' ')" = '39 40 ' ]
 
 # ---- what does not fit ----
-by_plan 2 digits.json "$build/samples/digits_plain" --data "$data" --batch 36 --steps 40 --quiet
-ends "another batch is the same plan" 0 'bitwise identical'
-by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --width 64 --steps 40
-ends "another width" 1 '[0-9]+ bytes.* is not there .* the model has other sizes'
-by_plan 2 chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
-ends "another accumulation" 1 'comes again before the update of the plan'
-by_plan 2 digits.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 10
-ends "another program" 1 'no step of the plan began'
+trains "another batch is the same plan" 0 'bitwise identical' digits.json "$build/samples/digits_plain" --data "$data" --batch 36 --steps 40 --quiet
+trains "another width" 1 '[0-9]+ bytes.* is not there .* the model has other sizes' chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --width 64 --steps 40
+trains "another accumulation" 1 'comes again before the update of the plan' chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
+trains "another program" 1 'no step of the plan began' digits.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 10
 cp "$build/samples/digits_plain" changed
 planned "a copy" changed.json ./changed "${digits[@]}" --steps 40 --quiet
 objcopy --remove-section .note.gnu.build-id changed
-by_plan 2 changed.json ./changed "${digits[@]}" --steps 40 --quiet
-ends "another build" 1 'was built again after its plan was made'
+trains "another build" 1 'was built again after its plan was made' changed.json ./changed "${digits[@]}" --steps 40 --quiet
 
 planned "a program without a build id" unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
-by_plan 2 unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
-ends "the same program, without a build id" 0 'bitwise identical'
+trains "the same program, without a build id" 0 'bitwise identical' unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
 cp "$build/samples/digits_plain" changed # of another size
 objcopy --remove-section .note.gnu.build-id --remove-section .comment changed
-by_plan 2 unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
-ends "another file, without a build id, either" 1 'was built again after its plan was made'
+trains "another file, without a build id, either" 1 'was built again after its plan was made' unnamed.json ./changed "${digits[@]}" --steps 40 --quiet
 
 # ---- plans ----
 refused() { # NAME PLAN PATTERN
-    by_plan 2 "$2" "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
-    ends "$1" 2 "$3"
+    trains "$1" 2 "$3" "$2" "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
     check "$1: one line" test "$(wc -l <"$work/stderr")" -eq 1
 }
 refused "no file" none.json 'cannot read the plan none.json'
@@ -100,8 +97,7 @@ refused "a FIFO" fifo.json 'cannot read the plan fifo.json, in --plan: it is not
 refused "a device" /dev/zero 'cannot read the plan /dev/zero, in --plan: it is not a regular file'
 truncate -s 1G large.json
 refused "1 GB of zeros" large.json 'cannot read the plan large.json, in --plan: it is too large'
-by_plan 2 <(cat digits.json) "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
-ends "a plan from a pipe of the shell" 0 ''
+trains "a plan from a pipe of the shell" 0 '' <(cat digits.json) "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
 exec {silent}<>fifo.json
 refused "a pipe without a writer" "/dev/fd/$silent" 'it gave no data for 2 s'
 install -m 000 digits.json locked.json
@@ -121,8 +117,7 @@ plan = json.load(open("digits.json"))
 plan["proof"]["turns"]["end"] = "failed"
 json.dump(plan, open("failed.json", "w"))'
 refused "a plan whose proof failed" failed.json 'proof \(d\) of the plan failed.json: failed'
-by_plan 2 failed.json --unproved "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
-ends "the same, --unproved" 0 'bitwise identical'
+trains "the same, --unproved" 0 'bitwise identical' failed.json --unproved "$build/samples/digits_plain" "${digits[@]}" --steps 40 --quiet
 run "$ddprun" -q --device softgpu scout --prove --json gan.json "$build/tests/matrix/gan_shared"
 refused "a program that ranks cannot play" gan.json 'ranks cannot take turns by the plan gan.json: gradients are averaged in 2 places'
 
@@ -133,25 +128,21 @@ exec "$build/samples/digits_plain" "\$@" --seed "\$RANK"
 END
 chmod +x seeded
 guarded() { # NAME MUTANT PATTERN PLAN PROGRAM...
-    by_plan 2 "${@:4}"
-    ends "$1" 1 "$3"
+    trains "$1" 1 "$3" "${@:4}"
     run env DDPRUN_MUTANT="$2" "$broken/bin/ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan "${@:4}"
     check "$1: without its guard it is not seen" test "$code" -eq 0 -o -z "$(grep -E "$3" "$work/stderr")"
 }
 guarded "ranks with other seeds" PLAN_DATA_UNHEARD 'the batches that the program copies to its device' digits.json ./seeded "${digits[@]}" --steps 400 --quiet
 guarded "a forward pass without an update" PLAN_UPDATE_UNASKED 'comes again before the update of the plan' chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --accumulate 2 --steps 40
 planned accumulate accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
-by_plan 2 accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
-ends "a log that gets gradients while they wait" 0 'have read gradients before they were averaged'
+trains "a log that gets gradients while they wait" 0 'have read gradients before they were averaged' accumulate.json "$build/tests/matrix/accumulate_shared" --steps 60
 for habit in lazy looks halves; do
     planned $habit $habit.json "$build/tests/tools/scout/turns" $habit
 done
-by_plan 2 lazy.json "$build/tests/tools/scout/turns" lazy
-ends "a gradient that is made in the first batch" 0 'bitwise identical'
+trains "a gradient that is made in the first batch" 0 'bitwise identical' lazy.json "$build/tests/tools/scout/turns" lazy
 by_plan 3 lazy.json "$build/tests/tools/scout/turns" lazy
 ends "a program that ends in the middle of a round" 0 'the last 1 of 40 batches do not fill a round of 3 ranks'
-by_plan 2 looks.json "$build/tests/tools/scout/turns" looks
-ends "a kernel that reads a gradient while it waits" 0 'have read gradients before they were averaged'
+trains "a kernel that reads a gradient while it waits" 0 'have read gradients before they were averaged' looks.json "$build/tests/tools/scout/turns" looks
 guarded "a kernel that changes a gradient while it waits" PLAN_PENDING_TOUCHED 'halve[^ ]* changes a gradient that waits for the other ranks' halves.json "$build/tests/tools/scout/turns" halves
 run env DDPRUN_READS=own DDPRUN_MUTANT=PLAN_ROUND_LEFT_OPEN "$broken/bin/ddprun" -n 2 --device softgpu --share-gpu --timeout 5 --bucket-mb 25 --plan chargpt.json "$build/samples/chargpt_plain" "${chargpt[@]}" --steps 301
 check "a round that is left open: without its guard the job does not end well" test "$code" -ne 0

@@ -26,6 +26,10 @@ ends() {
 }
 kept() { find "$plans" -name '*.json' | wc -l; }
 digits=(./trainer --data digits.csv --batch 24 --quiet)
+starts() { # NAME CODE PATTERN MADE: digits, once more
+    auto --yes --slow "${digits[@]}" --steps 60
+    ends "$@"
+}
 
 # ---- the first start, the second, others ----
 run "$ddprun" -q --device softgpu scout --prove --json plan.json "${digits[@]}" --steps 120
@@ -51,11 +55,9 @@ ends "second start" 0 'bitwise identical' ''
 check "second start: the same bits" cmp auto.par by_file.par
 run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan "$(echo "$plans"/*.json)" "${digits[@]}" --steps 120 --save kept.par
 check "a kept plan is a plan of --plan FILE" cmp kept.par by_file.par
-auto --yes --slow "${digits[@]}" --steps 60
-ends "other arguments" 0 'bitwise identical' scouted
+starts "other arguments" 0 'bitwise identical' scouted
 check "they have a plan of their own" test "$(kept)" -eq 2
-auto --yes --slow "${digits[@]}" --steps 60
-ends "the same again" 0 'bitwise identical' ''
+starts "the same again" 0 'bitwise identical' ''
 SOFTGPU_COPY_US=3000 auto -q --yes --bucket-mb 1 "${digits[@]}" --steps 60
 ends "other options have a plan of their own, and -q is short" 0 'plan: 2 ranks took' scouted
 check "... beside the others" test "$(kept)" -eq 3
@@ -78,8 +80,7 @@ ends "... once more" 2 '2 ranks are slower than one process' ''
 auto --yes --slow --bucket-mb 2 "${digits[@]}" --steps 60
 ends "... with --slow" 0 'bitwise identical' ''
 touch -d '2001-01-01' digits.csv
-auto --yes --slow "${digits[@]}" --steps 60
-ends "another data file, an argument" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
+starts "another data file, an argument" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
 mkdir -p samples/data # where chargpt looks for its data
 head -c 200000 "$(dirname "$data")/shakespeare.txt" >samples/data/shakespeare.txt
 chargpt=("$build/samples/chargpt_plain" --layers 1 --heads 2 --context 16 --batch 4 --steps 60)
@@ -98,14 +99,11 @@ ends "another build" 0 'is outdated: the program, a file that it reads, or ddpru
 for_each_plan() { for plan in "$plans"/*.json; do "$@" "$plan"; done; }
 cut_short() { truncate -s 2000 "$1"; }
 for_each_plan cut_short
-auto --yes --slow "${digits[@]}" --steps 60
-ends "plans that are cut" 0 'the kept plan .* is damaged; it is removed' scouted
+starts "plans that are cut" 0 'the kept plan .* is damaged; it is removed' scouted
 for_each_plan sed -i 's/"made_by":"turn"/"made_by":"last"/'
-auto --yes --slow "${digits[@]}" --steps 60
-ends "a plan that is changed" 0 'the kept plan .* is damaged; it is removed' scouted
+starts "a plan that is changed" 0 'the kept plan .* is damaged; it is removed' scouted
 for_each_plan sed -i 's/"cache":{"subject":{"version":"[0-9]*/"cache":{"subject":{"version":"0/'
-auto --yes --slow "${digits[@]}" --steps 60
-ends "a plan of another version" 0 'is outdated: .* ddprun has changed' scouted
+starts "a plan of another version" 0 'is outdated: .* ddprun has changed' scouted
 for i in $(seq 300); do echo {} >"$plans/old-$i.json"; done
 touch -d '2001-01-01' "$plans"/old-*.json
 before=$(kept)
@@ -114,8 +112,7 @@ auto --yes --slow "${digits[@]}" --steps 60
 check "a plan that is made takes the place of the oldest of more than 256" test "$(kept)" -eq $((before - 1))
 rm "$plans"/old-*.json
 refused() { # NAME PATTERN
-    auto --yes --slow "${digits[@]}" --steps 60
-    ends "$1" 2 "$2" ''
+    starts "$1" 2 "$2" ''
     check "$1: one line" test "$(wc -l <"$work/stderr")" -eq 1
 }
 foreign='belongs to another user, is a link, or others may write to it'

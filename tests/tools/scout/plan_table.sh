@@ -3,16 +3,15 @@
 # of one process that plays all turns on 2 ranks, of some on 3 and 4, or the program is refused, by what plan_table.md says of it. One
 # that is refused by gradients is tried by state.
 # A row of a program that adds up by atomics says after " / " what is found where SOFTGPU_UNRULY changes the order of its sums; all
-# others are the same there. Ordinarily a few rows are run, two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. PLAN_TABLE=write with
-# DDPRUN_SOAK=1 writes what is found into the table.
+# others are the same there. Ordinarily one program in 16 is run (TESTS_PART), two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that
+# contain it. PLAN_TABLE=write with DDPRUN_SOAK=1 writes what is found into the table.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 table=$here/plan_table.md
 pattern=${2:-}
 command -v python3 >/dev/null || skip "no python3, which reads JSON here"
-export build ddprun work data
-export TEXT=${data%/*}/shakespeare.txt
-few=('tests/matrix/late_read_shared' 'tests/tools/scout/habits flat+zeroed+clip' 'tests/tools/scout/habits realloc' 'tests/tools/scout/periods last' 'tests/tools/scout/public_memory symbol')
+# shellcheck source=tests/tools/scout/rows.sh
+source "$here/rows.sh"
 
 # refusal FILE: the reason in the first line of a message, without numbers of memory and names of files.
 refusal() {
@@ -41,22 +40,24 @@ print("the same bits" if json.load(open(sys.argv[1]))["same_bits"] else "equal b
     esac
     return "$code"
 }
-# checked NUMBER RANKS PROGRAM...: what is found of the row.
+# checked NUMBER PROGRAM: what is found of it, with each number of ranks, is in $work/said-NUMBER-RANKS.
 checked() {
-    local plan=$work/plan-$1 out=$work/row-$1-$2 words=$3 code=0
-    words=${words//DATA/$data}
-    words=${words//TEXT/$TEXT}
-    words=${words//--steps 24/--steps 40}
-    {
-        planned "$plan.json" -- "$build/"$words
-        said "$plan.json" "$out" "$2" "$build/"$words || code=$?
-        [ "$code" -eq 2 ] || return 0
-        planned "$plan.state.json" --by state -- "$build/"$words
-        printf 'by state: '
-        said "$plan.state.json" "$out.state" "$2" "$build/"$words || :
-    } | paste -sd '|' | sed 's/|by state: /; by state: /'
+    local plan=$work/plan-$1 ranks out code words settings
+    words_of "${2/--steps 24/--steps 40}"
+    for ranks in $(sed -n "s/^$1|.*|//p" "$work/rows"); do
+        out=$work/row-$1-$ranks code=0
+        {
+            planned "$plan.json" -- "${words[@]}"
+            said "$plan.json" "$out" "$ranks" "${words[@]}" || code=$?
+            if [ "$code" -eq 2 ]; then
+                planned "$plan.state.json" --by state -- "${words[@]}"
+                printf 'by state: '
+                said "$plan.state.json" "$out.state" "$ranks" "${words[@]}" || :
+            fi
+        } | paste -sd '|' | sed 's/|by state: /; by state: /' >"$work/said-$1-$ranks"
+    done
 }
-export -f checked planned said refusal
+export -f planned said refusal
 
 # Programs, with the numbers of ranks.
 programs() {
@@ -71,21 +72,11 @@ programs() {
         sub(/_static/, "_driver", program); print program "|2"
     }' "$here/table.txt"
 }
-programs | sort -u | awk -F '|' '{ if ($1 != last) ++number; last = $1; print number "|" $2 "|" $1 }' >"$work/all"
-if [ -n "$pattern" ]; then
-    grep -F -- "$pattern" "$work/all" >"$work/rows"
-elif [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
-    cp "$work/all" "$work/rows"
-else
-    for program in "${few[@]}"; do
-        grep -F -- "|2|$program" "$work/all" | awk -F '|' -v program="$program" '$3 == program'
-    done >"$work/rows"
-fi
-# Rows of one program after each other: they share its plan.
-cut -d '|' -f 1 "$work/rows" | sort -un | xargs -P 2 -I{} bash -c 'while IFS="|" read -r number ranks program; do
-        checked "$number" "$ranks" "$program" >"$work/said-$number-$ranks"
-    done < <(grep "^$1|" "$work/rows")' _ {}
-while IFS='|' read -r number ranks program; do
+programs | sort -u | awk -F '|' -v all="${DDPRUN_SOAK:-0}" -v pattern="$pattern" -v part="$part" '
+    { number += $1 != last; last = $1 }
+    pattern != "" ? index($1, pattern) : all == 1 || number % 16 == part % 16 { print number "|" $0 }' >"$work/rows"
+sort -t '|' -u -k 1,1n "$work/rows" | rows_run checked
+while IFS='|' read -r number program ranks; do
     said=$(cat "$work/said-$number-$ranks") shown=$work/row-$number-$ranks
     name=${program//--layers 1 --width 16 --heads 2 --context 8 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet/...}
     row="| \`build/$name\` | $ranks | "

@@ -15,6 +15,12 @@ says() {
     check "$1: leaves no process" none_left
 }
 
+# claims NAME CODE PROOF PATTERN PROGRAM...: the program is scouted, and that is said of it.
+claims() {
+    run "$ddprun" -q --device softgpu scout --prove "${@:5}"
+    says "${@:1:4}"
+}
+
 # proved NAME PROGRAM...: all proofs pass.
 proved() {
     local name=$1
@@ -56,14 +62,12 @@ fails "a plan with a wrong type" SCOUT_PLAY_TYPE_WRONG
 
 linear=$build/tests/tools/scout/turns
 proved "clipping" "$linear" clip
-run "$ddprun" -q scout --prove "$linear" normalise
-says "an average of clipped gradients, by turns" 1 d passed
+claims "an average of clipped gradients, by turns" 1 d passed "$linear" normalise
 says "an average of clipped gradients depends on who has which records" 1 c "not possible here: .* the average of gradient"
 proved "momentum in the gradient" "$linear" momentum
 check "momentum in the gradient: memory that is annotated once" test "$(grep -c "^+ *DDP_STATE" "$work/stdout")" -eq 0
 proved "batches that a host function makes" "$linear" staged
-run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" ring 4
-says "batches that a thread copies, four ahead: no copy goes where the step before had its data, and by its clock two runs may not begin alike" 0 c "not possible here: (two runs of the program begin with different values|the exchange changes no gradient)"
+claims "batches that a thread copies, four ahead: no copy goes where the step before had its data, and by its clock two runs may not begin alike" 0 c "not possible here: (two runs of the program begin with different values|the exchange changes no gradient)" "$build/tests/tools/scout/periods" ring 4
 says "batches that a thread copies, four ahead: turns are as one process plays them" 0 d "passed: 2 ranks that take turns"
 for ((try = 0; try == 0 || (try < 4 && code == 0); try++)); do # on a busy machine the thread may be as regular as the steps are
     run env DDPRUN_MUTANT=SCOUT_LOADERS_COUNTED "$broken/bin/ddprun" -q scout "$build/tests/tools/scout/periods" ring 4
@@ -81,21 +85,42 @@ run "$ddprun" -q --device softgpu scout "$build/tests/tools/scout/periods" shows
 check "20 steps, of which each fourth is read" grep -q '^a step has 14 GPU operations' "$work/stdout"
 run "$ddprun" -q scout "$build/tests/tools/scout/periods" tables 8
 failed_with "a loader's buffers in a table of addresses" 1 "repeated nothing three times|no two steps were equal"
-run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" sizes
-says "batches of other sizes have no halves" 0 c "not possible here: the exchange changes no gradient"
+claims "batches of other sizes have no halves" 0 c "not possible here: the exchange changes no gradient" "$build/tests/tools/scout/periods" sizes
 says "batches of other sizes, by turns" 0 d passed
 check "a note says that sizes differ" grep -q "^note: steps are equal but for grid sizes" "$work/stdout"
 run env DDPRUN_MUTANT=SCOUT_SIZES_COUNT "$broken/bin/ddprun" -q scout "$build/tests/tools/scout/periods" sizes
 failed_with "batches of other sizes, where sizes count" 1 "repeated nothing three times"
-run "$ddprun" -q scout --prove "$linear" still
-says "the same batch in each step" 1 c "not possible here: the exchange changes no gradient"
+claims "the same batch in each step" 1 c "not possible here: the exchange changes no gradient" "$linear" still
 says "the same batch in each step, by turns" 1 d "failed: .*each batch is the whole data, so more ranks gain nothing"
+
+# Counters and generators of the device, and memory that each rank has for itself, are kept apart: a player that does not is seen.
+while IFS='|' read -r habit mutant said; do
+    run env DDPRUN_MUTANT="$mutant" "$broken/bin/ddprun" -q --device softgpu scout --prove "$linear" "$habit"
+    check "$habit with $mutant: $said" grep -q "^proof (d): $said" "$work/stdout"
+done <<'ROWS'
+counter|none|passed
+counter|SCOUT_PLAY_ALL_DROPPED|failed
+noise|none|passed
+noise|SCOUT_PLAY_ALL_DROPPED|failed
+statistics|none|passed
+statistics|PLAN_STATISTICS_KEPT|failed
+addresses|none|passed
+fails|none|passed
+mask|none|not possible here: weigh changes averaged gradients by what differs from batch to batch
+seed|none|not possible here: weigh changes averaged gradients by what differs from batch to batch
+twice|none|not possible here: backward computes gradients after the place where they are averaged
+ROWS
+claims "records that lie beside each other, by turns" 1 d passed "$linear" columns
+says "records that lie beside each other have no halves" 1 c "not possible here: when two ranks exchange halves .* records do not lie"
+claims "numbers that are copied one by one" 1 d "failed: .* cuMemcpyHtoD_v2 comes before the operation at which the plan averages gradients" "$linear" labels
+says "numbers that are copied one by one, of which a step may begin with any, have no halves" 1 c "not possible here: a copy of 4 bytes"
+check "and no line shares a part of the records" test "$(grep -c 'DDP_SHARD(' "$work/stdout")" -eq 0
+check "it is left to be done by hand" grep -q '^by hand: DDP_SHARD, for the data of turns.cu:' "$work/stdout"
 
 # Data that lies on the device from the start: by pointers, indices, a number, a copy.
 for where in "public_memory resident" "public_memory shuffled" "periods index" "periods copied"; do
     in_turn 3 || continue
-    run "$ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/"$where
-    says "$where: no halves" 0 c "not possible here: (no copy from the host brings data|a copy of 64 bytes from the host differs)"
+    claims "$where: no halves" 0 c "not possible here: (no copy from the host brings data|a copy of 64 bytes from the host differs)" "$build/tests/tools/scout/"$where
     says "$where: turns" 0 d passed
     run env DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/"$where
     says "$where, and a plan without a tensor" 1 d "failed: after round 1 parameter "
@@ -103,18 +128,15 @@ done
 
 # Gradients that are averaged in several places: of two optimizers, and of updates inside backward with one buffer.
 for program in "matrix/gan_shared" "tools/scout/public_nets reuse"; do
-    run "$ddprun" -q --device softgpu scout --prove "$build/tests/"$program
-    says "$program" 1 d "not possible here: gradients are averaged in [24] places"
+    claims "$program" 1 d "not possible here: gradients are averaged in [24] places" "$build/tests/"$program
 done
 
 run "$ddprun" -q --device softgpu scout --prove "$build/tests/matrix/memories_shared"
 check "parameters that the host updates: exit code 1" test "$code" -eq 1
 check "parameters that the host updates: the reason" grep -q "not proved: what the program sends to the device depends on what it read from the device" "$work/stderr"
 
-run "$ddprun" -q scout --prove "$digits_plain" --data "$data" --steps 8 --quiet
-says "few steps" 0 d "passed: 2 ranks that take turns, .* after each of 3 rounds"
+claims "few steps" 0 d "passed: 2 ranks that take turns, .* after each of 3 rounds" "$digits_plain" --data "$data" --steps 8 --quiet
 run "$ddprun" -q --device softgpu scout --prove --timeout "$(patient 2)" sh -c "[ -z \"\$_DDPRUN_SCOUT_PLAY\" ] || sleep 100; exec $linear clip"
 says "a program that does not come to its steps" 1 d "not possible here: it took longer than --timeout"
-run "$ddprun" -q scout --prove "$build/tests/trainers/fused" kernels
-says "an update without gradients" 1 d "not possible here: .* without a gradient of its own"
+claims "an update without gradients" 1 d "not possible here: .* without a gradient of its own" "$build/tests/trainers/fused" kernels
 finish

@@ -9,16 +9,9 @@ source "$(dirname "$0")/../../end_to_end/lib.sh"
 first=${2:-1}
 last=${3:-$((${DDPRUN_SOAK:-0} == 1 ? 200 : 10))}
 export MATRIX_WITHOUT=${MATRIX_WITHOUT-threads,step-in-thread,shuffled,left-out,passes,log,look,moves}
-export ddprun work build
-
-# try SEED: scouts one program; leaves its output in $work.
-try() {
-    TMPDIR=$work timeout -k 2 300 "$ddprun" -q --device softgpu scout -v --timeout 240 "$build/tests/matrix/random_shared" --seed "$1" --steps 48 \
-        >"$work/found-$1" 2>"$work/said-$1" </dev/null
-    echo $? >"$work/code-$1"
-}
-export -f try
-seq "$first" "$last" | xargs -P 2 -I{} bash -c 'try {}'
+# shellcheck source=tests/tools/scout/rows.sh
+source "$(dirname "$0")/rows.sh"
+seq "$first" "$last" | sed 's,.*,&|tests/matrix/random_shared --seed & --steps 48,' | rows_run verdict
 
 serves() {
     grep -q '^proof (c): passed' "$work/stdout" || ! grep '^missing: a DDP_STEP' "$shown" | grep -Eqv ', after weight_gradient( \(.*\))? and before add_to( \(.*\))?$'
@@ -26,16 +19,16 @@ serves() {
 
 right=0
 for ((seed = first; seed <= last; seed++)); do
-    shown=$work/found-$seed
-    if [ "$(cat "$work/code-$seed")" -ne 0 ]; then
-        check "seed $seed: refused" grep -q '^ddprun: ' "$work/said-$seed"
-    elif grep -q '^annotations: ' "$work/found-$seed"; then
-        right=$((right + 1))
-        ok "seed $seed: right"
-    elif ! grep -q '^note: ' "$shown"; then
+    shown=$work/out-$seed verdict=$(cat "$work/verdict-$seed")
+    case $verdict in
+    refused*) ok "seed $seed: refused" ;;
+    right*) right=$((right + 1)) && ok "seed $seed: right" ;;
+    *)
+        grep -q '^note: ' "$shown" && continue
         run "$ddprun" -q scout -v --by gradients --prove "$build/tests/matrix/random_shared" --seed "$seed" --steps 48
-        check "seed $seed: found otherwise, and right" serves
-    fi
+        check "seed $seed: found otherwise, and right: $verdict" serves
+        ;;
+    esac
 done
 shown=
 printf '# %d of %d right\n' "$right" "$((last - first + 1))"

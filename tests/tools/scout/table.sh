@@ -7,41 +7,8 @@ source "$(dirname "$0")/../../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 table=$here/table.txt
 pattern=${2:-}
-export build ddprun work data
-export TEXT=${data%/*}/shakespeare.txt
-
-# verdict NUMBER ROW: runs the row's program, and prints in one line what was found: "right": each parameter and gradient is annotated
-# as it was found, and each step stands where it has to; "N missing, M superfluous", if not; "P parameters, G gradients" of a
-# program without annotations; or the reason of a refusal, without numbers of memory. "; noted" if the host may take part.
-verdict() {
-    local number=$1 words=$2 out=$work/out-$1 code=0 missing superfluous
-    words=${words//DATA/$data}
-    words=${words//TEXT/$TEXT}
-    local settings=()
-    while [[ ${words%% *} == *=* ]]; do
-        settings+=("${words%% *}")
-        words=${words#* }
-    done
-    TMPDIR=$work env "${settings[@]}" timeout -k 2 300 "$ddprun" -q --device softgpu scout -v --timeout 240 "$build/"$words \
-        >"$out" 2>"$out.err" </dev/null || code=$?
-    if [ "$code" -ne 0 ]; then
-        sed -n 's/^ddprun: \(no gradients found: \)\?/refused: /p' "$out.err" | head -n 1 |
-            sed -E 's/ \([0-9]+ bytes, [^()]*\)//g; s/a[0-9]+\[[0-9]+:[0-9]+\]/MEMORY/g; s/ [0-9]+ / N /g'
-        return
-    fi
-    missing=$(grep -c '^missing: ' "$out")
-    superfluous=$(grep -c '^superfluous: ' "$out")
-    if grep -q '^annotations: ' "$out"; then
-        printf right
-    elif [ "$missing" -gt 0 ] || [ "$superfluous" -gt 0 ]; then
-        printf '%d missing, %d superfluous' "$missing" "$superfluous"
-    else
-        printf '%d parameters, %d gradients' "$(grep -c '^  parameter ' "$out")" "$(grep -c '^  gradient ' "$out")"
-    fi
-    if grep -q '^note: .*the host [a-z]' "$out"; then printf '; noted'; fi
-    echo
-}
-export -f verdict
+# shellcheck source=tests/tools/scout/rows.sh
+source "$here/rows.sh"
 
 # rows: the rows to run: number of the line, program, expected, found.
 rows() {
@@ -52,9 +19,7 @@ rows() {
 
 cp "$table" "$work/table"
 rows >"$work/rows"
-xargs -P 2 -d '\n' -I{} bash -c '
-    IFS="|" read -r number program expected found <<<"$1"
-    verdict "$number" "$program" >"$work/verdict-$number"' _ {} <"$work/rows"
+rows_run verdict <"$work/rows"
 
 as_expected=0
 while IFS='|' read -r number program expected found; do
