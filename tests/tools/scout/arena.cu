@@ -7,6 +7,7 @@
  *   captured   as without a habit, and a second stream is captured into a graph that no one launches, while towers
  * train
  */
+#include "tests/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { BATCH = 8, INPUTS = 24, OUTPUTS = 8, WEIGHTS = INPUTS * OUTPUTS, BLOCK = 64, GRID = 4 };
@@ -50,12 +51,8 @@ forward(float *y, const float *x, const float *w)
     }
 }
 
-__global__ void
-subtract(float *delta, const float *y, const float *wanted)
-{
-    EACH(i, BATCH * OUTPUTS)
-    delta[i] = y[i] - wanted[i];
-}
+ELEMENTWISE_BY_STRIDES(subtract, (float *delta, const float *y, const float *wanted), (BATCH * OUTPUTS),
+                       delta[i] = y[i] - wanted[i])
 
 __global__ void
 add_gradient(float *g, const float *x, const float *delta)
@@ -70,19 +67,10 @@ add_gradient(float *g, const float *x, const float *delta)
 }
 
 /* Of `count` tensors, from the first one on. */
-__global__ void
-descend(float *w, const float *g, float rate, int count, size_t stride)
-{
-    EACH(i, (size_t)count * WEIGHTS)
-    w[i / WEIGHTS * stride + i % WEIGHTS] -= rate * g[i / WEIGHTS * stride + i % WEIGHTS];
-}
-
-__global__ void
-clear(float *g, int count, size_t stride)
-{
-    EACH(i, (size_t)count * WEIGHTS)
-    g[i / WEIGHTS * stride + i % WEIGHTS] = 0;
-}
+ELEMENTWISE_BY_STRIDES(descend, (float *w, const float *g, float rate, int count, size_t stride), (count * WEIGHTS),
+                       w[i / WEIGHTS * stride + i % WEIGHTS] -= rate * g[i / WEIGHTS * stride + i % WEIGHTS])
+ELEMENTWISE_BY_STRIDES(clear, (float *g, int count, size_t stride), (count * WEIGHTS),
+                       g[i / WEIGHTS * stride + i % WEIGHTS] = 0)
 
 static void
 create(void)

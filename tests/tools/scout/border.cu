@@ -5,9 +5,9 @@
  *   own     the gradient has memory of its own     fused   the kernel that computes it makes the update
  *   short   annotated by hand, all weights but the last one
  */
+#include "tests/elementwise.h"
 #include "tests/trainer.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <ddprun.h>
 
@@ -24,23 +24,12 @@ forward(const double *w, const double *x, const double *t, double *delta)
     delta[j] = (y - t[j]) * y * (1 - y);
 }
 
-__global__ void
-backward(double *g, const double *delta, const double *x)
-{
-    g[blockIdx.x * INPUTS + threadIdx.x] = delta[blockIdx.x] * x[threadIdx.x];
-}
-
-__global__ void
-descend(double *w, const double *g)
-{
-    w[blockIdx.x * INPUTS + threadIdx.x] -= 0.1 * g[blockIdx.x * INPUTS + threadIdx.x];
-}
-
-__global__ void
-descend_by(double *w, const double *delta, const double *x)
-{
-    w[blockIdx.x * INPUTS + threadIdx.x] -= 0.1 * delta[blockIdx.x] * x[threadIdx.x];
-}
+/* A block for each output, a thread for each input. */
+ELEMENTWISE_OF_ALL(backward, (double *g, const double *delta, const double *x),
+                   g[i] = delta[blockIdx.x] * x[threadIdx.x])
+ELEMENTWISE_OF_ALL(descend, (double *w, const double *g), w[i] -= 0.1 * g[i])
+ELEMENTWISE_OF_ALL(descend_by, (double *w, const double *delta, const double *x),
+                   w[i] -= 0.1 * delta[blockIdx.x] * x[threadIdx.x])
 
 int
 main(int argc, char **argv)

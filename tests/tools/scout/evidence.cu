@@ -13,11 +13,9 @@
  *
  * It trains for STEPS steps, and prints nothing.
  */
-#include "tests/tools/kernels.h"
+#include "tests/tools/scout/layers.h"
 #include "tests/trainer.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ddprun.h>
 #include <vector>
@@ -29,21 +27,10 @@ static struct {
     int inputs, hidden, outputs, batch, pitch, every, optimizer;
     int times; /* launches that add up a gradient, each of a part of the batch */
     bool relu, dead, linkage, adds, softmax, shared, remade, inside, gathered;
+    bool stale; /* forward uses copies of weights that are never renewed, and nothing is annotated */
     bool apart; /* the first weights are updated by a kernel of their own: no other launch shows what it does */
     float scale, loss;
 } net;
-
-__global__ void
-forward(float *to, const float *x, const float *w, const float *b, int n, int in, int out, int pitch, int act)
-{
-    int i = INDEX / out, k = INDEX % out;
-    if (i >= n)
-        return;
-    float sum = b[k];
-    for (int j = 0; j < in; ++j)
-        sum += x[i * in + j] * w[j * pitch + k];
-    to[i * out + k] = act == 2 ? fmaxf(sum, 0.0f) : act == 1 ? tanhf(sum) : sum;
-}
 
 __global__ void
 softmax_error(float *error, const float *z, const int *wanted, int n, int out)
@@ -60,12 +47,8 @@ softmax_error(float *error, const float *z, const int *wanted, int n, int out)
         error[i * out + k] = expf(z[i * out + k] - most) / sum - (k == wanted[i] ? 1.0f : 0.0f);
 }
 
-__global__ void
-square_error(float *error, const float *z, const int *wanted, int n, int out)
-{
-    if (INDEX < n * out)
-        error[INDEX] = z[INDEX] - (INDEX % out == wanted[INDEX / out] ? 1.0f : 0.0f);
-}
+ELEMENTWISE(square_error, (float *error, const float *z, const int *wanted, int n, int out), (n * out),
+            error[i] = z[i] - (i % out == wanted[i / out] ? 1.0f : 0.0f))
 
 __global__ void
 error_below(float *below, const float *error, const float *w, const float *h, int n, int in, int out, int relu)
@@ -77,18 +60,6 @@ error_below(float *below, const float *error, const float *w, const float *h, in
     for (int k = 0; k < out; ++k)
         sum += error[i * out + k] * w[j * out + k];
     below[i * in + j] = relu ? (y > 0 ? sum : 0.0f) : sum * (1 - y * y);
-}
-
-__global__ void
-gradient_of(float *g, const float *x, const float *error, int n, int in, int out, int pitch, float keep)
-{
-    int j = INDEX / out, k = INDEX % out;
-    if (j >= in)
-        return;
-    float sum = 0;
-    for (int i = 0; i < n; ++i)
-        sum += (x == NULL ? 1.0f : x[i * in + j]) * error[i * out + k] / (float)n;
-    g[j * pitch + k] = keep > 0 ? g[j * pitch + k] + sum : sum;
 }
 
 static __device__ void
@@ -106,27 +77,17 @@ update_one(float *p, const float *g, float *m, float *v, float rate, int optimiz
     }
 }
 
-__global__ void
-update(float *p, const float *g, float *m, float *v, int n, float rate, int optimizer)
-{
-    if (INDEX < n)
-        update_one(&p[INDEX], &g[INDEX], &m[INDEX], &v[INDEX], rate, optimizer);
-}
+ELEMENTWISE(update, (float *p, const float *g, float *m, float *v, int n, float rate, int optimizer), n,
+            update_one(&p[i], &g[i], &m[i], &v[i], rate, optimizer))
 
-extern "C" __global__ void
-update_c(float *p, const float *g, float *m, float *v, int n, float rate, int optimizer)
-{
-    if (INDEX < n)
-        update_one(&p[INDEX], &g[INDEX], &m[INDEX], &v[INDEX], rate, optimizer);
-}
+/* By the names of C nothing of its arguments is known. */
+#define C_ELEMENTWISE(...) extern "C" ELEMENTWISE(__VA_ARGS__)
+C_ELEMENTWISE(update_c, (float *p, const float *g, float *m, float *v, int n, float rate, int optimizer), n,
+              update_one(&p[i], &g[i], &m[i], &v[i], rate, optimizer))
 
 /* The records of a batch, which a table chooses. */
-__global__ void
-gather(float *to, const float *all, const int *table, int count, int columns)
-{
-    if (INDEX < count * columns)
-        to[INDEX] = all[table[INDEX / columns] * columns + INDEX % columns];
-}
+ELEMENTWISE(gather, (float *to, const float *all, const int *table, int count, int columns), (count * columns),
+            to[i] = all[table[i / columns] * columns + i % columns])
 
 /* ---- memory ---- */
 
@@ -257,6 +218,7 @@ bury(float *bias)
 
 /* Of each tensor: parameter, gradient, state of the optimizer, and how many elements it has. */
 static float *p[TENSORS], *g[TENSORS], *m[TENSORS], *v[TENSORS];
+static float *used[TENSORS]; /* by forward */
 static int counts[TENSORS];
 
 static void
@@ -274,6 +236,9 @@ create(void)
         g[t] = net.shared ? buffer : net.remade ? NULL : floats(counts[t], 0);
         m[t] = floats(counts[t], 0);
         v[t] = floats(counts[t], 0);
+        used[t] = net.stale && t % 2 == 0 ? floats(counts[t], 0.5f) : p[t];
+        if (net.stale)
+            continue;
         DDP_PARAMETER(p[t], counts[t], DDP_FLOAT32);
         if (g[t] != NULL && !net.shared)
             DDP_GRADIENT(g[t], counts[t], DDP_FLOAT32);
@@ -319,12 +284,13 @@ train(void)
     float *x = floats(net.batch * net.inputs, 0), *h = floats(net.batch * net.hidden, 0);
     float *z = floats(net.batch * net.outputs, 0), *error = floats(net.batch * net.outputs, 0);
     float *below = floats(net.batch * net.hidden, 0);
-    int *wanted = (int *)floats(net.batch, 0), act = net.relu ? 2 : 1;
+    int *wanted = (int *)floats(net.batch, 0), act = net.relu ? RECTIFIED : BENT;
     create();
     for (int step = 0; step < STEPS; ++step) {
         load(x, wanted);
-        RUN(forward, net.batch * net.hidden)(h, x, p[0], p[1], net.batch, net.inputs, net.hidden, net.pitch, act);
-        RUN(forward, net.batch * net.outputs)(z, h, p[2], p[3], net.batch, net.hidden, net.outputs, net.outputs, 0);
+        RUN(dense, net.batch * net.hidden)(h, x, used[0], used[1], net.batch, net.inputs, net.hidden, net.pitch, act);
+        RUN(dense, net.batch * net.outputs)
+        (z, h, used[2], used[3], net.batch, net.hidden, net.outputs, net.outputs, STRAIGHT);
         if (net.softmax)
             RUN(softmax_error, net.batch)(error, z, wanted, net.batch, net.outputs);
         else
@@ -350,7 +316,7 @@ train(void)
                 CHECK(cudaFree(g[t]));
             }
         }
-        if (!net.inside)
+        if (!net.inside && !net.stale)
             DDP_STEP(0);
         for (int t = 0; t < TENSORS && !net.inside; ++t)
             update_tensor(t);
@@ -399,39 +365,6 @@ train_rows(void)
         upload(others, second);
         update_row<<<PAIRS, WIDTH>>>(table, other, words, others, gradient, 0.05f);
         add_rows<<<PAIRS, WIDTH>>>(table, words, gradient, 0.05f);
-        CHECK(cudaDeviceSynchronize());
-    }
-}
-
-static void
-train_stale(void)
-{
-    const int counts[TENSORS] = {net.inputs * net.hidden, net.hidden, net.hidden * net.outputs, net.outputs};
-    float *p[TENSORS], *g[TENSORS], *copy[TENSORS], *unused = floats(counts[0], 0),
-                                                    *x = floats(net.batch * net.inputs, 0);
-    float *h = floats(net.batch * net.hidden, 0), *z = floats(net.batch * net.outputs, 0);
-    float *error = floats(net.batch * net.outputs, 0), *below = floats(net.batch * net.hidden, 0);
-    int *wanted = (int *)floats(net.batch, 0);
-    for (int t = 0; t < TENSORS; ++t) {
-        p[t] = floats(counts[t], 0.5f);
-        g[t] = floats(counts[t], 0);
-        copy[t] = t % 2 ? p[t] : floats(counts[t], 0.5f); /* of the weights, and not of the biases */
-    }
-    for (int step = 0; step < STEPS; ++step) {
-        load(x, wanted);
-        RUN(forward, net.batch * net.hidden)
-        (h, x, copy[0], copy[1], net.batch, net.inputs, net.hidden, net.hidden, 1);
-        RUN(forward, net.batch * net.outputs)
-        (z, h, copy[2], copy[3], net.batch, net.hidden, net.outputs, net.outputs, 0);
-        RUN(square_error, net.batch * net.outputs)(error, z, wanted, net.batch, net.outputs);
-        RUN(error_below, net.batch * net.hidden)(below, error, p[2], h, net.batch, net.hidden, net.outputs, 0);
-        const float *in[TENSORS] = {x, NULL, h, NULL}, *out[TENSORS] = {below, below, error, error};
-        for (int t = 0; t < TENSORS; ++t) {
-            int rows = t == 0 ? net.inputs : t == 2 ? net.hidden : 1, columns = t < 2 ? net.hidden : net.outputs;
-            RUN(gradient_of, rows * columns)(g[t], in[t], out[t], net.batch, rows, columns, columns, 0);
-        }
-        for (int t = 0; t < TENSORS; ++t)
-            RUN(update, counts[t])(p[t], g[t], unused, unused, counts[t], 0.05f, 0);
         CHECK(cudaDeviceSynchronize());
     }
 }
@@ -531,10 +464,9 @@ main(int argc, char **argv)
         net.softmax = true;
         net.scale = (float)number;
     }
+    net.stale = strcmp(mode, "stale") == 0;
     if (strcmp(mode, "row") == 0)
         train_rows();
-    else if (strcmp(mode, "stale") == 0)
-        train_stale();
     else if (strcmp(mode, "pointers") == 0)
         train_pointers();
     else

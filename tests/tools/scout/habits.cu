@@ -83,23 +83,6 @@ adam(float *w, const float *g, float *m, float *v, const float *flag, float rate
 }
 
 __global__ void
-normalise(float *h, float *mean, float *variance, int rows, int width)
-{
-    int j = INDEX;
-    if (j >= width)
-        return;
-    float m = 0, v = 0;
-    for (int r = 0; r < rows; ++r)
-        m += h[r * width + j] / rows;
-    for (int r = 0; r < rows; ++r)
-        v += (h[r * width + j] - m) * (h[r * width + j] - m) / rows;
-    mean[j] = 0.9f * mean[j] + 0.1f * m;
-    variance[j] = 0.9f * variance[j] + 0.1f * v;
-    for (int r = 0; r < rows; ++r)
-        h[r * width + j] = (h[r * width + j] - m) / sqrtf(v + 1e-2f);
-}
-
-__global__ void
 drop(float *h, unsigned *seeds, int count)
 {
     int k = INDEX;
@@ -110,21 +93,11 @@ drop(float *h, unsigned *seeds, int count)
         h[k] = 0;
 }
 
-__global__ void
-look_up(float *x, const float *table, const int *words, int rows, int width)
-{
-    int k = INDEX;
-    if (k < rows * width)
-        x[k] = table[words[k / width] * width + k % width];
-}
+ELEMENTWISE(look_up, (float *x, const float *table, const int *words, int rows, int width), rows *width,
+            x[i] = table[words[i / width] * width + i % width])
 
-__global__ void
-look_up_gradient(float *g, const float *d, const int *words, int rows, int width)
-{
-    int k = INDEX;
-    if (k < rows * width)
-        atomicAdd(&g[words[k / width] * width + k % width], d[k]);
-}
+ELEMENTWISE(look_up_gradient, (float *g, const float *d, const int *words, int rows, int width), rows *width,
+            atomicAdd(&g[words[i / width] * width + i % width], d[i]))
 
 __global__ void
 cell(float *next, const float *x, const float *h, const float *w, const float *u, int rows, int in, int width)
@@ -140,13 +113,8 @@ cell(float *next, const float *x, const float *h, const float *w, const float *u
     next[k] = tanhf(sum);
 }
 
-__global__ void
-cell_delta(float *d, const float *h, const float *x, int rows, int in, int width)
-{
-    int k = INDEX;
-    if (k < rows * width)
-        d[k] = (h[k] - x[k / width * in + k % in]) * (1 - h[k] * h[k]) / rows;
-}
+ELEMENTWISE(cell_delta, (float *d, const float *h, const float *x, int rows, int in, int width), rows *width,
+            d[i] = (h[i] - x[i / width * in + i % in]) * (1 - h[i] * h[i]) / rows)
 
 static __device__ float
 widen(uint16_t half)
@@ -301,12 +269,12 @@ forward(const struct net *net, int rows)
 {
     if (is("embedding"))
         RUN(look_up, rows * INPUTS)(x, net->table, words, rows, INPUTS);
-    RUN(dense, rows * HIDDEN)(h, x, net->w[0], net->w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
+    RUN(dense, rows * HIDDEN)(h, x, net->w[0], net->w[1], rows, INPUTS, HIDDEN, HIDDEN, BENT);
     if (is("batch-norm"))
         RUN(normalise, HIDDEN)(h, mean, variance, rows, HIDDEN);
     if (is("dropout"))
         RUN(drop, rows * HIDDEN)(h, seeds, rows * HIDDEN);
-    RUN(dense, rows * OUTPUTS)(y, h, net->w[2], net->w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
+    RUN(dense, rows * OUTPUTS)(y, h, net->w[2], net->w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
 }
 
 /* keep: of what is in the gradients. */

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # lines.sh BUILD [NAME...] - the diff that `ddprun scout --patch` writes for programs without annotations is applied to their sources by
 # `patch -p0`, the programs are compiled, and `ddprun check` finds them equal: digits, programs of the matrix whose
-# annotations are taken out, updates inside backward, and a framework whose layers are templates (framework.cu). All have a line; only
-# chargpt's data are left "by hand".
+# annotations are taken out, updates inside backward, and held programs. All have a line; only chargpt's data are left "by hand".
 #
 # Ordinarily a third of the programs that are not marked (in_turn); DDPRUN_SOAK=1 runs all.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
@@ -114,58 +113,42 @@ if is_wanted chargpt; then
     check "chargpt: data from which the host makes a list are left by hand" \
         grep -q '^by hand: DDP_SHARD, .*: the host makes a list from the whole batch' "$work/stdout"
 fi
-if is_wanted framework; then
-    mkdir -p "$work/framework.d/tests/tools/scout"
-    cp "$sources/tests/trainer.h" "$work/framework.d/tests"
-    cp "$sources/tests/tools/scout/framework.cu" "$work/framework.d/tests/tools/scout"
-    pasted framework "$sources" "$build/tests/tools/scout/framework" "$work/framework.d" "-I. tests/tools/scout/framework.cu" 24
-fi
 
 # Records that lie on the device, and labels that are the same in each step.
 if is_wanted shares; then
     mkdir "$work/shares.d"
     cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
     level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
-    for habit in labels offset list managed mixed whole times targets picks carried losses packed; do
+    for habit in labels offset list managed mixed whole picks losses packed; do
         cp -r "$work/shares.d" "$work/shares_$habit.d"
-        asked=$([ "$habit" = carried ] && echo 1 || echo 0) # scout asks what the state is
         pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
         check "shares, $habit: a note of what the host computes with its own copy" \
             test "$(grep -c '^note: ddp_share fills the batch' "$work/shares_$habit.out")" -eq 1
     done
-    asked=0
+    again() { # HABIT EXPRESSION: its source with the lines, after sed, compiled once more
+        sed "$2" "$work/shares_$1.d/shares.cu" >"$work/shares.d/again.cu"
+        compile "$work/shares.d" "$work/shares_again" again.cu
+    }
     run "$ddprun" -n 2 "$work/shares_labels" labels # 24 records a step, whose images and labels come by two copies
     check "shares: records are counted as items, once a step" awk -v RS='[ ,;]' '
         $1 == "steps/s" { steps = last } $1 == "items/s" { items = last } { last = $1 }
         END { exit !(steps > 0 && items > 23 * steps && items < 25 * steps) }' "$work/stderr"
-    sed 's/BATCH = 24/BATCH = 10/' "$work/shares_labels.d/shares.cu" >"$work/shares.d/again.cu"
-    compile "$work/shares.d" "$work/shares_again" again.cu
+    again labels 's/BATCH = 24/BATCH = 10/'
     run "$ddprun" -n 4 "$work/shares_again" labels
     check "shares: a batch is not cut inside a record" \
         grep -q 'a batch of 480 bytes, 48 for each item, has no 4 equal shares' "$work/stderr"
-    check "shares: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/shares_carried.out"
     check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(to, bytes, ' "$work/shares_whole.diff")" -eq 1
     check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_slice(0, list + step \* BATCH % SAMPLES, 0, 0, 96, DDP_ELEMENTS | 4)' "$work/shares_list.diff")" -eq 1
     run "$ddprun" -n 3 "$work/shares_list" list
     check "shares: more than two shares of unknown records end the program" test "$((code != 0))$(
         grep -c 'does not know the bytes of a record, and 3 shares may cut inside one' "$work/stderr" | sed 's/[1-9]$/1/')" = 11
-    sed 's/DDP_ELEMENTS | 4)/4)/' "$work/shares_list.d/shares.cu" >"$work/shares.d/again.cu"
-    compile "$work/shares.d" "$work/shares_again" again.cu
+    again list 's/DDP_ELEMENTS | 4)/4)/'
     run "$ddprun" -n 3 "$work/shares_again" list
     check "shares: bytes of a record that are written by hand are taken" test "$code" -eq 0
-    check "shares: of each time step there is a share, and one of its labels" \
-        test "$(grep -c '^+ *ddp_share_times(data, .*, 6912, 6, DDP_ALSO | 48, 0)\|^+ *ddp_share(labels' "$work/shares_times.diff")" -eq 2
-    check "shares: labels of each time step have a share of each" \
-        test "$(grep -c '^+ *ddp_share_times(\(data\|each\), ' "$work/shares_targets.diff")" -eq 2
-    sed 's/BATCH = 24/BATCH = 12/' "$work/shares_times.d/shares.cu" >"$work/shares.d/again.cu"
-    compile "$work/shares.d" "$work/shares_again" again.cu
-    run "$ddprun" -n 2 "$work/shares_again" times
-    check "shares, times: another batch ends the program" grep -q 'a batch, or a list in it, has 3456 bytes, and ddprun scout saw 6912' "$work/stderr"
     check "shares: of picked records the list is shared" test "$(grep -c '^+ *ddp_share(picks, BATCH \* sizeof(int)' "$work/shares_picks.diff")" -eq 1
     for habit in offset list managed; do
         for batch in 12 20 48; do # the lines are of batches of 24
-            sed "s/BATCH = 24/BATCH = $batch/" "$work/shares_$habit.d/shares.cu" >"$work/shares.d/again.cu"
-            compile "$work/shares.d" "$work/shares_again" again.cu
+            again $habit "s/BATCH = 24/BATCH = $batch/"
             run "$ddprun" check "$work/shares_again" "$habit"
             is_equal=0
             ! grep -q '^equal: ' "$work/stdout" || is_equal=1
@@ -174,8 +157,7 @@ if is_wanted shares; then
             check "shares, $habit: batches of $batch are trained alike, or the program ends" test "$is_equal$has_ended" = "$((batch % 24 == 0))$((batch % 24 != 0))"
         done
     done
-    sed 's/BATCH = 24/BATCH = 12/' "$work/shares_packed.d/shares.cu" >"$work/shares.d/again.cu"
-    compile "$work/shares.d" "$work/shares_again" again.cu
+    again packed 's/BATCH = 24/BATCH = 12/'
     run "$ddprun" -n 2 "$work/shares_again" packed
     check "shares, packed: another batch ends the program" grep -q 'a batch, or a list in it, has .* bytes, and ddprun scout saw 1152' "$work/stderr"
     run "$ddprun" -q scout "$work/shares_plain" header
@@ -208,12 +190,20 @@ fi
 
 # A loop over layers gets the batch, and then what the layer before has made; a layer keeps it in a member of its own, or an array has it;
 # one call of a layer is the argument of the other; the last batch of an epoch is shorter; the host adds up the gradient of a bias;
-# a function allocates managed memory.
+# a function allocates managed memory; layers are templates behind an interface, and tensors a class; loops in two functions allocate
+# and set; labels have 64 bytes; a batch has its time steps one after the other, and one label for each record, or one for each time
+# step, and its state goes on from batch to batch.
 while read -r name file expected; do
     is_wanted "$name" || continue
+    asked=$([ "$name" = carried ] && echo 1 || echo 0) # scout asks what the state is
     alone "$name" "$sources/tests/held/$file"
     check "$name: $expected" grep -qF "$expected" <(grep '^+' "$work/$name.diff")
 done <<'END'
+templates scout9/09_autoencoder_templ/autoencoder.cu ddp_share(
+times scout11/05_lstm_sine/lstm.cu ddp_share_times(x, SEQ * BATCH * sizeof(float), 5120, 20, DDP_ELEMENTS | sizeof(float), 0)
+carried scout4/11_char_rnn/char_rnn.cu ddp_share_times(targets, y.size() * sizeof(int), 1280, 10, DDP_ELEMENTS | sizeof(int), 0)
+loops scout/12_double_moons/moons.cu DDP_PARAMETER(ddp_made[1].memory
+labels scout2/smart/smart.cu ddp_share(label.get(), minibatch * sizeof(float), 4, 0)
 layers scout6/07_autoencoder_cublas/main.cu ddp_share_slice(0, a, 0, 0, 
 array scout12/13_gemm_sgd/nn.cu ddp_share_slice(0, A[0], 0, 0, 
 nested scout2/classes/classes.cu ddp_share_slice(0, x, 0, 0, 
@@ -227,14 +217,17 @@ managed scout15/20_image_fit/fit.cu #define cudaMallocManaged ddp_malloc_managed
 host scout4/04_lstm_sensor/lstm.cu DDP_PARAMETER(w.by, NBY, DDP_FLOAT32);
 END
 
-# Loops that allocate and set, in two functions; few labels.
-if is_wanted loops; then
-    alone loops "$sources/tests/tools/scout/loops.cu"
-    check "loops: what another loop sets is counted" grep -Eq '^\+ *DDP_PARAMETER\(ddp_made' "$work/loops.diff"
-    compile "$work/loops.d" "$work/loops_scale" -DSCALE "$sources/tests/tools/scout/loops.cu"
-    run "$ddprun" -q scout "$work/loops_scale"
-    check "loops: few numbers for all records are no labels" grep -Eq '^by hand: DDP_SHARD, .*loops.cu:[0-9]+.* and loops.cu:[0-9]+.* and loops.cu:[0-9]+' "$work/stdout"
-    check "loops: images and labels are shared" test "$(grep -c '^+ *ddp_share(' "$work/loops.diff")" -eq 2
+asked=0
+if [ -e "$work/times.diff" ]; then
+    check "times: of each time step there is a share, and one of its labels" test "$(grep -c '^+ *ddp_share(y, BATCH' "$work/times.diff")" -eq 1
+    sed -E 's/(BATCH *=? *)64/\132/' "$work/times.d/lstm.cu" >"$work/times.d/again.cu"
+    compile "$work/times.d" "$work/times_again" again.cu
+    run "$ddprun" -n 2 "$work/times_again"
+    check "times: another batch ends the program" grep -q 'a batch, or a list in it, has 2560 bytes, and ddprun scout saw 5120' "$work/stderr"
+fi
+if [ -e "$work/carried.diff" ]; then
+    check "carried: labels of each time step have a share of each" test "$(grep -c '^+ *ddp_share_times(\(inputs\|targets\), ' "$work/carried.diff")" -eq 2
+    check "carried: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/carried.out"
 fi
 
 # The annotations of a copy of the sources are taken out.
@@ -243,15 +236,20 @@ mkdir -p "$matrix/tests/tools/scout"
 cp -r "$sources/samples" "$matrix"
 cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources"/tests/{elementwise,trainer*}.h "$matrix/tests"
 cp "$sources"/tests/tools/{frame,kernels}.h "$matrix/tests/tools"
-cp "$sources"/tests/tools/scout/public* "$matrix/tests/tools/scout"
+cp "$sources"/tests/tools/scout/{layers.h,public*} "$matrix/tests/tools/scout"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
     -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers,tools/scout}/* "$matrix/tests/tools/frame.h"
 sed -i '1s/^/\xEF\xBB\xBF/' "$matrix/tests/tools/scout/public_nets.cu" # a byte-order mark
+# of_matrix NAME PROGRAM "COMPILED WORDS" ARGUMENT...: PROGRAM, compiled of that copy, as pasted.
+of_matrix() {
+    local words
+    read -ra words <<<"$3"
+    [ -x "$work/$2" ] || compile "$matrix" "$work/$2" "${words[@]}"
+    cp -r "$matrix" "$work/$1.d"
+    pasted "$1" "$matrix" "$work/$2" "$work/$1.d" "${@:3}"
+}
 for name in mlp flat clipping tied; do
-    is_wanted "$name" soak || continue
-    compile "$matrix" "$work/$name.plain" tests/matrix/$name.cu samples/common/parameter_file.c
-    cp -r "$matrix" "$work/$name.d"
-    pasted $name "$matrix" "$work/$name.plain" "$work/$name.d" "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 40
+    is_wanted "$name" soak && of_matrix $name $name.plain "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 40
 done
 
 # Without a name for what a call copies to, and where it copies to another place in each step, no line shares the batch.
@@ -313,22 +311,19 @@ fi
 # launched, once more than the steps copy it.
 for mode in gemm mixed; do
     is_wanted $mode "$([ $mode = gemm ] || echo soak)" || continue
-    [ -x "$work/fused.plain" ] || compile "$matrix" "$work/fused.plain" -I. tests/trainers/fused.cu samples/common/parameter_file.c
-    cp -r "$matrix" "$work/$mode.d"
-    pasted $mode "$matrix" "$work/fused.plain" "$work/$mode.d" "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
+    of_matrix $mode fused.plain "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
 done
 
 # Habits of public trainers: "program habit", and what of its lines is left by hand. -: with DDPRUN_SOAK=1 only.
 while read -r mark program habit rest; do
     is_wanted "$habit" "$([ "$mark" = + ] || echo soak)" || continue
-    [ -x "$work/$program" ] || compile "$matrix" "$work/$program" -I. "tests/tools/scout/$program.cu" -lcurand
     if [ -n "$rest" ]; then
+        [ -x "$work/$program" ] || compile "$matrix" "$work/$program" -I. "tests/tools/scout/$program.cu" -lcurand
         run "$ddprun" -q scout "$work/$program" "$habit"
         check "$habit: $rest" grep -q "^by hand: $rest" "$work/stdout"
         continue
     fi
-    cp -r "$matrix" "$work/$habit.d"
-    pasted "$habit" "$matrix" "$work/$program" "$work/$habit.d" "-I. tests/tools/scout/$program.cu -lcurand" "$habit"
+    of_matrix "$habit" "$program" "-I. tests/tools/scout/$program.cu -lcurand" "$habit"
 done <<END
 + public_nets reuse
 + public_updates swap
@@ -349,6 +344,7 @@ done <<END
 + public_memory pitch 1 gradient, .*: a
 + public_memory resident DDP_SHARD, for records that lie on the device
 + public_nets single DDP_SHARD, for the data of .*: scout cannot tell records: a copy may bring one
++ public_nets scales DDP_SHARD, for the data of .*, .* and .*, .* and .*: scout cannot tell records: a copy may bring one
 + public_nets per-step call DDP_FORGET before the memory that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]* is freed: its size changes
 END
 finish

@@ -84,7 +84,7 @@ step_carried(float *kept)
 {
     load();
     RUN(recur, BATCH * HIDDEN)(h, x, kept, w[0], w[1], BATCH, is("cell"));
-    RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+    RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
     compute_deltas(BATCH);
     for (int t = 0; t < TENSORS; ++t) {
         if (t == 1 && !is("cell"))

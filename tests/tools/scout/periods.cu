@@ -194,15 +194,12 @@ train_locked(void)
 static void
 train_shows(int every)
 {
-    static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
     float shown[2];
     create_net();
     for (int i = 1; i <= 2 && every != EPOCH; ++i)
         CHECK(cudaMemset(y, 0, i * sizeof(float)));
     for (int step = 0; step < FEW_STEPS; ++step) {
-        draw_batch(host_x, host_wanted);
-        CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
-        CHECK(cudaMemcpy(wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
+        load();
         train_on_batch();
         for (int i = 0; i < 2 && step % every == every - 1; ++i)
             CHECK(cudaMemcpy(&shown[i], delta + i, sizeof(shown[i]), cudaMemcpyDeviceToHost));
@@ -212,21 +209,14 @@ train_shows(int every)
 /* ---- sizes, last ---- */
 
 static void
-train_rows(int rows)
-{
-    static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
-    draw_batch(host_x, host_wanted);
-    CHECK(cudaMemcpy(x, host_x, (size_t)rows * INPUTS * sizeof(float), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(wanted, host_wanted, (size_t)rows * OUTPUTS * sizeof(float), cudaMemcpyHostToDevice));
-    train_on_rows(rows);
-}
-
-static void
 train_sizes(bool in_epochs)
 {
     create_net();
-    for (int step = 0; step < 2 * STEPS; ++step)
-        train_rows(!in_epochs ? 3 + (int)(random_number() * (BATCH - 3)) : step % EPOCH == EPOCH - 1 ? 5 : BATCH);
+    for (int step = 0; step < 2 * STEPS; ++step) {
+        int rows = !in_epochs ? 3 + (int)(random_number() * (BATCH - 3)) : step % EPOCH == EPOCH - 1 ? 5 : BATCH;
+        load_rows(rows);
+        train_on_rows(rows);
+    }
 }
 
 /* ---- index, copied ---- */

@@ -7,7 +7,7 @@
 #define DDPRUN_TESTS_TOOLS_SCOUT_PUBLIC_H
 
 #include "tests/tools/frame.h"
-#include "tests/tools/kernels.h"
+#include "tests/tools/scout/layers.h"
 
 #include <utility>
 
@@ -19,51 +19,11 @@ static const float rate = 0.05f;
 
 /* Weights and biases of the first layer, then of the second. */
 static const int tensor_count[TENSORS] = {INPUTS * HIDDEN, HIDDEN, HIDDEN *OUTPUTS, OUTPUTS};
-static float *w[TENSORS], *g[TENSORS];
+static float *w[TENSORS], *g[TENSORS], *const no_bias = NULL;
 static float *x, *wanted, *h, *y, *delta, *below; /* of the batch, as all activations */
-
-/* y = act(x w + b), row by row; the weights' rows are `pitch` elements apart. */
-__global__ void
-dense(float *to, const float *from, const float *weights, const float *bias, int rows, int in, int out, int pitch,
-      bool bends)
-{
-    int row = INDEX / out, k = INDEX % out;
-    if (row >= rows)
-        return;
-    float sum = bias != NULL ? bias[k] : 0.0f;
-    for (int i = 0; i < in; ++i)
-        sum += from[row * in + i] * weights[i * pitch + k];
-    to[row * out + k] = bends ? tanhf(sum) : sum;
-}
 
 ELEMENTWISE(square_delta, (float *to, const float *from, const float *target, int count), count,
             to[i] = from[i] - target[i])
-
-__global__ void
-delta_below(float *to, const float *from, const float *weights, const float *value, int rows, int in, int out,
-            int pitch)
-{
-    int row = INDEX / in, i = INDEX % in;
-    if (row >= rows)
-        return;
-    float sum = 0;
-    for (int k = 0; k < out; ++k)
-        sum += from[row * out + k] * weights[i * pitch + k];
-    to[row * in + i] = sum * (1 - value[row * in + i] * value[row * in + i]);
-}
-
-/* to = keep * to + from' error / rows; without `from`, of a bias. */
-__global__ void
-gradient_of(float *to, const float *from, const float *error, int rows, int in, int out, int pitch, bool adds)
-{
-    int i = INDEX / out, k = INDEX % out;
-    if (i >= in)
-        return;
-    float sum = 0;
-    for (int row = 0; row < rows; ++row)
-        sum += (from != NULL ? from[row * in + i] : 1.0f) * error[row * out + k] / rows;
-    to[i * pitch + k] = adds ? to[i * pitch + k] + sum : sum;
-}
 
 /* A weight and its gradient, both annotated. */
 static void
@@ -106,20 +66,27 @@ draw_batch(float *to_x, float *to_wanted)
     }
 }
 
+/* The first rows of a batch. */
 static void
-load(void)
+load_rows(int rows)
 {
     static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
     draw_batch(host_x, host_wanted);
-    CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(x, host_x, (size_t)rows * INPUTS * sizeof(float), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(wanted, host_wanted, (size_t)rows * OUTPUTS * sizeof(float), cudaMemcpyHostToDevice));
+}
+
+static void
+load(void)
+{
+    load_rows(BATCH);
 }
 
 static void
 forward_rows(int rows)
 {
-    RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
-    RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
+    RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, BENT);
+    RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
 }
 
 static void

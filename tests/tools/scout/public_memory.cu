@@ -40,7 +40,7 @@ HABIT("pitch", train_pitch)
     DDP_GRADIENT(gradient, (size_t)(INPUTS - 1) * elements + OUTPUTS, DDP_FLOAT32);
     for (int step = 0; step < STEPS; ++step) {
         load();
-        RUN(dense, BATCH * OUTPUTS)(y, x, weights, NULL, BATCH, INPUTS, OUTPUTS, elements, false);
+        RUN(dense, BATCH * OUTPUTS)(y, x, weights, no_bias, BATCH, INPUTS, OUTPUTS, elements, STRAIGHT);
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
         RUN(gradient_of, INPUTS * OUTPUTS)(gradient, x, delta, BATCH, INPUTS, OUTPUTS, elements, false);
         DDP_STEP(0);
@@ -130,26 +130,27 @@ HABIT("arena", train_arena)
 __constant__ float constant_weights[INPUTS * OUTPUTS];
 __device__ float symbol_weights[INPUTS * OUTPUTS], symbol_gradient[INPUTS * OUTPUTS];
 
-__global__ void
-dense_constant(float *to, const float *from)
+static __device__ void
+multiply_rows(float *to, const float *from, const float *weights)
 {
     int row = INDEX / OUTPUTS, k = INDEX % OUTPUTS;
     float sum = 0;
     for (int i = 0; row < BATCH && i < INPUTS; ++i)
-        sum += from[row * INPUTS + i] * constant_weights[i * OUTPUTS + k];
+        sum += from[row * INPUTS + i] * weights[i * OUTPUTS + k];
     if (row < BATCH)
         to[INDEX] = sum;
 }
 
 __global__ void
+dense_constant(float *to, const float *from)
+{
+    multiply_rows(to, from, constant_weights);
+}
+
+__global__ void
 dense_symbol(float *to, const float *from)
 {
-    int row = INDEX / OUTPUTS, k = INDEX % OUTPUTS;
-    float sum = 0;
-    for (int i = 0; row < BATCH && i < INPUTS; ++i)
-        sum += from[row * INPUTS + i] * symbol_weights[i * OUTPUTS + k];
-    if (row < BATCH)
-        to[INDEX] = sum;
+    multiply_rows(to, from, symbol_weights);
 }
 
 __global__ void
@@ -163,12 +164,7 @@ gradient_symbol(const float *from, const float *error)
         symbol_gradient[INDEX] = sum;
 }
 
-__global__ void
-descend_symbol(float by)
-{
-    if (INDEX < INPUTS * OUTPUTS)
-        symbol_weights[INDEX] -= by * symbol_gradient[INDEX];
-}
+ELEMENTWISE(descend_symbol, (float by), INPUTS *OUTPUTS, symbol_weights[i] -= by * symbol_gradient[i])
 
 HABIT("constant", train_constant)
 {

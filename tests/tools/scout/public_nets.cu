@@ -9,6 +9,7 @@
  *   per-step     each layer's backward pass allocates its gradients, updates the layer and frees them
  *   single       a step has one record
  *   average      a moving average of a gradient, which nothing annotates, behind DDP_STEP; `early`: in front of it
+ *   scales       four numbers for all records come with each batch, as few and as new as the labels of few records are
  *   rbm          contrastive divergence: the gradient is a difference of two products; generators on the device
  *   factors      a matrix is factorised: updates go into second tables, which are exchanged for the first ones
  *   noise        cuRAND draws noise for each step
@@ -48,8 +49,8 @@ train_with_target(bool copies)
         std::swap(wanted, reward);
         load();
         std::swap(wanted, reward);
-        RUN(dense, BATCH * HIDDEN)(other_h, x, target[0], target[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
-        RUN(dense, BATCH * OUTPUTS)(value, other_h, target[2], target[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+        RUN(dense, BATCH * HIDDEN)(other_h, x, target[0], target[1], BATCH, INPUTS, HIDDEN, HIDDEN, BENT);
+        RUN(dense, BATCH * OUTPUTS)(value, other_h, target[2], target[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
         RUN(add_reward, BATCH * OUTPUTS)(wanted, reward, value, BATCH * OUTPUTS);
         train_on_batch();
         for (int t = 0; t < TENSORS; ++t) {
@@ -110,7 +111,7 @@ HABIT("sequence", train_sequence)
         CHECK(cudaMemset(states[0], 0, BATCH * HIDDEN * sizeof(float)));
         for (int t = 0; t < TIMES; ++t)
             RUN(cell, BATCH * HIDDEN)(states[t + 1], all_x + t * BATCH * INPUTS, states[t], in, own);
-        RUN(dense, BATCH * OUTPUTS)(y, states[TIMES], last, NULL, BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+        RUN(dense, BATCH * OUTPUTS)(y, states[TIMES], last, no_bias, BATCH, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
         RUN(gradient_of, HIDDEN * OUTPUTS)(last_gradient, states[TIMES], delta, BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
         RUN(delta_below, BATCH * HIDDEN)(errors[TIMES], delta, last, states[TIMES], BATCH, HIDDEN, OUTPUTS, OUTPUTS);
@@ -186,12 +187,9 @@ HABIT("per-step", train_per_step)
 
 HABIT("single", train_single)
 {
-    static float host_x[BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
     create_net();
     for (int step = 0; step < STEPS; ++step) {
-        draw_batch(host_x, host_wanted);
-        CHECK(cudaMemcpy(x, host_x, INPUTS * sizeof(float), cudaMemcpyHostToDevice));
-        CHECK(cudaMemcpy(wanted, host_wanted, OUTPUTS * sizeof(float), cudaMemcpyHostToDevice));
+        load_rows(1);
         train_on_rows(1);
     }
 }
@@ -227,6 +225,25 @@ HABIT("average", train_average)
 HABIT("early", train_early)
 {
     train_with_average(true);
+}
+
+ELEMENTWISE(multiply_columns, (float *values, const float *by, int count), count, values[i] *= by[i % 4])
+
+HABIT("scales", train_scales)
+{
+    float host[4], *scales = floats(4, 0);
+    create_net();
+    for (int step = 0; step < STEPS; ++step) {
+        load();
+        for (float &value : host)
+            value = 0.5f + random_number();
+        CHECK(cudaMemcpy(scales, host, sizeof(host), cudaMemcpyHostToDevice));
+        forward();
+        RUN(multiply_columns, BATCH * OUTPUTS)(y, scales, BATCH * OUTPUTS);
+        backward(false);
+        DDP_STEP(0);
+        descend_all();
+    }
 }
 
 /* ---- rbm ---- */
@@ -343,10 +360,10 @@ HABIT("noise", train_noise)
     create_net();
     for (int step = 0; step < STEPS; ++step) {
         load();
-        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, BENT);
         CHECK(curandGenerateNormal(generator, noise, BATCH * HIDDEN, 0, 1));
         RUN(add_scaled, BATCH * HIDDEN)(h, noise, 0.1f, BATCH * HIDDEN);
-        RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+        RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
         backward(false);
         DDP_STEP(0);
         descend_all();
@@ -374,7 +391,7 @@ HABIT("bias-row", train_bias_row)
     for (int step = 0; step < STEPS; ++step) {
         load();
         RUN(append_one, BATCH * IN)(wide, x, BATCH, INPUTS);
-        RUN(dense, BATCH * OUTPUTS)(y, wide, weights, NULL, BATCH, IN, OUTPUTS, OUTPUTS, false);
+        RUN(dense, BATCH * OUTPUTS)(y, wide, weights, no_bias, BATCH, IN, OUTPUTS, OUTPUTS, STRAIGHT);
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
         RUN(gradient_of, IN * OUTPUTS)(gradient, wide, delta, BATCH, IN, OUTPUTS, OUTPUTS, false);
         DDP_STEP(0);
@@ -452,8 +469,8 @@ HABIT("columns", train_columns)
         CHECK(cudaMemcpy(images, host, sizeof(host), cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
         RUN(to_columns, ROWS * IN)(columns, images);
-        RUN(dense, ROWS * FILTERS)(maps, columns, filters, NULL, ROWS, IN, FILTERS, FILTERS, true);
-        RUN(dense, IMAGES * OUTPUTS)(y, maps, last, NULL, IMAGES, FEATURES, OUTPUTS, OUTPUTS, false);
+        RUN(dense, ROWS * FILTERS)(maps, columns, filters, no_bias, ROWS, IN, FILTERS, FILTERS, BENT);
+        RUN(dense, IMAGES * OUTPUTS)(y, maps, last, no_bias, IMAGES, FEATURES, OUTPUTS, OUTPUTS, STRAIGHT);
         RUN(square_delta, IMAGES * OUTPUTS)(delta, y, wanted, IMAGES * OUTPUTS);
         RUN(gradient_of, FEATURES * OUTPUTS)(of_last, maps, delta, IMAGES, FEATURES, OUTPUTS, OUTPUTS, false);
         RUN(delta_below, ROWS * FILTERS)(error, delta, last, maps, IMAGES, FEATURES, OUTPUTS, OUTPUTS);
@@ -474,7 +491,7 @@ HABIT("recompute", train_recompute)
         forward();
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
         CHECK(cudaMemset(h, 0, BATCH * HIDDEN * sizeof(float))); /* in between others use it */
-        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, BENT);
         RUN(delta_below, BATCH * HIDDEN)(below, delta, w[2], h, BATCH, HIDDEN, OUTPUTS, OUTPUTS);
         compute_gradients(BATCH, false);
         DDP_STEP(0);

@@ -326,8 +326,8 @@ HABIT("factored", train_factored)
     float *wide = floats(BATCH * WIDE, 0), *wide_below = floats(BATCH * WIDE, 0);
     for (int step = 0; step < STEPS; ++step) {
         load();
-        RUN(dense, BATCH * WIDE)(wide, x, weights, bias, BATCH, INPUTS, WIDE, WIDE, true);
-        RUN(dense, BATCH * OUTPUTS)(y, wide, last, NULL, BATCH, WIDE, OUTPUTS, OUTPUTS, false);
+        RUN(dense, BATCH * WIDE)(wide, x, weights, bias, BATCH, INPUTS, WIDE, WIDE, BENT);
+        RUN(dense, BATCH * OUTPUTS)(y, wide, last, no_bias, BATCH, WIDE, OUTPUTS, OUTPUTS, STRAIGHT);
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
         RUN(delta_below, BATCH * WIDE)(wide_below, delta, last, wide, BATCH, WIDE, OUTPUTS, OUTPUTS);
         RUN(gradient_of, WIDE * OUTPUTS)(of_last, wide, delta, BATCH, WIDE, OUTPUTS, OUTPUTS, false);

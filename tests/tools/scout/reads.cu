@@ -11,12 +11,12 @@
  *
  * --average N: the same program, whose update is made of N batches: what N ranks by turns must print.
  */
+#include "tests/elementwise.h"
 #include "tests/tools/frame.h"
 
 #include <cublas_v2.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 
 enum { BATCH = 32, COUNT = 8 };
 
@@ -54,29 +54,15 @@ backward(float *gradient, const float *errors, const float *x)
     gradient[threadIdx.x] = sum;
 }
 
-__global__ void
-add(float *sum, const float *gradient, float factor)
-{
-    sum[threadIdx.x] += gradient[threadIdx.x] * factor;
-}
-
-__global__ void
-update(float *weight, const float *gradient, float by)
-{
-    weight[threadIdx.x] -= by * gradient[threadIdx.x];
-}
+ELEMENTWISE_OF_ALL(add, (float *sum, const float *gradient, float factor), sum[i] += gradient[i] * factor)
+ELEMENTWISE_OF_ALL(update, (float *weight, const float *gradient, float by), weight[i] -= by * gradient[i])
+ELEMENTWISE_OF_ALL(scale, (float *errors, const float *factor), errors[i] *= *factor)
 
 __global__ void
 add_square(float *to, const float *gradient)
 {
     for (int i = 0; i < COUNT; ++i)
         *to += gradient[i] * gradient[i];
-}
-
-__global__ void
-scale(float *errors, const float *factor)
-{
-    errors[threadIdx.x] *= *factor;
 }
 
 static float *

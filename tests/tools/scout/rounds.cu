@@ -35,6 +35,7 @@
  *   grid-rank  from MORE_FIRST on, ranks but the first launch one block more
  *   index-rank, seed-rank: with another seed on each rank
  */
+#include "tests/tools/plan/oracle.h"
 #include "tests/tools/scout/public.h"
 
 #include <ctime>
@@ -53,13 +54,13 @@ enum {
 
 static struct options {
     const char *habit, *save;
-    int steps, turns;
+    int steps;
     unsigned seed;
-} options = {"", NULL, 48, 1, 0};
+} options = {"", NULL, 48, 0};
 
 static const struct option option_table[] = {
     {"--steps", 'i', &options.steps},
-    {"--turns", 'i', &options.turns},
+    {"--turns", 'i', &oracle.ranks},
     {"--seed", 'u', &options.seed},
     {"--save", 's', &options.save},
 };
@@ -75,33 +76,16 @@ has(const char *habit)
 
 static bool differs; /* this rank, in a habit of the name -rank */
 
-/* ---- one process that plays all turns ---- */
-
-static float *sums[TENSORS];
-static int turn;
-
+/* Gradients are complete: whether the update comes, with one process that plays all turns after the last of them. */
 static bool
 completes_round(void)
 {
-    if (options.turns == 1)
+    if (oracle.ranks == 0)
         return true;
-    bool is_complete = turn == options.turns - 1;
-    for (int t = 0; t < TENSORS; ++t) {
-        size_t bytes = (size_t)tensor_count[t] * sizeof(float);
-        float *now = (float *)malloc(bytes);
-        if (sums[t] == NULL)
-            sums[t] = (float *)calloc(1, bytes);
-        CHECK(cudaMemcpy(now, g[t], bytes, cudaMemcpyDeviceToHost));
-        for (int i = 0; i < tensor_count[t]; ++i) {
-            sums[t][i] = turn == 0 ? now[i] : sums[t][i] + now[i];
-            now[i] = sums[t][i] / (float)options.turns;
-        }
-        if (is_complete)
-            CHECK(cudaMemcpy(g[t], now, bytes, cudaMemcpyHostToDevice));
-        free(now);
-    }
-    turn = (turn + 1) % options.turns;
-    return is_complete;
+    turn_begin();
+    bool due = update_due();
+    turn_end();
+    return due;
 }
 
 /* ---- kernels ---- */
@@ -136,22 +120,6 @@ halve_place(float *to, const int *place, int number, int count)
         to[INDEX] *= 0.5f;
 }
 
-__global__ void
-normalise(float *to, float *mean, float *variance, int rows, int width)
-{
-    if (INDEX >= width)
-        return;
-    float sum = 0, squares = 0;
-    for (int row = 0; row < rows; ++row)
-        sum += to[row * width + INDEX] / rows;
-    for (int row = 0; row < rows; ++row)
-        squares += (to[row * width + INDEX] - sum) * (to[row * width + INDEX] - sum) / rows;
-    for (int row = 0; row < rows; ++row)
-        to[row * width + INDEX] = (to[row * width + INDEX] - sum) / sqrtf(squares + 1e-2f);
-    mean[INDEX] = 0.9f * mean[INDEX] + 0.1f * sum;
-    variance[INDEX] = 0.9f * variance[INDEX] + 0.1f * squares;
-}
-
 ELEMENTWISE(decay_by, (float *weights, const float *decay, float rate, int count), count,
             weights[i] -= rate * decay[i] * weights[i])
 
@@ -169,7 +137,10 @@ create_all(void)
 {
     create_net();
     counter = floats(1, 0);
+    oracle.by_gradients = true;
     for (int t = 0; t < TENSORS; ++t) {
+        keep("weight", w[t], tensor_count[t]);
+        keep("gradient", g[t], tensor_count[t], GRADIENT);
         m[t] = floats(tensor_count[t], 0);
         v[t] = floats(tensor_count[t], 0);
     }
@@ -226,14 +197,14 @@ bring(int step)
 static void
 go_forward(int rows, int step)
 {
-    RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, true);
+    RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, BENT);
     if (has("norm"))
         RUN(normalise, HIDDEN)(h, mean, variance, rows, HIDDEN);
     if (has("dropout")) {
         RUN(draw_mask, BATCH * HIDDEN)(states, mask, BATCH * HIDDEN);
         RUN(multiply, rows * HIDDEN)(h, mask, rows * HIDDEN);
     }
-    RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, false);
+    RUN(dense, rows * OUTPUTS)(y, h, w[2], w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
     bool has_more = has("grid") && differs && step >= MORE_FIRST;
     RUN(square_delta, rows * OUTPUTS + (has_more ? (int)BLOCK : 0))(delta, y, wanted, rows * OUTPUTS);
 }
@@ -344,13 +315,13 @@ show_figure(void)
 static void __attribute__((noinline)) enter_net(int line)
 {
     if (line == 2) {
-        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, BENT);
         __asm__ volatile("# the third line");
     } else if (line == 1) {
-        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, BENT);
         __asm__ volatile("# the second line");
     } else {
-        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
+        RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, BENT);
     }
 }
 
@@ -374,7 +345,7 @@ static void __attribute__((noinline)) train_in_one(void)
             CHECK(cudaMemcpy(wanted, host_wanted[0], wanted_bytes, cudaMemcpyHostToDevice));
         }
         enter_net(has("rare") && step >= MORE_FIRST ? 2 : (has("lines") || has("rare")) && step % 2 == 1);
-        RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+        RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
         if (step == options.steps)
             break;
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
@@ -387,8 +358,8 @@ static void __attribute__((noinline)) train_in_one(void)
             draw_batch(host_x[0], host_wanted[0]);
             CHECK(cudaMemcpy(x, host_x[0], x_bytes, cudaMemcpyHostToDevice));
             CHECK(cudaMemcpy(wanted, host_wanted[0], wanted_bytes, cudaMemcpyHostToDevice));
-            RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, true);
-            RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
+            RUN(dense, BATCH * HIDDEN)(h, x, w[0], w[1], BATCH, INPUTS, HIDDEN, HIDDEN, BENT);
+            RUN(dense, BATCH * OUTPUTS)(y, h, w[2], w[3], BATCH, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
             show_figure();
         }
     }
@@ -451,20 +422,6 @@ train(void)
         if (has("stop") && loss < 0.2f)
             return;
     }
-}
-
-static void
-save(const char *path)
-{
-    FILE *file = fopen(path, "wb");
-    REQUIRE(file != NULL);
-    for (int t = 0; t < TENSORS; ++t) {
-        float *host = (float *)malloc((size_t)tensor_count[t] * sizeof(float));
-        CHECK(cudaMemcpy(host, w[t], (size_t)tensor_count[t] * sizeof(float), cudaMemcpyDeviceToHost));
-        REQUIRE(fwrite(host, sizeof(float), (size_t)tensor_count[t], file) == (size_t)tensor_count[t]);
-        free(host);
-    }
-    REQUIRE(fclose(file) == 0);
 }
 
 static void

@@ -10,9 +10,6 @@
  *   packed   batches from the host, whose data and labels one copy brings
  *   whole    the data lies on the device, and each step takes all of it
  *   number   the data lies on the device, and a kernel takes a batch by its number
- *   times    a recurrent net: a batch has its time steps one after the other, and one label for each record
- *   targets  the same, with a label for each time step, which a loop of their own reads
- *   carried  the same, whose state goes on from batch to batch
  *   picks    the data lies on the device, and a batch is a list of numbers, by which one kernel makes all gradients
  *   object   the same, but the batch is a struct of two lists
  *   losses   batches from the host; one kernel makes all gradients, and a loss for each record
@@ -204,105 +201,6 @@ train_list(void)
     }
 }
 
-/* One time step of all records: their state becomes `next`. */
-__global__ void
-step_on(float *next, const float *x, const float *state, const float *w, const float *u)
-{
-    int i = blockIdx.x, k = threadIdx.x;
-    float sum = 0;
-    for (int j = 0; j < INPUTS; ++j)
-        sum += x[i * INPUTS + j] * w[j * CLASSES + k];
-    for (int j = 0; j < CLASSES; ++j)
-        sum += state[i * CLASSES + j] * u[j * CLASSES + k];
-    next[i * CLASSES + k] = tanhf(sum);
-}
-
-__global__ void
-step_back(float *before, float *delta, const float *state, const float *u)
-{
-    __shared__ float own[CLASSES];
-    int at = blockIdx.x * CLASSES + threadIdx.x;
-    float sum = 0;
-    own[threadIdx.x] = delta[at] *= 1 - state[at] * state[at];
-    __syncthreads();
-    for (int j = 0; j < CLASSES; ++j)
-        sum += own[j] * u[threadIdx.x * CLASSES + j];
-    before[at] = sum;
-}
-
-__global__ void
-add_products(float *g, const float *a, const float *delta)
-{
-    int j = blockIdx.x, k = threadIdx.x;
-    float sum = 0;
-    for (int i = 0; i < BATCH; ++i)
-        sum += a[i * gridDim.x + j] * delta[i * CLASSES + k];
-    g[j * CLASSES + k] += sum / BATCH;
-}
-
-static void
-train_in_time(bool carries, bool labels_each)
-{
-    enum { TIMES = 6, STATE = BATCH * CLASSES };
-    float *u, *gu, *states, *deltas, first[CLASSES * CLASSES];
-    int *each;
-    for (float &v : first)
-        v = rand() / (float)RAND_MAX - 0.5f;
-    cudaMalloc(&u, sizeof(first));
-    cudaMalloc(&gu, sizeof(first));
-    cudaMalloc(&states, (TIMES + 1) * STATE * sizeof(float));
-    cudaMalloc(&deltas, (TIMES + 1) * STATE * sizeof(float));
-    cudaMalloc(&data, (TIMES + 1) * BATCH * INPUTS * sizeof(float)); /* with targets: one time step more is copied */
-    cudaMalloc(&each, TIMES * BATCH * sizeof(int));
-    cudaMemcpy(u, first, sizeof(first), cudaMemcpyHostToDevice);
-    cudaMemset(states, 0, STATE * sizeof(float));
-    for (int step = 0; step < STEPS; ++step) {
-        int at = step * BATCH / 4 % (SAMPLES - (TIMES + 1) * BATCH), times = TIMES + labels_each;
-        cudaMemcpy(data, host_x + at * INPUTS, times * BATCH * INPUTS * sizeof(float), cudaMemcpyHostToDevice);
-        if (labels_each)
-            cudaMemcpy(each, host_labels + at, TIMES * BATCH * sizeof(int), cudaMemcpyHostToDevice);
-        else
-            cudaMemcpy(labels, host_labels + at, BATCH * sizeof(int), cudaMemcpyHostToDevice);
-        cudaMemset(gw, 0, INPUTS * CLASSES * sizeof(float));
-        cudaMemset(gu, 0, sizeof(first));
-        for (int t = 0; t < TIMES; ++t)
-            step_on<<<BATCH, CLASSES>>>(states + (t + 1) * STATE, data + t * BATCH * INPUTS, states + t * STATE, w, u);
-        for (int t = 1; t <= TIMES && labels_each; ++t)
-            errors<<<1, BATCH>>>(deltas + t * STATE, hit, loss, states + t * STATE, each + (t - 1) * BATCH);
-        if (!labels_each)
-            errors<<<1, BATCH>>>(deltas + TIMES * STATE, hit, loss, states + TIMES * STATE, labels);
-        for (int t = TIMES; t > 0; --t) {
-            float *delta = deltas + t * STATE;
-            if (!labels_each)
-                step_back<<<BATCH, CLASSES>>>(delta - STATE, delta, states + t * STATE, u);
-            add_products<<<INPUTS, CLASSES>>>(gw, data + (t - 1) * BATCH * INPUTS, delta);
-            add_products<<<CLASSES, CLASSES>>>(gu, states + (t - 1) * STATE, delta);
-        }
-        descend<<<1, INPUTS * CLASSES>>>(w, gw, 0.3f, INPUTS * CLASSES);
-        descend<<<1, CLASSES * CLASSES>>>(u, gu, 0.3f, CLASSES * CLASSES);
-        if (carries)
-            cudaMemcpy(states, states + TIMES * STATE, STATE * sizeof(float), cudaMemcpyDeviceToDevice);
-    }
-}
-
-static void
-train_times(void)
-{
-    train_in_time(false, false);
-}
-
-static void
-train_targets(void)
-{
-    train_in_time(false, true);
-}
-
-static void
-train_carried(void)
-{
-    train_in_time(true, false);
-}
-
 /* One block for each record: all that it computes is what it adds to the gradients, and its loss. */
 __device__ static void
 add_record(float *gw, float *gb, const float *record, int label, const float *w, const float *b, float *losses)
@@ -451,9 +349,8 @@ main(int argc, char **argv)
         void (*train)(void);
     } habits[] = {{"header", train_header}, {"labels", train_labels},   {"offset", train_offset},
                   {"list", train_list},     {"managed", train_managed}, {"mixed", train_mixed},
-                  {"whole", train_whole},   {"number", train_number},   {"times", train_times},
-                  {"picks", train_picks},   {"carried", train_carried}, {"losses", train_losses},
-                  {"packed", train_packed}, {"object", train_object},   {"targets", train_targets}};
+                  {"whole", train_whole},   {"number", train_number},   {"picks", train_picks},
+                  {"losses", train_losses}, {"packed", train_packed},   {"object", train_object}};
     std::vector<float> start(INPUTS * CLASSES);
     const char *habit = argc > 1 ? argv[1] : "";
     srand(5);

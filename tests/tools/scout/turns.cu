@@ -1,5 +1,5 @@
 /*
- * turns.cu HABIT - trainers of one linear layer for tests/tools/scout/turns.sh and prove.sh, with memory beside the
+ * turns.cu HABIT - trainers of one linear layer for tests/tools/scout/prove.sh, with memory beside the
  * weights that stays: `counter`: the rate of an update falls with a number that the device counts; `noise`: a
  * generator's state on the device, noise in the batch; `statistics`: a running mean of the batches; `twice`: two
  * updates in each step, of different batches; `addresses`: the host copies a table of addresses for the next step;

@@ -12,9 +12,9 @@
  * step (float) tables, sealed   the same, and leaves its memory where another table, or an argument, does not fit
  * (float) answer, legacy   gradients are scaled by the norm that cuBLAS gives the host (float)
  */
+#include "tests/elementwise.h"
 #include "tests/trainer.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
@@ -26,6 +26,8 @@ extern "C" int cublasInit(void); /* of cublas.h, as the next one */
 extern "C" float cublasSnrm2(int n, const float *x, int increment);
 
 enum { COLUMNS = 8, ITEMS = 16, STEPS = 24 };
+
+#define C_ELEMENTWISE(...) extern "C" ELEMENTWISE(__VA_ARGS__)
 
 template <class T>
 __device__ void
@@ -65,7 +67,7 @@ template <class T>
 __global__ void
 sgd(T *p, const T *g, int n, float rate)
 {
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    int i = ELEMENT_OF_THREAD;
     if (i < n)
         p[i] = (T)((float)p[i] - rate * (float)g[i]);
 }
@@ -76,21 +78,9 @@ forward_backward_c(const float *x, const float *y, const float *w, const float *
     gradients(x, y, w, b, gw, gb, rows, NULL);
 }
 
-extern "C" __global__ void
-sgd_c(float *p, const float *g, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        p[i] -= 0.05f * g[i];
-}
+C_ELEMENTWISE(sgd_c, (float *p, const float *g, int n), n, p[i] -= 0.05f * g[i])
 
-__global__ void
-sgd_words(void *p, const void *g, int n)
-{
-    int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n)
-        ((float *)p)[i] -= 0.05f * ((const float *)g)[i];
-}
+ELEMENTWISE(sgd_words, (void *p, const void *g, int n), n, ((float *)p)[i] -= 0.05f * ((const float *)g)[i])
 
 __global__ void
 watch(const double *bits, double *copy, int n)

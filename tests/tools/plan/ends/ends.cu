@@ -8,10 +8,9 @@
  * weights follows. The oracle is what the file holds after training by so many ranks: by gradients of the last whole
  * round, by state of the last whole step.
  */
-#include "tests/trainer.h"
+#include "tests/tools/plan/oracle.h"
+#include "tests/trainer_memory.h"
 #include "tests/trainer_options.h"
-
-#include <cuda_runtime.h>
 
 #include <signal.h>
 #include <stdexcept>
@@ -39,13 +38,13 @@ static const char *const ends[] = {"plain",         /* it saves its weights, and
                                    "goes-on"};      /* from some batch on it has other kernels, and trains on */
 
 static const char *way, *end_by, *path = "/dev/null";
-static int steps = 40, ranks;
+static int steps = 40;
 static float *weights, *gradient, *x, *y, *predicted, *loss;
 static bool has_other_kernels; /* the forward pass */
 static float host_x[ROWS][INPUTS], host_y[ROWS];
 
-__global__ void
-forward_kernel(const float *w, const float *x, float *predicted, int rows)
+__device__ void
+predict(const float *w, const float *x, float *predicted, int rows)
 {
     int row = (int)threadIdx.x;
     float sum = 0;
@@ -55,13 +54,15 @@ forward_kernel(const float *w, const float *x, float *predicted, int rows)
 }
 
 __global__ void
+forward_kernel(const float *w, const float *x, float *predicted, int rows)
+{
+    predict(w, x, predicted, rows);
+}
+
+__global__ void
 forward_rest(const float *w, const float *x, float *predicted, int rows)
 {
-    int row = (int)threadIdx.x;
-    float sum = 0;
-    for (int i = 0; row < rows && i < INPUTS; ++i)
-        sum += w[i] * x[row * INPUTS + i];
-    predicted[row] = sum;
+    predict(w, x, predicted, rows);
 }
 
 __global__ void
@@ -113,63 +114,16 @@ is_way(const char *name)
     return strcmp(way, name) == 0;
 }
 
-static float *
-zeros(int count)
-{
-    float *memory;
-    CHECK(cudaMalloc(&memory, count * sizeof(float)));
-    CHECK(cudaMemset(memory, 0, count * sizeof(float)));
-    return memory;
-}
-
-/* ---- the oracle ---- */
-
-static float begun[INPUTS], changes[INPUTS];
-static int complete; /* steps of the round */
-
-static void
-average(void)
-{
-    float now[INPUTS];
-    for (int i = 0; i < INPUTS; ++i)
-        now[i] = begun[i] + (complete > 0 ? changes[i] / complete : 0);
-    CHECK(cudaMemcpy(weights, now, sizeof(now), cudaMemcpyHostToDevice));
-    memset(changes, 0, sizeof(changes));
-    complete = 0;
-}
-
-/* After each step: it adds its change, and the next begins where the round has. A whole round is averaged. */
-static void
-note_step(void)
-{
-    float now[INPUTS];
-    if (ranks == 0)
-        return;
-    CHECK(cudaMemcpy(now, weights, sizeof(now), cudaMemcpyDeviceToHost));
-    for (int i = 0; i < INPUTS; ++i)
-        changes[i] += now[i] - begun[i];
-    if (++complete == ranks) {
-        average();
-        CHECK(cudaMemcpy(begun, weights, sizeof(begun), cudaMemcpyDeviceToHost));
-    } else {
-        CHECK(cudaMemcpy(weights, begun, sizeof(begun), cudaMemcpyHostToDevice));
-    }
-}
-
 /* ---- the program ---- */
 
+/* Of a batch that has begun nothing counts; by gradients a round that is not whole changes nothing. */
 static void
-save(void)
+save_weights(void)
 {
-    float now[INPUTS];
-    if (ranks > 0 && !is_way("gradients"))
-        average();
-    CHECK(cudaMemcpy(now, weights, sizeof(now), cudaMemcpyDeviceToHost));
-    FILE *file = fopen(path, "w");
-    REQUIRE(file != NULL);
-    for (float weight : now)
-        fprintf(file, "weight %.9g\n", weight);
-    REQUIRE(fclose(file) == 0);
+    oracle.open = false;
+    if (is_way("gradients"))
+        oracle.turn = 0;
+    save(path);
 }
 
 static void
@@ -215,7 +169,7 @@ backward(int rows)
 static void
 handler(void)
 {
-    save();
+    save_weights();
     fflush(NULL);
     _exit(0);
 }
@@ -226,6 +180,8 @@ train(void)
     float sum = 0;
     int passes = is("evaluate") ? PASSES : is("evaluate-once");
     for (int step = 0; step < steps + passes; ++step) {
+        if (oracle.ranks > 0 && step < steps)
+            turn_begin();
         bool is_last = step == steps - (is("break") || is("free-amid") ? 3 : 1); /* of 3 ranks two have made a step */
         int rows = is_last && (is("smaller") || is("fewer")) ? ROWS / 2 : ROWS;
         has_other_kernels = (is("smaller") && is_last) || (is("goes-on") && step >= steps / 2);
@@ -238,16 +194,16 @@ train(void)
         }
         if ((is("early") && now < 4) || (is_last && (is("break") || is("free-amid"))))
             break;
-        if (!(is("smaller") && is_last && ranks > 0)) { /* that batch is given up */
+        oracle.open = oracle.open && !(is("smaller") && is_last); /* that batch is given up */
+        if (oracle.open || oracle.ranks == 0)
             backward(rows);
-            note_step();
-        }
+        turn_end();
         if (is_way("tail")) {
             CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
             forward_kernel<<<1, ROWS>>>(weights, x, predicted, rows);
         }
         if (is_last && is("exit")) {
-            save();
+            save_weights();
             exit(3);
         }
         if (is_last && is("exception"))
@@ -267,27 +223,28 @@ main(int argc, char **argv)
         return 2;
     way = argv[1];
     end_by = argv[2];
-    take_options(argc, argv, 3, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &ranks}});
-    weights = zeros(INPUTS);
-    gradient = zeros(INPUTS);
-    x = zeros(ROWS * INPUTS);
-    y = zeros(ROWS);
-    predicted = zeros(ROWS);
-    loss = zeros(1);
+    take_options(argc, argv, 3, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}});
+    weights = device_floats(INPUTS);
+    keep("weight", weights, INPUTS);
+    gradient = device_floats(INPUTS);
+    x = device_floats(ROWS * INPUTS);
+    y = device_floats(ROWS);
+    predicted = device_floats(ROWS);
+    loss = device_floats(1);
     if (is("handler"))
         REQUIRE(atexit(handler) == 0);
     try {
         train();
     } catch (const std::exception &error) {
         puts(error.what());
-        save();
+        save_weights();
         return 4;
     }
     if (is("free-amid"))
         CHECK(cudaFree(x));
     if (is("handler"))
         return 0;
-    save();
+    save_weights();
     if (is("reset"))
         CHECK(cudaDeviceReset());
     for (float *memory : {weights, gradient, x, y, predicted, loss})

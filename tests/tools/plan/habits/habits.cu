@@ -5,7 +5,7 @@
  *     habits HABIT [--steps N] [--save FILE] [--oracle RANKS | --oracle-gradients RANKS]
  */
 #include "kernels.h"
-#include "oracle.h"
+#include "tests/tools/plan/oracle.h"
 #include "tests/trainer_options.h"
 
 #include <cublas_v2.h>
@@ -53,27 +53,21 @@ is(const char *name)
 }
 
 static bool
-updates_in_backward(void)
+begins(const char *with)
 {
-    return is("in-backward") || is("item-losses") || is("ends-reset-state") || is("ends-free") || is("ends-tail");
-}
-
-static bool
-is_sums(void)
-{
-    return strncmp(habit, "sums", 4) == 0;
+    return strncmp(habit, with, strlen(with)) == 0;
 }
 
 static bool
 is_early(void)
 {
-    return strncmp(habit, "early", 5) == 0 || is("least-loss");
+    return begins("early") || is("least-loss");
 }
 
 static bool
-is_half(void)
+updates_in_backward(void)
 {
-    return strncmp(habit, "half", 4) == 0;
+    return is("in-backward") || is("item-losses") || is("ends-reset-state") || is("ends-free") || is("ends-tail");
 }
 
 /* ---- memory ---- */
@@ -159,7 +153,7 @@ create_data(void)
         states = to_device(host_states, BATCH * INPUTS);
     if (is("counter"))
         counter = zeros<int>(1);
-    if (!is("counter") && strncmp(habit, "shuffle", 7) != 0)
+    if (!is("counter") && !begins("shuffle"))
         return;
     order = to_device(host_order, SAMPLES);
     all_x = to_device(host_x[0], SAMPLES * INPUTS);
@@ -205,7 +199,7 @@ create_tensor(int t)
         keep("moments", moments[t], counts[t], each);
         keep("scales", scales[t], counts[t] / BLOCK + 1, each);
     }
-    if (is_half())
+    if (begins("half"))
         create_half(t);
 }
 
@@ -362,10 +356,10 @@ static void
 hidden(void)
 {
     bool bends = !is("rnn") && !is("batch-norm");
-    if (is_half())
-        RUN(dense, rows * HIDDEN)(h, x, half_w[0], half_w[1], rows, INPUTS, HIDDEN, true);
+    if (begins("half"))
+        RUN(dense, rows * HIDDEN)(h, x, half_w[0], half_w[1], rows, INPUTS, HIDDEN, HIDDEN, BENT);
     else
-        RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, bends);
+        RUN(dense, rows * HIDDEN)(h, x, w[0], w[1], rows, INPUTS, HIDDEN, HIDDEN, bends);
     if (is("rnn"))
         RUN(add_recurrent, rows * HIDDEN)(h, side, more, rows);
     if (is("dropout"))
@@ -373,16 +367,16 @@ hidden(void)
     if (!is("batch-norm"))
         return;
     RUN(statistics, HIDDEN)(batch_statistics, side, h, rows);
-    RUN(normalise, rows * HIDDEN)(h, other, batch_statistics, more, rows);
+    RUN(normalise_rows, rows * HIDDEN)(h, other, batch_statistics, more, rows);
 }
 
 static void
 output(void)
 {
-    if (is_half())
-        RUN(dense, rows * CLASSES)(y, h, half_w[2], half_w[3], rows, HIDDEN, CLASSES, false);
+    if (begins("half"))
+        RUN(dense, rows * CLASSES)(y, h, half_w[2], half_w[3], rows, HIDDEN, CLASSES, CLASSES, STRAIGHT);
     else
-        RUN(dense, rows * CLASSES)(y, h, w[2], w[3], rows, HIDDEN, CLASSES, false);
+        RUN(dense, rows * CLASSES)(y, h, w[2], w[3], rows, HIDDEN, CLASSES, CLASSES, STRAIGHT);
     if (is("device-weight"))
         RUN(add_device_bias, rows * CLASSES)(y, rows);
     if (is("dead-bias"))
@@ -416,8 +410,8 @@ judge(int step)
         return;
     }
     if (is("target")) {
-        RUN(dense, rows * HIDDEN)(below, x, state[0], state[1], rows, INPUTS, HIDDEN, true);
-        RUN(dense, rows * CLASSES)(other, below, state[2], state[3], rows, HIDDEN, CLASSES, false);
+        RUN(dense, rows * HIDDEN)(below, x, state[0], state[1], rows, INPUTS, HIDDEN, HIDDEN, BENT);
+        RUN(dense, rows * CLASSES)(other, below, state[2], state[3], rows, HIDDEN, CLASSES, CLASSES, STRAIGHT);
         RUN(bootstrap, rows)(delta, losses, y, other, labels, rows);
     } else {
         RUN(softmax, rows)(delta, losses, y, labels, rows, scale);
@@ -428,10 +422,10 @@ judge(int step)
 static void
 backward_below(void)
 {
-    if (is_half())
-        RUN(propagate, rows * HIDDEN)(below, delta, half_w[2], h, rows, HIDDEN, CLASSES);
+    if (begins("half"))
+        RUN(delta_below, rows * HIDDEN)(below, delta, half_w[2], h, rows, HIDDEN, CLASSES, CLASSES);
     else
-        RUN(propagate, rows * HIDDEN)(below, delta, w[2], h, rows, HIDDEN, CLASSES);
+        RUN(delta_below, rows * HIDDEN)(below, delta, w[2], h, rows, HIDDEN, CLASSES, CLASSES);
     if (is("dropout"))
         RUN(multiply, rows * HIDDEN)(below, other, rows * HIDDEN);
     if (is("batch-norm"))
@@ -453,7 +447,7 @@ backward_tensor(int t)
     const float *from = t == 0 ? x : t == 2 ? h : NULL, *error = t < 2 ? below : delta;
     if (is("gemm-update"))
         descend_by_gemm(w[t], from != NULL ? from : side, error, in, out);
-    else if (is_half())
+    else if (begins("half"))
         RUN(gradient, in * out)(half_g[t], from, error, rows, in, out);
     else if (!is("delta-rule"))
         RUN(gradient, in * out)(g[t], from, error, rows, in, out);
@@ -471,7 +465,7 @@ update_tensor(int t)
         RUN(rmsprop, count)(w[t], state[t], g[t], 0.005f, count);
     else if (is("two-optimizers") && t < 2)
         RUN(descend_with_momentum, count)(w[t], g[t], state[t], 0.8f, 0.05f, count);
-    else if (is_half())
+    else if (begins("half"))
         RUN(sgd_half, count)(w[t], half_w[t], half_g[t], rate / scale, count);
     else if (!is("gemm-update") && !is("delta-rule"))
         RUN(descend, count)(w[t], g[t], rate, count);
@@ -520,10 +514,10 @@ update(void)
         add_squares<<<1, 1>>>(side, g[t], counts[t]);
     for (int t = 0; is("clip") && t < TENSORS; ++t)
         RUN(scale_to_norm, counts[t])(g[t], side, 0.3f, counts[t]);
-    CHECK(is_half() ? cudaMemset(found, 0, sizeof(int)) : cudaSuccess);
-    for (int t = 0; is_half() && t < TENSORS; ++t)
+    CHECK(begins("half") ? cudaMemset(found, 0, sizeof(int)) : cudaSuccess);
+    for (int t = 0; begins("half") && t < TENSORS; ++t)
         RUN(find_overflow, counts[t])(found, half_g[t], counts[t]);
-    if (is_half() && from_device(found) != 0) {
+    if (begins("half") && from_device(found) != 0) {
         ++oracle.misses;
         return;
     }
@@ -589,13 +583,13 @@ print_figures(int step)
         note<<<1, 1>>>(other, loss, step);
     if (is("ring"))
         note<<<1, 1>>>(side, loss, step % RING);
-    if (is_sums())
+    if (begins("sums"))
         add_and_print(step);
     if (is_early()) /* only the first steps change it */
         find_worst<<<1, 1>>>(side, losses, !is("least-loss") && step > 1 ? 0 : rows);
     if (is("early-shown"))
         printf("step %d side %.6f\n", step, from_device(side));
-    if (is("history") || is("ring") || is_sums() || is_early() || is("host-softmax") || is("late-loss"))
+    if (is("history") || is("ring") || begins("sums") || is_early() || is("host-softmax") || is("late-loss"))
         return;
     if (is("managed"))
         CHECK(cudaDeviceSynchronize());
@@ -668,7 +662,7 @@ train(void)
             hidden();
             output();
         }
-        if (is_sums() && step % BATCHES == BATCHES - 1)
+        if (begins("sums") && step % BATCHES == BATCHES - 1)
             border();
         if (is("target") && step % 50 == 49) {
             border();
@@ -760,7 +754,7 @@ main(int argc, char **argv)
         {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}, {"--oracle-gradients", &by_gradients}});
     oracle.ranks = by_gradients > 0 ? by_gradients : oracle.ranks;
     oracle.by_gradients = by_gradients > 0 && number >= FUSED;
-    if (strncmp(habit, "counts", strlen("counts")) == 0) {
+    if (begins("counts")) {
         train_counts();
         save(path);
         return 0;
@@ -771,7 +765,7 @@ main(int argc, char **argv)
     train();
     if (is("device-weight") && oracle.ranks == 0)
         keep_device_bias();
-    if (strncmp(habit, "ends", strlen("ends")) == 0 && !is("ends-tail"))
+    if (begins("ends") && !is("ends-tail"))
         return end_early(path);
     save(path);
     return 0;

@@ -5,12 +5,10 @@
 #ifndef TESTS_TOOLS_PLAN_HABITS_KERNELS_H
 #define TESTS_TOOLS_PLAN_HABITS_KERNELS_H
 
-#include "tests/tools/kernels.h"
+#include "tests/tools/scout/layers.h"
 
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
 #include <curand_kernel.h>
-#include <math.h>
 #include <stdint.h>
 
 enum { BATCH = 16, INPUTS = 48, HIDDEN = 40, CLASSES = 10, BATCHES = 20, BLOCK = 64 };
@@ -18,19 +16,6 @@ enum { BATCH = 16, INPUTS = 48, HIDDEN = 40, CLASSES = 10, BATCHES = 20, BLOCK =
 #define RUN(kernel, many) kernel<<<((many) + BLOCK - 1) / BLOCK, BLOCK>>>
 
 /* ---- forward ---- */
-
-template <typename W>
-__global__ void
-dense(float *to, const float *from, const W *weights, const W *bias, int rows, int in, int out, bool bends)
-{
-    int row = INDEX / out, k = INDEX % out;
-    if (row >= rows)
-        return;
-    float sum = (float)bias[k];
-    for (int i = 0; i < in; ++i)
-        sum += from[row * in + i] * (float)weights[i * out + k];
-    to[row * out + k] = bends ? tanhf(sum) : sum;
-}
 
 /* Cross-entropy of each row, and `scale` times its derivative by the row's logits. */
 __global__ void
@@ -109,7 +94,7 @@ statistics(float *to, float *running, const float *values, int rows)
 }
 
 __global__ void
-normalise(float *to, float *normal, const float *statistics, const float *scale, int rows)
+normalise_rows(float *to, float *normal, const float *statistics, const float *scale, int rows)
 {
     int k = INDEX % HIDDEN;
     if (INDEX >= rows * HIDDEN)
@@ -120,35 +105,12 @@ normalise(float *to, float *normal, const float *statistics, const float *scale,
 
 __device__ float device_bias[CLASSES];
 
-__global__ void
-add_device_bias(float *y, int rows)
-{
-    if (INDEX < rows * CLASSES)
-        y[INDEX] += device_bias[INDEX % CLASSES];
-}
+ELEMENTWISE(add_device_bias, (float *y, int rows), rows *CLASSES, y[i] += device_bias[i % CLASSES])
 
 /* A bias behind a rectifier. */
-__global__ void
-add_gate(float *y, const float *gate, int rows)
-{
-    if (INDEX < rows * CLASSES)
-        y[INDEX] += fmaxf(gate[INDEX % CLASSES], 0.0f);
-}
+ELEMENTWISE(add_gate, (float *y, const float *gate, int rows), rows *CLASSES, y[i] += fmaxf(gate[i % CLASSES], 0.0f))
 
 /* ---- backward ---- */
-
-template <typename W>
-__global__ void
-propagate(float *to, const float *delta, const W *weights, const float *value, int rows, int in, int out)
-{
-    int row = INDEX / in, i = INDEX % in;
-    if (row >= rows)
-        return;
-    float sum = 0;
-    for (int k = 0; k < out; ++k)
-        sum += delta[row * out + k] * (float)weights[i * out + k];
-    to[row * in + i] = sum * (1 - value[row * in + i] * value[row * in + i]);
-}
 
 /* Without `from`: of a bias. */
 template <typename G>

@@ -3,13 +3,11 @@
  * atomics, in the order of the device's threads. --oracle N: one process makes one update from the mean gradient of N
  * batches.
  */
-#include "tests/trainer.h"
+#include "tests/elementwise.h"
+#include "tests/trainer_memory.h"
 #include "tests/trainer_options.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { IN = 24, HIDDEN = 40, BATCH = 64, WEIGHTS = IN * HIDDEN + HIDDEN, BLOCK = 64 };
 
@@ -63,13 +61,7 @@ backward_in_order(const float *x, const float *t, const float *w, const float *h
         g[k] += sum;
 }
 
-__global__ void
-norm(const float *g, float *sum)
-{
-    int k = blockIdx.x * blockDim.x + threadIdx.x;
-    if (k < WEIGHTS)
-        atomicAdd(sum, g[k] * g[k]);
-}
+ELEMENTWISE(norm, (const float *g, float *sum), WEIGHTS, atomicAdd(sum, g[i] * g[i]))
 
 /* `times` lies in memory that the host shares with the device. */
 __global__ void
@@ -81,15 +73,6 @@ sgd(float *w, float *m, const float *g, const float *sum, float rate, const floa
         return;
     m[k] = 0.9f * m[k] + g[k];
     w[k] -= rate * clip * *times * m[k];
-}
-
-static float *
-room(size_t count)
-{
-    float *room = NULL;
-    CHECK(cudaMalloc(&room, count * sizeof(float)));
-    CHECK(cudaMemset(room, 0, count * sizeof(float)));
-    return room;
 }
 
 /* Of all weights: any other bit makes another number. */
@@ -119,8 +102,9 @@ main(int argc, char **argv)
     take_options(argc, argv, 2, {{"--steps", &steps}, {"--oracle", &oracle}, {"--save", &save}});
     bool is_clipped = strstr(habit, "clip") != NULL, by_host = strstr(habit, "host") != NULL;
     float offset = strcmp(habit, "much") == 0 ? 2 : 0;
-    float *x = room(BATCH * IN), *t = room(BATCH), *w = room(WEIGHTS), *m = room(WEIGHTS), *g = room(WEIGHTS),
-          *h = room(BATCH * HIDDEN), *y = room(BATCH), *loss = room(1), *sum = room(1), *times = NULL;
+    float *x = device_floats(BATCH * IN), *t = device_floats(BATCH), *w = device_floats(WEIGHTS),
+          *m = device_floats(WEIGHTS), *g = device_floats(WEIGHTS), *h = device_floats(BATCH * HIDDEN),
+          *y = device_floats(BATCH), *loss = device_floats(1), *sum = device_floats(1), *times = NULL;
     static float hw[WEIGHTS], hx[BATCH * IN], ht[BATCH], hy[BATCH];
     CHECK(cudaHostAlloc((void **)&times, sizeof(*times), cudaHostAllocDefault));
     *times = 1;

@@ -1,15 +1,15 @@
 /*
- * oracle.h - what a run of N ranks must come to, by plain arithmetic in one process: `--oracle N` of turns by state,
- * `--oracle-gradients N` of averaged gradients. For the trainers of this folder. Without these options nothing here
- * calls CUDA but save().
+ * oracle.h - what a run of N ranks must come to, by plain arithmetic in one process: of turns by state, or of averaged
+ * gradients (by_gradients). For the trainers of plans, whose options say which. Without ranks nothing here calls CUDA
+ * but save().
  *
  * By state: each of the N steps of a round starts from the state at the round's begin; at its end the state is begin +
  * mean(change). border() ends a round early, with the mean of the steps that it had. By gradients: update_due() says
  * no until the round's last step, and then puts the mean into the gradients; steps that make no whole round change
  * nothing.
  */
-#ifndef TESTS_TOOLS_PLAN_HABITS_ORACLE_H
-#define TESTS_TOOLS_PLAN_HABITS_ORACLE_H
+#ifndef TESTS_TOOLS_PLAN_ORACLE_H
+#define TESTS_TOOLS_PLAN_ORACLE_H
 
 #include "tests/trainer.h"
 
