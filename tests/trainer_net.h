@@ -9,6 +9,7 @@
 #ifndef DDPRUN_TESTS_TRAINER_NET_H
 #define DDPRUN_TESTS_TRAINER_NET_H
 
+#include "elementwise.h"
 #include "trainer.h"
 
 #include <cublas_v2.h>
@@ -16,6 +17,9 @@
 #include <math.h>
 
 enum { THREADS = 64 }; /* of a block */
+
+/* In headers that several files of a program include. */
+#define STATIC_ELEMENTWISE(...) static ELEMENTWISE(__VA_ARGS__)
 
 static inline unsigned
 blocks_for(size_t count)
@@ -51,22 +55,12 @@ dense_forward(float *output, const float *input, const float *weight, const floa
 }
 
 /* matrix[r][c] = tanh(matrix[r][c] + bias[c]). */
-static __global__ void
-add_bias_tanh(float *matrix, const float *bias, int columns, int rows)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < rows * columns)
-        matrix[i] = tanhf(matrix[i] + bias[i % columns]);
-}
+STATIC_ELEMENTWISE(add_bias_tanh, (float *matrix, const float *bias, int columns, int rows), (rows * columns),
+                   matrix[i] = tanhf(matrix[i] + bias[i % columns]))
 
 /* Of the mean over the items of the squared error's half, before the tanh of the last layer. */
-static __global__ void
-loss_delta(float *delta, const float *output, const float *target, int width, int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < width * count)
-        delta[i] = (output[i] - target[i]) * (1.0f - output[i] * output[i]) / (float)count;
-}
+STATIC_ELEMENTWISE(loss_delta, (float *delta, const float *output, const float *target, int width, int count),
+                   (width * count), delta[i] = (output[i] - target[i]) * (1.0f - output[i] * output[i]) / (float)count)
 
 /* gradient = keep * gradient + scale * delta' input. */
 static __global__ void
@@ -110,23 +104,12 @@ input_delta(float *delta_in, const float *weight, const float *delta, const floa
 }
 
 /* delta *= tanh' of the layer whose output is given. */
-static __global__ void
-through_tanh(float *delta, const float *output, int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count)
-        delta[i] *= 1.0f - output[i] * output[i];
-}
+STATIC_ELEMENTWISE(through_tanh, (float *delta, const float *output, int count), count,
+                   delta[i] *= 1.0f - output[i] * output[i])
 
-static __global__ void
-sgd(float *weight, float *momentum, const float *gradient, int count, float rate)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) {
-        momentum[i] = 0.9f * momentum[i] + gradient[i];
-        weight[i] -= rate * momentum[i];
-    }
-}
+STATIC_ELEMENTWISE(sgd, (float *weight, float *momentum, const float *gradient, int count, float rate), count,
+                   momentum[i] = 0.9f * momentum[i] + gradient[i];
+                   weight[i] -= rate * momentum[i])
 
 /* sum = (adds ? sum : 0) + the squares of all values. */
 static __global__ void

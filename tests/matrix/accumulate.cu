@@ -23,29 +23,21 @@ main(int argc, char **argv)
     cudaStream_t stream = trainer_start(argc, argv);
     perceptron_create(&net, 0, PASSES, true);
     perceptron_annotate_gradients(&net);
-    float *largest = device_floats(2 * LAYERS);
+    const std::vector<tensor> all = tensors_of(net.layers, LAYERS);
+    float *largest = device_floats(all.size());
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        for (int l = 0; l < LAYERS; ++l) {
-            device_zero(net.layers[l].weight_gradient, WIDTH * WIDTH, stream);
-            device_zero(net.layers[l].bias_gradient, WIDTH, stream);
-        }
+    return train_all(stream, [&](int step, size_t first_item, int count) {
+        for (const tensor &t : all)
+            device_zero(t.gradient, (size_t)t.count, stream);
         for (int pass = 0; pass < PASSES; ++pass) {
-            size_t first_item = item_of(step, pass, PASSES, first);
-            items_load(&net.items, first_item, count, stream);
-            perceptron_forward(&net, first_item, (int)count, stream);
-            perceptron_backward(&net, first_item, (int)count, 1.0f, 1.0f / PASSES, stream);
-            for (int l = 0; l < LAYERS && pass == 1 && step % LOG_EVERY == LOG_EVERY - 1; ++l) {
-                LAUNCH(largest_of, 1, stream)(&largest[2 * l], net.layers[l].weight_gradient, WIDTH * WIDTH);
-                LAUNCH(largest_of, 1, stream)(&largest[2 * l + 1], net.layers[l].bias_gradient, WIDTH);
-            }
+            items_load(&net.items, first_item, (size_t)count, stream);
+            perceptron_forward(&net, first_item, count, stream);
+            perceptron_backward(&net, first_item, count, 1.0f, 1.0f / PASSES, stream);
+            for (size_t i = 0; i < all.size() && pass == 1 && step % LOG_EVERY == LOG_EVERY - 1; ++i)
+                LAUNCH(largest_of, 1, stream)(&largest[i], all[i].gradient, all[i].count);
+            first_item += (size_t)(options.steps * options.batch); /* of the next pass */
         }
         DDP_STEP(stream);
         perceptron_update(&net, 0.2f, stream);
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

@@ -4,38 +4,15 @@
  */
 #include "perceptron.h"
 
-static __global__ void
-clip_factor(float *factor, const float *sums, int count, float limit)
-{
-    float total = 0.0f;
-    if (blockIdx.x * blockDim.x + threadIdx.x > 0)
-        return;
-    for (int i = 0; i < count; ++i)
-        total += sums[i];
-    float norm = sqrtf(total);
-    *factor = norm > limit ? limit / norm : 1.0f;
-}
-
-static __global__ void
-scale_by(float *values, const float *factor, int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count)
-        values[i] *= *factor;
-}
-
 static void
 clip(const struct perceptron *net, float *sums, float *factor, cudaStream_t stream)
 {
-    for (int l = 0; l < LAYERS; ++l) {
-        LAUNCH(square_sum, 1, stream)(&sums[2 * l], net->layers[l].weight_gradient, WIDTH * WIDTH, 0);
-        LAUNCH(square_sum, 1, stream)(&sums[2 * l + 1], net->layers[l].bias_gradient, WIDTH, 0);
-    }
+    const std::vector<tensor> all = tensors_of(net->layers, LAYERS);
+    for (size_t i = 0; i < all.size(); ++i)
+        LAUNCH(square_sum, 1, stream)(&sums[i], all[i].gradient, all[i].count, 0);
     LAUNCH(clip_factor, 1, stream)(factor, sums, 2 * LAYERS, 0.05f);
-    for (int l = 0; l < LAYERS; ++l) {
-        LAUNCH(scale_by, WIDTH * WIDTH, stream)(net->layers[l].weight_gradient, factor, WIDTH * WIDTH);
-        LAUNCH(scale_by, WIDTH, stream)(net->layers[l].bias_gradient, factor, WIDTH);
-    }
+    for (const tensor &t : all)
+        LAUNCH(scale_in_place, (size_t)t.count, stream)(t.gradient, t.count, 1.0f, factor);
 }
 
 int

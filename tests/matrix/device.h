@@ -29,6 +29,54 @@ loaded_open(void)
 
 /* ---- device memory, streams, events: the runtime's calls, or the driver's ---- */
 
+#ifndef DEVICE_CALL
+#define DEVICE_CALL static inline
+#endif
+
+/* The call that the trainer's shape makes; the other one is not compiled. */
+#ifdef MATRIX_DRIVER
+#define EITHER(driver, runtime) CHECK(driver)
+#else
+#define EITHER(driver, runtime) CHECK(runtime)
+#endif
+
+/* A row: a function, what it calls of the driver, and of the runtime. */
+#ifdef MATRIX_ANY_SHAPE
+#define CALL(name, parameters, driver, runtime) void name parameters;
+#else
+#define CALL(name, parameters, driver, runtime) \
+    DEVICE_CALL void name parameters            \
+    {                                           \
+        EITHER(driver, runtime);                \
+    }
+#endif
+
+static inline CUdeviceptr
+device_address(const void *memory)
+{
+    return (CUdeviceptr)(uintptr_t)memory;
+}
+
+CALL(device_free, (void *memory), cuMemFree(device_address(memory)), cudaFree(memory))
+CALL(device_zero, (float *memory, size_t count, cudaStream_t stream),
+     cuMemsetD32Async(device_address(memory), 0, count, stream),
+     cudaMemsetAsync(memory, 0, count * sizeof(float), stream))
+CALL(device_copy, (void *to, const void *from, size_t bytes, cudaStream_t stream),
+     cuMemcpyDtoDAsync(device_address(to), device_address(from), bytes, stream),
+     cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream))
+CALL(device_download, (void *host, const void *memory, size_t bytes), cuMemcpyDtoH(host, device_address(memory), bytes),
+     cudaMemcpy(host, memory, bytes, cudaMemcpyDeviceToHost))
+/* In the order of `stream`; to pinned memory without a wait. */
+CALL(device_download_later, (void *host, const void *memory, size_t bytes, cudaStream_t stream),
+     cuMemcpyDtoHAsync(host, device_address(memory), bytes, stream),
+     cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream))
+CALL(device_wait, (void), cuCtxSynchronize(), cudaDeviceSynchronize())
+CALL(stream_wait, (cudaStream_t stream), cuStreamSynchronize(stream), cudaStreamSynchronize(stream))
+CALL(stream_destroy, (cudaStream_t stream), cuStreamDestroy(stream), cudaStreamDestroy(stream))
+/* The host calls function(data) in the order of `stream`. */
+CALL(stream_call, (cudaStream_t stream, void (*function)(void *data), void *data),
+     cuLaunchHostFunc(stream, function, data), cudaLaunchHostFunc(stream, function, data))
+
 #ifdef MATRIX_ANY_SHAPE
 extern const bool device_by_driver;
 void device_open(void);
@@ -36,25 +84,13 @@ void device_enter(void);
 void *device_allocate(size_t bytes);
 void *pinned_allocate(size_t bytes);
 void *managed_allocate(size_t bytes);
-void device_free(void *memory);
-void device_zero(float *memory, size_t count, cudaStream_t stream);
 void device_upload(void *memory, const void *host, size_t bytes, cudaStream_t stream);
-void device_copy(void *to, const void *from, size_t bytes, cudaStream_t stream);
-void device_download(void *host, const void *memory, size_t bytes);
-void device_download_later(void *host, const void *memory, size_t bytes, cudaStream_t stream);
-void device_wait(void);
-void stream_wait(cudaStream_t stream);
-void stream_call(cudaStream_t stream, void (*function)(void *data), void *data);
 cudaStream_t stream_create(void);
-void stream_destroy(cudaStream_t stream);
 cudaEvent_t event_create(void);
 void stream_follow(cudaStream_t first, cudaStream_t second, cudaEvent_t event);
 void device_launch(const void *kernel, unsigned blocks, cudaStream_t stream, unsigned form, void **params, void *packed,
                    size_t packed_bytes);
 #else
-#ifndef DEVICE_CALL
-#define DEVICE_CALL static inline
-#endif
 #include "device_calls.h"
 #endif
 

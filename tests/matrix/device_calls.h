@@ -1,22 +1,9 @@
 /*
- * device_calls.h - the calls of device.h: the runtime's or, with MATRIX_DRIVER, the driver's. Included by device.h,
- * into a trainer of one shape, and by device.cu, for those that are linked in all shapes.
+ * device_calls.h - the calls of device.h that are more than one row of its table. Included by device.h, into a trainer
+ * of one shape, and by device.cu, for those that are linked in all shapes.
  */
 #ifndef TESTS_MATRIX_DEVICE_CALLS_H
 #define TESTS_MATRIX_DEVICE_CALLS_H
-
-/* The call that the trainer's shape makes; the other one is not compiled. */
-#ifdef MATRIX_DRIVER
-#define EITHER(driver, runtime) CHECK(driver)
-#else
-#define EITHER(driver, runtime) CHECK(runtime)
-#endif
-
-static inline CUdeviceptr
-device_address(const void *memory)
-{
-    return (CUdeviceptr)(uintptr_t)memory;
-}
 
 DEVICE_CALL void
 device_open(void)
@@ -69,63 +56,10 @@ managed_allocate(size_t bytes)
 }
 
 DEVICE_CALL void
-device_free(void *memory)
-{
-    EITHER(cuMemFree(device_address(memory)), cudaFree(memory));
-}
-
-DEVICE_CALL void
-device_zero(float *memory, size_t count, cudaStream_t stream)
-{
-    EITHER(cuMemsetD32Async(device_address(memory), 0, count, stream),
-           cudaMemsetAsync(memory, 0, count * sizeof(float), stream));
-}
-
-DEVICE_CALL void
 device_upload(void *memory, const void *host, size_t bytes, cudaStream_t stream)
 {
     EITHER(cuMemcpyHtoDAsync(device_address(memory), host, bytes, stream),
            cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, stream));
-}
-
-DEVICE_CALL void
-device_copy(void *to, const void *from, size_t bytes, cudaStream_t stream)
-{
-    EITHER(cuMemcpyDtoDAsync(device_address(to), device_address(from), bytes, stream),
-           cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
-}
-
-DEVICE_CALL void
-device_download(void *host, const void *memory, size_t bytes)
-{
-    EITHER(cuMemcpyDtoH(host, device_address(memory), bytes), cudaMemcpy(host, memory, bytes, cudaMemcpyDeviceToHost));
-}
-
-/* In the order of `stream`; to pinned memory without a wait. */
-DEVICE_CALL void
-device_download_later(void *host, const void *memory, size_t bytes, cudaStream_t stream)
-{
-    EITHER(cuMemcpyDtoHAsync(host, device_address(memory), bytes, stream),
-           cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream));
-}
-
-DEVICE_CALL void
-device_wait(void)
-{
-    EITHER(cuCtxSynchronize(), cudaDeviceSynchronize());
-}
-
-DEVICE_CALL void
-stream_wait(cudaStream_t stream)
-{
-    EITHER(cuStreamSynchronize(stream), cudaStreamSynchronize(stream));
-}
-
-/* The host calls function(data) in the order of `stream`. */
-DEVICE_CALL void
-stream_call(cudaStream_t stream, void (*function)(void *data), void *data)
-{
-    EITHER(cuLaunchHostFunc(stream, function, data), cudaLaunchHostFunc(stream, function, data));
 }
 
 DEVICE_CALL cudaStream_t
@@ -134,12 +68,6 @@ stream_create(void)
     cudaStream_t stream;
     EITHER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     return stream;
-}
-
-DEVICE_CALL void
-stream_destroy(cudaStream_t stream)
-{
-    EITHER(cuStreamDestroy(stream), cudaStreamDestroy(stream));
 }
 
 DEVICE_CALL cudaEvent_t

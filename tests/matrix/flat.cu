@@ -9,17 +9,12 @@ enum { LAYER_FLOATS = WIDTH * WIDTH + WIDTH, FLOATS = LAYERS * LAYER_FLOATS, STA
 
 /* Of Adam (D. Kingma and J. Ba, "Adam: a method for stochastic optimization", ICLR 2015); epsilon is large, so that
  * tiny gradients do not decide the update by their rounding. */
-static __global__ void
-adam(float *weight, float *first, float *second, const float *gradient, int count, float rate, float unbias_first,
-     float unbias_second)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= count)
-        return;
-    first[i] = 0.9f * first[i] + 0.1f * gradient[i];
-    second[i] = 0.99f * second[i] + 0.01f * gradient[i] * gradient[i];
-    weight[i] -= rate * (first[i] * unbias_first) / (sqrtf(second[i] * unbias_second) + 1e-2f);
-}
+STATIC_ELEMENTWISE(adam,
+                   (float *weight, float *first, float *second, const float *gradient, int count, float rate,
+                    float unbias_first, float unbias_second),
+                   count, first[i] = 0.9f * first[i] + 0.1f * gradient[i];
+                   second[i] = 0.99f * second[i] + 0.01f * gradient[i] * gradient[i];
+                   weight[i] -= rate * (first[i] * unbias_first) / (sqrtf(second[i] * unbias_second) + 1e-2f))
 
 int
 main(int argc, char **argv)

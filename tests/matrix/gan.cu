@@ -21,13 +21,8 @@ static const char *rhythm = "turns";
 static int change_at, swap_at, swap_rank = -1, retire_at, stream_count = 1;
 
 /* Of the mean of half the squared distance of all verdicts from `wanted`. */
-static __global__ void
-verdict_delta(float *delta, const float *output, float wanted, int width, int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < width * count)
-        delta[i] = (output[i] - wanted) * (1.0f - output[i] * output[i]) / (float)count;
-}
+STATIC_ELEMENTWISE(verdict_delta, (float *delta, const float *output, float wanted, int width, int count),
+                   (width * count), delta[i] = (output[i] - wanted) * (1.0f - output[i] * output[i]) / (float)count)
 
 static void
 forward(int net, const float *input, int count, cudaStream_t stream)
@@ -52,10 +47,8 @@ backward(int net, const float *input, int count, bool writes, cudaStream_t strea
 static void
 zero_gradients(int net, cudaStream_t stream)
 {
-    for (const struct dense &layer : nets[net]) {
-        device_zero(layer.weight_gradient, (size_t)(layer.inputs * layer.outputs), stream);
-        device_zero(layer.bias_gradient, (size_t)layer.outputs, stream);
-    }
+    for (const tensor &t : tensors_of(nets[net], LAYERS))
+        device_zero(t.gradient, (size_t)t.count, stream);
 }
 
 /* Forward through the discriminator, and back, wanting `wanted` of it. */
@@ -187,18 +180,12 @@ main(int argc, char **argv)
     device_open();
     create();
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = (size_t)(step * options.batch) + first;
-        items_load(&items, first_item, count, streams[DISCRIMINATOR]);
-        items_load(&noises, first_item, count, streams[DISCRIMINATOR]);
-        train_step(step + 1, first_item, (int)count);
-        stream_follow(streams[GENERATOR], streams[DISCRIMINATOR], event);
-        record_step(step, streams[DISCRIMINATOR]);
-        if (step + 1 == retire_at)
+    return train_all(streams[DISCRIMINATOR], [&](int step, size_t first_item, int count) {
+        if (step > 0 && step == retire_at)
             retire_generator();
-    }
-    record_save();
-    return 0;
+        items_load(&items, first_item, (size_t)count, streams[DISCRIMINATOR]);
+        items_load(&noises, first_item, (size_t)count, streams[DISCRIMINATOR]);
+        train_step(step + 1, first_item, count);
+        stream_follow(streams[GENERATOR], streams[DISCRIMINATOR], event);
+    });
 }

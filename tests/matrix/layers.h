@@ -7,11 +7,56 @@
 
 #include "trainer.h"
 
+/* ---- clipping ---- */
+
+/* Of gradients, the root of whose squares becomes `limit` where it is larger. */
+static __global__ void
+clip_factor(float *factor, const float *squares, int count, float limit)
+{
+    float total = 0.0f;
+    if (blockIdx.x * blockDim.x + threadIdx.x > 0)
+        return;
+    for (int i = 0; i < count; ++i)
+        total += squares[i];
+    float norm = sqrtf(total);
+    *factor = norm > limit ? limit / norm : 1.0f;
+}
+
+/* By a number, and by one on the device, or NULL. */
+STATIC_ELEMENTWISE(scale_in_place, (float *values, int count, float by, const float *factor), count,
+                   values[i] *= by * (factor != NULL ? *factor : 1.0f))
+
+/* ---- a layer ---- */
+
 struct dense {
     int inputs, outputs;
     float *weight, *bias, *weight_gradient, *bias_gradient, *weight_momentum, *bias_momentum;
     float *output, *delta; /* [batch][outputs] */
 };
+
+/* One of its two parameters. */
+struct tensor {
+    float *value, *gradient, *momentum;
+    int count;
+};
+
+static inline std::vector<tensor>
+tensors_of(const struct dense *layer)
+{
+    return {{layer->weight, layer->weight_gradient, layer->weight_momentum, layer->inputs * layer->outputs},
+            {layer->bias, layer->bias_gradient, layer->bias_momentum, layer->outputs}};
+}
+
+/* Of several layers. */
+static inline std::vector<tensor>
+tensors_of(const struct dense *layers, int count)
+{
+    std::vector<tensor> all;
+    for (int l = 0; l < count; ++l)
+        for (const tensor &one : tensors_of(&layers[l]))
+            all.push_back(one);
+    return all;
+}
 
 /* With gradients if `with_gradients`; parameters are recorded, and annotated with DDP_PARAMETER. */
 static inline void
@@ -71,11 +116,8 @@ dense_run_delta(const struct dense *layer, const struct dense *below, int count,
 static inline void
 dense_update(const struct dense *layer, float rate, cudaStream_t stream)
 {
-    int matrix = layer->inputs * layer->outputs;
-    LAUNCH(sgd, (size_t)matrix, stream)
-    (layer->weight, layer->weight_momentum, layer->weight_gradient, matrix, rate);
-    LAUNCH(sgd, (size_t)layer->outputs, stream)
-    (layer->bias, layer->bias_momentum, layer->bias_gradient, layer->outputs, rate);
+    for (const tensor &t : tensors_of(layer))
+        LAUNCH(sgd, (size_t)t.count, stream)(t.value, t.momentum, t.gradient, t.count, rate);
 }
 
 #endif

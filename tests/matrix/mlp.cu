@@ -50,19 +50,13 @@ main(int argc, char **argv)
     for (int l = 0; l < LAYERS; ++l)
         dense_annotate_gradients(&layers[l]);
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = (size_t)(step * options.batch) + first;
-        items_load(&items, first_item, count, stream);
+    return train_all(stream, [&](int, size_t first_item, int count) {
+        items_load(&items, first_item, (size_t)count, stream);
         if (weighs)
             DDP_WEIGHT(count, options.batch);
-        forward_backward(first_item, (int)count);
+        forward_backward(first_item, count);
         DDP_STEP(stream);
         for (int l = 0; l < LAYERS; ++l)
             dense_update(&layers[l], 0.2f, stream);
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

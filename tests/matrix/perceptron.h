@@ -67,32 +67,16 @@ perceptron_update(const struct perceptron *net, float rate, cudaStream_t stream)
         dense_update(&net->layers[l], rate, stream);
 }
 
-/* The number of the first of this rank's items in a pass of a step. */
-static inline size_t
-item_of(int step, int pass, int passes, size_t first)
-{
-    return (size_t)((step * passes + pass) * options.batch) + first;
-}
-
-/*
- * All steps: forward on `stream`, then what the program does from there to its update, train_step(step, first item,
- * items), whose work `stream` waits for. Returns main()'s exit code.
- */
+/* As train_all(): forward on `stream`, then what the program does from there to its update. */
 template <typename Train>
 static inline int
 perceptron_train(const struct perceptron *net, cudaStream_t stream, Train train_step)
 {
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
-        items_load(&net->items, first_item, count, stream);
-        perceptron_forward(net, first_item, (int)count, stream);
-        train_step(step, first_item, (int)count);
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    return train_all(stream, [&](int step, size_t first_item, int count) {
+        items_load(&net->items, first_item, (size_t)count, stream);
+        perceptron_forward(net, first_item, count, stream);
+        train_step(step, first_item, count);
+    });
 }
 
 #endif

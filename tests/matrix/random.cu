@@ -148,33 +148,31 @@ group_of(int l)
 static void
 clip(void)
 {
-    for (int l = 0; l < program.layers; ++l) {
-        const struct dense *d = &layers[l].dense;
-        LAUNCH(square_sum, 1, update_stream)(norms, d->weight_gradient, d->inputs * d->outputs, l > 0);
-        LAUNCH(square_sum, 1, update_stream)(norms, d->bias_gradient, d->outputs, 1);
-    }
-    LAUNCH(clip_factor, 1, update_stream)(factor, norms, 0.05f);
+    int adds = 0;
+    for (int l = 0; l < program.layers; ++l)
+        for (const tensor &t : tensors_of(&layers[l].dense))
+            LAUNCH(square_sum, 1, update_stream)(norms, t.gradient, t.count, adds++);
+    LAUNCH(clip_factor, 1, update_stream)(factor, norms, 1, 0.05f);
+}
+
+/* Both gradients of the layer, by a number and by one on the device, or NULL. */
+static void
+scale_gradients(const struct layer *layer, float by, const float *factor)
+{
+    for (const tensor &t : tensors_of(&layer->dense))
+        LAUNCH(scale_in_place, (size_t)t.count, update_stream)(t.gradient, t.count, by, factor);
 }
 
 static void
 update(const struct layer *layer)
 {
-    const struct dense *d = &layer->dense;
-    int matrix = d->inputs * d->outputs;
-    if (program.clipped) {
-        LAUNCH(scale_in_place, (size_t)matrix, update_stream)(d->weight_gradient, matrix, 1.0f, factor);
-        LAUNCH(scale_in_place, (size_t)d->outputs, update_stream)(d->bias_gradient, d->outputs, 1.0f, factor);
-    }
-    if (program.buffered) {
-        LAUNCH(scale_in_place, (size_t)matrix, update_stream)(d->weight_gradient, matrix, 1.0f, rate_scale);
-        LAUNCH(scale_in_place, (size_t)d->outputs, update_stream)(d->bias_gradient, d->outputs, 1.0f, rate_scale);
-    }
-    dense_update(d, 0.05f, update_stream);
-    if (layer->keeps_momentum) {
-        LAUNCH(scale_in_place, (size_t)matrix, update_stream)(d->weight_gradient, matrix, 0.5f, (const float *)NULL);
-        LAUNCH(scale_in_place, (size_t)d->outputs, update_stream)
-        (d->bias_gradient, d->outputs, 0.5f, (const float *)NULL);
-    }
+    if (program.clipped)
+        scale_gradients(layer, 1.0f, factor);
+    if (program.buffered)
+        scale_gradients(layer, 1.0f, rate_scale);
+    dense_update(&layer->dense, 0.05f, update_stream);
+    if (layer->keeps_momentum)
+        scale_gradients(layer, 0.5f, NULL);
 }
 
 /* The host takes a copy of a gradient, for a log that is never read. */
@@ -193,11 +191,9 @@ step_run(int step, size_t first, int count)
     if (block_floats > 0)
         device_zero(block, block_floats, streams[0]);
     for (int l = 0; l < program.layers; ++l) {
-        const struct dense *d = &layers[l].dense;
-        if (layers[l].zeroed_first && !layers[l].in_block) {
-            device_zero(d->weight_gradient, (size_t)(d->inputs * d->outputs), streams[0]);
-            device_zero(d->bias_gradient, (size_t)d->outputs, streams[0]);
-        }
+        if (layers[l].zeroed_first && !layers[l].in_block)
+            for (const tensor &t : tensors_of(&layers[l].dense))
+                device_zero(t.gradient, (size_t)t.count, streams[0]);
     }
     int passes = passes_of(step);
     for (int pass = 0; pass < passes; ++pass) {
@@ -245,33 +241,20 @@ step_run(int step, size_t first, int count)
 static void
 graph_run(void)
 {
-#ifdef MATRIX_DRIVER
-    CUgraph graph;
-    CUgraphExec launchable;
-    CHECK(cuStreamEndCapture(streams[0], &graph));
-    CHECK(cuGraphInstantiate(&launchable, graph, 0));
-    CHECK(cuGraphLaunch(launchable, streams[0]));
-    CHECK(cuGraphDestroy(graph));
-    CHECK(cuGraphExecDestroy(launchable));
-#else
     cudaGraph_t graph;
     cudaGraphExec_t launchable;
-    CHECK(cudaStreamEndCapture(streams[0], &graph));
-    CHECK(cudaGraphInstantiate(&launchable, graph, 0));
-    CHECK(cudaGraphLaunch(launchable, streams[0]));
-    CHECK(cudaGraphDestroy(graph));
-    CHECK(cudaGraphExecDestroy(launchable));
-#endif
+    EITHER(cuStreamEndCapture(streams[0], &graph), cudaStreamEndCapture(streams[0], &graph));
+    EITHER(cuGraphInstantiate(&launchable, graph, 0), cudaGraphInstantiate(&launchable, graph, 0));
+    EITHER(cuGraphLaunch(launchable, streams[0]), cudaGraphLaunch(launchable, streams[0]));
+    EITHER(cuGraphDestroy(graph), cudaGraphDestroy(graph));
+    EITHER(cuGraphExecDestroy(launchable), cudaGraphExecDestroy(launchable));
 }
 
 static void
 capture_begin(void)
 {
-#ifdef MATRIX_DRIVER
-    CHECK(cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
-#else
-    CHECK(cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeRelaxed));
-#endif
+    EITHER(cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED),
+           cudaStreamBeginCapture(streams[0], cudaStreamCaptureModeRelaxed));
     for (int s = 1; s <= program.streams; ++s)
         stream_follow(streams[0], streams[s], event);
 }

@@ -23,39 +23,32 @@ struct pieces {
     float keep, scale;
 };
 
+static __device__ void
+write_gradient(const struct pieces &p)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= p.inputs * p.outputs)
+        return;
+    float sum = 0.0f;
+    for (int b = 0; b < p.count; ++b)
+        sum += p.delta[b * p.outputs + i / p.inputs] * p.input[b * p.inputs + i % p.inputs];
+    p.gradient[i] = (p.keep != 0.0f ? p.keep * p.gradient[i] : 0.0f) + p.scale * sum;
+}
+
 static __global__ void
 weight_gradient_of(struct pieces p)
 {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= p.inputs * p.outputs)
-        return;
-    float sum = 0.0f;
-    for (int b = 0; b < p.count; ++b)
-        sum += p.delta[b * p.outputs + i / p.inputs] * p.input[b * p.inputs + i % p.inputs];
-    p.gradient[i] = (p.keep != 0.0f ? p.keep * p.gradient[i] : 0.0f) + p.scale * sum;
+    write_gradient(p);
 }
 
-/* The same, for a kernel that finds the struct, and in it the gradient, in memory. */
+/* The struct, and in it the gradient, is found in memory. */
 static __global__ void
 weight_gradient_through(const struct pieces *through)
 {
-    const struct pieces p = *through;
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= p.inputs * p.outputs)
-        return;
-    float sum = 0.0f;
-    for (int b = 0; b < p.count; ++b)
-        sum += p.delta[b * p.outputs + i / p.inputs] * p.input[b * p.inputs + i % p.inputs];
-    p.gradient[i] = (p.keep != 0.0f ? p.keep * p.gradient[i] : 0.0f) + p.scale * sum;
+    write_gradient(*through);
 }
 
-static __global__ void
-add_to(float *to, const float *from, int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count)
-        to[i] += from[i];
-}
+STATIC_ELEMENTWISE(add_to, (float *to, const float *from, int count), count, to[i] += from[i])
 
 /* The same as weight_gradient, for rows first to first + rows - 1 of the gradient. */
 static __global__ void
@@ -75,21 +68,6 @@ static __global__ void
 set_value(float *to, float value)
 {
     *to = value;
-}
-
-static __global__ void
-scale_in_place(float *values, int count, float by, const float *factor)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count)
-        values[i] *= by * (factor != NULL ? *factor : 1.0f);
-}
-
-static __global__ void
-clip_factor(float *factor, const float *norm, float limit)
-{
-    if (blockIdx.x * blockDim.x + threadIdx.x == 0)
-        *factor = sqrtf(*norm) > limit ? limit / sqrtf(*norm) : 1.0f;
 }
 
 /* cuBLAS has no factor for both; the product is written for alpha and beta. */

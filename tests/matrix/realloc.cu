@@ -12,32 +12,20 @@ static float *
 gradient_allocate(int l, size_t count)
 {
     void *memory;
-    if (l % 2 == 0) {
-#ifdef MATRIX_DRIVER
-        CUdeviceptr address;
-        CHECK(cuMemAllocAsync(&address, count * sizeof(float), stream));
-        memory = (void *)(uintptr_t)address;
-#else
-        CHECK(cudaMallocAsync(&memory, count * sizeof(float), stream));
-#endif
-    } else {
-        memory = device_allocate(count * sizeof(float));
-    }
+    if (l % 2 != 0)
+        return device_floats(count);
+    EITHER(cuMemAllocAsync((CUdeviceptr *)&memory, count * sizeof(float), stream),
+           cudaMallocAsync(&memory, count * sizeof(float), stream));
     return (float *)memory;
 }
 
 static void
 gradient_free(int l, float *memory)
 {
-    if (l % 2 != 0) {
+    if (l % 2 != 0)
         device_free(memory);
-        return;
-    }
-#ifdef MATRIX_DRIVER
-    CHECK(cuMemFreeAsync(device_address(memory), stream));
-#else
-    CHECK(cudaFreeAsync(memory, stream));
-#endif
+    else
+        EITHER(cuMemFreeAsync(device_address(memory), stream), cudaFreeAsync(memory, stream));
 }
 
 static void

@@ -69,19 +69,15 @@ backward(const struct perceptron *net, size_t first_item, int count, cudaStream_
 }
 
 static struct all_tensors
-tensors_of(const struct perceptron *net)
+pointers_to(const struct perceptron *net)
 {
     struct all_tensors all;
-    for (int l = 0; l < LAYERS; ++l) {
-        const struct dense *layer = &net->layers[l];
-        all.counts[2 * l] = WIDTH * WIDTH;
-        all.weights[2 * l] = layer->weight;
-        all.momenta[2 * l] = layer->weight_momentum;
-        all.gradients[2 * l] = layer->weight_gradient;
-        all.counts[2 * l + 1] = WIDTH;
-        all.weights[2 * l + 1] = layer->bias;
-        all.momenta[2 * l + 1] = layer->bias_momentum;
-        all.gradients[2 * l + 1] = layer->bias_gradient;
+    int i = 0;
+    for (const tensor &t : tensors_of(net->layers, LAYERS)) {
+        all.counts[i] = t.count;
+        all.weights[i] = t.value;
+        all.momenta[i] = t.momentum;
+        all.gradients[i++] = t.gradient;
     }
     return all;
 }
@@ -93,7 +89,7 @@ main(int argc, char **argv)
     cudaStream_t stream = trainer_start(argc, argv);
     perceptron_create(&net, 0, 1, true);
     perceptron_annotate_gradients(&net);
-    struct all_tensors all = tensors_of(&net);
+    struct all_tensors all = pointers_to(&net);
 
     return perceptron_train(&net, stream, [&](int, size_t first_item, int count) {
         backward(&net, first_item, count, stream);

@@ -105,18 +105,12 @@ main(int argc, char **argv)
     dense_annotate_gradients(&hidden[0]);
     dense_annotate_gradients(&hidden[1]);
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = (size_t)(step * options.batch) + first;
-        batch_load(first_item, count);
-        forward_backward(words_device + first_item * (CONTEXT + 1), (int)count);
+    return train_all(stream, [&](int, size_t first_item, int count) {
+        batch_load(first_item, (size_t)count);
+        forward_backward(words_device + first_item * (CONTEXT + 1), count);
         DDP_STEP(stream);
         LAUNCH(sgd, WORDS * WIDTH, stream)(table, table_momentum, table_gradient, WORDS * WIDTH, 0.2f);
         dense_update(&hidden[0], 0.2f, stream);
         dense_update(&hidden[1], 0.2f, stream);
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

@@ -16,14 +16,11 @@ main(int argc, char **argv)
         perceptron_annotate_gradients(&nets[n]);
     }
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
-    for (int step = 0; step < options.steps; ++step) {
-        size_t first_item = item_of(step, 0, 1, first);
+    return train_all(stream, [&](int step, size_t first_item, int count) {
         for (int n = 1; n >= 0; --n) {
-            items_load(&nets[n].items, first_item, count, stream);
-            perceptron_forward(&nets[n], first_item, (int)count, stream);
-            perceptron_backward(&nets[n], first_item, (int)count, n == 1 && step % 2 == 1 ? 1.0f : 0.0f, 1.0f, stream);
+            items_load(&nets[n].items, first_item, (size_t)count, stream);
+            perceptron_forward(&nets[n], first_item, count, stream);
+            perceptron_backward(&nets[n], first_item, count, n == 1 && step % 2 == 1 ? 1.0f : 0.0f, 1.0f, stream);
         }
         DDP_STEP_GROUP(0, stream);
         perceptron_update(&nets[0], 0.2f, stream);
@@ -31,8 +28,5 @@ main(int argc, char **argv)
             DDP_STEP_GROUP(1, stream);
             perceptron_update(&nets[1], 0.1f, stream);
         }
-        record_step(step, stream);
-    }
-    record_save();
-    return 0;
+    });
 }

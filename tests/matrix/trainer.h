@@ -207,4 +207,22 @@ record_save(void)
     free(all);
 }
 
+/*
+ * All steps: what the program does in each is train_step(step, first item, items), whose work `stream` waits for; the
+ * items are this rank's. Returns main()'s exit code.
+ */
+template <typename Train>
+static inline int
+train_all(cudaStream_t stream, Train train_step)
+{
+    size_t first, count;
+    DDP_SHARD(options.batch, &first, &count);
+    for (int step = 0; step < options.steps; ++step) {
+        train_step(step, (size_t)(step * options.batch) + first, (int)count);
+        record_step(step, stream);
+    }
+    record_save();
+    return 0;
+}
+
 #endif
