@@ -2,8 +2,13 @@
 #include "harness.h"
 #include "rank_job.h"
 
-#include <dlfcn.h>
-#include <string.h>
+#include "tests/test.h"
+
+void *driver;
+get_proc_fn get_proc;
+unsigned long (*driver_calls)(const char *symbol);
+struct fake_driver *fake;
+struct fake_record *record;
 
 int
 harness_run(int argc, char **argv, enum harness_driver driver, int (*passive)(void), int (*in_job)(void))
@@ -18,6 +23,39 @@ harness_record(void)
 {
     void *engine = dlopen(FAKE_ENGINE, RTLD_LAZY | RTLD_NOLOAD);
     return engine != NULL ? dlsym(engine, "fake_record") : NULL;
+}
+
+bool
+harness_open(void)
+{
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (driver == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        return false;
+    }
+    get_proc = (get_proc_fn)dlsym(driver, "cuGetProcAddress_v2");
+    driver_calls = (unsigned long (*)(const char *))dlsym(driver, "fake_driver_calls");
+    fake = dlsym(driver, "fake_driver");
+    return get_proc != NULL;
+}
+
+int
+harness_run_as_rank(void)
+{
+    void *allocate;
+    if (!harness_open() || get_proc("cuMemAlloc", &allocate, 3020, 0, NULL) != CUDA_SUCCESS)
+        return EXIT_FAILURE;
+    (void)((CUresult(*)(void *, size_t))allocate)(NULL, 1);
+    record = harness_record();
+    return record != NULL && fake != NULL ? tests_run_in_this_process() : EXIT_FAILURE;
+}
+
+void *
+harness_look_up(const char *name, int version, cuuint64_t flags)
+{
+    void *found = NULL;
+    ck_assert_int_eq(get_proc(name, &found, version, flags, NULL), CUDA_SUCCESS);
+    return found;
 }
 
 bool

@@ -5,7 +5,6 @@
  * trap_1_2_3: each version of a call is bound to the hook of that version (facts, section 2, row 3).
  * trap_2_2: no row is without a hook that fires (row 2 there).
  */
-#include "fake_driver.h"
 #include "harness.h"
 #include "hook_table.h"
 
@@ -134,30 +133,23 @@ expected_log(const struct hooked *hooked, const char *told, bool refused)
     return text;
 }
 
-static void *driver;
-static get_proc_fn get_proc;
-static struct fake_record *record;
-static struct fake_driver *fake;
-static unsigned long (*calls_of)(const char *);
-
 static void
 check_call(const struct hooked *hooked, const struct expectation *expected, CUresult result)
 {
     const char *name = NULL;
     uint64_t words[ARGUMENTS_AT_MOST];
-    void *hook = NULL;
-    ck_assert_int_eq(get_proc(hooked->name, &hook, hooked->version, hooked->flags, NULL), CUDA_SUCCESS);
+    void *hook = harness_look_up(hooked->name, hooked->version, hooked->flags);
     ck_assert_msg(hook == dlsym(driver, hooked->symbol), "%s: two ways, two pointers", hooked->symbol);
     ck_assert_str_eq(harness_hook_name(hook), hooked->symbol);
 
-    unsigned long forwarded = calls_of(hooked->symbol), begins = record->begins;
+    unsigned long forwarded = driver_calls(hooked->symbol), begins = record->begins;
     uint64_t recorded = record->services->unknown_calls(&name);
     record->log[0] = '\0';
     fake->result = result;
     ck_assert_int_eq(expected->call(hook), result);
     fake->result = CUDA_SUCCESS;
 
-    ck_assert_msg(calls_of(hooked->symbol) == forwarded + 1, "%s: not forwarded once", hooked->symbol);
+    ck_assert_msg(driver_calls(hooked->symbol) == forwarded + 1, "%s: not forwarded once", hooked->symbol);
     bool nothing_came = (hooked->kind == KIND_ALLOCATION || hooked->kind == KIND_MODULE) && result != CUDA_SUCCESS;
     const char *told = nothing_came ? (hooked->kind == KIND_MODULE ? "loads " : "")
                                     : expected_log(hooked, expected->told, result != CUDA_SUCCESS);
@@ -206,12 +198,11 @@ TEST(trap_2_7_null_arguments_reach_the_driver)
                               {KIND_OPERATION, "cuMemcpy3DPeer", "cuMemcpy3DPeer", 4000, 0, ""},
                               {KIND_LAUNCH_CONFIG, "cuLaunchKernelEx", "cuLaunchKernelEx", 11060, 0, ""}};
     for (size_t i = 0; i < sizeof(hooked) / sizeof(hooked[0]); ++i) {
-        void *hook;
-        ck_assert_int_eq(get_proc(hooked[i].name, &hook, hooked[i].version, 0, NULL), CUDA_SUCCESS);
-        unsigned long forwarded = calls_of(hooked[i].symbol);
-        CUresult (*call)(void *, void *, void *, void *, void *, void *, void *, void *, void *) = hook;
+        unsigned long forwarded = driver_calls(hooked[i].symbol);
+        CUresult (*call)(void *, void *, void *, void *, void *, void *, void *, void *, void *) =
+            harness_look_up(hooked[i].name, hooked[i].version, 0);
         ck_assert_int_eq(call(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), CUDA_SUCCESS);
-        ck_assert_uint_eq(calls_of(hooked[i].symbol), forwarded + 1);
+        ck_assert_uint_eq(driver_calls(hooked[i].symbol), forwarded + 1);
     }
 }
 
@@ -221,24 +212,22 @@ TEST(long_lists_arrive_whole)
     enum { COPIES = 200 };
     static CUdeviceptr dsts[COPIES], srcs[COPIES];
     static size_t sizes[COPIES];
-    __typeof__(&cuMemcpyBatchAsync_v2) hook;
+    __typeof__(&cuMemcpyBatchAsync_v2) hook = harness_look_up("cuMemcpyBatchAsync", 13000, 0);
     for (size_t i = 0; i < COPIES; ++i)
         dsts[i] = 0x1000 + i, srcs[i] = 0x9000 + i, sizes[i] = 1;
-    ck_assert_int_eq(get_proc("cuMemcpyBatchAsync", (void **)&hook, 13000, 0, NULL), CUDA_SUCCESS);
     record->log[0] = '\0';
     ck_assert_int_eq(hook(dsts, srcs, sizes, COPIES, NULL, NULL, 0, STREAM), CUDA_SUCCESS);
-    ck_assert_ptr_nonnull(strstr(record->log, " 0.150:1096+1 1.150:9096+1 "));
+    ck_assert_says(record->log, " 0.150:1096+1 1.150:9096+1 ");
 }
 
 /* An engine that asks for it: one `begin`, the call three times with an `end` after each, and the same arguments. */
 TEST(calls_are_made_as_often_as_the_engine_asks)
 {
-    __typeof__(&cuLaunchKernel) hook;
-    ck_assert_int_eq(get_proc("cuLaunchKernel", (void **)&hook, 4000, 0, NULL), CUDA_SUCCESS);
-    unsigned long forwarded = calls_of("cuLaunchKernel"), begins = record->begins, ends = record->ends;
+    __typeof__(&cuLaunchKernel) hook = harness_look_up("cuLaunchKernel", 4000, 0);
+    unsigned long forwarded = driver_calls("cuLaunchKernel"), begins = record->begins, ends = record->ends;
     record->agains = 2;
     ck_assert_int_eq(hook(FUNCTION, 7, 1, 1, 32, 1, 1, 0, STREAM, NULL, NULL), CUDA_SUCCESS);
-    ck_assert_uint_eq(calls_of("cuLaunchKernel"), forwarded + 3);
+    ck_assert_uint_eq(driver_calls("cuLaunchKernel"), forwarded + 3);
     ck_assert_uint_eq(record->begins, begins + 1);
     ck_assert_uint_eq(record->ends, ends + 3);
     ck_assert_uint_eq(record->grid_x, 7);
@@ -248,40 +237,21 @@ TEST(calls_are_made_as_often_as_the_engine_asks)
 LOOP_TEST(what_the_engine_drops_is_not_made, 0, HOOKS)
 {
     const struct hooked *hooked = &hook_table[_i];
-    void *hook = NULL;
     if (hooked->kind > KIND_LAUNCH_CONFIG)
         return;
-    ck_assert_int_eq(get_proc(hooked->name, &hook, hooked->version, hooked->flags, NULL), CUDA_SUCCESS);
-    unsigned long forwarded = calls_of(hooked->symbol), ends = record->ends;
+    void *hook = harness_look_up(hooked->name, hooked->version, hooked->flags);
+    unsigned long forwarded = driver_calls(hooked->symbol), ends = record->ends;
     record->skips = true;
     fake->result = CUDA_ERROR_INVALID_VALUE;
     ck_assert_int_eq(expectation_of(hooked)->call(hook), CUDA_SUCCESS);
     fake->result = CUDA_SUCCESS;
     record->skips = false;
-    ck_assert_uint_eq(calls_of(hooked->symbol), forwarded);
+    ck_assert_uint_eq(driver_calls(hooked->symbol), forwarded);
     ck_assert_uint_eq(record->ends, ends + 1);
-}
-
-static int
-run(void)
-{
-    driver = dlopen("libcuda.so.1", RTLD_NOW);
-    get_proc = driver != NULL ? (get_proc_fn)dlsym(driver, "cuGetProcAddress_v2") : NULL;
-    void *allocate;
-    if (get_proc == NULL || get_proc("cuMemAlloc", &allocate, 3020, 0, NULL) != CUDA_SUCCESS)
-        return EXIT_FAILURE;
-    (void)((CUresult(*)(void *, size_t))allocate)(NULL, 1); /* makes this process the rank */
-    record = harness_record();
-    fake = dlsym(driver, "fake_driver");
-    calls_of = (unsigned long (*)(const char *))dlsym(driver, "fake_driver_calls");
-    if (record == NULL || fake == NULL || calls_of == NULL)
-        return EXIT_FAILURE;
-
-    return tests_run_in_this_process();
 }
 
 int
 main(int argc, char **argv)
 {
-    return harness_run(argc, argv, HARNESS_FAKE_DRIVER, NULL, run);
+    return harness_run(argc, argv, HARNESS_FAKE_DRIVER, NULL, harness_run_as_rank);
 }

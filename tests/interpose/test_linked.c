@@ -5,14 +5,11 @@
  * trap_2_2: a call by its exported name is no way around the gate. trap_1_4_versioned: its references name a version of
  * the driver's symbols, as those to NVIDIA's libraries do, and bind to the shim all the same.
  */
-#include "fake_driver.h"
 #include "harness.h"
 
 #include "interpose/shim/older.h"
 
 #include "tests/test.h"
-
-static struct fake_record *record;
 
 TEST(calls_by_exported_name_are_seen)
 {

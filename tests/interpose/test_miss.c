@@ -3,7 +3,6 @@
  * its words points into a tracked range, for random ranges, kernels and arguments, through each hook; and a launch that
  * does not costs no system call, no allocation and no call of the engine, so no lock either.
  */
-#include "fake_driver.h"
 #include "harness.h"
 
 #include "interpose/engine/memory/filter_writer.h"
@@ -17,8 +16,6 @@
 
 enum { RANGES = 60, ARGUMENTS = 11, ROUNDS = 300, LAUNCHES = 40 };
 
-static struct fake_record *record;
-static struct fake_driver *fake;
 static struct filter *filter;
 static uint64_t seed = 88172645463325252u;
 
@@ -65,6 +62,16 @@ static struct {
              {"cuLaunchCooperativeKernel", launch_cooperative, NULL},
              {"cuLaunchCooperativeKernel_ptsz", launch_cooperative, NULL}};
 enum { LAUNCH_HOOKS = sizeof(hooks) / sizeof(hooks[0]) };
+
+static void
+find_hooks(void)
+{
+    filter = record->services->filter;
+    for (int i = 0; i < LAUNCH_HOOKS; ++i)
+        hooks[i].hook = dlsym(driver, hooks[i].symbol);
+}
+
+TEST_GROUP(misses, .start = find_hooks);
 
 /* ---- random ranges and kernels ---- */
 
@@ -192,27 +199,8 @@ TEST(a_miss_makes_no_system_call_and_allocates_nothing)
     ck_assert_msg(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77, "a miss allocates, or goes to the engine");
 }
 
-static int
-run(void)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void *allocate = driver != NULL ? dlsym(driver, "cuMemAlloc_v2") : NULL;
-    if (allocate == NULL)
-        return EXIT_FAILURE;
-    (void)((CUresult(*)(void *, size_t))allocate)(NULL, 1); /* makes this process the rank */
-    record = harness_record();
-    fake = dlsym(driver, "fake_driver");
-    if (record == NULL || fake == NULL)
-        return EXIT_FAILURE;
-    filter = record->services->filter;
-    for (int i = 0; i < LAUNCH_HOOKS; ++i)
-        hooks[i].hook = dlsym(driver, hooks[i].symbol);
-
-    return tests_run_in_this_process();
-}
-
 int
 main(int argc, char **argv)
 {
-    return harness_run(argc, argv, HARNESS_FAKE_DRIVER, NULL, run);
+    return harness_run(argc, argv, HARNESS_FAKE_DRIVER, NULL, harness_run_as_rank);
 }

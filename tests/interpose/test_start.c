@@ -118,8 +118,7 @@ static int
 run(void)
 {
     CUdeviceptr memory;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    allocate_memory = driver != NULL ? (CUresult(*)(CUdeviceptr *, size_t))dlsym(driver, "cuMemAlloc_v2") : NULL;
+    allocate_memory = harness_open() ? (CUresult(*)(CUdeviceptr *, size_t))dlsym(driver, "cuMemAlloc_v2") : NULL;
     interface_of = (const struct ddp_interface *(*)(unsigned))dlsym(RTLD_DEFAULT, "ddprun_interface");
     if (allocate_memory == NULL || interface_of == NULL)
         return EXIT_FAILURE;

@@ -5,6 +5,7 @@
 
 #include "tests/interpose/rank_job.h"
 
+#include <check.h>
 #include <ctype.h>
 #include <dlfcn.h>
 #include <string.h>
@@ -60,6 +61,17 @@ recorder_names(const char *list, char (*names)[32])
         }
     }
     return count;
+}
+
+void
+recorder_check_order(const char *symbol, const char *parameter_list, const char *argument_list)
+{
+    char parameters[RECORDED_OPERANDS][32], arguments[RECORDED_OPERANDS][32];
+    unsigned count = recorder_names(parameter_list, parameters);
+    ck_assert_uint_eq(recorder_names(argument_list, arguments), count);
+    for (unsigned i = 0; i < count; ++i)
+        ck_assert_msg(strcmp(parameters[i], arguments[i]) == 0, "%s: argument %u is %s for %s", symbol, i, arguments[i],
+                      parameters[i]);
 }
 
 int

@@ -37,72 +37,22 @@ end(struct operation *operation, bool enqueued)
     recorder_record.enqueued += enqueued;
 }
 
-static void
-allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
-{
-    (void)address;
-    (void)bytes;
-    (void)kind;
-}
-
-static void
-copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows)
-{
-    (void)source;
-    (void)bytes;
-    (void)pitch;
-    (void)rows;
-}
-
-static void
-before_release(CUdeviceptr address, size_t bytes)
-{
-    (void)bytes;
-    (void)address;
-}
-
-static void
-before_stream_destroy(CUstream stream)
-{
-    (void)stream;
-}
-
-static void
-before_context_destroy(CUcontext context)
-{
-    (void)context;
-}
-
-static void
-before_device_reset(CUdevice device)
-{
-    (void)device;
-}
-
-static void
-kernels_found(const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
-{
-    (void)kernels;
-    (void)room;
-    (void)library;
-    (void)done;
-}
-
-static void
-may_wait(bool loads)
-{
-    (void)loads;
-}
-
-static void
-around_unload(void)
-{
-}
-
-static void
-after_fork_in_child(void)
-{
-}
+/* What is no operation is not recorded. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define IGNORES(member, ...)        \
+    static void member(__VA_ARGS__) \
+    {                               \
+    }
+IGNORES(allocated, const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+IGNORES(copied_from_host, const void *source, size_t bytes, size_t pitch, size_t rows)
+IGNORES(before_release, CUdeviceptr address, size_t bytes)
+IGNORES(before_stream_destroy, CUstream stream)
+IGNORES(before_context_destroy, CUcontext context)
+IGNORES(before_device_reset, CUdevice device)
+IGNORES(kernels_found, const CUkernel *kernels, unsigned room, CUlibrary library, bool done)
+IGNORES(may_wait, bool loads)
+IGNORES(around_unload, void)
+IGNORES(after_fork_in_child, void)
 
 static const struct engine engine = {
     .abi = ENGINE_ABI,
@@ -129,7 +79,5 @@ EXPORT const struct engine *ddprun_engine_start(const struct shim_services *serv
 EXPORT const struct engine *
 ddprun_engine_start(const struct shim_services *services, struct rank_status *status)
 {
-    (void)services;
-    (void)status;
     return &engine;
 }

@@ -33,6 +33,9 @@ const struct operand *recorder_operand(const struct record *record, const char *
 /* The names in a list of parameters or arguments, the last identifier before each comma; returns how many there are. */
 unsigned recorder_names(const char *list, char (*names)[32]);
 
+/* Fails unless the arguments are named as the parameters are, in their order. */
+void recorder_check_order(const char *symbol, const char *parameter_list, const char *argument_list);
+
 /*
  * rank_job_run() (tests/interpose/rank_job.h) with the recording engine and `libraries` as the search path (empty: the
  * environment's, so that LD_LIBRARY_PATH can put NVIDIA's libraries in the stand-in's place).

@@ -83,12 +83,7 @@ call(void *function, const struct arguments *a)
 
 LOOP_TEST(arguments_are_the_parameters_in_order, 0, ROWS)
 {
-    char parameters[FAKE_CUDNN_ARGUMENTS][32], arguments[FAKE_CUDNN_ARGUMENTS][32];
-    unsigned count = recorder_names(table[_i].parameters, parameters);
-    ck_assert_uint_eq(recorder_names(table[_i].arguments, arguments), count);
-    for (unsigned i = 0; i < count; ++i)
-        ck_assert_msg(strcmp(parameters[i], arguments[i]) == 0, "%s: argument %u is %s for %s", table[_i].symbol, i,
-                      arguments[i], parameters[i]);
+    recorder_check_order(table[_i].symbol, table[_i].parameters, table[_i].arguments);
 }
 
 static void

@@ -86,20 +86,9 @@ make_values(void)
 
 /* ---- the table's own sense ---- */
 
-static void
-check_order(const char *symbol, const char *parameter_list, const char *argument_list)
-{
-    char parameters[ARGUMENTS_AT_MOST][32], arguments[ARGUMENTS_AT_MOST][32];
-    unsigned count = recorder_names(parameter_list, parameters);
-    ck_assert_uint_eq(recorder_names(argument_list, arguments), count);
-    for (unsigned i = 0; i < count; ++i)
-        ck_assert_msg(strcmp(parameters[i], arguments[i]) == 0, "%s: argument %u is %s for %s", symbol, i, arguments[i],
-                      parameters[i]);
-}
-
 LOOP_TEST(arguments_are_the_parameters_in_order, 0, ROWS)
 {
-    check_order(table[_i].symbol, table[_i].parameters, table[_i].arguments);
+    recorder_check_order(table[_i].symbol, table[_i].parameters, table[_i].arguments);
 }
 
 LOOP_TEST(rows_without_handles_say_the_right_places, 0, LEGACY_ROWS)
@@ -107,7 +96,7 @@ LOOP_TEST(rows_without_handles_say_the_right_places, 0, LEGACY_ROWS)
     const struct legacy_row *row = &legacy[_i];
     char names[ARGUMENTS_AT_MOST][32], name[32];
     unsigned count = recorder_names(row->arguments, names), place, found = 0;
-    check_order(row->symbol, row->parameters, row->arguments);
+    recorder_check_order(row->symbol, row->parameters, row->arguments);
     for (const char *at = row->operands; (at = strpbrk(at, "io")) != NULL; ++at) {
         if (sscanf(at, "in(%u, %31[A-Za-z]", &place, name) != 2 && sscanf(at, "out(%u, %31[A-Za-z]", &place, name) != 2)
             continue;
