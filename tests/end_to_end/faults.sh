@@ -85,16 +85,14 @@ for rank in 0 2; do
         "differs between rank $rank and most other ranks after step [0-9]+: .*; a fault of that rank's memory or GPU"
 done
 fault "DDP_PARAMETER before the initialisation" 1 "parameter 1 of 8 \(.t->layers\[l\].weight., 2304 float32, .* differs between ranks 0 and 1 at the first DDP_STEP: its annotation stands before its initialisation" init-late
-run "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late
-failed_with "the same with --check-every 0: compared when steps overlap" 1 "differs between ranks 0 and 1 after step [0-9]+:"
+fails "the same with --check-every 0: compared when steps overlap" 1 "differs between ranks 0 and 1 after step [0-9]+:" "$ddprun" -n 2 --check-every 0 "$ladder" --fault init-late
 fault "other initial values on other ranks, then DDP_PARAMETER" 0 "parameters bitwise identical" other-seeds
 fault "DDP_STEP after the optimizer" 1 "differs between ranks 0 and 1 at the first DDP_STEP: .*, or the optimizer ran before DDP_STEP" step-behind
 fault "DDP_STEP left out" 1 "in step 8 cuMemset.* wrote gradient [0-9] of 8 .* averaged: DDP_STEP was left out of this step" no-step --fault-step 8 &&
     check "DDP_STEP left out: no advice of another kind" bash -c "! grep -q 'no-overlap' '$work/stderr'"
 run "$ddprun" -n 2 --no-overlap "$ladder" --fault no-step --fault-step 8
 failed_with "DDP_STEP left out, without overlap" 1 "after step 11: DDP_STEP was left out: the work on gradients before DDP_STEP number 8 is that of two steps or more"
-run "$ddprun" -n 2 --bucket-mb 0.02 "$ladder" --accumulate 3 --fewer-from 9
-failed_with "backward passes that accumulate, and then one fewer" 0 "parameters bitwise identical"
+fails "backward passes that accumulate, and then one fewer" 0 "parameters bitwise identical" "$ddprun" -n 2 --bucket-mb 0.02 "$ladder" --accumulate 3 --fewer-from 9
 
 # Ranks that fall out of step.
 fault "fewer steps on one rank" 1 "rank 1( .*)? waits at the end of the program after 8 steps|ended after 8 steps" fewer-steps --fault-step 9 --fault-rank 1
@@ -126,8 +124,7 @@ check "a launcher that is killed: no process is left" within 20 none_left
 # What only looks like a fault.
 timeout=60
 for rank in 0 1; do
-    run "$ddprun" -n 3 "$ladder" --steps 12 --fault leave --fault-rank "$rank"
-    failed_with "rank $rank leaves by _exit when it is done, another has more to do" 0 "3 ranks, 12 steps"
+    fails "rank $rank leaves by _exit when it is done, another has more to do" 0 "3 ranks, 12 steps" "$ddprun" -n 3 "$ladder" --steps 12 --fault leave --fault-rank "$rank"
 done
 fault "a forked child" 0 "parameters bitwise identical" fork --fault-step 7
 fault "a device reset at the end" 0 "parameters bitwise identical.*last after step 12 of 12" reset
@@ -158,7 +155,6 @@ unset LADDER_PROGRAM
 run "$ddprun" -n 2 --nccl "$work/nothing.so" "$ladder"
 check "a missing NCCL: exit code" [ "$code" -ne 0 ]
 check "a missing NCCL: one line" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 1 ]
-run "$ddprun" -n 2 --nccl "$build/tests/comm/libold_nccl_21701.so" "$ladder"
-failed_with "an NCCL that is too old" 1 "libold_nccl_21701.so is NCCL 2.17.1; 2.18 or newer is needed"
+fails "an NCCL that is too old" 1 "libold_nccl_21701.so is NCCL 2.17.1; 2.18 or newer is needed" "$ddprun" -n 2 --nccl "$build/tests/comm/libold_nccl_21701.so" "$ladder"
 fails "a library that is not NCCL" 1 "libddprun.so is not NCCL: it has no ncclGetVersion" "$ddprun" -n 2 --nccl "$build/lib/libddprun.so" "$ladder"
 finish

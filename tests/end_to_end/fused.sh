@@ -50,8 +50,7 @@ done
 for mode in gemm momentum local streams; do
     in_turn 4 || continue
     for seed in '' 1; do
-        SOFTGPU_CHAOS=$seed run "$ddprun" -n 2 --check-every 1 "$fused" "$mode" --steps 22 --every 4 --sync 1 --save "$work/rank-%d"
-        succeeded "$mode, every 4 steps${seed:+, disordered}"
+        SOFTGPU_CHAOS=$seed works "$mode, every 4 steps${seed:+, disordered}" "$ddprun" -n 2 --check-every 1 "$fused" "$mode" --steps 22 --every 4 --sync 1 --save "$work/rank-%d"
         same_on_all_ranks "$mode, every 4 steps${seed:+, disordered}" 2
         check "$mode, every 4 steps${seed:+, disordered}: six averages" grep -q '2 ranks, 6 steps' "$work/stderr"
         [ -n "$seed" ] || cp "$work/rank-0" "$work/every-4"

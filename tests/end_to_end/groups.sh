@@ -11,8 +11,7 @@ equal() {
     in_turn 3 || return
     shift 2
     rm -rf "$work"/rank-* "$work/trace"
-    run "$ddprun" -n "$ranks" --check-every "${every:-1}" --bucket-mb 0.005 --trace "$work/trace" "$gan" --steps 24 "$@" --save "$work/rank-%d"
-    succeeded "$name, $ranks ranks: ends well"
+    works "$name, $ranks ranks: ends well" "$ddprun" -n "$ranks" --check-every "${every:-1}" --bucket-mb 0.005 --trace "$work/trace" "$gan" --steps 24 "$@" --save "$work/rank-%d"
     same_on_all_ranks "$name, $ranks ranks" "$ranks"
     if [ "$ranks" -eq 1 ]; then
         check "$name: one rank is bitwise the bare program" cmp "$work/rank-0" "$work/serial"

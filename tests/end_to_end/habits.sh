@@ -30,8 +30,7 @@ works "lazy, a world of one" "$ddprun" -n 1 "$habits" lazy
 
 run "$ddprun" -n 2 --bucket-mb 0.01 "$habits" rare-write 14
 failed_with "a late kernel that writes nothing at first" 1 "add_rarely.* wrote gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* after bucket"
-run "$ddprun" -n 2 "$habits" mean-first
-failed_with "DDP_MEAN of device memory before any annotation" 1 'DDP_MEAN .on_device. .*: device memory; pass a float or double in host memory'
+fails "DDP_MEAN of device memory before any annotation" 1 'DDP_MEAN .on_device. .*: device memory; pass a float or double in host memory' "$ddprun" -n 2 "$habits" mean-first
 works "a program that is linked with libcuda and only prints its usage" "$ddprun" -n 2 "$habits" usage
 
 # NCCL works in the device's primary context, and so does ddprun.
@@ -40,10 +39,8 @@ fails "memory of another context" 1 "DDP_PARAMETER number 1 \(.weights\[l\]., .*
 works "memory of another context, a world of one" "$ddprun" -n 1 "$habits" own-context
 fails "a stream of another context" 1 "a stream with work on gradients, .* is of $foreign" "$ddprun" -n 2 "$habits" foreign-stream
 fails "the default stream of another context" 1 "work on gradients uses the default stream of $foreign" "$ddprun" -n 2 "$habits" foreign-default
-run "$ddprun" -n 2 "$habits" foreign-step
-failed_with "DDP_STEP on the default stream of another context" 1 "DDP_STEP \(.*habits.cu:[0-9]+\) uses the default stream of $foreign"
+fails "DDP_STEP on the default stream of another context" 1 "DDP_STEP \(.*habits.cu:[0-9]+\) uses the default stream of $foreign" "$ddprun" -n 2 "$habits" foreign-step
 fails "DDP_STEP on a stream of another context" 1 "the one that DDP_STEP names, is of $foreign" "$ddprun" -n 2 "$habits" foreign-step-stream
 
-run "$ddprun" -n 2 --bucket-mb 0.01 --timeout "$patience" "$habits" hang
-failed_with "a rank that hangs in the middle of backward" 1 "has waited $patience s for the other ranks"
+fails "a rank that hangs in the middle of backward" 1 "has waited $patience s for the other ranks" "$ddprun" -n 2 --bucket-mb 0.01 --timeout "$patience" "$habits" hang
 finish

@@ -19,15 +19,13 @@ for door in execv execve execl execle fexecve execveat execveat_fd posix_spawn v
     [ "$sanitized" = 0 ] || break
     target=$doors
     [[ $door != *p && $door != *vpe ]] || target=short
-    run env PATH="$work:/:$PATH:$work/path" "$ddprun" -n 2 --device softgpu "$doors" "$door" "$target"
-    failed_with "a short program without the library, by $door" 1 "$alone"
+    fails "a short program without the library, by $door" 1 "$alone" env PATH="$work:/:$PATH:$work/path" "$ddprun" -n 2 --device softgpu "$doors" "$door" "$target"
     run "$ddprun" -n 2 --device softgpu sh -c '"$doors" "$0" /bin/true && "$doors" "$0" "$work/changes_rights" && "$doors" kept "$doors" &&
         ! "$doors" "$0" "$work/closed" && ! "$doors" "$0" "$work/none"' "$door"
     succeeded "other programs, by $door"
 done
 if [ "$sanitized" = 0 ]; then
-    run "$ddprun" -n 2 --device softgpu env -i "$build/tests/trainers/ladder_static" --steps 1
-    failed_with "a trainer that names no library, and holds kernels" 1 "$alone"
+    fails "a trainer that names no library, and holds kernels" 1 "$alone" "$ddprun" -n 2 --device softgpu env -i "$build/tests/trainers/ladder_static" --steps 1
 fi
 
 # Nothing is written but what was asked for: all that a job opens for writing, makes, moves or removes lies in its own folder,

@@ -14,8 +14,7 @@ train() {
         options+=("$1")
         shift
     done
-    run "$ddprun" -n "$ranks" -v --device softgpu --summary-json "$work/end.json" "${options[@]}" "$trainer" "${@:2}"
-    succeeded "$ranks ranks, ${options[*]} ${*:2}: ends well"
+    works "$ranks ranks, ${options[*]} ${*:2}: ends well" "$ddprun" -n "$ranks" -v --device softgpu --summary-json "$work/end.json" "${options[@]}" "$trainer" "${@:2}"
     # "N items" or "N times": what is said
     said=$(sed -n "s/^ddprun: $sentence \([0-9.]*\) \(items\|times\).*/\1 \2/p" "$work/stderr")
 }

@@ -41,8 +41,7 @@ check "another job's trace gets no summary" [ "$(wc -l <"$trace/rank-0.jsonl")" 
 
 # At the end of a run; its own trace goes.
 mkdir "$work/tmp"
-run env -u XDG_RUNTIME_DIR TMPDIR="$work/tmp" "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 20
-succeeded "--page: ends well"
+works "--page: ends well" env -u XDG_RUNTIME_DIR TMPDIR="$work/tmp" "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$ladder" "${shape[@]}" --steps 20
 looked "--page" "$work/summary"
 check "--page: its trace is removed" [ -z "$(ls -A "$work/tmp")" ]
 works "--page and --trace: ends well" "$ddprun" -n 2 --page "$page" --trace "$work/kept" "$ladder" "${shape[@]}" --steps 20
@@ -101,8 +100,7 @@ works "two groups: a page is made" "$ddprun" report "$work/grouped" -o "$page"
 looked "two groups"
 check "two groups: the figures are those of the trace" python3 "$here/page.py" groups "$page"
 check "two groups: one step has the other group's, too" [ "$(grep -c '<td class=.text.>bucket 0[.]0</td>' "$page")" -eq 2 ]
-run "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$build/tests/matrix/gan_shared" --rhythm joint --streams 3 --steps 40
-succeeded "a program with two groups: ends well"
+works "a program with two groups: ends well" "$ddprun" -n 2 --page "$page" --summary-json "$work/summary" "$build/tests/matrix/gan_shared" --rhythm joint --streams 3 --steps 40
 looked "a program with two groups" "$work/summary"
 cp "$page" "$work/two.html"
 check "... and both groups' buckets" bash -c "grep -q '<h3>Buckets of group 0' '$page' && grep -q '<h3>Buckets of group 1' '$page'"

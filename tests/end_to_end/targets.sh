@@ -224,8 +224,7 @@ prints fifo
 # Two jobs, one trace.
 mkdir locked
 begin --trace locked
-run "$ddprun" -n 2 --trace locked "${short[@]}"
-failed_with "a folder that a running job writes its trace into" 2 "a running job writes its trace into locked, in --trace"
+fails "a folder that a running job writes its trace into" 2 "a running job writes its trace into locked, in --trace" "$ddprun" -n 2 --trace locked "${short[@]}"
 kill -TERM "$job"
 ended_by "... and that job goes on" 143
 run "$ddprun" -n 2 --trace locked "${short[@]}"

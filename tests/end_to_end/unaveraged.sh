@@ -9,9 +9,10 @@ plain=${stepless}_plain
 host=${stepless}_host
 core=${stepless}_core.so
 
-# one_line NAME CODE PATTERN: the last command ended with CODE, and exactly one line of ddprun's matches.
+# one_line NAME CODE PATTERN [COMMAND...]: the command, or the last one, ended with CODE, and exactly one line of ddprun's matches.
 one_line() {
     local lines
+    [ $# -eq 3 ] || run "${@:4}"
     lines=$(grep -cE "^ddprun: .*($3)" "$work/stderr")
     if [ "$code" -ne "$2" ]; then
         not_ok "$1" "exit code $code instead of $2"
@@ -20,8 +21,9 @@ one_line() {
     fi
 }
 
-# silent NAME: it ended with 0, and ddprun has said nothing.
+# silent NAME COMMAND...: it ends with 0, and ddprun says nothing.
 silent() {
+    run "${@:2}"
     if [ "$code" -ne 0 ]; then
         not_ok "$1" "exit code $code"
     else
@@ -44,31 +46,22 @@ until_said() {
 }
 
 # ---- a program that is not annotated, before it starts ----
-run "$ddprun" -n 2 "$plain" train 8
-failed_with "kernels and no annotation: refused" 2 "stepless_plain holds CUDA kernels and no annotation of ddprun.h: 2 copies would train .*--unannotated"
+fails "kernels and no annotation: refused" 2 "stepless_plain holds CUDA kernels and no annotation of ddprun.h: 2 copies would train .*--unannotated" "$ddprun" -n 2 "$plain" train 8
 check "kernels and no annotation: nothing ran" [ ! -s "$work/stdout" ]
-run "$ddprun" -n 1 "$plain" train 8
-silent "kernels and no annotation, one rank"
-run "$ddprun" check -n 2 "$plain" train 8
-failed_with "kernels and no annotation: check refuses at once" 2 "stepless_plain holds CUDA kernels and no annotation of ddprun.h"
-run "$ddprun" -q -n 2 --unannotated "$plain" train 8
-silent "--unannotated: copies run"
+silent "kernels and no annotation, one rank" "$ddprun" -n 1 "$plain" train 8
+fails "kernels and no annotation: check refuses at once" 2 "stepless_plain holds CUDA kernels and no annotation of ddprun.h" "$ddprun" check -n 2 "$plain" train 8
+silent "--unannotated: copies run" "$ddprun" -q -n 2 --unannotated "$plain" train 8
 check "--unannotated: on each rank" [ "$(grep -c 'pass 8$' "$work/stdout")" -eq 2 ]
 
 # ---- the same, behind a wrapper: by what it does ----
 wrapped=("$ddprun" -n 2 --device softgpu)
-run "${wrapped[@]}" env "$plain" train 8
-one_line "an end without an annotation" 1 "the program launched 50 kernels and ended without a DDP_STEP: nothing is annotated"
-run "${wrapped[@]}" env "$plain" train 8 leave
-one_line "_Exit without an annotation" 1 "rank [01] launched [0-9]+ kernels and ended without an annotation: nothing was averaged"
-run "${wrapped[@]}" -q --unannotated env "$plain" train 8 leave
-silent "the same with --unannotated"
+one_line "an end without an annotation" 1 "the program launched 50 kernels and ended without a DDP_STEP: nothing is annotated" "${wrapped[@]}" env "$plain" train 8
+one_line "_Exit without an annotation" 1 "rank [01] launched [0-9]+ kernels and ended without an annotation: nothing was averaged" "${wrapped[@]}" env "$plain" train 8 leave
+silent "the same with --unannotated" "${wrapped[@]}" -q --unannotated env "$plain" train 8 leave
 DDPRUN_TEST_UNANNOTATED_MS=0 until_said SIGTERM 'no annotation' env "$plain" train 1 loop
 one_line "no annotation in 1,000 launches: a warning" 143 "no annotation .ddprun.h. in [0-9]{4,} kernel launches: 2 ranks train side by side"
-run env DDPRUN_TEST_UNANNOTATED_MS=0 "${wrapped[@]}" -q env "$stepless" late 900
-silent "an annotation after 900 launches"
-run "${wrapped[@]}" -q env "$stepless" late 2000
-silent "an annotation after 2,000 launches, within the time"
+silent "an annotation after 900 launches" env DDPRUN_TEST_UNANNOTATED_MS=0 "${wrapped[@]}" -q env "$stepless" late 900
+silent "an annotation after 2,000 launches, within the time" "${wrapped[@]}" -q env "$stepless" late 2000
 
 # ---- annotated, and no DDP_STEP ----
 run "$ddprun" -n 2 "$stepless" train 1 loop
@@ -81,14 +74,10 @@ run "$ddprun" -n 2 --output "files=$work/files" "$stepless" train 2
 check "a job that is ended: and in files" grep -qx 'pass 2' "$work/files/rank-0.out" "$work/files/rank-1.out"
 run "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" train 2 >"$1-$RANK"' "$stepless" "$work/redirected"
 check "a job that is ended: a script's own redirection is left as it is" [ ! -s "$work/redirected-0" ]
-run "$ddprun" -n 2 "$stepless" train 2 leave
-one_line "no DDP_STEP, and _Exit" 1 "rank [01] annotated 2 gradients and ended without a DDP_STEP"
-run "$ddprun" -n 2 "$stepless" parameters 8
-one_line "no gradient is annotated" 1 "has changed since it was annotated, and the program ended without a DDP_STEP"
-run "$ddprun" -n 2 "$stepless" parameters 8 leave
-one_line "no gradient is annotated, and _Exit" 1 "parameters of rank [01] changed, and it ended without a DDP_STEP"
-run "$ddprun" -q -n 2 --unannotated "$stepless" train 8
-silent "no DDP_STEP, --unannotated"
+one_line "no DDP_STEP, and _Exit" 1 "rank [01] annotated 2 gradients and ended without a DDP_STEP" "$ddprun" -n 2 "$stepless" train 2 leave
+one_line "no gradient is annotated" 1 "has changed since it was annotated, and the program ended without a DDP_STEP" "$ddprun" -n 2 "$stepless" parameters 8
+one_line "no gradient is annotated, and _Exit" 1 "parameters of rank [01] changed, and it ended without a DDP_STEP" "$ddprun" -n 2 "$stepless" parameters 8 leave
+silent "no DDP_STEP, --unannotated" "$ddprun" -q -n 2 --unannotated "$stepless" train 8
 run "$ddprun" -q -n 2 "$stepless" early 8
 one_line "parameters that are initialised after their annotation: a warning" 0 "parameter [1-9] of [0-9] \(.weights\[t\]..* changed between DDP_PARAMETER and the first DDP_STEP"
 
@@ -136,22 +125,14 @@ check "SIGINT, --unannotated: no word of it" bash -c "[ $code -eq 130 ] && ! gre
 # ---- right programs ----
 accumulates_ms=300
 [ -z "${DDPRUN_SOAK:-}" ] || accumulates_ms=22000
-run "$ddprun" -q -n 2 "$stepless" accumulate "$accumulates_ms"
-silent "accumulation over $accumulates_ms ms"
+silent "accumulation over $accumulates_ms ms" "$ddprun" -q -n 2 "$stepless" accumulate "$accumulates_ms"
 for how in return leave; do
-    run "$ddprun" -n 2 "$stepless" evaluate 8 "$how"
-    silent "evaluation, $how"
+    silent "evaluation, $how" "$ddprun" -n 2 "$stepless" evaluate 8 "$how"
 done
-run "$ddprun" -q -n 2 "$stepless" group 8
-silent "only one group of two has a DDP_STEP"
-run "$ddprun" -q -n 2 "$stepless" twice 4
-silent "two trainings in a row"
-run "${wrapped[@]}" -q env "$stepless" steps 4
-silent "a wrapper"
-run "${wrapped[@]}" -q sh -c '"$0" steps 4 && "$0" steps 3' "$stepless"
-silent "a script, of two trainings"
-run "$ddprun" -q -n 2 "$host" "$core" steps 4
-silent "a trainer in a library that is loaded"
-run "$ddprun" -q -n 2 "$stepless" evaluate 4
-silent "evaluation, --quiet"
+silent "only one group of two has a DDP_STEP" "$ddprun" -q -n 2 "$stepless" group 8
+silent "two trainings in a row" "$ddprun" -q -n 2 "$stepless" twice 4
+silent "a wrapper" "${wrapped[@]}" -q env "$stepless" steps 4
+silent "a script, of two trainings" "${wrapped[@]}" -q sh -c '"$0" steps 4 && "$0" steps 3' "$stepless"
+silent "a trainer in a library that is loaded" "$ddprun" -q -n 2 "$host" "$core" steps 4
+silent "evaluation, --quiet" "$ddprun" -q -n 2 "$stepless" evaluate 4
 finish

@@ -156,8 +156,7 @@ if [ "$(head -c 2 "$ddprun")" != '#!' ]; then
     echo 'no library' >"$bare"
     ddprun=$work/bare/bin/ddprun reduces "with kernels that do not load" 2 separate mean none
     check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies, and memory is hashed on the host' "$work/stderr")" -eq 1 ]
-    run "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
-    failed_with "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open"
+    fails "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open" "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 fi
 # ---- an engine that is broken on purpose (tests/mutant.h) ----
 if [ "$(head -c 2 "$ddprun")" != '#!' ] && [ -e "$build/tests/mutants/libddprun-engine.so" ]; then
