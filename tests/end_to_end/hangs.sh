@@ -32,17 +32,17 @@ says() {
     done
     ok "$name"
 }
-# ended NAME CODE: with that exit code, and ddprun's last line names what ended the job.
+# ended NAME CODE PATTERN...: with that exit code, and ddprun says what ended the job.
 ended() {
     [ "$code" = left_out ] || check "$1: exit code" [ "$code" -eq "$2" ]
+    says "$1" "${@:3}"
 }
 # has_said PATTERN: the job in the background, or it has ended.
 has_said() { grep -q "$1" "$work/stderr" || ! kill -0 "$job" 2>/dev/null; }
 place='rank 1 \(host [^ ,]+, process [0-9]+, a device of the stand-in\)'
 
 train host
-ended "a rank that hangs in host code" 1
-says "a rank that hangs in host code: warned, then ended" \
+ended "a rank that hangs in host code" 1 \
     "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it runs or waits in host code; its last CUDA call was .*; rank [02] waits for bucket [0-9] of step 8 .* and 1 other too; a long checkpoint, for example, is not a fault" \
     "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s, and the job ends: .*--hang-timeout allows $ending s"
 says "a rank that hangs in host code: its report" \
@@ -55,14 +55,12 @@ else
 fi
 
 train crash
-ended "a crash" 139
-says "a crash: its report" '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation fault\) after step 7' \
+ended "a crash" 139 '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation fault\) after step 7' \
     "^  $place after step 7, ended by SIGSEGV:" 'its last CUDA call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, with [78] steps? launched: '
 
 for overlap in '' --no-overlap; do
     train closes $overlap
-    ended "a rank that closes its descriptors, $overlap" 1
-    says "a rank that closes its descriptors: it is named itself, $overlap" \
+    ended "a rank that closes its descriptors, $overlap" 1 \
         '^ddprun: rank 1 after step [78](: the program has closed ddprun.s descriptors in this rank, so the rank receives nothing from the others at DDP_MEAN| has closed its connection to ddprun, and process [0-9]+ continues)'
     train memory $overlap
     # It may find what little it needs, and end well.
@@ -72,49 +70,41 @@ for overlap in '' --no-overlap; do
 done
 
 train early
-ended "a rank that leaves one step early" 1
-says "a rank that leaves one step early: both numbers of steps" \
+ended "a rank that leaves one step early" 1 \
     '^ddprun: rank .* waits at the end of the program after 7 steps, while .* step 8'
 
 train undone
-ended "a rank that leaves by _exit before its last step is averaged" 1
-says "a rank that leaves by _exit before its last step is averaged: it is named" '^ddprun: rank 1 .*left with exit code 0 after step 12'
+ended "a rank that leaves by _exit before its last step is averaged" 1 '^ddprun: rank 1 .*left with exit code 0 after step 12'
 
 if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and takes long
     train kernel
-    ended "a kernel that does not end" 1
-    says "a kernel that does not end: told apart from host code" \
+    ended "a kernel that does not end" 1 \
         "^ddprun: $place after step 7 .* and the job ends: it has waited in cuCtxSynchronize for its GPU for [0-9.]+ s; last kernel launched: .*never_ends"
 
     train queue --quiet
-    ended "a kernel that does not end, and the host continues" 1
-    says "a kernel that does not end, and the host continues" \
+    ended "a kernel that does not end, and the host continues" 1 \
         "^ddprun: $place after step 8 .* and the job ends: its GPU has not finished the work before bucket [0-9] of step 8; last kernel launched: "
 
     [ "$code" = left_out ] || check "a kernel that does not end, --quiet: warned and ended, by lines of ddprun's only" \
         [ "$(grep -c '^ddprun: rank 1 .* after step 8 ' "$work/stderr") $(grep -c '^  ' "$work/stderr")" = "2 0" ]
 
     train stop
-    ended "a rank that is stopped" 1
-    says "a rank that is stopped" "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it continue"
+    ended "a rank that is stopped" 1 "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it continue"
 
     SOFTGPU_LINK=latency_us=20000000 train parameter # which they are for 20 s
-    ended "a rank that is stopped while parameters are shared" 1
-    says "a rank that is stopped while parameters are shared" \
+    ended "a rank that is stopped while parameters are shared" 1 \
         "^ddprun: $place before its first step .* and the job ends: it is stopped .*; rank [02] waits at DDP_PARAMETER number 1"
 
     # The others are inside a call of NCCL that does not return: in the first collective, in which ranks connect.
     SOFTGPU_LINK=latency_us=20000000 try "$ddprun" -n 3 --timeout "$patience" "$hangs" --how parameter
-    ended "a rank's own limit while ranks connect" 1
-    says "a rank's own limit while ranks connect" \
+    ended "a rank's own limit while ranks connect" 1 \
         "^ddprun: $place before its first step keeps the others waiting: .*; rank [02] before its first step: a call of NCCL has waited $patience s for the other ranks" \
         "^  $place before its first step:" '^ +thread [0-9]+ \(hangs\) is stopped:|ptrace is not permitted'
 
     # Before the process is the rank, and before it has loaded any library of ddprun.
     try "$ddprun" -n 3 --device softgpu --hang-timeout "$ending" \
         sh -c '[ "$RANK" != 1 ] || kill -STOP $$; exec "$0"' "$hangs"
-    ended "a rank that is stopped before its start" 1
-    says "a rank that is stopped before its start" \
+    ended "a rank that is stopped before its start" 1 \
         "^ddprun: $place before its first step has made no CUDA call .* and the job ends: it is stopped .*; rank [02] waits at the start .* and 1 other too" \
         '^ +thread [0-9]+ \(sh\) is stopped:|ptrace is not permitted'
 
@@ -125,16 +115,14 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     kill -TERM "$job"
     wait "$job"
     code=$?
-    ended "kernels that end on no rank" 143
-    says "kernels that end on no rank: warned of" \
+    ended "kernels that end on no rank" 143 \
         '^ddprun: no rank has made a CUDA call for [0-9]+ s, and all wait for their own devices: rank 0 \(.* after step 7: it has waited in cuCtxSynchronize for its GPU .*never_ends' \
         '^  rank 0 \(.* after step 7:' '^  rank 1 \('
 
     # All at their ends, where nothing wakes them.
     for way in pause leave late; do
         train "$way"
-        ended "all ranks wait at the end: $way" 1
-        says "all ranks wait at the end: $way" \
+        ended "all ranks wait at the end: $way" 1 \
             "^ddprun: rank 0 .* after step 12 has made no CUDA call and used no CPU time for $warning s: .*; 2 others have not continued, either; the job continues, unless this lasts $ending s" \
             "^ddprun: rank 0 .* after step 12 has made no CUDA call .*, and the job ends: its threads wait for each other .*--hang-timeout allows $ending s"
     done
@@ -144,8 +132,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         sh -c '"$0"; [ "$RANK" = 1 ] || sleep "$1"' "$hangs" $((ending + 1)) </dev/null >"$work/script.stdout" 2>"$work/script.stderr" &
     job=$!
     train exit
-    ended "a rank that hangs at its exit" 1
-    says "a rank that hangs at its exit: warned, then ended" \
+    ended "a rank that hangs at its exit" 1 \
         "^ddprun: $place after step 12 has ended its program cleanly, but its process has not exited for $warning s: .*; the job continues, unless this lasts $ending s" \
         "^ddprun: $place after step 12 has ended its program .*, and the job ends: .*; all others have ended; --hang-timeout allows $ending s" \
         "^  $place after step 12:"
@@ -156,19 +143,16 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
     check "a script that continues after its program: no warning" [ "$(grep -c 'has not exited' "$work/stderr")" -eq 0 ]
 
     train bus
-    ended "a bus error" 135
-    says "a bus error: its signal" '^ddprun: rank 1 was ended by SIGBUS'
+    ended "a bus error" 135 '^ddprun: rank 1 was ended by SIGBUS'
 fi
 
 # Before it is sure that no rank is on its way, and the job ends all the same: both places are named.
 try "$ddprun" -n 2 --bucket-mb 0.02 --hang-timeout "$ending" "$build/tests/trainers/ladder" --fault mean-on-one --fault-step 5 --fault-rank 1
-ended "a call that one rank leaves out, and little time" 1
-says "a call that one rank leaves out, and little time: both places" '^ddprun: .*rank 0 .*waits at DDP_MEAN .*waits for (it in )?bucket [0-9] of step 6'
+ended "a call that one rank leaves out, and little time" 1 '^ddprun: .*rank 0 .*waits at DDP_MEAN .*waits for (it in )?bucket [0-9] of step 6'
 
 # A rank's own limit comes first where the user has set it so; the report then names who kept it waiting.
 try "$ddprun" -n 3 --bucket-mb 0.02 --timeout "$patience" "$hangs" --how host
-ended "a rank's own limit" 1
-says "a rank's own limit: the culprit's report" "^ddprun: $place after step 7 keeps the others waiting: .*; rank [02] after step 8: bucket [0-9] of step 8 has waited $patience s for the other ranks" \
+ended "a rank's own limit" 1 "^ddprun: $place after step 7 keeps the others waiting: .*; rank [02] after step 8: bucket [0-9] of step 8 has waited $patience s for the other ranks" \
     "^  $place after step 7:" 'it runs or waits in host code'
 
 # What only takes long: rank 0 writes a checkpoint until it has been warned of; then the job continues to its end.
