@@ -11,14 +11,12 @@ secret=$HOME/.config/ddprun/secret
 
 steps=$((sanitized ? 12 : 60))
 options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
-run "$digits_plain" "${options[@]}" --save "$work/serial"
-succeeded "digits alone"
+works "digits alone" "$digits_plain" "${options[@]}" --save "$work/serial"
 for ranks in 2 4; do
     equals_serial "digits, $ranks ranks" "$ranks"
 done
 check "the secret is its owner's alone" [ "$(stat -c %a "$secret")" = 600 ]
-run "$ddprun" -n 4 --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/alone-%d"
-succeeded "ddprun -n 4"
+works "ddprun -n 4" "$ddprun" -n 4 --check-every 1 --bucket-mb 0.02 "$digits" "${options[@]}" --save "$work/alone-%d"
 check "the bits of ddprun -n 4" cmp "$work/rank-0" "$work/alone-0"
 
 # What torchrun sets besides: its store has the port, and each rank knows its place on the host.
@@ -46,8 +44,7 @@ nothing_left "torchrun's variables"
 # Two jobs at one port, and a third that has what the second left: each name is a job of its own.
 BY_PORT=$port "${runtime[@]}" "${launcher[@]}" -n 2 "$ddprun" --job one -q "$digits" "${options[@]}" --save "$work/one-%d" >/dev/null 2>"$work/one" &
 first=$!
-BY_PORT=$port job 2 "$ddprun" --job two -q "$digits" "${options[@]}" --save "$work/two-%d"
-succeeded "two jobs at one port: the second"
+BY_PORT=$port job_works "two jobs at one port: the second" 2 "$ddprun" --job two -q "$digits" "${options[@]}" --save "$work/two-%d"
 check "two jobs at one port: the first" wait "$first"
 check "two jobs at one port: the same result" cmp "$work/one-0" "$work/two-1"
 
@@ -56,12 +53,10 @@ BY_PORT=$port job 2 env WORLD_SIZE=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST=
     bash -c 'export SLURM_PROCID=$RANK SLURM_LOCALID=$RANK RANK=0; exec "$@"' sh "$ddprun" --device softgpu --unannotated sh -c 'echo "$RANK of $WORLD_SIZE"'
 succeeded "Slurm's step, and a world of one in the environment"
 check "... 2 ranks" bash -c "grep -q '0 of 2' '$work/stdout' && grep -q '1 of 2' '$work/stdout'"
-run env RANK=1 MASTER_ADDR=h1 "$ddprun" "$fake"
-failed_with "rank 1, and no size" 2 'RANK=1 says that ddprun is one of several processes, but WORLD_SIZE is not set: each would train alone'
+fails "rank 1, and no size" 2 'RANK=1 says that ddprun is one of several processes, but WORLD_SIZE is not set: each would train alone' env RANK=1 MASTER_ADDR=h1 "$ddprun" "$fake"
 run env PMI_RANK=1 RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1 "$ddprun" "$fake"
 failed_with "two launchers that contradict each other" 2 'PMI_RANK=1\) without PMIx.*WORLD_SIZE=1, of another launcher, says that it is alone'
-run env JOB_COMPLETION_INDEX=1 "$ddprun" --device softgpu --unannotated true
-succeeded "a pod of an Indexed Job without --nnodes"
+works "a pod of an Indexed Job without --nnodes" env JOB_COMPLETION_INDEX=1 "$ddprun" --device softgpu --unannotated true
 check "... a line says that it is alone" grep -q '^ddprun: JOB_COMPLETION_INDEX=1, .*this pod trains alone' "$work/stderr"
 
 # ---- who is not taken in ----
@@ -104,8 +99,7 @@ cp "$secret" "$work/pod/..1/secret"
 chmod 644 "$work/pod/..1/secret"
 ln -s ..1 "$work/pod/..data"
 ln -s ..data/secret "$work/pod/secret"
-job 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated true
-succeeded "a secret through links, as Kubernetes has it"
+job_works "a secret through links, as Kubernetes has it" 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated true
 chmod 777 "$work/pod"
 job 2 "$ddprun" --secret-file "$work/pod/secret" --device softgpu --unannotated true
 check "a named secret that others can replace: refused, by each" [ "$(grep -c "^ddprun: other users can replace $work/pod/secret, through which" "$work/stderr")" -eq 2 ]
@@ -206,11 +200,9 @@ check "... one line says it" [ "$(grep -c '^ddprun: ranks 0 (host .*) and 1 (hos
 check "... with the one command" grep -q '^  rank 0: .*/digits --data .* --steps 60 --seed 5$' "$work/stderr"
 check "... and the other" grep -q '^  rank 1: .*/digits --data .* --steps 60 --seed 6$' "$work/stderr"
 nothing_left "different commands"
-job 2 sh -c 'exec "$@" --local_rank=$RANK' sh "$ddprun" --job one --device softgpu --unannotated true
-succeeded "different commands of a job that has a name"
+job_works "different commands of a job that has a name" 2 sh -c 'exec "$@" --local_rank=$RANK' sh "$ddprun" --job one --device softgpu --unannotated true
 check "... one warning" [ "$(grep -c '^ddprun: ranks 0 .* and 1 .* were started with different commands$' "$work/stderr")" -eq 1 ]
-job 2 "$ddprun" --device softgpu --unannotated sh -c true '{rank}'
-succeeded "what is put in for {rank} is no difference"
+job_works "what is put in for {rank} is no difference" 2 "$ddprun" --device softgpu --unannotated sh -c true '{rank}'
 check "... and no warning" bash -c "! grep -q 'different commands' '$work/stderr'"
 
 # ---- what ends a job ----

@@ -23,6 +23,16 @@ job() { # RANKS ARGUMENTS...
     run "${launcher[@]}" -n "$ranks" "$@"
 }
 
+# job_works NAME RANKS ARGUMENTS..., job_fails NAME CODE PATTERN RANKS ARGUMENTS...: such a job ends well, or so (failed_with).
+job_works() {
+    job "${@:2}"
+    succeeded "$1"
+}
+job_fails() {
+    job "${@:4}"
+    failed_with "$1" "$2" "$3"
+}
+
 nothing_left() { # NAME
     check "$1: no process is left" within 20 none_left
     check "$1: no folder is left" [ -z "$(find "$TMPDIR" -name 'ddprun-*')" ]

@@ -10,8 +10,7 @@ asked=any # what is seen of a mpirun that is asked to end: see hit
 
 steps=$((sanitized ? 12 : 60))
 options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
-run "$digits_plain" "${options[@]}" --save "$work/serial"
-succeeded "digits alone"
+works "digits alone" "$digits_plain" "${options[@]}" --save "$work/serial"
 for ranks in 2 4; do
     equals_serial "digits, $ranks ranks" "$ranks"
 done
@@ -23,8 +22,7 @@ for rank in 0 1; do
 done
 
 # What the supervisor has open is its own; what the trainer starts would keep it open for longer than either lives.
-job 2 "$ddprun" --device softgpu sh -c 'readlink /proc/$$/fd/*; true'
-succeeded "descriptors of a rank: read"
+job_works "descriptors of a rank: read" 2 "$ddprun" --device softgpu sh -c 'readlink /proc/$$/fd/*; true'
 check "descriptors of a rank: no socket" [ "$(grep -c 'socket:' "$work/stdout")" -eq 0 ]
 
 # What one supervisor alone writes, and what all of them do.
@@ -38,24 +36,20 @@ check "--output files: rank 0's, and rank 1's with nothing in it" [ -s "$work/ou
 job 2 "$ddprun" --page "$work/none" "$digits" "${options[@]}"
 check "--page without --trace: refused" [ "$code" -ne 0 -a ! -e "$work/none" ]
 check "... with one line" [ "$(grep -c '^ddprun: --page under another launcher needs --trace DIR, too: ' "$work/stderr")" -eq 1 ]
-job 2 env SOFTGPU_DEVICES=1 "$ddprun" "$digits" "${options[@]}"
-failed_with "two ranks, one device" 2 '2 ranks want a GPU each, but there is 1'
-job 2 env SOFTGPU_DEVICES=1 "$ddprun" --share-gpu "$digits" "${options[@]}"
-succeeded "two ranks share a device"
+job_fails "two ranks, one device" 2 '2 ranks want a GPU each, but there is 1' 2 env SOFTGPU_DEVICES=1 "$ddprun" "$digits" "${options[@]}"
+job_works "two ranks share a device" 2 env SOFTGPU_DEVICES=1 "$ddprun" --share-gpu "$digits" "${options[@]}"
 job 2 "$ddprun" --device softgpu --subst sh -c '"$0" "$@" && "$0" "$@" && env >"$TMPDIR/env-{rank}"' "$digits" "${options[@]}"
 succeeded "a script that trains twice"
 check "the trainer is no process of mpirun's" bash -c "! grep -E '^(PMIX|PMI|OMPI|PRTE)_' '$TMPDIR'/env-*"
 check "the trainer knows its place" grep -q '^LOCAL_RANK=1$' "$TMPDIR/env-1"
 rm -f "$TMPDIR"/env-*
-job 2 "$ddprun" --interface no-such-interface "$digits" "${options[@]}"
-failed_with "an invalid --interface" 2 "rank 0 .*no interface .*no-such-interface"
+job_fails "an invalid --interface" 2 "rank 0 .*no interface .*no-such-interface" 2 "$ddprun" --interface no-such-interface "$digits" "${options[@]}"
 
 ends "exit code" 3 'rank 1 .*exit code 3' stage 2 stage 3 @1 exit 3 @all hang
 ends "signal" 139 'rank 2 .*SIGSEGV' stage 2 stage 3 @2 kill 11 @all hang
 ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0 @all step 1 hang
 ends "says why" 1 'rank 1 .*something bad' stage 2 @1 fail 'something bad' @all hang
-job 3 "$ddprun" "$fake" stage 2 stage 3 step 7 stage 4 exit 0
-succeeded "exit code 0 when it is done"
+job_works "exit code 0 when it is done" 3 "$ddprun" "$fake" stage 2 stage 3 step 7 stage 4 exit 0
 
 # A rank that hangs is named by supervisor 0; the report on it is made where it lives, and printed once.
 if [ "$sanitized" -eq 0 ]; then
@@ -78,25 +72,18 @@ hit "Ctrl-C" "$asked" 'SIG(TERM|INT): ending 3 ranks' launcher INT
 hit "mpirun is killed" killed '' launcher KILL
 hit "supervisor 0 is killed" any 'rank 1 .* has lost the ddprun of rank 0' 0 KILL
 
-job 2 "$ddprun" -n 2 "$fake"
-failed_with "-n is mpirun's" 2 'set the number of ranks there'
-job 2 "$ddprun" --no-such-option "$fake"
-failed_with "wrong option" 2 'unknown .*--no-such-option'
-job 2 "$ddprun" --max-restarts 1 "$fake"
-failed_with "--max-restarts is mpirun's" 2 'max-restarts cannot'
-job 2 sh -c 'exec "$0" --bucket-mb $((1 + OMPI_COMM_WORLD_RANK)) "$1"' "$ddprun" "$fake"
-failed_with "options differ" 2 'ranks 0 .* and 1 .*--bucket-mb'
-job 1 "$ddprun" -n 2 --device softgpu sh -c 'echo "I am $RANK of $WORLD_SIZE"'
-succeeded "a job of one: our own server"
+job_fails "-n is mpirun's" 2 'set the number of ranks there' 2 "$ddprun" -n 2 "$fake"
+job_fails "wrong option" 2 'unknown .*--no-such-option' 2 "$ddprun" --no-such-option "$fake"
+job_fails "--max-restarts is mpirun's" 2 'max-restarts cannot' 2 "$ddprun" --max-restarts 1 "$fake"
+job_fails "options differ" 2 'ranks 0 .* and 1 .*--bucket-mb' 2 sh -c 'exec "$0" --bucket-mb $((1 + OMPI_COMM_WORLD_RANK)) "$1"' "$ddprun" "$fake"
+job_works "a job of one: our own server" 1 "$ddprun" -n 2 --device softgpu sh -c 'echo "I am $RANK of $WORLD_SIZE"'
 check "a job of one: two ranks" grep -q 'I am 1 of 2' "$work/stdout"
 job 1 "$ddprun" -n 2 --max-restarts 1 --device softgpu sh -c 'exit $((5 + ${DDPRUN_RESTART:-0}))'
 check "a job of one is begun anew" [ "$code" -eq 6 ]
 check "a job of one is begun anew: and told so" grep -q '^ddprun: restart 1 of 1' "$work/stderr"
-job 2 "$ddprun" --device softgpu sh -c '"$0" --steps 12 & wait' "$build/tests/trainers/ladder"
-succeeded "scripts that wait for their trainers"
+job_works "scripts that wait for their trainers" 2 "$ddprun" --device softgpu sh -c '"$0" --steps 12 & wait' "$build/tests/trainers/ladder"
 check "scripts that wait for their trainers: they train" grep -q '^ddprun: 2 ranks, 12 steps' "$work/stderr"
-job 2 "$ddprun" --device softgpu sh -c 'sleep 1000 &'
-failed_with "scripts that leave something behind" 1 'rank [01] .*and left process [0-9]+ .sleep. running'
+job_fails "scripts that leave something behind" 1 'rank [01] .*and left process [0-9]+ .sleep. running' 2 "$ddprun" --device softgpu sh -c 'sleep 1000 &'
 nothing_left "scripts that leave something behind"
 # Its terminal is a pretended one, which ends in a file here.
 TERM=xterm job 1 "$ddprun" -n 2 --device softgpu sh -c 'echo words'

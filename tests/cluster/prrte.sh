@@ -7,8 +7,7 @@ open_mpi_5_take
 
 steps=60
 options=(--data "$data" --batch 96 --steps "$steps" --seed 5)
-run "$digits_plain" "${options[@]}" --save "$work/serial"
-succeeded "digits alone"
+works "digits alone" "$digits_plain" "${options[@]}" --save "$work/serial"
 for name in mpirun prterun; do
     signal=INT
     [ "$name" = mpirun ] || signal=TERM
@@ -25,12 +24,10 @@ ends "leaves early" 1 'rank 0 .*left with exit code 0' stage 2 stage 3 @0 exit 0
 hit "supervisor 0 is killed" any 'rank 1 .* has lost the ddprun of rank 0' 0 KILL
 hit "a supervisor is asked to end" 143 'SIGTERM: ending 3 ranks' 1 TERM
 hit "prterun is killed" killed '' launcher KILL
-job 2 "$ddprun" --device softgpu --subst sh -c 'env >"$TMPDIR/env-{rank}"; readlink /proc/$$/fd/*; true'
-succeeded "what a rank has of the launcher: read"
+job_works "what a rank has of the launcher: read" 2 "$ddprun" --device softgpu --subst sh -c 'env >"$TMPDIR/env-{rank}"; readlink /proc/$$/fd/*; true'
 check "what a rank has of the launcher: no variable, no socket" \
     bash -c "! grep -E '^(PMIX|PMI|OMPI|PRTE)_' '$TMPDIR'/env-* && ! grep socket: '$work/stdout'"
-job 2 "$ddprun" -n 2 "$fake"
-failed_with "-n is prterun's" 2 'set the number of ranks there'
+job_fails "-n is prterun's" 2 'set the number of ranks there' 2 "$ddprun" -n 2 "$fake"
 
 # Two jobs at once where the host's name is long: PRRTE puts it before the numbers that distinguish jobs.
 if unshare --uts true 2>/dev/null; then
