@@ -27,19 +27,16 @@ check 'nothing is kept for another run' [ ! -e "$XDG_CACHE_HOME/ddprun" ]
 
 works 'fixed buckets: all means are right' "$ddprun" -n 2 --bucket-mb 0.5 --trace "$work/fixed" "$paced" "${shape[@]}" --steps 24
 check 'fixed buckets: nothing is measured for a plan' bash -c "! grep -q predicted_us '$work/fixed/rank-0.jsonl'"
-run "$ddprun" -n 2 --bucket-mb 1 --trace "$work/pieces" "$paced" --layers 4 --kib 2560 --layer-us 500 --steps 12
-succeeded 'gradients in pieces of 1 MiB: all means are right'
+works 'gradients in pieces of 1 MiB: all means are right' "$ddprun" -n 2 --bucket-mb 1 --trace "$work/pieces" "$paced" --layers 4 --kib 2560 --layer-us 500 --steps 12
 check 'gradients in pieces: five buckets and the small ones' grep -q '"bucket":5,"early":true' "$work/pieces/rank-1.jsonl"
 
 # Memory that is freed between the first bucket and DDP_STEP is counted; after DDP_STEP, and before there is a plan, it is not.
-run "$ddprun" -v -n 2 --bucket-mb 0.02 --summary-json "$work/amid.json" "$build/tests/trainers/ladder" --steps 12 --fault scratch
-succeeded 'memory freed in backward'
+works 'memory freed in backward' "$ddprun" -v -n 2 --bucket-mb 0.02 --summary-json "$work/amid.json" "$build/tests/trainers/ladder" --steps 12 --fault scratch
 check 'memory freed in backward: the summary has it' awk '/"frees_in_backward"/ { n = $2 + 0 } END { exit !(n >= 6 && n <= 10) }' "$work/amid.json"
 check 'memory freed in backward: so has -v' grep -Eq '^ddprun: rank [01]: ([6-9]|10) frees of memory and 0 loads of device code in 12 steps ' "$work/stderr"
 run "$ddprun" -v -n 2 --bucket-mb 0.02 --summary-json "$work/amid.json" "$build/tests/trainers/ladder" --steps 12
 check 'none is freed: nothing is said' bash -c "grep -q '\"frees_in_backward\": 0' '$work/amid.json' && ! grep -q 'frees of memory' '$work/stderr'"
 
 # Three times as slow in the middle of the run: reviews continue, nothing breaks, and all ranks agree.
-run "$ddprun" -n 4 "$paced" --layers 6 --kib 256 --layer-us 200 --forward-us 0 --steps 140 --slower-from 70
-succeeded 'slower from step 70 on, four ranks: all means are right'
+works 'slower from step 70 on, four ranks: all means are right' "$ddprun" -n 4 "$paced" --layers 6 --kib 256 --layer-us 200 --forward-us 0 --steps 140 --slower-from 70
 finish
