@@ -22,19 +22,15 @@ needs="-Wl,--no-as-needed -Wl,-rpath,$top/p -L."
 # refused NAME PROGRAM, starts NAME PROGRAM
 refused() { bad "$1: refused" 2 "$2 holds CUDA kernels and no annotation of ddprun.h: 2 copies would train side by side, .*--unannotated" -n 2 "./$2"; }
 starts() {
-    run --dry-run -n 2 "./$2"
-    report "$1: starts" "$(expect 0)"
+    gives "$1: starts" 0 -- run --dry-run -n 2 "./$2"
 }
 
 link main.c kernels.c -o bare && refused "kernels" bare
-run --dry-run -n 1 ./bare
-report "kernels, one rank: starts" "$(expect 0)"
-run --dry-run --unannotated -n 2 ./bare
-report "kernels, --unannotated: starts" "$(expect 0)"
+gives "kernels, one rank: starts" 0 -- run --dry-run -n 1 ./bare
+gives "kernels, --unannotated: starts" 0 -- run --dry-run --unannotated -n 2 ./bare
 run_in_front env DDPRUN_UNANNOTATED=1 "$ddprun" --dry-run -n 2 ./bare
 report "kernels, DDPRUN_UNANNOTATED=1: starts" "$(expect 0)"
-run --dry-run -n 2 ./bare
-report "--dry-run is refused, too" "$(expect 2 "$err" 'holds CUDA kernels')"
+gives "--dry-run is refused, too" 2 "$err" 'holds CUDA kernels' -- run --dry-run -n 2 ./bare
 link main.c kernels.c alike.c -o alike && refused "names that are longer or shorter" alike
 link main.c kernels.c annotated.c -o annotated && starts "an annotation in the program" annotated
 link main.c kernels.c imported.c -o imported && starts "the same as a symbol" imported
@@ -57,8 +53,6 @@ cp annotated packed && objcopy --compress-debug-sections packed 2>/dev/null && s
 # What may start or load a trainer.
 printf '#!/bin/sh\nexec ./bare\n' >script && chmod 755 script
 starts "a script" script
-run --dry-run -n 2 env ./bare
-report "env: starts" "$(expect 0)"
-run --dry-run -n 2 sh -c ./bare
-report "an interpreter: starts" "$(expect 0)"
+gives "env: starts" 0 -- run --dry-run -n 2 env ./bare
+gives "an interpreter: starts" 0 -- run --dry-run -n 2 sh -c ./bare
 finish

@@ -55,27 +55,25 @@ bound() {
     [ "$found" = "$1" ] || echo -n "on $found, not $1 "
     grep -qE -- "$2" <<<"$said" || echo -n "no /$2/ in: $said"
 }
+# on NAME FOUND REGEX COMMAND...: the ranks of a command, ranks or each, are where they should be, and it is said.
+on() {
+    "${@:4}"
+    report "$1" "$(bound "$2" "$3")"
+}
 # Two cores, whatever the kernel says of the two processors (they may be threads of one).
 two_cores="core:2 pu:1(indexes=$first,$second)"
 all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
 
 {
-    ranks "$ddprun" $soft
-    report "the stand-in: left alone" "$(bound "$all $all" 'binding of ranks: none \(the stand-in')"
-    ranks "$ddprun" $soft --bind none
-    report "--bind none" "$(bound "$all $all" 'binding of ranks: none \(by --bind\)')"
-    ranks env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
-    report "--bind core" "$(bound "$first $second" 'binding of ranks: core')"
-    ranks taskset -c "$second" "$ddprun" $soft --bind numa
-    report "--bind numa does not leave what ddprun was given" "$(bound "$second $second" 'binding of ranks: numa')"
+    on "the stand-in: left alone" "$all $all" 'binding of ranks: none \(the stand-in' ranks "$ddprun" $soft
+    on "--bind none" "$all $all" 'binding of ranks: none \(by --bind\)' ranks "$ddprun" $soft --bind none
+    on "--bind core" "$first $second" 'binding of ranks: core' ranks env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
+    on "--bind numa does not leave what ddprun was given" "$second $second" 'binding of ranks: numa' ranks taskset -c "$second" "$ddprun" $soft --bind numa
     ranks taskset -c "$second" "$ddprun" $soft --bind core
     report "--bind core refuses too few" "$([ $rc = 2 ] && grep -q '2 ranks would share 1' <<<"$said" || echo "$rc: $said")"
-    ranks env HWLOC_SYNTHETIC="numa:2 core:1 pu:1(indexes=$first,$second)" "$ddprun" $soft --bind numa
-    report "--bind numa spreads ranks over nodes" "$(bound "$first $second" 'binding of ranks: numa')"
-    ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft
-    report "DDPRUN_BIND" "$(bound "$first $second" 'core \(by --bind\)')"
-    ranks env DDPRUN_BIND=none HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
-    report "--bind goes before it" "$(bound "$first $second" 'core \(by --bind\)')"
+    on "--bind numa spreads ranks over nodes" "$first $second" 'binding of ranks: numa' ranks env HWLOC_SYNTHETIC="numa:2 core:1 pu:1(indexes=$first,$second)" "$ddprun" $soft --bind numa
+    on "DDPRUN_BIND" "$first $second" 'core \(by --bind\)' ranks env DDPRUN_BIND=core HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft
+    on "--bind goes before it" "$first $second" 'core \(by --bind\)' ranks env DDPRUN_BIND=none HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core
     ranks "$ddprun" $soft --bind somewhere
     report "--bind somewhere" "$([ $rc = 2 ] && grep -q "'somewhere' is not one of none, numa, core" <<<"$said" || echo "$rc: $said")"
 }
@@ -90,8 +88,7 @@ if command -v mpirun >/dev/null; then
         said=$(cat "$top/err")
     }
     {
-        each $mpirun env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core -v
-        report "under mpirun, which does not bind" "$(bound "$first $second" 'binding of ranks: core')"
+        on "under mpirun, which does not bind" "$first $second" 'binding of ranks: core' each $mpirun env HWLOC_SYNTHETIC="$two_cores" "$ddprun" $soft --bind core -v
         report "and it is said once" "$([ "$(grep -c 'binding of ranks' "$top/err")" = 1 ] || echo "$said")"
         each $mpirun taskset -c "$second" "$ddprun" $soft --bind core
         report "under mpirun, a binding in force stays, and ddprun reports it" "$(
@@ -103,18 +100,12 @@ fi
 
 gpu="env STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu HWLOC_XMLFILE=$top/machine.xml"
 {
-    ranks $gpu "$ddprun"
-    report "near the GPUs without being asked" "$(bound "$second $first" 'binding of ranks: numa \(near the GPUs')"
-    ranks $gpu CUDA_VISIBLE_DEVICES=GPU-1,GPU-0 "$ddprun"
-    report "GPUs by their UUIDs" "$(bound "$first $second" 'numa')"
-    ranks $gpu "$ddprun" --gpus 1,0 --bind core
-    report "--gpus in another order" "$(bound "$first $second" 'core')"
-    ranks $gpu taskset -c "$first" "$ddprun"
-    report "ddprun that was bound itself leaves it at that" "$(bound "$first $first" 'none \(ddprun itself was bound')"
-    ranks $gpu STUB_DIFFERENT=1 "$ddprun"
-    report "different GPUs, which CUDA counts by speed" "$(bound "$all $all" 'none \(where the GPUs are is not known')"
-    ranks $gpu STUB_DIFFERENT=1 CUDA_DEVICE_ORDER=PCI_BUS_ID "$ddprun"
-    report "different GPUs, counted by their place" "$(bound "$second $first" 'numa')"
+    on "near the GPUs without being asked" "$second $first" 'binding of ranks: numa \(near the GPUs' ranks $gpu "$ddprun"
+    on "GPUs by their UUIDs" "$first $second" 'numa' ranks $gpu CUDA_VISIBLE_DEVICES=GPU-1,GPU-0 "$ddprun"
+    on "--gpus in another order" "$first $second" 'core' ranks $gpu "$ddprun" --gpus 1,0 --bind core
+    on "ddprun that was bound itself leaves it at that" "$first $first" 'none \(ddprun itself was bound' ranks $gpu taskset -c "$first" "$ddprun"
+    on "different GPUs, which CUDA counts by speed" "$all $all" 'none \(where the GPUs are is not known' ranks $gpu STUB_DIFFERENT=1 "$ddprun"
+    on "different GPUs, counted by their place" "$second $first" 'numa' ranks $gpu STUB_DIFFERENT=1 CUDA_DEVICE_ORDER=PCI_BUS_ID "$ddprun"
     timeout -k 1 "$limit" $gpu "$ddprun" -n 2 --dry-run true >"$top/out" 2>&1 </dev/null
     report "streams with queues of their own: nothing is said" "$(! grep 'share one queue' "$top/out")"
     timeout -k 1 "$limit" $gpu CUDA_DEVICE_MAX_CONNECTIONS=1 "$ddprun" -n 2 --dry-run true >"$top/queue" 2>&1 </dev/null

@@ -6,12 +6,9 @@
 source "$(dirname "$0")/lib.sh"
 
 # ---- exit codes ----
-run -n 2 "$fake" @1 exit 3 @0 hang
-report "exit code of a rank" "$(expect 3 "$err" '^ddprun: rank 1 ended with exit code 3')"
-run -n 2 "$fake" stage 3 step 12 @1 kill 11 @0 hang
-report "a signal" "$(expect 139 "$err" '^ddprun: rank 1 was ended by SIGSEGV .*after step 12')"
-run -n 1 "$fake" exit 7
-report "one rank's exit code" "$(expect 7)"
+gives "exit code of a rank" 3 "$err" '^ddprun: rank 1 ended with exit code 3' -- run -n 2 "$fake" @1 exit 3 @0 hang
+gives "a signal" 139 "$err" '^ddprun: rank 1 was ended by SIGSEGV .*after step 12' -- run -n 2 "$fake" stage 3 step 12 @1 kill 11 @0 hang
+gives "one rank's exit code" 7 -- run -n 1 "$fake" exit 7
 run -n 2 "$fake" stage 2 @1 fail "gradient w2 cannot be averaged
   details" hang @0 hang
 report "a rank that says why" "$(expect 1 "$err" '^ddprun: rank 1 before its first step: gradient w2 cannot be averaged$' "$err" '^  details')"
@@ -20,14 +17,12 @@ report "a rank that only follows is not the cause" "$(expect 137 "$err" 'rank 0 
 run -n 2 "$fake" stage 3 step 4 @1 follow "rank 0 does not answer" hang @0 hang
 report "a rank that follows, and no other rank fails" "$(expect 1 "$err" 'rank 1 after step 4: rank 0 does not answer')"
 new_pids
-start -n 3 "$fake" stage 3 step 4 pid "$pids" @0 hang @1 await "$pids/rank0.dead" follow "rank 0 is gone" exit 1 @2 hang
-within 20 files_in "$pids" 3
+start_all 3 -n 3 "$fake" stage 3 step 4 pid "$pids" @0 hang @1 await "$pids/rank0.dead" follow "rank 0 is gone" exit 1 @2 hang
 kill -KILL "$(cat "$pids/rank0")"
 end_job
 report "SIGKILL of a rank" "$(expect 137 "$err" '^ddprun: rank 0 was ended by SIGKILL')$(all_gone "$pids" || echo "ranks are left")"
 new_pids
-start -n 4 "$fake" stage 3 ignore 15 child "$pids" daemon "$pids" pid "$pids" hang
-within 20 files_in "$pids" 12
+start_all 12 -n 4 "$fake" stage 3 ignore 15 child "$pids" daemon "$pids" pid "$pids" hang
 kill -KILL "$(cat "$pids/rank2")"
 # The promise is 2 s; the rest is for a machine that is busy with other tests.
 within 4 all_gone "$pids"
@@ -37,14 +32,12 @@ report "SIGKILL of a rank ends all, also children and who ignores SIGTERM" "$(ex
 new_pids
 run -n 2 "$fake" stage 3 step 1 child "$pids" daemon "$pids" stage 4
 report "a good end leaves no process behind" "$(expect 0)$(grep left "$err")$(all_gone "$pids" || echo "processes are left")"
-run --device softgpu -n 2 sh -c 'sh -c "$0 @1 exit 5 @0 hang"; exit $?' "$fake"
-report "shells in between" "$(expect 5)"
+gives "shells in between" 5 -- run --device softgpu -n 2 sh -c 'sh -c "$0 @1 exit 5 @0 hang"; exit $?' "$fake"
 new_pids
 run $soft -n 2 sh -c "'$fake' pid '$pids' @1 kill 9 @0 hang; exit 9"
 report "shells in between, their children end too" "$(expect 9)$(all_gone "$pids" || echo "processes are left")"
 left='^ddprun: rank [01] ended with exit code 0 and left process [0-9]+ \((sh|nohup|launcher_fake_s|sleep)\) running.*`exec`.*`wait`'
-run --device softgpu -n 2 sh -c '"$0" stage 3 step 5 sleep 300 step 9 stage 4 & wait' "$fake"
-report "a script that waits for its trainer" "$(expect 0 "$err" '^ddprun: 2 ranks, 9 steps')"
+gives "a script that waits for its trainer" 0 "$err" '^ddprun: 2 ranks, 9 steps' -- run --device softgpu -n 2 sh -c '"$0" stage 3 step 5 sleep 300 step 9 stage 4 & wait' "$fake"
 new_pids
 run -n 2 "$fake" stage 3 step 5 daemon "$pids"
 report "a trainer that becomes a daemon" "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "daemons are left")"
@@ -83,8 +76,7 @@ report "what is left behind and ends soon is waited for" "$(expect 0)$(grep left
 run --device softgpu -n 2 sh -c '[ "$RANK" = 0 ] || exit 4; sleep 700 & echo $! >"$0/0"' "$pids"
 report "and does not hold up a failure" "$(expect 4 "$err" '^ddprun: rank 1 ended with exit code 4')$(all_gone "$pids" || echo "processes are left")"
 new_pids
-start --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
-within 20 files_in "$pids" 2
+start_all 2 --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
 kill -TERM "$job"
 end_job
 report "nor a signal" "$(expect 143)$(all_gone "$pids" || echo "processes are left")"
@@ -111,8 +103,7 @@ touch "$1/before"
 until [ -s "$1/rank1" ] && grep -q "State:.Z" "/proc/$(cat "$1/rank1")/status"; do sleep 0.01; done
 leave_orphans "$1" second
 END
-run --device softgpu -n 2 sh "$top/orphans.sh" "$top/orphans"
-report "orphans of ranks are taken away when they end" "$(expect 0)"
+gives "orphans of ranks are taken away when they end" 0 -- run --device softgpu -n 2 sh "$top/orphans.sh" "$top/orphans"
 
 # ---- restarts ----
 run -n 1 --max-restarts 2 "$fake" env DDPRUN_RESTART exit 7
@@ -153,8 +144,7 @@ report "a restart begins anew" "$why$(no_folders_left)"
 # ---- ends from outside ----
 for name in INT:130 TERM:143 HUP:129 QUIT:131; do
     new_pids
-    start -n 2 --max-restarts 1 "$fake" stage 3 pid "$pids" hang
-    within 20 files_in "$pids" 2
+    start_all 2 -n 2 --max-restarts 1 "$fake" stage 3 pid "$pids" hang
     kill -"${name%:*}" "$job"
     end_job
     report "SIG${name%:*} ends all, for good" "$(expect "${name#*:}" "$err" "^ddprun: SIG${name%:*}: ending 2 ranks" "$err" '^ddprun: no restart')$(all_gone "$pids" || echo "ranks are left")$(no_folders_left)"
@@ -178,8 +168,7 @@ for tool in scout check "predict -n 2 --link 100Gbit,5us"; do
     report "SIGUSR1 does not end ddprun ${tool%% *}" "$([ "$rc" -lt 128 ] || echo "exit code $rc ")$(no_folders_left)"
 done
 new_pids
-start -n 2 "$fake" stage 3 ignore 2 pid "$pids" hang
-within 20 files_in "$pids" 2
+start_all 2 -n 2 "$fake" stage 3 ignore 2 pid "$pids" hang
 kill -INT "$job"
 within 20 grep -q SIGINT "$err"
 kill -INT "$job"
@@ -188,8 +177,7 @@ why=$(all_gone "$pids" || echo "ranks that ignore SIGINT are left ")
 end_job
 report "a second Ctrl-C kills" "$(expect 130)$why"
 new_pids
-start -n 2 --device softgpu sh -c 'sleep 700 & echo $! >"$1/loader$RANK"; exec "$0" stage 3 pid "$1" hang' "$fake" "$pids"
-within 20 files_in "$pids" 4
+start_all 4 -n 2 --device softgpu sh -c 'sleep 700 & echo $! >"$1/loader$RANK"; exec "$0" stage 3 pid "$1" hang' "$fake" "$pids"
 kill -KILL "$job"
 why=$(within 10 all_gone "$pids" || echo "processes are left ")
 end_job
@@ -209,8 +197,7 @@ kill -KILL "$job"
 end_job
 report "SIGKILL of the launcher after the ranks' end removes the job folder, too" "$(expect 137)$(within 10 is_empty "$TMPDIR" || no_folders_left)"
 new_pids
-start -n 2 "$fake" pid "$pids" await "$pids/go"
-within 20 files_in "$pids" 2
+start_all 2 -n 2 "$fake" pid "$pids" await "$pids/go"
 stopped=$(guardian)
 kill -STOP "$stopped"
 touch "$pids/go"
@@ -218,8 +205,7 @@ end_job
 report "a stopped guardian does not hold the end" "$(expect 0)$(is_alive "$stopped" && echo "the guardian is left ")$(no_folders_left)"
 # Where the guardian is killed, too, the folder stays until the next launcher.
 new_pids
-start -n 2 "$fake" pid "$pids" hang
-within 20 files_in "$pids" 2
+start_all 2 -n 2 "$fake" pid "$pids" hang
 kill -KILL "$(guardian)"
 kill -KILL "$job"
 why=$(within 10 all_gone "$pids" || echo "processes are left ")
@@ -228,8 +214,7 @@ why+=$([ "$(find "$TMPDIR" -mindepth 1 -maxdepth 1 | wc -l)" = 1 ] || echo "not 
 run "$fake" exit 0
 report "the next launcher removes the folder of one whose guardian was killed" "$(expect 0)$why$(no_folders_left)"
 new_pids
-start -n 2 "$fake" pid "$pids" hang
-within 20 files_in "$pids" 2
+start_all 2 -n 2 "$fake" pid "$pids" hang
 run "$fake" exit 0
 report "but not that of a running one" "$([ "$(find "$TMPDIR" -mindepth 1 -maxdepth 1 | wc -l)" = 1 ] || echo "folder is gone")"
 kill -TSTP "$job"
@@ -243,18 +228,13 @@ end_job
 report "Ctrl-Z stops, fg continues" "$(expect 143)$why"
 
 # ---- never alone in silence ----
-run -n 2 "$fake" @0 stage 3 step 5 hang @1 stage 1
-report "a rank that never takes part" "$(expect 1 "$err" '^ddprun: rank 1 ended without taking part')"
-run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 step 6 hang
-report "a rank that leaves in the middle" "$(expect 1 "$err" '^ddprun: rank 1 left with exit code 0 after step 5')"
-run -n 2 "$fake" stage 3 step 5 exit 0
-report "but all may leave so together" "$(expect 0 "$err" '^ddprun: 2 ranks, 5 steps')"
+gives "a rank that never takes part" 1 "$err" '^ddprun: rank 1 ended without taking part' -- run -n 2 "$fake" @0 stage 3 step 5 hang @1 stage 1
+gives "a rank that leaves in the middle" 1 "$err" '^ddprun: rank 1 left with exit code 0 after step 5' -- run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 step 6 hang
+gives "but all may leave so together" 0 "$err" '^ddprun: 2 ranks, 5 steps' -- run -n 2 "$fake" stage 3 step 5 exit 0
 run -n 2 "$fake" stage 3 step 5 @1 exit 0 @0 sleep 2500 say saved exit 0
 report "and one after the others, which it did not need any more" "$(expect 0 "$err" '^ddprun: 2 ranks, 5 steps' "$out" '^saved')"
-run -n 2 "$fake" stage 3 @1 step 5 stage 4 exit 0 @0 step 6 hang
-report "a rank that makes fewer steps" "$(expect 1 "$err" '^ddprun: rank 1 ended after step 5, others continued to step 6')"
-run -n 2 "$fake" stage 3 step 5 check 1 5 0x11 @1 check 1 5 0x12 @all stage 4
-report "hashes that differ" "$(expect 1 "$err" '^ddprun: parameters differ between ranks 0 and 1 after step 5')"
+gives "a rank that makes fewer steps" 1 "$err" '^ddprun: rank 1 ended after step 5, others continued to step 6' -- run -n 2 "$fake" stage 3 @1 step 5 stage 4 exit 0 @0 step 6 hang
+gives "hashes that differ" 1 "$err" '^ddprun: parameters differ between ranks 0 and 1 after step 5' -- run -n 2 "$fake" stage 3 step 5 check 1 5 0x11 @1 check 1 5 0x12 @all stage 4
 # Nor does it take effect where it did in another process of the rank, such as a probe.
 new_pids
 start --device softgpu -n 2 sh -c 'LD_PRELOAD= "$0" load libcuda.so.1 pid "$2" hang &
@@ -266,8 +246,7 @@ end_job
 report "a driver that waits beside our library is left alone" "$(expect 0)"
 run --device softgpu -n 2 sh -c "unset LD_PRELOAD; exec '$plain' load libcuda.so.1 sleep 3000"
 report "a short program without the preload" "$(expect 1 "$err" '^ddprun: rank [01] used the CUDA driver in a process')"
-run -n 2 "$fake" stage 1
-report "no rank trained" "$(expect 0 "$err" '^ddprun: no rank used a GPU under ddprun: nothing was averaged')"
+gives "no rank trained" 0 "$err" '^ddprun: no rank used a GPU under ddprun: nothing was averaged' -- run -n 2 "$fake" stage 1
 
 # ---- the closing lines ----
 train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 70000 3 elements 17500 18000 check 4 100 0xabc"
@@ -284,15 +263,13 @@ train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 7000
     run -q -n 2 "$fake" $train $waits stage 4
     report "-q" "$(expect 0)$(cat "$err")"
     new_pids
-    start -n 2 "$fake" $train pid "$pids" hang
-    within 10 files_in "$pids" 2
+    start_all 2 -n 2 "$fake" $train pid "$pids" hang
     kill -INT "$job"
     end_job
     report "closing lines: after Ctrl-C" "$(expect 130 "$err" '^ddprun: SIGINT: ending 2 ranks' "$err" '^ddprun: wall time [0-9.]+ s; after start-up \(steps 2 to 101\) 50.0 steps/s' \
         "$err" '^ddprun: 2 ranks, 101 steps' "$err" 'bitwise identical on all ranks when last compared')"
     new_pids
-    start -q -n 2 "$fake" $train pid "$pids" hang
-    within 10 files_in "$pids" 2
+    start_all 2 -q -n 2 "$fake" $train pid "$pids" hang
     kill -INT "$job"
     end_job
     report "closing lines: after Ctrl-C, -q" "$(expect 130 "$err" '^ddprun: SIGINT: ending 2 ranks')$([ "$(wc -l <"$err")" = 1 ] || echo "not 1 line")"

@@ -70,6 +70,7 @@ files_in() { [ "$(find "$1" -type f ! -name '*.new' | wc -l)" -ge "$2" ]; }
 new_pids() { pids=$(mktemp -d "$top/pidsXXXXXX"); }
 
 # run ARGS...: ddprun in the foreground; sets rc, out and err (files).
+out=$top/out err=$top/err
 run() { run_in_front timeout -k 1 "$limit" "$ddprun" "$@"; }
 run_in_front() {
     out=$top/out err=$top/err
@@ -82,6 +83,11 @@ start() {
     env --default-signal=INT,QUIT "$ddprun" "$@" >"$out" 2>"$err" </dev/null &
     job=$!
     started+=("$job")
+}
+# start_all COUNT ARGS...: start, until so many processes have left their ids in $pids.
+start_all() {
+    start "${@:2}"
+    within 20 files_in "$pids" "$1"
 }
 # end_job: waits for the job with a deadline; sets rc.
 end_job() {
@@ -103,6 +109,17 @@ expect() {
         grep -aqE -- "$2" "$1" || echo -n "no /$2/ in: $(head -c 300 "$1" | tr '\n' '|') "
         shift 2
     done
+}
+# gives NAME RC [FILE REGEX]... -- COMMAND...: what a command, run or one like it, gives is as expected.
+gives() {
+    local name=$1 expected=("$2")
+    shift 2
+    while [ "$1" != -- ]; do
+        expected+=("$1" "$2")
+        shift 2
+    done
+    "${@:2}"
+    report "$name" "$(expect "${expected[@]}")"
 }
 is_empty() { [ -z "$(ls -A "$1" 2>/dev/null)" ]; }
 no_folders_left() { [ -z "$(ls -A "$TMPDIR" 2>/dev/null)" ] || echo -n "left in TMPDIR: $(ls "$TMPDIR") "; }

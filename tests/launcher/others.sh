@@ -20,8 +20,7 @@ victim() {
 # ---- places ----
 moved='^ddprun: another user can replace .*, so temporary files are not in .*, but in (/dev/shm|/tmp)$'
 place() { # NAME FOLDER: the job folder is elsewhere
-    victim "$2" -n 2 "$fake" env _DDPRUN_JOB_DIR
-    report "$1" "$(expect 0 "$err" "$moved" "$out" '^_DDPRUN_JOB_DIR=(/dev/shm|/tmp)/ddprun-')"
+    gives "$1" 0 "$err" "$moved" "$out" '^_DDPRUN_JOB_DIR=(/dev/shm|/tmp)/ddprun-' -- victim "$2" -n 2 "$fake" env _DDPRUN_JOB_DIR
 }
 victim "$top/home/tmp" -n 2 "$fake" env _DDPRUN_JOB_DIR
 report "a TMPDIR of the victim's own" "$(expect 0 "$out" "^_DDPRUN_JOB_DIR=$top/home/tmp/ddprun-")$(grep replace "$err")"

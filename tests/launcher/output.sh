@@ -36,8 +36,7 @@ run -n 2 "$fake" @1 complain "the cause" exit 3 @0 hang
 report "the last line is part of the reason" "$(expect 3 "$err" '^\[1\] the cause$' "$err" '^ddprun: rank 1 ended with exit code 3.*; its last line: "the cause"$')"
 run_in_front timeout -k 1 "$limit" bash -c '"$@" 2>&1' - "$ddprun" -n 2 "$fake" @0 say $'out\n' complain $'the cause\n' exit 3 @1 hang
 report "also where stdout and stderr are one" "$(expect 3 "$out" '^ddprun: rank 0 ended with exit code 3.*; its last line: "the cause"$')"
-run -n 1 "$fake" complain "the cause" exit 3
-report "ddprun does not read what one rank writes" "$(expect 3 "$err" 'exit code 3.*; its last output may say why$')"
+gives "ddprun does not read what one rank writes" 3 "$err" 'exit code 3.*; its last output may say why$' -- run -n 1 "$fake" complain "the cause" exit 3
 run -q -n 3 --output none "$fake" say out complain err
 report "--output none" "$(expect 0)$(cat "$out" "$err")"
 touch "$top/text"
@@ -64,8 +63,7 @@ bad "--summary-json to nowhere" 2 "cannot write to" --summary-json "$top/nowhere
 # ---- input and output ----
 run_in_front sh -c 'printf "some\ninput" | timeout -k 1 "$limit" "$0" -n 2 "$1" cat' "$ddprun" "$fake"
 report "stdin goes to rank 0 alone" "$(expect 0 "$out" '^<some' "$out" '^input>' "$out" '^\[1\] <>')"
-run -n 2 "$fake" @1 say "no newline" complain "oops"
-report "an unfinished line is passed on" "$(expect 0 "$out" '^\[1\] no newline$' "$err" '^\[1\] oops$')"
+gives "an unfinished line is passed on" 0 "$out" '^\[1\] no newline$' "$err" '^\[1\] oops$' -- run -n 2 "$fake" @1 say "no newline" complain "oops"
 run -n 3 "$fake" flood 200000
 why=$(expect 0)
 for rank in '' '\[1\] ' '\[2\] '; do
