@@ -561,7 +561,7 @@ pass_name(const struct passage *passage, const char *name, size_t length, char t
     uint32_t number;
     if (is_of_template(passage->function, name, length, &number))
         return number != SCOUT_NONE && passage->name != NULL && template_argument(passage->name, number, to);
-    if (strncmp(name, "this", length) == 0 || is_constant(passage, name, length) ||
+    if ((length == 4 && memcmp(name, "this", 4) == 0) || is_constant(passage, name, length) ||
         (inner != passage->outer && is_of_file(inner, name, length) && !is_of_file(passage->outer, name, length)))
         return false;
     text[0] = '\0';
