@@ -78,10 +78,11 @@ put_trials(json_object *section, const struct group_facts *of, const char *name)
         return;
     struct table table = report_table(section, name, "closed",
                                       "After step:count|With overlap:time|Without:time|Slowed:time", MOST_BUCKETS);
-    report_sentence(table.object, "notes",
-                    "Steps with and without overlap took turns; these are their medians. The job changes to the other way "
-                    "only if that is at least 1 %% shorter, in three quarters of the pairs of steps. Slowed: how much "
-                    "longer kernels take while all-reduces run.");
+    report_sentence(
+        table.object, "notes",
+        "Steps with and without overlap took turns; these are their medians. The job changes to the other way "
+        "only if that is at least 1 %% shorter, in three quarters of the pairs of steps. Slowed: how much "
+        "longer kernels take while all-reduces run.");
     FOR_EACH(trial, of->run->trials, of->run->trial_count) {
         if (trial->group == of->group)
             report_row(&table,
