@@ -3,7 +3,7 @@
 # `patch -p0`, the programs are compiled, and `ddprun check` finds them equal: digits, programs of the matrix whose
 # annotations are taken out, updates inside backward, and held programs. All have a line; only chargpt's data are left "by hand".
 #
-# Ordinarily a third of the programs that are not marked (in_turn); DDPRUN_SOAK=1 runs all.
+# Ordinarily a sixth of the programs that are not marked (in_turn); DDPRUN_SOAK=1 runs all.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 sources=$(cd "$(dirname "$0")/../../.." && pwd)
 text=$(dirname "$data")/shakespeare.txt
@@ -14,7 +14,7 @@ is_wanted() {
     if [ ${#wanted[@]} -gt 0 ]; then
         [[ " ${wanted[*]} " == *" $1 "* ]]
     else
-        [ "${2:-}${DDPRUN_SOAK:-0}" != soak0 ] && in_turn 3
+        [ "${2:-}${DDPRUN_SOAK:-0}" != soak0 ] && in_turn 6
     fi
 }
 
