@@ -8,10 +8,10 @@ ending=$(patient $((sanitized ? 3 : 1)) $((sanitized ? 10 : 3))) # longer than r
 warning=$((ending < 20 ? 1 : ending / 10))                      # which follows from it
 long=$((20 * ending))                                           # for those that continue after a warning
 
-# try COMMAND...: ordinarily a third of them; of what is left out nothing is said.
+# try COMMAND...: ordinarily a sixth of them; of what is left out nothing is said.
 try() {
     code=left_out
-    ! in_turn 3 || run "$@"
+    ! in_turn 6 || run "$@"
 }
 # train WAY OPTIONS...: three ranks, of which rank 1 goes wrong in that way, with short limits.
 train() {

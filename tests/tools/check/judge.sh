@@ -9,7 +9,7 @@
 #
 # A row: [soak] wrong|right CELL | CELL ..., whose cells the line `columns` names; soak: the row runs in soaks alone. Other lines hold for
 # the rows below them:
-#   every N         one row of so many runs
+#   every N         one row of so many runs; 10
 #   ranks N...      of a check; 2
 #   rates R...      each is the program's --rate; at one that ends in ? a wrong program need not be named, and is not equal; none
 #   sanitized W...  WORDs in a build with a sanitizer, which finds nothing more in the others
@@ -24,7 +24,7 @@ source "$(dirname "$0")/lib.sh"
 subject=$2
 wanted=("${@:3}")
 soak=${DDPRUN_SOAK:-0} tried=0
-declare -A words=() known=() counts=() is=([every]=5 [ranks]=2 [rates]='' [first]=0 [prefix]='')
+declare -A words=() known=() counts=() is=([every]=10 [ranks]=2 [rates]='' [first]=0 [prefix]='')
 prepare() { :; }
 after() { :; }
 

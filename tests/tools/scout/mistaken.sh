@@ -48,7 +48,7 @@ proved() {
     said=$("$build/tests/tools/scout/prove_again" "$ddprun" mistaken.json "${words[@]}")
 }
 refused() { # HABIT NAME SENTENCE CODE
-    in_turn 3 || return 0
+    in_turn 6 || return 0
     proved "$1" "$4"
     report "$1, $2: is refused" "$(grep -qE "^(failed|not possible here): .*($3)" <<<"$said" || echo "$said")"
 }
