@@ -3,21 +3,16 @@
 
 First in instructions, which repeat: programs under callgrind make many calls of one kind (hooks_calls), and the difference between two
 kinds is what a hook adds to a call. Then the search for addresses in copies from the host, in instructions a byte
-(tests/bucketing/test_words.c). Then a trainer with 2,000 launches a step (thousands) on the stand-in, in a world of one and bare, in turn:
-instructions of the training thread and time, as medians of the ratios of pairs with their range. Then the CPU time of annotations, in
-pairs too.
-
-Last what checks cost: two ranks with 200 parameters (tests/trainers/paced), where a host function costs 20 us and a copy 10 us as on a
-GPU; steps with a check beside steps without one in the same run, medians over runs.
+(tests/bucketing/test_words.c). Then the CPU time of annotations, as the median of the ratios of pairs with their range.
 """
-import argparse, json, os, re, shutil, statistics, subprocess, sys, tempfile
+import argparse, os, re, shutil, statistics, subprocess, sys
 
 options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 options.add_argument("build")
 options.add_argument("--pairs", type=int, default=11)
 pairs = options.parse_args().pairs
 build = os.path.realpath(options.parse_args().build)
-calls, thousands, ddprun = build + "/bench/hooks_calls", build + "/bench/thousands", [build + "/bin/ddprun", "-q"]
+calls = build + "/bench/hooks_calls"
 counted = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
 if not shutil.which("valgrind"):
     print("skipped: no valgrind, which counts the instructions")
@@ -73,41 +68,12 @@ def measure_copies():
         show(f"copy of {kind} from the host: added to a byte", (more - less) / (8 << 20), "instr.", 1)
 
 
-def measure_world_of_one():
-    of_training = [*counted, "--collect-atstart=no", "--toggle-collect=train", thousands, "4"]
-    alone = [*ddprun, "-n", "1", "--device", "softgpu"]
-    show_ratios("world of one / bare: instructions",
-                [instructions([*alone, *of_training]) / instructions(of_training) for _ in range(min(pairs, 5))], 1.005)
-    took = r"trained for ([\d.]+)"
-    show_ratios("world of one / bare: time",
-                [numbers([*alone, thousands, "50"], took)[0] / numbers([thousands, "50"], took)[0] for _ in range(pairs)], 1.005)
-
-
 def measure_annotating():
     seconds = lambda count, times: numbers([calls, "annotate", f"{count}x{times}"], r"([\d.]+) s", LD_LIBRARY_PATH=build + "/tests/interpose")[0]
     show_ratios("100,000 annotations beside 10,000, of two arenas in turn",
                 [seconds(100000, 1) / (seconds(10000, 10) / 10) for _ in range(pairs)], 12.5)
 
 
-def measure_checks():
-    tensors, steps, added, shares = 200, 300, [], []
-    words = "--layers {} --kib 16 --layer-us 100 --forward-us 5000 --steps {} --apart 5".format(tensors, steps).split()
-    with tempfile.TemporaryDirectory() as trace:
-        for _ in range(min(pairs, 5)):
-            apart, host, others, idle = numbers(
-                [*ddprun, "-n", "2", "--check-every", "5", "--trace", trace, build + "/tests/trainers/paced", *words],
-                r"apart (.*) ms, (.*) ms on the host; others (.*) ms, (.*) ms on the host",
-                SOFTGPU_HOST_FUNCTION_US="20", SOFTGPU_COPY_US="10")
-            shares.append((apart - others) / others)  # of a step; every hundredth has a check: in percent
-            added.append(1e3 * (host - idle))
-        of_steps = [line["check_bytes"] for line in map(json.loads, open(trace + "/rank-0.jsonl")) if "check_bytes" in line]
-    show("checks: bytes to the host a tensor and check", max(of_steps[-steps // 2:]) / tensors, "bytes", 64)  # all is learned there
-    show("checks: share of a run, --check-every 100", statistics.median(shares), "%", 0.5)
-    show("checks: DDP_STEP on the host, added", statistics.median(added), "us")
-
-
 measure_calls()
 measure_copies()
-measure_world_of_one()
 measure_annotating()
-measure_checks()

@@ -1,8 +1,8 @@
 /*
- * models.h - models as the benchmarks of partitions know them: tensors, and when backward completes their gradients.
+ * models.h - models of published sizes: gradients, and when backward completes them.
  *
- * Read from tests/bench/data/NAME.model, which names its source. Ready times are computed, not measured: each operation
- * takes its number of operations over the GPU's rate, and never less than a kernel does.
+ * Ready times are computed, not measured: each operation takes its number of floating-point operations over the GPU's
+ * rate, and never less than a kernel does.
  */
 #ifndef DDPRUN_TESTS_BENCH_MODELS_H
 #define DDPRUN_TESTS_BENCH_MODELS_H
@@ -13,8 +13,6 @@
 #include <stdint.h>
 
 enum { MODEL_COUNT = 4, BYTES_PER_ELEMENT = 4 };
-
-extern const char *const model_names[MODEL_COUNT];
 
 /* Gradients in the order in which backward completes them. */
 struct model {
@@ -28,11 +26,11 @@ struct model {
     int64_t backward_ns;
 };
 
-/*
- * Reads data/NAME.model from `folder`. Ends the program with a line naming file and line if it cannot be read.
- * model_free() releases it.
- */
-void model_read(const char *folder, const char *name, struct model *model);
+/* Makes the model of this number, from 0 on. model_free() releases it. */
+void model_make(size_t number, struct model *model);
 void model_free(struct model *model);
+
+/* `count` elements of zeros, and one more. Ends the program where there is no memory. */
+void *array(size_t count, size_t bytes);
 
 #endif

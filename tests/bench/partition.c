@@ -25,17 +25,6 @@ enum { LINKS = sizeof(gbytes_per_s) / sizeof(gbytes_per_s[0]), LATENCIES = sizeo
 enum rule { RULE_MEASURED, RULE_PYTORCH, RULE_ONE, RULES };
 static const char *const rule_names[RULES] = {"measured", "25 MiB + 1 MiB", "one bucket"};
 
-static void *
-array(size_t count, size_t bytes)
-{
-    void *made = calloc(count + 1, bytes);
-    if (made == NULL) {
-        fprintf(stderr, "bench: out of memory\n");
-        exit(1);
-    }
-    return made;
-}
-
 /* ---- plans by each rule ---- */
 
 /* A bucket closes when it holds its limit or more; the first limit is 1 MiB, the others 25 MiB (facts: reducer.hpp). */
@@ -245,7 +234,7 @@ main(void)
     for (enum rule rule = 0; rule < RULES; ++rule)
         all.values[rule] = array((size_t)TRIALS * LINKS * LATENCIES * MODEL_COUNT, sizeof(double));
     for (size_t m = 0; m < MODEL_COUNT; ++m)
-        model_read(DDPRUN_BENCH_DATA_FOLDER, model_names[m], &models[m]);
+        model_make(m, &models[m]);
     print_conditions(models);
     printf("%-58s %10s %-8s %-10s %s\n", "figure", "value", "unit", "bar", "holds");
     for (size_t m = 0; m < MODEL_COUNT; ++m)

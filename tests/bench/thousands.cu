@@ -1,8 +1,8 @@
 /*
- * thousands.cu - a trainer with 2,000 small launches a step, for hooks.py: what a world of one costs, where it would
- * show.
+ * thousands.cu - a trainer with 2,000 small launches a step, for tests/gpu/first.sh: what a world of one costs, where
+ * it would show.
  *
- * thousands [STEPS]. Prints "trained for S s". All training is in train(), whose instructions callgrind counts by name.
+ * thousands [STEPS]. Prints "trained for S s".
  */
 #include <cuda_runtime.h>
 #include <ddprun.h>
