@@ -5,16 +5,11 @@
 # (bash tests/run.sh --soak --filter lint/clang).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/lib.sh
 build=${1:-build}
 commands=$build/compile_commands.json
-command -v clang >/dev/null || {
-    echo "skipped: no clang"
-    exit 77
-}
-[ -e "$commands" ] || {
-    echo "$commands does not exist: configure first"
-    exit 1
-}
+command -v clang >/dev/null || skip "no clang"
+[ -e "$commands" ] || complain "$commands does not exist: configure first"
 
 # One compilation a line: folder, then the command with the compiler replaced and no output. The build writes one field a line.
 # Assembly has no warnings, and what the build generates is compiled as it is.
@@ -33,11 +28,6 @@ lines=$(sed -n 's/^ *"directory": "\(.*\)",$/D \1/p; s/^ *"command": "\(.*\)",$/
 if [ "${DDPRUN_SOAK:-0}" != 1 ] && command -v clang-tidy >/dev/null; then
     lines=$(grep -vE " -c $PWD/(base|bucketing|comm|interpose|launcher|tools)/[^ ]*\.c\$" <<<"$lines" || true)
 fi
-[ -n "$lines" ] || {
-    echo "no compilation found in $commands"
-    exit 1
-}
-if ! printf '%s\n' "$lines" | tr '\n' '\0' | xargs -0 -P "$(nproc)" -I '{}' sh -c '{}' 2>&1; then
-    exit 1
-fi
-printf '%d compilations with %s\n' "$(wc -l <<<"$lines")" "$(clang --version | head -n 1)"
+[ -n "$lines" ] || complain "no compilation found in $commands"
+printf '%s\n' "$lines" | tr '\n' '\0' | xargs -0 -P "$(nproc)" -I '{}' sh -c '{}' 2>&1 || complain "^ clang"
+finish "$(wc -l <<<"$lines") compilations with $(clang --version | head -n 1)"

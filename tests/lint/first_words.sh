@@ -6,16 +6,11 @@
 # Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/lib.sh
 most_words=900 most_of_page=400 most_lines=200
 to_read=docs/annotations.md # its first part
 may_wait='samples/README.md docs/install.md'
 success='ddprun check ./train'
-bad=0
-
-complain() {
-    printf '%s\n' "$*"
-    bad=1
-}
 
 # up_to_success PAGE: its text up to the end of the first block with the command.
 up_to_success() {
@@ -40,6 +35,4 @@ of_way=$(wc -w <<<"$way") of_page=$(wc -w <<<"$page") lines=$(wc -l <README.md)
 [ $((of_way + of_page)) -le "$most_words" ] ||
     complain "$of_way words in README.md and $of_page in $to_read up to the first success, $most_words at most"
 [ "$lines" -le "$most_lines" ] || complain "README.md: $lines lines, $most_lines at most"
-[ "$bad" -eq 0 ] && printf '%d words to the first success (README.md %d, %s %d), %d lines of README.md\n' \
-    "$((of_way + of_page))" "$of_way" "$to_read" "$of_page" "$lines"
-exit "$bad"
+finish "$((of_way + of_page)) words to the first success (README.md $of_way, $to_read $of_page), $lines lines of README.md"

@@ -2,19 +2,16 @@
 # layers_test.sh - layers.sh finds a circle of files, a use upwards and an address that is handed downwards, each planted into
 # small C files, and is silent about the same files without them. Called by tests/run.sh.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-layers-XXXXXX")
-trap 'rm -rf "$work"' EXIT
+source "$(dirname "$0")/planted/lib.sh"
 cd "$work"
 mkdir -p tests/lint toy/low toy/high build/toy/CMakeFiles/toy.dir/low build/toy/CMakeFiles/toy.dir/high
-bad=0
 
 rows='toy/low  | toy/low         |
 toy/high | toy/high toy/low |'
 
 # expect PATTERN WHAT [ROW...]: compiles the C files, and layers.sh says a line that matches PATTERN, or passes if it is empty.
 expect() {
-    local pattern=$1 what=$2 source output code=0
+    local pattern=$1 what=$2 source
     shift 2
     printf '%s\n' "$rows" "layers toy files folders ${words:-}" "$@" >tests/lint/parts.txt
     for source in toy/*/*.c toy/*/*/*.c; do
@@ -22,17 +19,7 @@ expect() {
         mkdir -p "build/toy/CMakeFiles/toy.dir/$(dirname "${source#toy/}")"
         ${CC:-cc} -O2 -fPIC -w -c "$source" -o "build/toy/CMakeFiles/toy.dir/${source#toy/}.o"
     done
-    output=$(LAYERS_ROOT=$work bash "$here/layers.sh" build 2>&1) || code=$?
-    if [ "$code" -eq 77 ]; then
-        printf '%s\n' "$output"
-        exit 77
-    elif [ -z "$pattern" ] && [ "$code" -ne 0 ]; then
-        printf '%s: not silent:\n%s\n' "$what" "$output"
-        bad=1
-    elif [ -n "$pattern" ] && { [ "$code" -ne 1 ] || ! grep -qE "$pattern" <<<"$output"; }; then
-        printf '%s: not found (exit code %s):\n%s\n' "$what" "$code" "$output"
-        bad=1
-    fi
+    finds "$pattern" "$what" env "LAYERS_ROOT=$work" bash "$lint/layers.sh" build
 }
 
 # Two layers: `each` calls what it gets, `keep` keeps it for later.
@@ -191,5 +178,4 @@ if [ "$(uname -m)" = x86_64 ]; then
     expect 'callbacks toy/high: visit is handed to no other folder$' 'a callback that there is no more' 'callbacks toy/high visit'
 fi
 
-[ "$bad" -eq 0 ] && echo 'layers.sh finds circles, uses upwards and addresses that are handed downwards'
-exit "$bad"
+finish 'layers.sh finds circles, uses upwards and addresses that are handed downwards'

@@ -3,18 +3,13 @@
 # folder, and tests. Called by tests/run.sh with the build folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/lib.sh
 build=${1:-build}
 tops='base|bucketing|cmake|comm|docs|interpose|launcher|samples|softgpu|tests|tools|unit|end_to_end'
 mapfile -t pages < <(find README.md CONTRIBUTING.md docs samples -name '*.md' | sort)
 folders=$(find . -path ./build -prune -o -type d -not -path '*/.*' -printf '%p/\n')
 sources=$(find base bucketing comm interpose launcher samples softgpu tests tools -name '*.[ch]')$'\n'
-bad=0
 count=0
-
-complain() {
-    printf '%s\n' "$*"
-    bad=1
-}
 
 # there PATH: whether something has this path, which may be a pattern.
 there() {
@@ -80,5 +75,4 @@ for page in "${pages[@]}"; do
     done < <(grep -oE '`[a-z_0-9]+\.[ch]`' "$page" | tr -d '`' | sort -u)
 done
 [ "$count" -gt 150 ] || complain "only $count names were found: the check looked in the wrong place"
-[ "$bad" -eq 0 ] && printf '%d names in %d pages are there\n' "$count" "${#pages[@]}"
-exit "$bad"
+finish "$count names in ${#pages[@]} pages are there"

@@ -5,13 +5,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${1:-build}
-command -v clang >/dev/null || {
-    echo "skipped: no clang"
-    exit 77
-}
-work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-locks-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-bad=0
+source tests/lint/planted/lib.sh
+command -v clang >/dev/null || skip "no clang"
 
 # How the engine is compiled, without the compiler, the source and the output.
 flags=$(sed -n 's/^ *"command": "\(.*engine\/core\/state\.c\)",$/\1/p' "$build/compile_commands.json" | head -n 1 | sed 's/\\"/"/g; s/^[^ ]* //; s/ -Winvalid-pch -include [^ ]*//; s/ -o .*//')
@@ -22,17 +17,9 @@ flags=$(sed -n 's/^ *"command": "\(.*engine\/core\/state\.c\)",$/\1/p' "$build/c
 
 # planted PATTERN STATEMENTS: clang reports what matches the pattern, or nothing if it is empty.
 planted() {
-    local pattern=$1 output code=0
     printf '#include "interpose/engine/measure/measure.h"\nvoid planted(const struct group *group);\nvoid planted(const struct group *group)\n{\n(void)group;\n%s\n}\n' \
         "$2" >"$work/planted.c"
-    output=$(clang -fsyntax-only -Wthread-safety -Wno-thread-safety-attributes $flags "$work/planted.c" 2>&1) || code=$?
-    if [ -z "$pattern" ] && [ "$code" -ne 0 ]; then
-        printf 'clang reports correct code: %s\n%s\n' "$2" "$output"
-        bad=1
-    elif [ -n "$pattern" ] && { [ "$code" -eq 0 ] || ! grep -qE "$pattern" <<<"$output"; }; then
-        printf 'clang does not report: %s\n%s\n' "$2" "$output"
-        bad=1
-    fi
+    finds "$1" "$2" clang -fsyntax-only -Wthread-safety -Wno-thread-safety-attributes $flags "$work/planted.c"
 }
 lock='engine_lock();' unlock='engine_unlock();'
 planted '' "$lock ++memory_state.agreements; $unlock"
@@ -57,9 +44,5 @@ planted "writing variable 'intervals' requires" "role_take(); $write role_give()
 planted "that is already held" "role_take(); $lock $unlock role_give();"
 
 exempt=$(grep -rE '(^|[ *])NOT_ANALYSED\b' interpose/engine --include='*.[ch]' | grep -vc 'define NOT_ANALYSED')
-[ "$exempt" -le 10 ] || {
-    echo "$exempt functions are exempt from the analysis; 10 may be"
-    bad=1
-}
-[ "$bad" -ne 0 ] || echo "17 plants, $exempt functions exempt"
-exit "$bad"
+[ "$exempt" -le 10 ] || complain "$exempt functions are exempt from the analysis; 10 may be"
+finish "17 plants, $exempt functions exempt"

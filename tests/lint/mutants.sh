@@ -4,23 +4,13 @@
 # Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/lib.sh
 table=tests/mutants.txt
 names() { awk '/^[A-Z]/ { print $1 }' "$table" | sort; }
 woven() { grep -ohE '\bMUTANT\([A-Z0-9_]+\)' tests/woven.txt | sed 's/^MUTANT(\(.*\))$/\1/' | sort -u; }
-bad=0
-if ! diff <(names) <(woven); then
-    echo "^ in $table (<) and in tests/woven.txt (>)"
-    bad=1
-fi
+diff <(names) <(woven) || complain "^ in $table (<) and in tests/woven.txt (>)"
 for name in $(names); do
-    grep -rqwF --include='*.sh' --include='*.c' "$name" tests || {
-        echo "$table: no test asks for $name"
-        bad=1
-    }
+    grep -rqwF --include='*.sh' --include='*.c' "$name" tests || complain "$table: no test asks for $name"
 done
-if grep -rnE --include='*.[ch]' '\bMUTANT\(' bucketing comm interpose launcher tools; then
-    echo "^ in the product: put it into tests/woven.txt"
-    bad=1
-fi
-[ "$bad" -eq 0 ] && printf '%s mutants, none in the product\n' "$(names | wc -l)"
-exit "$bad"
+! grep -rnE --include='*.[ch]' '\bMUTANT\(' bucketing comm interpose launcher tools || complain "^ in the product: put it into tests/woven.txt"
+finish "$(names | wc -l) mutants, none in the product"

@@ -3,13 +3,8 @@
 # CMake files to the table parts.txt. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/lib.sh
 table=tests/lint/parts.txt
-bad=0
-
-complain() {
-    printf '%s\n' "$*"
-    bad=1
-}
 
 declare -A parts_of kinds_of used
 parts=()
@@ -169,5 +164,4 @@ for part in "${parts[@]}"; do
 done
 
 [ "$include_count" -gt 0 ] || complain "no #include found: the check looked in the wrong place"
-[ "$bad" -eq 0 ] && printf '%d includes and %d targets hold to %s\n' "$include_count" "${#home_of[@]}" "$table"
-exit "$bad"
+finish "$include_count includes and ${#home_of[@]} targets hold to $table"

@@ -3,12 +3,9 @@
 # that rises without a word about what was deleted; it takes a sum whose number an issue has, and a folder without history. It counts
 # scripts and styles of pages, and no program that measures. Called by tests/run.sh.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-sizes-XXXXXX")
-trap 'rm -rf "$work"' EXIT
+source "$(dirname "$0")/planted/lib.sh"
 cd "$work"
 mkdir -p base tests/lint
-bad=0
 
 # table ISSUE LINES SUM [ROW...]: a table for one folder, which has LINES lines.
 table() {
@@ -18,15 +15,7 @@ table() {
 
 # expect PATTERN WHAT: sizes.sh says a line that matches PATTERN, or passes if it is empty.
 expect() {
-    local output code=0
-    output=$(SIZES_ROOT=$work bash "$here/sizes.sh" build 2>&1) || code=$?
-    if [ -z "$1" ] && [ "$code" -ne 0 ]; then
-        printf '%s: not silent:\n%s\n' "$2" "$output"
-        bad=1
-    elif [ -n "$1" ] && { [ "$code" -ne 1 ] || ! grep -qE "$1" <<<"$output"; }; then
-        printf '%s: not found (exit code %s):\n%s\n' "$2" "$code" "$output"
-        bad=1
-    fi
+    finds "$1" "$2" env "SIZES_ROOT=$work" bash "$lint/sizes.sh" build
 }
 
 commit() {
@@ -72,5 +61,4 @@ expect '' 'a sum whose number an issue has'
 table B 506 506
 commit 'One more'
 expect '^all of core: 506 lines .* which had 505' 'a sum that rises behind it'
-[ "$bad" -eq 0 ] && echo 'sizes.sh holds rows and sums, by history'
-exit "$bad"
+finish 'sizes.sh holds rows and sums, by history'

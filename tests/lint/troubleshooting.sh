@@ -3,10 +3,11 @@
 # message in the sources. And no message names a page of docs/, which lies elsewhere where ddprun is installed. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/lib.sh
 page=docs/troubleshooting.md
 sources=$(mktemp)
 quotes=$(mktemp)
-trap 'rm -f "$sources" "$quotes"' EXIT
+at_exit 'rm -f "$sources" "$quotes"'
 # Sources with adjacent string literals joined, as the compiler does.
 mapfile -d '' -t files < <(find launcher tools interpose comm base softgpu \( -name '*.[ch]' -o -name '*.def' -o -name '*.in' -o -name '*.py' \) -print0 | sort -z)
 cat "${files[@]}" | tr '\n' ' ' | sed -E 's/" +"//g; s/\\"/"/g' >"$sources"
@@ -15,20 +16,10 @@ tr '\n' ' ' <"$page" | sed -E 's/ +/ /g; s/ - \*\*/\n- **/g; s/ ## /\n## /g' | g
     sed -E 's/^([^:]*`\*\*)[^`]*:.*/\1/' | grep -oE '\*\*`[^`]*`' | sed -E 's/^\*\*`|`$//g' >"$quotes"
 # Below an entry, "  - *...*" quotes the part of its message that distinguishes cases.
 grep -E '^  - \*[^*]' "$page" | sed 's/:.*//' | grep -oE '\*[^*]+\*' | tr -d '*' >>"$quotes"
-bad=0
-if awk -F '"' '!/_Static_assert/ { for (i = 2; i <= NF; i += 2) if ($i ~ /docs\/[a-z-]+\.md/) print FILENAME ": " $i }' "${files[@]}" | grep .; then
-    echo "^ a message names a page of the sources; name a man page instead (ddprun.h, ddprun-troubleshooting)"
-    bad=1
-fi
+! awk -F '"' '!/_Static_assert/ { for (i = 2; i <= NF; i += 2) if ($i ~ /docs\/[a-z-]+\.md/) print FILENAME ": " $i }' "${files[@]}" | grep . ||
+    complain "^ a message names a page of the sources; name a man page instead (ddprun.h, ddprun-troubleshooting)"
 while IFS= read -r quote; do
-    if ! grep -qF -- "$quote" "$sources"; then
-        printf '%s: nothing in the sources says: %s\n' "$page" "$quote"
-        bad=1
-    fi
+    grep -qF -- "$quote" "$sources" || complain "$page: nothing in the sources says: $quote"
 done <"$quotes"
-[ "$(wc -l <"$quotes")" -gt 50 ] || {
-    printf '%s: only %s entries were understood\n' "$page" "$(wc -l <"$quotes")"
-    bad=1
-}
-[ "$bad" -eq 0 ] && printf '%s quotations\n' "$(wc -l <"$quotes")"
-exit "$bad"
+[ "$(wc -l <"$quotes")" -gt 50 ] || complain "$page: only $(wc -l <"$quotes") entries were understood"
+finish "$(wc -l <"$quotes") quotations"

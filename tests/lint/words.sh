@@ -2,8 +2,8 @@
 # words.sh - no place of one machine, no promise of later work, no idiom, and no riddle in what a user reads: messages (strings of C
 # sources, adjacent literals joined) and documents. Called by tests/run.sh; words_test.sh is its test.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cd "${WORDS_ROOT:-$(dirname "${BASH_SOURCE[0]}")/../..}"
-bad=0
 mapfile -t files < <(find .ci base bucketing cmake comm docs interpose launcher samples softgpu tests tools -type f \
     ! -name '*.csv' ! -path samples/data/shakespeare.txt ! -path tests/lint/words.sh ! -path 'tests/held/*' | sort)
 files+=(CMakeLists.txt CMakePresets.json README.md CONTRIBUTING.md)
@@ -12,11 +12,7 @@ mapfile -t documents < <(find docs -type f \( -name '*.md' -o -name '*.in' \) | 
 documents+=(README.md CONTRIBUTING.md)
 
 forbid() {
-    local why=$1 pattern=$2
-    if grep -nHIE -e "$pattern" "${files[@]}"; then
-        printf '%s\n' "^ $why"
-        bad=1
-    fi
+    ! grep -nHIE -e "$2" "${files[@]}" || complain "^ $1"
 }
 
 # strings: each string of the messages' sources, as FILE: STRING.
@@ -39,8 +35,7 @@ strings() {
 # riddle WHAT_INSTEAD PATTERN [FILE...]: in a string, or in one of the files.
 riddle() {
     if grep -E -e "$2" <<<"$strings" || { [ $# -gt 2 ] && grep -nHE -e "$2" "${@:3}"; }; then
-        printf '%s\n' "^ a riddle: $1"
-        bad=1
+        complain "^ a riddle: $1"
     fi
 }
 forbid 'a path of one machine' '(^|[^A-Za-z0-9_.])/(work|home|root)/[a-z]'
@@ -50,10 +45,7 @@ forbid 'an idiom: name the subject, and use the term of the field' \
 
 strings=$(strings)
 count=$(grep -c . <<<"$strings" || true)
-[ "$count" -ge "${WORDS_STRINGS:-3000}" ] || {
-    printf 'only %d strings: they were looked for in the wrong place\n' "$count"
-    bad=1
-}
+[ "$count" -ge "${WORDS_STRINGS:-3000}" ] || complain "only $count strings: they were looked for in the wrong place"
 riddle '"after" is for time and order, "behind" for places' \
     '[Bb]ehind (a|each|every|this|that) (step|bucket|update|launch|average|wait|copy|pass)\b|[Bb]ehind (step|bucket|update) ([0-9]|%)' "${documents[@]}"
 riddle 'name the subject: no rank, no process, no option' 'which nothing does|annotated as nothing|\bruns still\b' "${documents[@]}"
@@ -71,5 +63,4 @@ riddle 'say the form itself' ', as [A-Za-z_]+ has it\b' "${documents[@]}"
 riddle '"within noise", "the largest": a private word for a figure' '\bas its floor\b|\bat worst\b' "${documents[@]}"
 riddle 'use the field'"'"'s term: strong scaling, critical batch size, efficiency, "slow kernels by"' '\bworth (it|its cost)\b|longer per step while|with it had been'
 riddle 'say whose figures: "a printed loss is that of the share"' 'figures of its share'
-[ "$bad" -eq 0 ] && printf '%d files, %d strings\n' "${#files[@]}" "$count"
-exit "$bad"
+finish "${#files[@]} files, $count strings"

@@ -2,25 +2,14 @@
 # words_test.sh - words.sh finds each riddle that is planted into a message, also across two literals, or into a document; it is silent
 # about the same words in comments, in plain messages, and where "behind" is a place. Called by tests/run.sh.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-words-XXXXXX")
-trap 'rm -rf "$work"' EXIT
+source "$(dirname "$0")/planted/lib.sh"
 cd "$work"
 mkdir -p .ci base bucketing cmake comm docs interpose launcher samples softgpu tests tools
 touch CMakeLists.txt CMakePresets.json README.md CONTRIBUTING.md
-bad=0
 
 # expect PATTERN WHAT: words.sh says a line that matches PATTERN, or passes if it is empty.
 expect() {
-    local output code=0
-    output=$(WORDS_ROOT=$work WORDS_STRINGS=1 bash "$here/words.sh" build 2>&1) || code=$?
-    if [ -z "$1" ] && [ "$code" -ne 0 ]; then
-        printf '%s: not silent:\n%s\n' "$2" "$output"
-        bad=1
-    elif [ -n "$1" ] && { [ "$code" -ne 1 ] || ! grep -qE "$1" <<<"$output"; }; then
-        printf '%s: not found (exit code %s):\n%s\n' "$2" "$code" "$output"
-        bad=1
-    fi
+    finds "$1" "$2" env "WORDS_ROOT=$work" WORDS_STRINGS=1 bash "$lint/words.sh" build
 }
 
 message() {
@@ -67,5 +56,4 @@ printf 'The object lies behind the allocation. Batches are computed by turns.\n'
 expect '' 'a place in a document'
 : >launcher/code.c
 expect '^only 0 strings' 'no string'
-[ "$bad" -eq 0 ] && printf 'each riddle is found, and no plain message\n'
-exit "$bad"
+finish 'each riddle is found, and no plain message'
