@@ -11,26 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef void (*fuzz_function)(const uint8_t *bytes, size_t count);
-
 /* One function for each parser: main.c has the table. */
-void fuzz_options(const uint8_t *bytes, size_t count);
-void fuzz_gpu_list(const uint8_t *bytes, size_t count);
-void fuzz_substitute(const uint8_t *bytes, size_t count);
-void fuzz_elf(const uint8_t *bytes, size_t count);
-void fuzz_control(const uint8_t *bytes, size_t count);
-void fuzz_status(const uint8_t *bytes, size_t count);
-void fuzz_handshake(const uint8_t *bytes, size_t count);
-void fuzz_view(const uint8_t *bytes, size_t count);
-void fuzz_frames(const uint8_t *bytes, size_t count);
-void fuzz_sealed(const uint8_t *bytes, size_t count);
-void fuzz_auth(const uint8_t *bytes, size_t count);
-void fuzz_reference(const uint8_t *bytes, size_t count);
-void fuzz_mangled(const uint8_t *bytes, size_t count);
-void fuzz_scout(const uint8_t *bytes, size_t count);
-void fuzz_plan(const uint8_t *bytes, size_t count);
-void fuzz_play(const uint8_t *bytes, size_t count);
-void fuzz_trace(const uint8_t *bytes, size_t count);
+typedef void fuzz_function(const uint8_t *bytes, size_t count);
+fuzz_function fuzz_options, fuzz_gpu_list, fuzz_substitute, fuzz_elf, fuzz_control, fuzz_status, fuzz_handshake,
+    fuzz_view, fuzz_frames, fuzz_sealed, fuzz_auth, fuzz_mangled, fuzz_reference, fuzz_scout, fuzz_plan, fuzz_play,
+    fuzz_trace;
 
 /* Writes FOLDER/TARGET/NAME for the targets whose formats are ddprun's own (seeds.c). */
 void fuzz_write_seeds(const char *folder);
@@ -46,6 +31,12 @@ void fuzz_require_error(const struct error *error, int exit_code);
 
 /* The bytes as a text, up to the first NUL; the caller frees it. */
 char *fuzz_text(const uint8_t *bytes, size_t count);
+
+/* A copy of the bytes; the caller frees it. */
+uint8_t *fuzz_copy(const uint8_t *bytes, size_t count);
+
+/* Requires the text to be JSON, in UTF-8. The caller's, for json_object_put(). */
+struct json_object *fuzz_json(const char *text, size_t length);
 
 /* An open file in memory with these bytes; the caller closes it. */
 int fuzz_file(const uint8_t *bytes, size_t count);

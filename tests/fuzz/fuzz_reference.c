@@ -86,10 +86,7 @@ fuzz_reference(const uint8_t *bytes, size_t count)
 {
     if (count == 0)
         return;
-    uint8_t choice = bytes[0];
-    uint8_t *copy = malloc(count);
-    fuzz_require(copy != NULL, "there is memory");
-    memcpy(copy, bytes + 1, count - 1);
+    uint8_t choice = bytes[0], *copy = fuzz_copy(bytes + 1, count - 1);
     if ((choice & 1) != 0)
         put_hashes_right(copy, count - 1, choice);
     int fd = fuzz_file(copy, count - 1);

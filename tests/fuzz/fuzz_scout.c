@@ -85,9 +85,7 @@ fuzz_scout(const uint8_t *bytes, size_t count)
 {
     if (count == 0)
         return;
-    uint8_t *copy = malloc(count);
-    fuzz_require(copy != NULL, "there is memory");
-    memcpy(copy, bytes + 1, count - 1);
+    uint8_t *copy = fuzz_copy(bytes + 1, count - 1);
     if ((bytes[0] & 1) != 0)
         put_checks_right(copy, count - 1);
     struct scout_log log;

@@ -18,22 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The caller's, for json_object_put(). */
-static json_object *
-require_json(const char *text, size_t length)
-{
-    struct json_tokener *tokener = json_tokener_new();
-    json_tokener_set_flags(tokener, JSON_TOKENER_VALIDATE_UTF8);
-    json_object *found = json_tokener_parse_ex(tokener, text, (int)length);
-    fuzz_require(found != NULL, "the timeline, or the page's report, is JSON, in UTF-8");
-    json_tokener_free(tokener);
-    return found;
-}
-
 static void
 require_timeline(const char *text)
 {
-    json_object *timeline = require_json(text, strlen(text)), *events, *value;
+    json_object *timeline = fuzz_json(text, strlen(text)), *events, *value;
     fuzz_require(json_object_object_get_ex(timeline, "traceEvents", &events), "it has events");
     for (size_t i = 0; i < json_object_array_length(events); ++i) {
         json_object *event = json_object_array_get_idx(events, i);
@@ -93,7 +81,7 @@ require_page(const char *text, size_t length)
             end = strstr(begin, "</script>");
             fuzz_require(end != NULL && strstr(begin, "<!--") == NULL, "a script of the page ends");
             if (++scripts == 1)
-                json_object_put(require_json(begin, (size_t)(end - begin)));
+                json_object_put(fuzz_json(begin, (size_t)(end - begin)));
             memcpy(open[depth++], name, sizeof(name));
             continue;
         }

@@ -9,6 +9,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,28 +19,17 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
+#define TARGET(name)       \
+    {                      \
+#name, fuzz_##name \
+    }
 static const struct target {
     const char *name;
-    fuzz_function run;
-} targets[] = {
-    {"options", fuzz_options},
-    {"gpu_list", fuzz_gpu_list},
-    {"substitute", fuzz_substitute},
-    {"elf", fuzz_elf},
-    {"control", fuzz_control},
-    {"status", fuzz_status},
-    {"handshake", fuzz_handshake},
-    {"view", fuzz_view},
-    {"frames", fuzz_frames},
-    {"sealed", fuzz_sealed},
-    {"auth", fuzz_auth},
-    {"mangled", fuzz_mangled},
-    {"reference", fuzz_reference},
-    {"scout", fuzz_scout},
-    {"plan", fuzz_plan},
-    {"play", fuzz_play},
-    {"trace", fuzz_trace},
-};
+    fuzz_function *run;
+} targets[] = {TARGET(options), TARGET(gpu_list),  TARGET(substitute), TARGET(elf),    TARGET(control),
+               TARGET(status),  TARGET(handshake), TARGET(view),       TARGET(frames), TARGET(sealed),
+               TARGET(auth),    TARGET(mangled),   TARGET(reference),  TARGET(scout),  TARGET(plan),
+               TARGET(play),    TARGET(trace)};
 
 static const struct target *chosen;
 static char folder[64];
@@ -85,6 +75,25 @@ char *
 fuzz_text(const uint8_t *bytes, size_t count)
 {
     return strndup((const char *)bytes, count);
+}
+
+uint8_t *
+fuzz_copy(const uint8_t *bytes, size_t count)
+{
+    uint8_t *copy = malloc(count);
+    fuzz_require(copy != NULL, "there is memory");
+    return memcpy(copy, bytes, count);
+}
+
+struct json_object *
+fuzz_json(const char *text, size_t length)
+{
+    struct json_tokener *tokener = json_tokener_new();
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    struct json_object *found = json_tokener_parse_ex(tokener, text, (int)length);
+    fuzz_require(found != NULL, "what is written as JSON is JSON, in UTF-8");
+    json_tokener_free(tokener);
+    return found;
 }
 
 int

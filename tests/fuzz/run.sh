@@ -10,6 +10,7 @@ usage() {
 build=$(cd "$1" && pwd) || exit 2
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$here/../..
 fuzz=$build/tests/fuzz/fuzz
 seconds=
 only=
@@ -34,9 +35,21 @@ mapfile -t targets < <(if [ -n "$only" ]; then echo "$only"; else "$fuzz" --list
 [ ${#targets[@]} -gt 0 ] || exit 1
 runs=-1
 [ -n "$seconds" ] || seconds=1 runs=1000
+# words TARGET: a dictionary of what its parser looks for, read from the parser's source.
+words() {
+    case $1 in
+    options) sed -n 's/^OPTION("\([^"]*\)".*/"--\1"/p' "$root/launcher/options/options.def" ;;
+    substitute) grep -oE '"\{[a-z_]+\}"' "$root/launcher/options/substitute.c" ;;
+    trace)
+        grep -oE '"[a-z_]+"' "$root/tools/trace/read.c" | sort -u | sed 's/"\(.*\)"/"\\"\1\\":"/'
+        printf '"%s"\n' true false -1e300 9223372036854775807 '{}' '[]' '\x0a'
+        ;;
+    esac
+}
 for target in "${targets[@]}"; do
+    words "$target" >"$work/words"
     dictionary=()
-    [ ! -e "$here/$target.dict" ] || dictionary=("-dict=$here/$target.dict")
+    [ ! -s "$work/words" ] || dictionary=("-dict=$work/words")
     corpus=()
     [ ! -e "$here/corpus/$target" ] || corpus=("$here/corpus/$target")
     mkdir -p "$work/$target"

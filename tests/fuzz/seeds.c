@@ -34,6 +34,18 @@ put(const char *target, const char *name, const void *bytes, size_t count)
     fuzz_require(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0, "a seed can be written");
 }
 
+/* Reads a file of the seeds' folder, and removes it. */
+static size_t
+take_file(const char *path, unsigned char *bytes, size_t room)
+{
+    FILE *file = fopen(path, "re");
+    fuzz_require(file != NULL, "what is written can be read");
+    size_t count = fread(bytes, 1, room, file);
+    fclose(file);
+    unlink(path);
+    return count;
+}
+
 static void
 put_handshakes(void)
 {
@@ -123,11 +135,8 @@ put_references(void)
         const struct reference_key key = {.kind = kind, .role = kind % 2, .step = 3, .number = 8 - kind};
         ok = reference_put(&writer, &key, values, kind == REFERENCE_END ? 0 : sizeof(values));
     }
-    FILE *file = fopen(path, "re");
-    fuzz_require(reference_close(&writer) && ok && file != NULL, "a reference can be written");
-    size_t count = fread(bytes + 1, 1, sizeof(bytes) - 1, file);
-    fclose(file);
-    unlink(path);
+    fuzz_require(reference_close(&writer) && ok, "a reference can be written");
+    size_t count = take_file(path, bytes + 1, sizeof(bytes) - 1);
     put("reference", "whole", bytes, 1 + count);
     put("reference", "cut", bytes, count / 2);
     bytes[0] = 1;
@@ -266,12 +275,8 @@ put_plans(void)
     char path[512];
     snprintf(path, sizeof(path), "%s/a-run", seeds_folder);
     play.plan.object_count = 0; /* the path of one is half of what inputs may have */
-    FILE *file = play_save(path, &play) ? fopen(path, "re") : NULL;
-    fuzz_require(file != NULL, "a run file can be written");
-    size_t bytes_read = fread(bytes, 1, sizeof(bytes), file);
-    fclose(file);
-    unlink(path);
-    put("play", "turns", bytes, bytes_read);
+    fuzz_require(play_save(path, &play), "a run file can be written");
+    put("play", "turns", bytes, take_file(path, bytes, sizeof(bytes)));
 }
 
 /* A step with a bucket and all else that a rank writes, on two ranks. */
