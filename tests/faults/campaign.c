@@ -6,25 +6,22 @@
  * time, with the documented exit code and the culprit named, no rank trains on alone or with a wrong average, and
  * nothing is left behind. Called by run.sh. Every failure is printed with the command that repeats it.
  */
-#include "tests/faults/judge.h"
 #include "tests/faults/kinds.h"
 #include "tests/faults/leftovers.h"
 #include "tools/common/each.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { RUNS_AT_MOST = 100000, PACE_EVERY = 100, KINDS_AT_MOST = 32 };
+enum { RUNS_AT_MOST = 100000, PACE_EVERY = 100, KINDS_AT_MOST = 32, ORDER_BYTES = 4096 };
 
 #define NS 1000000000ll
 
 struct campaign {
     const char *build;
-    unsigned runs, first;
-    uint64_t seed;
+    int runs, first, seed;
     const struct kind *only;
     bool verbose;
     int pause_s; /* how long rank 0 spends in host code; 0: an ordinary campaign */
@@ -38,50 +35,35 @@ struct campaign {
 
 /* ---- a run ---- */
 
-/* Cuts the text into words. Returns the end. */
-static const char **
-add_words(const char **at, char *text)
+/* The words of the command line, which are cut out of `text`. */
+static void
+make_order(const struct campaign *campaign, const struct run *run, struct job_order *order, char text[ORDER_BYTES])
 {
+    const struct place *place = &campaign->place;
+    const struct kind *kind = run->kind;
+    text[0] = '\0';
+    if (place->prefix == NULL)
+        add_text(text, ORDER_BYTES, "%s -n %d", campaign->ddprun, run->ranks);
+    else
+        add_text(text, ORDER_BYTES, place->prefix, run->ranks);
+    if (place->prefix != NULL)
+        add_text(text, ORDER_BYTES, " %s", campaign->ddprun);
+    add_text(text, ORDER_BYTES, " --device softgpu %s", kind->options != NULL ? kind->options : "");
+    if (place->plan != NULL)
+        add_text(text, ORDER_BYTES, " --plan %s", place->plan);
+    add_text(text, ORDER_BYTES, " %s %s %s/" JOB_RECORDS " %d %s ", kind->wrapper ? "sh -c \"$@\";exit sh" : "",
+             campaign->trainer, order->folder, KINDS_STEPS,
+             place->by_state       ? "state"
+             : place->plan != NULL ? "turns"
+                                   : "");
+    if (campaign->pause_s > 0)
+        add_text(text, ORDER_BYTES, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
+    else if (kind->arguments != NULL)
+        add_text(text, ORDER_BYTES, kind->arguments, run->target, run->point);
+    const char **at = order->arguments;
     for (char *rest, *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
         *at++ = word;
-    return at;
-}
-
-/* The words of the command line. `texts` holds what is made here. */
-static void
-make_order(const struct campaign *campaign, const struct run *run, struct job_order *order, char texts[5][400])
-{
-    const char **at = order->arguments;
-    snprintf(texts[0], 400, "%d", run->ranks);
-    job_records_path(order->folder, texts[1], 400);
-    const char *plan = campaign->place.plan;
-    snprintf(texts[2], 400, "--device softgpu %s %s %s", plan != NULL ? "--plan" : "", plan != NULL ? plan : "",
-             run->kind->options != NULL ? run->kind->options : "");
-    if (campaign->place.prefix != NULL) {
-        snprintf(texts[4], 400, campaign->place.prefix, run->ranks);
-        at = add_words(at, texts[4]);
-        *at++ = campaign->ddprun;
-    } else {
-        *at++ = campaign->ddprun;
-        *at++ = "-n";
-        *at++ = texts[0];
-    }
-    at = add_words(at, texts[2]);
-    if (run->kind->wrapper) {
-        *at++ = "sh";
-        *at++ = "-c";
-        *at++ = "\"$@\"; exit $?";
-        *at++ = "sh";
-    }
-    *at++ = campaign->trainer;
-    *at++ = texts[1];
-    *at++ = "100";
-    if (plan != NULL)
-        *at++ = campaign->place.by_state ? "state" : "turns";
-    snprintf(texts[3], 400, run->kind->arguments != NULL ? run->kind->arguments : "", run->target, run->point);
-    if (campaign->pause_s > 0)
-        snprintf(texts[3], 400, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
-    *add_words(at, texts[3]) = NULL;
+    *at = NULL;
 }
 
 /* A machine that has more to do than processors is slower; what is promised holds for one that has not. */
@@ -141,10 +123,8 @@ static void
 find_wrong_averages(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     for (int r = 0; r < job->ranks; ++r) {
-        size_t used = strlen(why);
         if (job->records[r].wrong != 0 && !may_be_wrong(run, job, job->records[r].wrong))
-            snprintf(why + used, KINDS_WHY_BYTES - used, "WRONG AVERAGE on rank %d in step %u; ", r,
-                     job->records[r].wrong);
+            add_text(why, KINDS_WHY_BYTES, "WRONG AVERAGE on rank %d in step %u; ", r, job->records[r].wrong);
     }
 }
 
@@ -163,9 +143,8 @@ sweep(const struct campaign *campaign, const struct job *job, char why[KINDS_WHY
         status |= system(command);
     }
     leftovers_find(&campaign->place, job->mark, job->folder, false, text, sizeof(text));
-    size_t used = strlen(why);
     if (status != 0 || text[0] != '\0')
-        snprintf(why + used, KINDS_WHY_BYTES - used, "the next ddprun (status %d) leaves %s; ", status, text);
+        add_text(why, KINDS_WHY_BYTES, "the next ddprun (status %d) leaves %s; ", status, text);
 }
 
 static void
@@ -189,11 +168,11 @@ tell_failure(const struct campaign *campaign, const struct run *run, const struc
         printf("    rank %d: process %d, step %u, %s\n", r, job->records[r].pid, job->records[r].step,
                job->records[r].done_ns != 0 ? "done" : "not done");
     printf("    stderr: %.3000s\n", job->text);
-    printf("    again: bash tests/faults/run.sh %s%s --seed %llu --first %u --runs 1 --only %s\n", campaign->build,
+    printf("    again: bash tests/faults/run.sh %s%s --seed %d --first %u --runs 1 --only %s\n", campaign->build,
            campaign->place.by_state       ? " --by-state"
            : campaign->place.plan != NULL ? " --plan"
                                           : "",
-           (unsigned long long)campaign->seed, run->number, run->kind->name);
+           campaign->seed, run->number, run->kind->name);
 }
 
 /* Everything that is held against an end. Returns whether the fault had an effect. */
@@ -207,9 +186,8 @@ judge(const struct campaign *campaign, const struct run *run, const struct job *
     do
         leftovers_find(job->place, job->mark, job->folder, run->kind->sweeps, left, sizeof(left));
     while (left[0] != '\0' && job_now_ns() < run->gone_ns + (int64_t)(2 * slowness() * NS) && usleep(5000) == 0);
-    size_t used = strlen(why);
     if (left[0] != '\0')
-        snprintf(why + used, KINDS_WHY_BYTES - used, "left behind: %s", left);
+        add_text(why, KINDS_WHY_BYTES, "left behind: %s", left);
     if (run->kind->sweeps)
         sweep(campaign, job, why);
     return hit;
@@ -219,14 +197,14 @@ static void
 make_run(struct campaign *campaign, struct run *run)
 {
     static struct job job;
-    char texts[5][400], folder[256], why[KINDS_WHY_BYTES] = "", description[200];
+    char text[ORDER_BYTES], folder[256], why[KINDS_WHY_BYTES] = "", description[200];
     struct job_order order = {.place = &campaign->place,
                               .folder = folder,
                               .link = run->kind->link,
                               .closed_output = run->kind->closed_output,
                               .small_pipe = run->kind->small_pipe};
     snprintf(folder, sizeof(folder), "%s/%u", campaign->folder, run->number);
-    make_order(campaign, run, &order, texts);
+    make_order(campaign, run, &order, text);
     int promised_s = run_limit_s(run, &campaign->place);
     double limit_s = promised_s * slowness(), run_limit_s = 60.0 * slowness() + campaign->pause_s;
     job_start(&job, &order, run->ranks);
@@ -236,16 +214,16 @@ make_run(struct campaign *campaign, struct run *run)
         watch(campaign, &job, run_limit_s);
     bool ended = await_end(run, &job, run->fault_ns != 0 ? limit_s : run_limit_s);
     if (campaign->place.restore != NULL && system(campaign->place.restore) != 0)
-        snprintf(why, sizeof(why), "the hosts cannot be joined again; ");
+        add_text(why, sizeof(why), "the hosts cannot be joined again; ");
     if (run->kind->arguments != NULL && run->kind->inject == NULL)
         run->fault_ns = job.records[run->target].hit_ns;
 
     double seconds = run->fault_ns != 0 ? (double)(run->gone_ns - run->fault_ns) * 1e-9 : 0.0;
     bool hit = ended && judge(campaign, run, &job, why);
     if (!ended)
-        snprintf(why + strlen(why), sizeof(why) - strlen(why), "it does not end");
+        add_text(why, sizeof(why), "it does not end");
     else if (hit && seconds > limit_s)
-        snprintf(why + strlen(why), sizeof(why) - strlen(why), "it ended after %.3f s only", seconds);
+        add_text(why, sizeof(why), "it ended after %.3f s only", seconds);
     describe(run, description, sizeof(description));
     bool failed = why[0] != '\0';
     bool late = hit && seconds > promised_s;
@@ -303,22 +281,23 @@ summarise(struct campaign *campaign)
 static void
 run_all(struct campaign *campaign)
 {
-    for (unsigned i = 0; i < campaign->runs; ++i) {
+    for (int i = 0; i < campaign->runs; ++i) {
         struct run run;
-        unsigned number = campaign->first + i;
+        unsigned number = (unsigned)(campaign->first + i);
         if (i % PACE_EVERY == 0 && campaign->only != &kind_none) {
-            run_choose(&run, campaign->seed, RUNS_AT_MOST + i, &kind_none, &campaign->place, &campaign->pace);
+            run_choose(&run, (uint64_t)campaign->seed, RUNS_AT_MOST + (unsigned)i, &kind_none, &campaign->place,
+                       &campaign->pace);
             make_run(campaign, &run);
         }
-        run_choose(&run, campaign->seed, number, campaign->only, &campaign->place, &campaign->pace);
+        run_choose(&run, (uint64_t)campaign->seed, number, campaign->only, &campaign->place, &campaign->pace);
         make_run(campaign, &run);
         if (!campaign->verbose && campaign->runs > 50 && i % 50 == 49)
-            printf("%u of %u runs, %u failures\n", i + 1, campaign->runs, campaign->failures);
+            printf("%d of %d runs, %u failures\n", i + 1, campaign->runs, campaign->failures);
     }
 }
 
-static void
-print_usage(FILE *out)
+static _Noreturn void
+leave_with_usage(FILE *out, int exit_code)
 {
     fprintf(
         out,
@@ -329,89 +308,76 @@ print_usage(FILE *out)
         "--pause: no fault, but rank 0 spends so long in host code. Kinds:\n");
     for (int k = 0; k < kind_count; ++k)
         fprintf(out, "  %-10s %s\n", kinds[k].name, kinds[k].about);
+    exit(exit_code);
 }
 
-/* Options by which run.sh says where the campaign takes place. */
+/* KEEPER:TMPDIR */
 static bool
-take_place(struct place *place, int option, char *value)
+add_host(struct place *place, const char *text)
 {
-    char *colon = strchr(value != NULL ? value : "", ':');
-    switch (option) {
-    case 'x':
-        place->prefix = value;
-        break;
-    case 'n':
-        place->ranks = atoi(value);
-        break;
-    case 'c':
-        place->cut = value;
-        break;
-    case 'm':
-        place->restore = value;
-        break;
-    case 'P':
-        place->plan = value;
-        break;
-    case 'b':
-        place->by_state = true;
-        break;
-    case 'h': /* KEEPER:TMPDIR */
-        if (colon == NULL || place->host_count == PLACE_HOSTS_AT_MOST)
-            return false;
-        place->hosts[place->host_count++] = (struct place_host){.keeper = atoi(value), .tmp = colon + 1};
-        break;
-    default:
+    const char *colon = strchr(text, ':');
+    if (colon == NULL || place->host_count == PLACE_HOSTS_AT_MOST)
         return false;
-    }
-    place->where = place->host_count > 0 ? ON_HOSTS : place->prefix != NULL ? UNDER_MPIRUN : ON_NODE;
+    place->hosts[place->host_count++] = (struct place_host){.keeper = atoi(text), .tmp = colon + 1};
     return true;
+}
+
+/* Takes an option, and the word after it, which is its value if it has one. Returns how many words these are. */
+static int
+take_option(struct campaign *campaign, const char *name, const char *value)
+{
+    struct place *place = &campaign->place;
+    const char *kind = NULL, *host = NULL;
+    bool help = false;
+    const struct {
+        const char *name;
+        bool *given;
+        int *number;
+        const char **text;
+    } options[] = {{"--verbose", .given = &campaign->verbose},
+                   {"--by-state", .given = &place->by_state},
+                   {"--help", .given = &help},
+                   {"--runs", .number = &campaign->runs},
+                   {"--seed", .number = &campaign->seed},
+                   {"--first", .number = &campaign->first},
+                   {"--pause", .number = &campaign->pause_s},
+                   {"--ranks", .number = &place->ranks},
+                   {"--only", .text = &kind},
+                   {"--host", .text = &host},
+                   {"--prefix", .text = &place->prefix},
+                   {"--cut", .text = &place->cut},
+                   {"--restore", .text = &place->restore},
+                   {"--plan", .text = &place->plan}};
+    size_t i = 0, count = sizeof(options) / sizeof(options[0]);
+    while (i < count && strcmp(options[i].name, name) != 0)
+        ++i;
+    if (i == count || (options[i].given == NULL && value == NULL))
+        leave_with_usage(stderr, 2);
+    if (options[i].given != NULL)
+        *options[i].given = true;
+    if (options[i].number != NULL)
+        *options[i].number = atoi(value);
+    if (options[i].text != NULL)
+        *options[i].text = value;
+    if (help)
+        leave_with_usage(stdout, 0);
+    if ((host != NULL && !add_host(place, host)) || (kind != NULL && (campaign->only = kind_named(kind)) == NULL))
+        leave_with_usage(stderr, 2);
+    return options[i].given != NULL ? 1 : 2;
 }
 
 static void
 parse(struct campaign *campaign, int argc, char **argv)
 {
-    static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
-                                            {"seed", required_argument, NULL, 's'},
-                                            {"first", required_argument, NULL, 'f'},
-                                            {"only", required_argument, NULL, 'o'},
-                                            {"pause", required_argument, NULL, 'p'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"prefix", required_argument, NULL, 'x'},
-                                            {"ranks", required_argument, NULL, 'n'},
-                                            {"host", required_argument, NULL, 'h'},
-                                            {"cut", required_argument, NULL, 'c'},
-                                            {"restore", required_argument, NULL, 'm'},
-                                            {"plan", required_argument, NULL, 'P'},
-                                            {"by-state", no_argument, NULL, 'b'},
-                                            {"help", no_argument, NULL, 'u'},
-                                            {NULL}};
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 'r')
-            campaign->runs = (unsigned)strtoul(optarg, NULL, 10);
-        else if (option == 's')
-            campaign->seed = strtoull(optarg, NULL, 10);
-        else if (option == 'f')
-            campaign->first = (unsigned)strtoul(optarg, NULL, 10);
-        else if (option == 'p')
-            campaign->pause_s = atoi(optarg);
-        else if (option == 'v')
-            campaign->verbose = true;
-        else if (option == 'u') {
-            print_usage(stdout);
-            exit(0);
-        } else if (!take_place(&campaign->place, option, optarg) && option != 'o')
-            option = '?';
-        if (option == '?' || (option == 'o' && (campaign->only = kind_named(optarg)) == NULL)) {
-            print_usage(stderr);
-            exit(2);
-        }
-    }
-    if (argc - optind != 2 || campaign->runs == 0 || campaign->runs > RUNS_AT_MOST) {
-        print_usage(stderr);
-        exit(2);
-    }
-    campaign->build = argv[optind];
-    snprintf(campaign->folder, sizeof(campaign->folder), "%s", argv[optind + 1]);
+    struct place *place = &campaign->place;
+    int i = 1;
+    while (i < argc && argv[i][0] == '-')
+        i += take_option(campaign, argv[i], argv[i + 1]);
+    if (argc - i != 2 || campaign->runs <= 0 || campaign->runs > RUNS_AT_MOST)
+        leave_with_usage(stderr, 2);
+    place->where = place->host_count > 0 ? ON_HOSTS : place->prefix != NULL ? UNDER_MPIRUN : ON_NODE;
+    campaign->build = argv[i];
+    snprintf(campaign->folder, sizeof(campaign->folder), "%s", argv[i + 1]);
     if (campaign->pause_s > 0)
         campaign->only = &kind_none;
 }
@@ -420,13 +386,12 @@ parse(struct campaign *campaign, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-    static struct campaign campaign = {
-        .runs = 20, .seed = 3, .place = {.where = ON_NODE}, .pace = {NS / 4, NS / 1000, NS / 20}};
+    static struct campaign campaign = {.runs = 20, .seed = 3, .pace = {NS / 4, NS / 1000, NS / 20}};
     parse(&campaign, argc, argv);
     snprintf(campaign.ddprun, sizeof(campaign.ddprun), "%s/bin/ddprun", campaign.build);
     snprintf(campaign.trainer, sizeof(campaign.trainer), "%s/tests/faults/trainer", campaign.build);
     for (int k = 0; k < kind_count; ++k)
-        campaign.seconds[k] = calloc(campaign.runs, sizeof(double));
+        campaign.seconds[k] = calloc((size_t)campaign.runs, sizeof(double));
     if (!leftovers_isolate(campaign.place.where != ON_HOSTS))
         printf("sockets and shared memory are not looked at: this system allows no namespaces for the campaign\n");
     run_all(&campaign);

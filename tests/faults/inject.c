@@ -1,5 +1,5 @@
-/* inject.c - see inject.h. */
-#include "tests/faults/inject.h"
+/* inject.c - what is done to a run, for each kind of fault: see kinds.h. */
+#include "tests/faults/kinds.h"
 
 #include "tests/faults/leftovers.h"
 
@@ -37,6 +37,7 @@ await_process(const struct run *run, struct job *job, enum job_process which)
     return pid;
 }
 
+/* The kind's signal to a process of the target rank. */
 void
 inject_signal_rank(struct run *run, struct job *job)
 {
@@ -80,6 +81,7 @@ inject_stop_rank(struct run *run, struct job *job)
     }
 }
 
+/* mpirun's, on the other host. */
 void
 inject_kill_daemon(struct run *run, struct job *job)
 {

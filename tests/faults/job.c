@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,29 @@ job_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+void
+add_text(char *text, size_t bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, bytes - used, format, arguments);
+    va_end(arguments);
+}
+
+size_t
+read_process(const char *process, const char *name, char *text, size_t bytes)
+{
+    char path[300];
+    snprintf(path, sizeof(path), "/proc/%s/%s", process, name);
+    FILE *file = fopen(path, "re");
+    size_t length = file != NULL ? fread(text, 1, bytes - 1, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    text[length] = '\0';
+    return length;
+}
+
 static _Noreturn void
 give_up(const char *what)
 {
@@ -35,18 +59,12 @@ give_up(const char *what)
     exit(2);
 }
 
-void
-job_records_path(const char *folder, char *path, size_t bytes)
-{
-    snprintf(path, bytes, "%s/records", folder);
-}
-
 static struct rank_record *
 make_records(const char *folder)
 {
     char path[300];
     size_t bytes = RECORD_RANKS_AT_MOST * sizeof(struct rank_record);
-    job_records_path(folder, path, sizeof(path));
+    snprintf(path, sizeof(path), "%s/" JOB_RECORDS, folder);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
         give_up(path);
@@ -234,17 +252,12 @@ job_wait(struct job *job, int64_t limit_ns)
 
 /* A process that reads or writes a file for ddprun, and ends with that. Its name comes after it, or the rank's. */
 static bool
-is_helper(long pid)
+is_helper(const char *process)
 {
-    char path[64], name[16] = "ddprun\n";
-    snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+    char name[16] = "ddprun\n";
     for (int i = 0; i < 1000 && strcmp(name, "ddprun\n") == 0; ++i) {
         usleep(100);
-        FILE *file = fopen(path, "re");
-        if (file == NULL || fgets(name, sizeof(name), file) == NULL)
-            name[0] = '\0';
-        if (file != NULL)
-            fclose(file);
+        read_process(process, "comm", name, sizeof(name));
     }
     return strcmp(name, "ddprun-files\n") == 0;
 }
@@ -253,17 +266,12 @@ is_helper(long pid)
 static pid_t
 child_of(pid_t pid, int which)
 {
-    char path[64], text[4096];
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t length = file != NULL ? fread(text, 1, sizeof(text) - 1, file) : 0;
-    if (file != NULL)
-        fclose(file);
-    text[length] = '\0';
-    char *at = text, *next;
-    for (long child; (child = strtol(at, &next, 10)) > 0 && next != at; at = next) {
+    char process[32], text[4096];
+    snprintf(process, sizeof(process), "%d/task/%d", (int)pid, (int)pid);
+    read_process(process, "children", text, sizeof(text));
+    for (char *rest, *child = strtok_r(text, " ", &rest); child != NULL; child = strtok_r(NULL, " ", &rest)) {
         if (!is_helper(child) && which-- == 0)
-            return (pid_t)child;
+            return atoi(child);
     }
     return 0;
 }
@@ -271,13 +279,9 @@ child_of(pid_t pid, int which)
 static pid_t
 parent_of(pid_t pid)
 {
-    char path[64], text[1024];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t length = file != NULL ? fread(text, 1, sizeof(text) - 1, file) : 0;
-    if (file != NULL)
-        fclose(file);
-    text[length] = '\0';
+    char process[16], text[1024];
+    snprintf(process, sizeof(process), "%d", (int)pid);
+    read_process(process, "stat", text, sizeof(text));
     const char *behind = strrchr(text, ')');
     int parent;
     return behind != NULL && sscanf(behind, ") %*c %d", &parent) == 1 ? parent : 0;

@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define JOB_MARK "FAULTS_MARK"
+#define JOB_MARK    "FAULTS_MARK"
+#define JOB_RECORDS "records" /* the name of the file of records, in the folder of the run */
 
 enum { JOB_TEXT_BYTES = 64 * 1024, JOB_ARGUMENTS_AT_MOST = 64 };
 
@@ -50,8 +51,11 @@ struct job {
 
 int64_t job_now_ns(void);
 
-/* The path of the file of records in `folder`: an argument of the trainer. */
-void job_records_path(const char *folder, char *path, size_t bytes);
+/* Adds to a text that has room for `bytes`. */
+__attribute__((format(printf, 3, 4))) void add_text(char *text, size_t bytes, const char *format, ...);
+
+/* What /proc/PROCESS/NAME has, as far as there is room, with a NUL behind it. Returns its length; 0: no such file. */
+size_t read_process(const char *process, const char *name, char *text, size_t bytes);
 
 /* Starts a run of `ranks` ranks. Ends the campaign with exit code 2 where the system refuses. */
 void job_start(struct job *job, const struct job_order *order, int ranks);

@@ -1,12 +1,12 @@
 /*
- * judge.c - see judge.h. What is expected follows from what really happened: the records say how far each rank came,
- * and when; a fault that landed after a rank's end may leave the job a success, one that landed before may not.
+ * judge.c - what must have come of a run, for each kind of fault: see kinds.h. What is expected follows from what
+ * really happened: the records say how far each rank came, and when; a fault that landed after a rank's end may leave
+ * the job a success, one that landed before may not.
  */
-#include "tests/faults/judge.h"
+#include "tests/faults/kinds.h"
 
 #include <regex.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,17 +16,7 @@
 #define RANK       "rank %d( \\([^)]*\\))?"
 #define RANK_LATER "rank %%d( \\([^)]*\\))?" /* in a pattern that is printed first */
 
-__attribute__((format(printf, 2, 3))) static void
-wrong(char why[KINDS_WHY_BYTES], const char *format, ...)
-{
-    size_t used = strlen(why);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why + used, KINDS_WHY_BYTES - used, format, arguments);
-    va_end(arguments);
-    used = strlen(why);
-    snprintf(why + used, KINDS_WHY_BYTES - used, "; ");
-}
+#define wrong(why, ...) add_text(why, KINDS_WHY_BYTES, __VA_ARGS__)
 
 /* Whether a line is of overlap, of what a plan has left over, or of a rank that was slow for a while. */
 static bool
@@ -61,13 +51,13 @@ expect_line(const struct run *run, const struct job *job, int exit_code, const c
     snprintf(wanted, sizeof(wanted), pattern, run->target, run->target);
     first_line(job, beginning, line, sizeof(line));
     if (job->exit_code != exit_code)
-        wrong(why, "exit code %d instead of %d", job->exit_code, exit_code);
+        wrong(why, "exit code %d instead of %d; ", job->exit_code, exit_code);
     if (regcomp(&regex, wanted, REG_EXTENDED | REG_NOSUB) != 0) {
-        wrong(why, "cannot compile /%s/", wanted);
+        wrong(why, "cannot compile /%s/; ", wanted);
         return;
     }
     if (!run->kind->closed_output && regexec(&regex, line, 0, NULL, 0) != 0)
-        wrong(why, "no /%s/", wanted);
+        wrong(why, "no /%s/; ", wanted);
     regfree(&regex);
 }
 
@@ -82,7 +72,7 @@ expect_done(const struct job *job, char why[KINDS_WHY_BYTES])
 {
     for (int r = 0; r < job->ranks; ++r) {
         if (job->records[r].done_ns == 0)
-            wrong(why, "called a success, but rank %d reached step %u of %d only", r, job->records[r].step,
+            wrong(why, "called a success, but rank %d reached step %u of %d only; ", r, job->records[r].step,
                   KINDS_STEPS);
     }
 }
@@ -110,7 +100,7 @@ expect_no_rank_alone(const struct run *run, const struct job *job, char why[KIND
 {
     for (int r = 0; r < job->ranks; ++r) {
         if (job->records[r].step > job->records[run->target].step + most_ahead(job))
-            wrong(why, "rank %d trained on to step %u, without rank %d, which was gone after step %u", r,
+            wrong(why, "rank %d trained on to step %u, without rank %d, which was gone after step %u; ", r,
                   job->records[r].step, run->target, job->records[run->target].step);
     }
 }
@@ -122,7 +112,7 @@ judge_signal(const struct run *run, const struct job *job, char why[KINDS_WHY_BY
     char pattern[128];
     if (succeeds(job, why)) {
         if (run->fault_ns != 0 && job->records[run->target].done_ns > run->fault_ns + 100 * MS)
-            wrong(why, "the signal had no effect");
+            wrong(why, "the signal had no effect; ");
         return false;
     }
     snprintf(pattern, sizeof(pattern), "^ddprun: " RANK_LATER " was ended by SIG%s", sigabbrev_np(run->kind->signal));
@@ -152,7 +142,7 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
     if (job->exit_code == 0) {
         for (int r = 0; r < job->ranks; ++r) {
             if (r != run->target ? job->records[r].done_ns == 0 : !made_all)
-                wrong(why, "called a success, but rank %d left after step %u", run->target,
+                wrong(why, "called a success, but rank %d left after step %u; ", run->target,
                       job->records[run->target].step);
         }
         return false;
@@ -186,7 +176,7 @@ judge_asked(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
         return true;
     if (job->killed) {
         if (job->exit_code != 128 + run->kind->signal || job->records[0].pid != 0)
-            wrong(why, "ended by signal %d", job->exit_code - 128);
+            wrong(why, "ended by signal %d; ", job->exit_code - 128);
         return true;
     }
     snprintf(pattern, sizeof(pattern),
@@ -202,7 +192,7 @@ judge_launcher_killed(const struct run *run, const struct job *job, char why[KIN
 {
     (void)run;
     if (!succeeds(job, why) && (!job->killed || job->exit_code != 128 + SIGKILL))
-        wrong(why, "exit code %d", job->exit_code);
+        wrong(why, "exit code %d; ", job->exit_code);
     return job->killed;
 }
 
@@ -236,7 +226,7 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
         most = job->records[r].step > most ? job->records[r].step : most;
     }
     if (most > least + most_ahead(job))
-        wrong(why, "a rank trained on to step %u, without a rank that reached step %u only", most, least);
+        wrong(why, "a rank trained on to step %u, without a rank that reached step %u only; ", most, least);
     if (run->kind->options != NULL && least > 0) /* the link went down, and no process died */
         expect(run, job, job->exit_code, "^ddprun: the ddprun of rank [23] .*lost", why);
     return true;
@@ -275,6 +265,6 @@ judge_none(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
            why);
     expect_done(job, why);
     if (job->output_lines != KINDS_STEPS)
-        wrong(why, "%zu of %d lines of rank 0 came through", job->output_lines, KINDS_STEPS);
+        wrong(why, "%zu of %d lines of rank 0 came through; ", job->output_lines, KINDS_STEPS);
     return run->fault_ns != 0;
 }

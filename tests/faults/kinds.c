@@ -1,9 +1,6 @@
 /* kinds.c - see kinds.h. */
 #include "tests/faults/kinds.h"
 
-#include "tests/faults/inject.h"
-#include "tests/faults/judge.h"
-
 #include <signal.h>
 #include <string.h>
 

@@ -40,6 +40,17 @@ struct run {
     int64_t gone_ns;  /* when no process of the run was left */
 };
 
+/* Waits for the run's moment, does it, and notes when (run->fault_ns), if there still was anything to do it to. */
+typedef void inject_function(struct run *run, struct job *job);
+inject_function inject_signal_rank, inject_signal_launcher, inject_kill_connecting, inject_stop_rank,
+    inject_kill_daemon, inject_cut, inject_limit_memory, inject_leave_output, inject_kill_behind_full_pipe,
+    inject_pause_reading;
+
+/* After the end: says in `why` what is wrong, or leaves it empty. Returns whether the fault changed anything. */
+typedef bool judge_function(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
+judge_function judge_signal, judge_stop, judge_leave, judge_exit, judge_asked, judge_launcher_killed,
+    judge_supervisor_killed, judge_torn, judge_memory, judge_reader_left, judge_none;
+
 struct kind {
     const char *name;
     const char *about;     /* for people */
@@ -49,14 +60,12 @@ struct kind {
     const char *link;      /* value of SOFTGPU_LINK, or NULL */
     bool wrapper;          /* a shell stands between ddprun and the trainer */
     bool closed_output, small_pipe;
-    bool sweeps;           /* what ddprun left is cleared away by the next one */
-    int signal;            /* that is sent, or that ends what it hits */
-    enum job_process whom; /* of the target rank, where its processes get the signal */
-    int limit_s;           /* from the fault to the end, on one node that has nothing else to do; 0: the usual one */
-    /* Does it to the run; returns when it is done. NULL: the trainer does it. */
-    void (*inject)(struct run *run, struct job *job);
-    /* After the end: says in `why` what is wrong, or leaves it empty. Returns whether the fault changed anything. */
-    bool (*judge)(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES]);
+    bool sweeps;             /* what ddprun left is cleared away by the next one */
+    int signal;              /* that is sent, or that ends what it hits */
+    enum job_process whom;   /* of the target rank, where its processes get the signal */
+    int limit_s;             /* from the fault to the end, on one node that has nothing else to do; 0: the usual one */
+    inject_function *inject; /* NULL: the trainer does it */
+    judge_function *judge;
 };
 
 extern const struct kind kinds[];

@@ -5,12 +5,10 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,22 +51,27 @@ leftovers_isolate(bool network)
 
 /* ---- processes ---- */
 
-/* Whether the environment of process `pid` holds the mark. A process that has ended has none. */
+/* Whether the environment of a process holds the mark. A process that has ended has none. */
 static bool
-carries(const char *pid, const char *mark)
+carries(const char *process, const char *mark)
 {
-    char path[300], wanted[128];
-    snprintf(path, sizeof(path), "/proc/%s/environ", pid);
-    size_t length = (size_t)snprintf(wanted, sizeof(wanted), "%s=%s", JOB_MARK, mark) + 1; /* with its NUL */
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
     static char text[1 << 18];
-    size_t used = 0;
-    for (ssize_t got; used < sizeof(text) && (got = read(fd, text + used, sizeof(text) - used)) > 0;)
-        used += (size_t)got;
-    close(fd);
-    return memmem(text, used, wanted, length) != NULL;
+    char wanted[128];
+    size_t length = (size_t)snprintf(wanted, sizeof(wanted), "%s=%s", JOB_MARK, mark) + 1; /* with its NUL */
+    return memmem(text, read_process(process, "environ", text, sizeof(text)), wanted, length) != NULL;
+}
+
+/* The next process that carries the mark; NULL, and the folder closed, after the last. */
+static const char *
+next_marked(DIR *processes, const char *mark)
+{
+    for (struct dirent *entry; processes != NULL && (entry = readdir(processes)) != NULL;) {
+        if (isdigit((unsigned char)entry->d_name[0]) && carries(entry->d_name, mark))
+            return entry->d_name;
+    }
+    if (processes != NULL)
+        closedir(processes);
+    return NULL;
 }
 
 /* Calls kill(2) with `number` for each that carries the mark, and says how many there are. */
@@ -77,18 +80,14 @@ signal_marked(const char *mark, pid_t but, int number, char *names, size_t bytes
 {
     size_t count = 0;
     DIR *processes = opendir("/proc");
-    if (processes == NULL)
-        return 0;
-    for (struct dirent *entry; (entry = readdir(processes)) != NULL;) {
-        if (!isdigit((unsigned char)entry->d_name[0]) || atoi(entry->d_name) == but || !carries(entry->d_name, mark))
+    for (const char *process; (process = next_marked(processes, mark)) != NULL;) {
+        if (atoi(process) == but)
             continue;
         ++count;
         if (number != 0)
-            kill(atoi(entry->d_name), number);
-        size_t used = strlen(names);
-        snprintf(names + used, bytes - used, " %s", entry->d_name);
+            kill(atoi(process), number);
+        add_text(names, bytes, " %s", process);
     }
-    closedir(processes);
     return count;
 }
 
@@ -106,19 +105,12 @@ leftovers_find_process(const char *mark, const char *name)
 {
     pid_t found = 0;
     DIR *processes = opendir("/proc");
-    for (struct dirent *entry; processes != NULL && found == 0 && (entry = readdir(processes)) != NULL;) {
-        char path[300], text[64] = "";
-        snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-        FILE *file = isdigit((unsigned char)entry->d_name[0]) ? fopen(path, "re") : NULL;
-        if (file == NULL)
-            continue;
-        if (fgets(text, sizeof(text), file) != NULL && strcspn(text, "\n") == strlen(name) &&
-            strncmp(text, name, strlen(name)) == 0 && carries(entry->d_name, mark))
-            found = atoi(entry->d_name);
-        fclose(file);
+    for (const char *process; (process = next_marked(processes, mark)) != NULL;) {
+        char text[64];
+        read_process(process, "comm", text, sizeof(text));
+        text[strcspn(text, "\n")] = '\0';
+        found = found == 0 && strcmp(text, name) == 0 ? atoi(process) : found;
     }
-    if (processes != NULL)
-        closedir(processes);
     return found;
 }
 
@@ -130,16 +122,6 @@ leftovers_kill(const char *mark)
 }
 
 /* ---- files, sockets, shared memory ---- */
-
-__attribute__((format(printf, 3, 4))) static void
-add(char *text, size_t bytes, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, bytes - used, format, arguments);
-    va_end(arguments);
-}
 
 /* What Open MPI and PMIx leave when they are killed is not ours. */
 static bool
@@ -153,45 +135,37 @@ is_of_mpirun(const char *name)
     return false;
 }
 
+/* What is measured is kept in whole files only: "NAME.json", never "NAME.json.123". */
+static bool
+is_whole_file(const char *name)
+{
+    const char *end = strrchr(name, '.');
+    return end != NULL && strcmp(end, ".json") == 0;
+}
+
+/* In the folder there are not more than so many entries, but for those that may be there. */
 static void
-find_in_folder(const char *folder, const char *name, size_t allowed, char *text, size_t bytes)
+find_in_folder(const char *folder, const char *name, size_t allowed, bool (*may_be)(const char *name), char *text,
+               size_t bytes)
 {
     char path[400];
     snprintf(path, sizeof(path), "%s%s%s", folder, name[0] != '\0' ? "/" : "", name);
     DIR *entries = opendir(path);
     if (entries == NULL) {
-        add(text, bytes, "no folder %s; ", path);
+        add_text(text, bytes, "no folder %s; ", path);
         return;
     }
     char found[512] = "";
     size_t count = 0;
     for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || is_of_mpirun(entry->d_name))
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || may_be(entry->d_name))
             continue;
         ++count;
-        add(found, sizeof(found), " %s", entry->d_name);
+        add_text(found, sizeof(found), " %s", entry->d_name);
     }
     closedir(entries);
     if (count > allowed)
-        add(text, bytes, "in %s:%s; ", path, found);
-}
-
-/* What is measured is kept there in whole files only: "NAME.json", never "NAME.json.123". */
-static void
-find_in_cache(const char *folder, char *text, size_t bytes)
-{
-    char path[400];
-    snprintf(path, sizeof(path), "%s/cache/ddprun", folder);
-    DIR *entries = opendir(path);
-    if (entries == NULL)
-        return;
-    for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        const char *end = strrchr(entry->d_name, '.');
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            (end == NULL || strcmp(end, ".json") != 0))
-            add(text, bytes, "half a file %s; ", entry->d_name);
-    }
-    closedir(entries);
+        add_text(text, bytes, "in %s:%s; ", path, found);
 }
 
 /* Those with a name: others are known by descriptors only, and go with their processes (or, passed on, a little later).
@@ -211,7 +185,7 @@ find_sockets(const char *process, const char *name, char *text, size_t bytes)
             strstr(last, name) == NULL)
             continue;
         line[strcspn(line, "\n")] = '\0';
-        add(text, bytes, "a socket: %s; ", line);
+        add_text(text, bytes, "a socket: %s; ", line);
     }
     fclose(file);
 }
@@ -222,8 +196,8 @@ find_on_host(const struct place_host *host, bool swept_later, char *text, size_t
     char process[16], path[64];
     snprintf(process, sizeof(process), "%d", (int)host->keeper);
     snprintf(path, sizeof(path), "/proc/%s/root/dev/shm", process);
-    find_in_folder(host->tmp, "", swept_later ? 2 : 0, text, bytes);
-    find_in_folder(path, "", 0, text, bytes);
+    find_in_folder(host->tmp, "", swept_later ? 2 : 0, is_of_mpirun, text, bytes);
+    find_in_folder(path, "", 0, is_of_mpirun, text, bytes);
     find_sockets(process, "ddprun", text, bytes);
     find_sockets(process, "softgpu", text, bytes);
 }
@@ -232,24 +206,26 @@ void
 leftovers_find(const struct place *place, const char *mark, const char *folder, bool swept_later, char *text,
                size_t bytes)
 {
-    char names[256] = "";
+    char names[256] = "", cache[400];
     text[0] = '\0';
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
     size_t count = signal_marked(mark, 0, 0, names, sizeof(names));
     if (count > 0)
-        add(text, bytes, "%zu processes:%s; ", count, names);
-    find_in_folder(folder, "tmp", swept_later, text, bytes);
-    find_in_folder(folder, "runtime", swept_later, text, bytes);
-    find_in_folder(folder, "config", 0, text, bytes);
-    find_in_folder(folder, "home", 0, text, bytes);
-    find_in_cache(folder, text, bytes);
+        add_text(text, bytes, "%zu processes:%s; ", count, names);
+    find_in_folder(folder, "tmp", swept_later, is_of_mpirun, text, bytes);
+    find_in_folder(folder, "runtime", swept_later, is_of_mpirun, text, bytes);
+    find_in_folder(folder, "config", 0, is_of_mpirun, text, bytes);
+    find_in_folder(folder, "home", 0, is_of_mpirun, text, bytes);
+    snprintf(cache, sizeof(cache), "%s/cache/ddprun", folder);
+    if (access(cache, F_OK) == 0)
+        find_in_folder(cache, "", 0, is_whole_file, text, bytes);
     for (int i = 0; i < place->host_count; ++i)
         find_on_host(&place->hosts[i], swept_later, text, bytes);
     if (!isolated)
         return;
     find_sockets("self", place->where == ON_NODE ? "" : "ddprun", text, bytes);
-    find_in_folder("/dev/shm", "", 0, text, bytes);
+    find_in_folder("/dev/shm", "", 0, is_of_mpirun, text, bytes);
 }
 
 static int

@@ -31,10 +31,7 @@ if [ ! -d "${1:-}" ]; then # where programs were built: the first
     exit 2
 fi
 case $place in
-node)
-    source "$(dirname "$0")/../end_to_end/lib.sh"
-    ;;
-mpirun)
+node | mpirun)
     source "$(dirname "$0")/../end_to_end/lib.sh"
     ;;
 hosts)

@@ -39,9 +39,8 @@ struct trainer {
     int rank; /* by the environment: known before any library of ddprun is loaded */
     int steps, chat_bytes;
     int pause_step, pause_s;
-    int fault_code, fault_rank;
-    unsigned fault_point; /* 0: none */
-    bool fault_quick;     /* _exit instead of exit */
+    int fault_code, fault_rank, fault_point; /* point 0: none */
+    bool fault_quick;                        /* _exit instead of exit */
     bool by_turns, by_state;
     int world;
     float *weights[GRADIENTS], *gradients[GRADIENTS];
@@ -72,7 +71,7 @@ rest(int seconds, int us)
 static void
 point(struct trainer *t)
 {
-    unsigned number = atomic_fetch_add(&t->record->points, 1) + 1;
+    int number = (int)atomic_fetch_add(&t->record->points, 1) + 1;
     if (t->fault_rank != t->rank || t->fault_point != number)
         return;
     t->record->hit_ns = now_ns();
@@ -236,26 +235,28 @@ start_loader(void)
 static bool
 take_arguments(struct trainer *t, int argc, char **argv)
 {
-    for (int i = 3; i < argc;) {
-        if (strcmp(argv[i], "turns") == 0 || strcmp(argv[i], "state") == 0) {
-            t->by_turns = true;
-            t->by_state = argv[i][0] == 's';
-            ++i;
-        } else if (strcmp(argv[i], "chat") == 0 && i + 1 < argc) {
-            t->chat_bytes = atoi(argv[i + 1]);
-            i += 2;
-        } else if (strcmp(argv[i], "pause") == 0 && i + 2 < argc) {
-            t->pause_step = atoi(argv[i + 1]);
-            t->pause_s = atoi(argv[i + 2]);
-            i += 3;
-        } else if ((strcmp(argv[i], "exit") == 0 || strcmp(argv[i], "_exit") == 0) && i + 3 < argc) {
-            t->fault_quick = argv[i][0] == '_';
-            t->fault_code = atoi(argv[i + 1]);
-            t->fault_rank = atoi(argv[i + 2]);
-            t->fault_point = (unsigned)atoi(argv[i + 3]);
-            i += 4;
-        } else {
+    const struct {
+        const char *word;
+        bool *given[2];
+        int *numbers[3]; /* the words that follow */
+    } arguments[] = {{"turns", .given = {&t->by_turns}},
+                     {"state", .given = {&t->by_turns, &t->by_state}},
+                     {"chat", .numbers = {&t->chat_bytes}},
+                     {"pause", .numbers = {&t->pause_step, &t->pause_s}},
+                     {"exit", .numbers = {&t->fault_code, &t->fault_rank, &t->fault_point}},
+                     {"_exit", {&t->fault_quick}, {&t->fault_code, &t->fault_rank, &t->fault_point}}};
+    for (int i = 3; i < argc; ++i) {
+        size_t a = 0, count = sizeof(arguments) / sizeof(arguments[0]);
+        while (a < count && strcmp(argv[i], arguments[a].word) != 0)
+            ++a;
+        if (a == count)
             return false;
+        for (int g = 0; g < 2 && arguments[a].given[g] != NULL; ++g)
+            *arguments[a].given[g] = true;
+        for (int n = 0; n < 3 && arguments[a].numbers[n] != NULL; ++n) {
+            if (++i == argc)
+                return false;
+            *arguments[a].numbers[n] = atoi(argv[i]);
         }
     }
     return true;
