@@ -16,3 +16,23 @@ expect() {
         cat "$work/out" "$work/err"
     fi
 }
+
+# train NAME PROGRAM OPTIONS...: stdout and parameters of the program of the folder $programs, with $options, into NAME.out and NAME.params.
+train() {
+    timeout -k 1 "$(patient 100)" "$programs/$2" "${options[@]}" --save "$work/$1.params" "${@:3}" </dev/null >"$work/$1.out" 2>"$work/$1.err" || {
+        complain "$2 ${*:3}:"
+        cat "$work/$1.err"
+    }
+}
+
+# same NAME OTHER: two trainings print and save the same bytes.
+same() {
+    check "$1 and $2 print the same" cmp "$work/$1.out" "$work/$2.out"
+    check "$1 and $2 save the same" cmp "$work/$1.params" "$work/$2.params"
+}
+
+# unlike NAME OTHER COMPARE: the comparisons can say no: two trainings save other parameters.
+unlike() {
+    check "$1 and $2 are not the same" eval "! cmp -s '$work/$1.params' '$work/$2.params'"
+    check "$1 and $2 are not close" eval "! '$3' --quiet '$work/$1.params' '$work/$2.params' 1e-3 >'$work/shown'"
+}
