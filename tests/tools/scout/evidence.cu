@@ -32,35 +32,13 @@ static struct {
     float scale, loss;
 } net;
 
-__global__ void
-softmax_error(float *error, const float *z, const int *wanted, int n, int out)
-{
-    int i = INDEX;
-    if (i >= n)
-        return;
-    float most = z[i * out], sum = 0;
-    for (int k = 1; k < out; ++k)
-        most = fmaxf(most, z[i * out + k]);
-    for (int k = 0; k < out; ++k)
-        sum += expf(z[i * out + k] - most);
-    for (int k = 0; k < out; ++k)
-        error[i * out + k] = expf(z[i * out + k] - most) / sum - (k == wanted[i] ? 1.0f : 0.0f);
-}
-
 ELEMENTWISE(square_error, (float *error, const float *z, const int *wanted, int n, int out), (n * out),
             error[i] = z[i] - (i % out == wanted[i / out] ? 1.0f : 0.0f))
 
-__global__ void
-error_below(float *below, const float *error, const float *w, const float *h, int n, int in, int out, int relu)
-{
-    int i = INDEX / in, j = INDEX % in;
-    if (i >= n)
-        return;
-    float sum = 0, y = h[i * in + j];
-    for (int k = 0; k < out; ++k)
-        sum += error[i * out + k] * w[j * out + k];
-    below[i * in + j] = relu ? (y > 0 ? sum : 0.0f) : sum * (1 - y * y);
-}
+ELEMENTWISE(error_below,
+            (float *below, const float *error, const float *w, const float *h, int n, int in, int out, int relu), n *in,
+            float sum = dot(out, error + i / in * out, 1, w + i % in * out, 1);
+            below[i] = relu ? (h[i] > 0 ? sum : 0.0f) : sum * (1 - h[i] * h[i]))
 
 static __device__ void
 update_one(float *p, const float *g, float *m, float *v, float rate, int optimizer)
@@ -84,10 +62,6 @@ ELEMENTWISE(update, (float *p, const float *g, float *m, float *v, int n, float 
 #define C_ELEMENTWISE(...) extern "C" ELEMENTWISE(__VA_ARGS__)
 C_ELEMENTWISE(update_c, (float *p, const float *g, float *m, float *v, int n, float rate, int optimizer), n,
               update_one(&p[i], &g[i], &m[i], &v[i], rate, optimizer))
-
-/* The records of a batch, which a table chooses. */
-ELEMENTWISE(gather, (float *to, const float *all, const int *table, int count, int columns), (count * columns),
-            to[i] = all[table[i / columns] * columns + i % columns])
 
 /* ---- memory ---- */
 
@@ -199,7 +173,7 @@ load(float *x, int *wanted)
         number = net.gathered ? rand() % RECORDS : 0;
     if (net.gathered) {
         upload(chosen, table);
-        RUN(gather, net.batch * net.inputs)(x, all, chosen, net.batch, net.inputs);
+        RUN(gather_rows, net.batch * net.inputs)(x, all, chosen, net.batch, net.inputs);
     } else {
         upload(x, draw_records(net.batch));
     }
@@ -292,7 +266,7 @@ train(void)
         RUN(dense, net.batch * net.outputs)
         (z, h, used[2], used[3], net.batch, net.hidden, net.outputs, net.outputs, STRAIGHT);
         if (net.softmax)
-            RUN(softmax_error, net.batch)(error, z, wanted, net.batch, net.outputs);
+            RUN(softmax_delta, net.batch)(error, NULL, z, wanted, net.batch, net.outputs, 1.0f);
         else
             RUN(square_error, net.batch * net.outputs)(error, z, wanted, net.batch, net.outputs);
         if (net.loss > 1)

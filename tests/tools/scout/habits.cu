@@ -25,49 +25,15 @@
 enum { WORDS = 50, NETS = 2, PASSES = 3 };
 
 static int steps = STEPS;
-static cudaStream_t stream;
 
 /* ---- kernels ---- */
 
-__global__ void
-softmax_delta(float *d, float *loss, const float *y, const int *wanted, int rows, int out, float scale)
-{
-    int row = INDEX;
-    if (row >= rows)
-        return;
-    float most = y[row * out], sum = 0;
-    for (int j = 1; j < out; ++j)
-        most = fmaxf(most, y[row * out + j]);
-    for (int j = 0; j < out; ++j)
-        sum += expf(y[row * out + j] - most);
-    for (int j = 0; j < out; ++j)
-        d[row * out + j] = scale * (expf(y[row * out + j] - most) / sum - (j == wanted[row] ? 1.0f : 0.0f)) / rows;
-    atomicAdd(loss, (logf(sum) + most - y[row * out + wanted[row]]) / rows);
-}
+/* g += x' d, of a bias without x: each item adds its own. */
+ELEMENTWISE(add_items, (float *g, const float *x, const float *d, int rows, int in, int out), rows *in *out,
+            int row = i / (in * out), e = i % (in * out);
+            atomicAdd(&g[e], (x != NULL ? x[row * in + e / out] : 1.0f) * d[row * out + e % out] / rows))
 
-/* g = keep * g + x' d, of a bias without x; by_item: each item adds its own. */
-__global__ void
-sum_gradient(float *g, const float *x, const float *d, int rows, int in, int out, float keep, int by_item)
-{
-    int row = INDEX / (in * out), e = INDEX % (in * out);
-    if (INDEX >= in * out * (by_item ? rows : 1))
-        return;
-    if (by_item) {
-        atomicAdd(&g[e], (x != NULL ? x[row * in + e / out] : 1.0f) * d[row * out + e % out]);
-        return;
-    }
-    float sum = 0;
-    for (int r = 0; r < rows; ++r)
-        sum += (x != NULL ? x[r * in + e / out] : 1.0f) * d[r * out + e % out];
-    g[e] = keep != 0.0f ? keep * g[e] + sum : sum;
-}
-
-__global__ void
-set_flag(float *flag, const float *squares, float most)
-{
-    if (INDEX == 0)
-        *flag = *squares < most ? 1.0f : 0.0f;
-}
+ELEMENTWISE(set_flag, (float *flag, const float *squares, float most), 1, *flag = *squares < most ? 1.0f : 0.0f)
 
 /* `flag`: nothing happens where it is 0; NULL: it always does. */
 __global__ void
@@ -82,39 +48,17 @@ adam(float *w, const float *g, float *m, float *v, const float *flag, float rate
     w[k] -= rate * (m[k] / (1 - powf(0.9f, step))) / (sqrtf(v[k] / (1 - powf(0.99f, step))) + 1e-3f);
 }
 
-__global__ void
-drop(float *h, unsigned *seeds, int count)
-{
-    int k = INDEX;
-    if (k >= count)
-        return;
-    seeds[k] = seeds[k] * 1664525u + 1013904223u;
-    if ((seeds[k] >> 16) % 5 == 0)
-        h[k] = 0;
-}
+ELEMENTWISE(drop, (float *h, unsigned *seeds, int count), count, seeds[i] = seeds[i] * 1664525u + 1013904223u;
+            if ((seeds[i] >> 16) % 5 == 0) h[i] = 0)
 
 ELEMENTWISE(look_up, (float *x, const float *table, const int *words, int rows, int width), rows *width,
             x[i] = table[words[i / width] * width + i % width])
 
 ELEMENTWISE(look_up_gradient, (float *g, const float *d, const int *words, int rows, int width), rows *width,
-            atomicAdd(&g[words[i / width] * width + i % width], d[i]))
-
-__global__ void
-cell(float *next, const float *x, const float *h, const float *w, const float *u, int rows, int in, int width)
-{
-    int k = INDEX;
-    if (k >= rows * width)
-        return;
-    float sum = 0;
-    for (int i = 0; i < in; ++i)
-        sum += x[k / width * in + i] * w[i * width + k % width];
-    for (int i = 0; i < width; ++i)
-        sum += h[k / width * width + i] * u[i * width + k % width];
-    next[k] = tanhf(sum);
-}
+            atomicAdd(&g[words[i / width] * width + i % width], d[i] / rows))
 
 ELEMENTWISE(cell_delta, (float *d, const float *h, const float *x, int rows, int in, int width), rows *width,
-            d[i] = (h[i] - x[i / width * in + i % in]) * (1 - h[i] * h[i]) / rows)
+            d[i] = (h[i] - x[i / width * in + i % in]) * (1 - h[i] * h[i]))
 
 static __device__ float
 widen(uint16_t half)
@@ -136,14 +80,13 @@ narrow(float value)
 ELEMENTWISE(to_half, (uint16_t * half, const float *x, int count), count, half[i] = narrow(x[i]))
 ELEMENTWISE(from_half, (float *x, const uint16_t *half, int count), count, x[i] = widen(half[i]))
 
-/* in 1: of a bias. */
 __global__ void
 half_gradient(uint16_t *g, const float *x, const float *d, int rows, int in, int out)
 {
     int k = INDEX;
     float sum = 0;
     for (int r = 0; k < in * out && r < rows; ++r)
-        sum += (in > 1 ? x[r * in + k / out] : 1.0f) * d[r * out + k % out];
+        sum += (x != NULL ? x[r * in + k / out] : 1.0f) * d[r * out + k % out] / rows;
     if (k < in * out)
         g[k] = narrow(sum);
 }
@@ -158,9 +101,6 @@ spread_heat(float *next, const float *now, int count)
 
 /* ---- memory and data ---- */
 
-#undef RUN
-#define RUN(kernel, count) kernel<<<((count) + 63) / 64, 64, 0, stream>>>
-
 static void
 upload(void *to, const void *from, size_t bytes)
 {
@@ -169,7 +109,6 @@ upload(void *to, const void *from, size_t bytes)
 }
 
 struct net {
-    int counts[TENSORS];
     float *w[TENSORS], *g[TENSORS], *m[TENSORS], *v[TENSORS], *average[NETS][TENSORS];
     uint16_t *half[TENSORS], *half_gradient[TENSORS];
     float *table, *table_gradient, *table_m, *table_v;
@@ -186,28 +125,26 @@ annotate_gradients(struct net *net, int group)
 {
     DDP_GRADIENT_GROUP(group);
     for (int i = 0; i < TENSORS; ++i)
-        DDP_GRADIENT(net->g[i], net->counts[i], DDP_FLOAT32);
+        DDP_GRADIENT(net->g[i], tensor_count[i], DDP_FLOAT32);
 }
 
 static void
 create(struct net *net, int group)
 {
-    static const int counts[TENSORS] = {INPUTS * HIDDEN, HIDDEN, HIDDEN * OUTPUTS, OUTPUTS};
     for (int i = 0; i < TENSORS; ++i) {
-        net->counts[i] = counts[i];
-        net->w[i] = floats(counts[i], 0.4f);
-        net->m[i] = floats(counts[i], 0);
-        net->v[i] = floats(counts[i], 0);
+        net->w[i] = floats(tensor_count[i], 0.4f);
+        net->m[i] = floats(tensor_count[i], 0);
+        net->v[i] = floats(tensor_count[i], 0);
         for (int n = 0; n < NETS; ++n)
-            net->average[n][i] = floats(counts[i], 0);
-        DDP_PARAMETER(net->w[i], counts[i], DDP_FLOAT32);
+            net->average[n][i] = floats(tensor_count[i], 0);
+        DDP_PARAMETER(net->w[i], tensor_count[i], DDP_FLOAT32);
         if (!is("flat") && !is("realloc") && !is("half"))
-            net->g[i] = floats(counts[i], 0);
+            net->g[i] = floats(tensor_count[i], 0);
         if (is("half")) {
-            CHECK(cudaMalloc(&net->half[i], (size_t)counts[i] * 2));
-            CHECK(cudaMalloc(&net->half_gradient[i], (size_t)counts[i] * 2));
-            net->g[i] = floats(counts[i], 0);
-            DDP_GRADIENT(net->half_gradient[i], counts[i], DDP_BFLOAT16);
+            CHECK(cudaMalloc(&net->half[i], (size_t)tensor_count[i] * 2));
+            CHECK(cudaMalloc(&net->half_gradient[i], (size_t)tensor_count[i] * 2));
+            net->g[i] = floats(tensor_count[i], 0);
+            DDP_GRADIENT(net->half_gradient[i], tensor_count[i], DDP_BFLOAT16);
         }
     }
     if (net->g[0] != NULL && !is("half"))
@@ -229,10 +166,10 @@ prepare_gradients(struct net *net)
     if (is("flat") && net->g[0] == NULL) {
         int total = 0;
         for (int i = 0; i < TENSORS; ++i)
-            total += net->counts[i];
+            total += tensor_count[i];
         net->g[0] = floats(total, 0);
         for (int i = 1; i < TENSORS; ++i)
-            net->g[i] = net->g[i - 1] + net->counts[i - 1];
+            net->g[i] = net->g[i - 1] + tensor_count[i - 1];
         annotate_gradients(net, 0);
     }
     for (int i = 0; i < TENSORS && is("realloc"); ++i) {
@@ -240,7 +177,7 @@ prepare_gradients(struct net *net)
             DDP_FORGET(net->g[i]);
             CHECK(cudaFree(net->g[i]));
         }
-        CHECK(cudaMalloc(&net->g[i], (size_t)net->counts[i] * sizeof(float)));
+        CHECK(cudaMalloc(&net->g[i], (size_t)tensor_count[i] * sizeof(float)));
     }
     if (is("realloc"))
         annotate_gradients(net, 0);
@@ -277,19 +214,18 @@ forward(const struct net *net, int rows)
     RUN(dense, rows * OUTPUTS)(y, h, net->w[2], net->w[3], rows, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
 }
 
-/* keep: of what is in the gradients. */
 static void
-backward(const struct net *net, int rows, float keep, float scaled)
+backward(const struct net *net, int rows, bool adds, float scaled)
 {
-    int by_item = is("atomics");
     RUN(softmax_delta, rows)(delta, loss, y, classes, rows, OUTPUTS, scaled);
-    RUN(sum_gradient, HIDDEN * OUTPUTS * (by_item ? rows : 1))
-    (net->g[2], h, delta, rows, HIDDEN, OUTPUTS, keep, by_item);
-    RUN(sum_gradient, OUTPUTS * (by_item ? rows : 1))(net->g[3], NULL, delta, rows, 1, OUTPUTS, keep, by_item);
     RUN(delta_below, rows * HIDDEN)(below, delta, net->w[2], h, rows, HIDDEN, OUTPUTS, OUTPUTS);
-    RUN(sum_gradient, INPUTS * HIDDEN * (by_item ? rows : 1))
-    (net->g[0], x, below, rows, INPUTS, HIDDEN, keep, by_item);
-    RUN(sum_gradient, HIDDEN * (by_item ? rows : 1))(net->g[1], NULL, below, rows, 1, HIDDEN, keep, by_item);
+    for (int i = 0; i < TENSORS; ++i) {
+        if (!is("atomics"))
+            compute_gradient(net->g[i], i, rows, adds);
+        else
+            RUN(add_items, tensor_count[i] * rows)
+        (net->g[i], input_of(i), delta_of(i), rows, tensor_in[i], tensor_out[i]);
+    }
     if (!is("embedding"))
         return;
     RUN(delta_below, rows * INPUTS)(x_delta, below, net->w[0], x, rows, INPUTS, HIDDEN, HIDDEN);
@@ -302,7 +238,7 @@ measure_norm(const struct net *net)
 {
     CHECK(cudaMemsetAsync(squares, 0, sizeof(float), stream));
     for (int i = 0; i < TENSORS; ++i)
-        RUN(add_squares, 1)(squares, net->g[i], net->counts[i]);
+        RUN(add_squares, 1)(squares, net->g[i], tensor_count[i]);
 }
 
 static float
@@ -319,17 +255,17 @@ static void
 before_update(const struct net *net, int step)
 {
     for (int i = 0; i < TENSORS && is("decay"); ++i)
-        RUN(add_scaled, net->counts[i])(net->g[i], net->w[i], 1e-2f, net->counts[i]);
+        RUN(add_scaled, tensor_count[i])(net->g[i], net->w[i], 1e-2f, tensor_count[i]);
     if (is("clip") || is("skip"))
         measure_norm(net);
     for (int i = 0; i < TENSORS && is("clip"); ++i)
-        RUN(scale_to_norm, net->counts[i])(net->g[i], squares, 0.1f, net->counts[i]);
+        RUN(scale_to_norm, tensor_count[i])(net->g[i], squares, 0.1f, tensor_count[i]);
     if (is("skip"))
         RUN(set_flag, 1)(flag, squares, step % 5 == 4 ? 0.0f : 10.0f);
     if (is("host-norm")) {
         float norm = norm_on_host(net);
         for (int i = 0; i < TENSORS; ++i)
-            RUN(scale_by, net->counts[i])(net->g[i], norm > 0.1f ? 0.1f / norm : 1.0f, net->counts[i]);
+            RUN(scale_by, tensor_count[i])(net->g[i], norm > 0.1f ? 0.1f / norm : 1.0f, tensor_count[i]);
     }
 }
 
@@ -338,7 +274,7 @@ update(const struct net *net, int step, float unscale)
 {
     float rate = is("diverged") ? 1e30f : is("schedule") ? 0.01f / (1.0f + 0.1f * step) : 0.01f;
     for (int i = 0; i < TENSORS; ++i) {
-        int count = net->counts[i];
+        int count = tensor_count[i];
         if (is("half"))
             RUN(from_half, count)(net->g[i], net->half_gradient[i], count);
         if (is("sgd") || is("momentum-in-gradient") || is("diverged"))
@@ -361,19 +297,15 @@ static void
 round_weights(const struct net *net)
 {
     for (int i = 0; i < TENSORS; ++i) {
-        RUN(to_half, net->counts[i])(net->half[i], net->w[i], net->counts[i]);
-        RUN(from_half, net->counts[i])(net->average[0][i], net->half[i], net->counts[i]); /* what forward reads */
+        RUN(to_half, tensor_count[i])(net->half[i], net->w[i], tensor_count[i]);
+        RUN(from_half, tensor_count[i])(net->average[0][i], net->half[i], tensor_count[i]); /* what forward reads */
     }
 }
-
-/* Inputs, deltas and shapes of what each tensor's gradient is computed from. */
-static const int tensor_in[TENSORS] = {INPUTS, 1, HIDDEN, 1}, tensor_out[TENSORS] = {HIDDEN, HIDDEN, OUTPUTS, OUTPUTS};
 
 static void
 step_half(const struct net *net, int step)
 {
     struct net rounded = *net;
-    const float *inputs[TENSORS] = {x, x, h, h}, *deltas[TENSORS] = {below, below, delta, delta};
     load(BATCH);
     round_weights(net);
     memcpy(rounded.w, net->average[0], sizeof(rounded.w));
@@ -381,8 +313,8 @@ step_half(const struct net *net, int step)
     RUN(softmax_delta, BATCH)(delta, loss, y, classes, BATCH, OUTPUTS, 1.0f);
     RUN(delta_below, BATCH * HIDDEN)(below, delta, rounded.w[2], h, BATCH, HIDDEN, OUTPUTS, OUTPUTS);
     for (int i = 0; i < TENSORS; ++i)
-        RUN(half_gradient, net->counts[i])
-    (net->half_gradient[i], inputs[i], deltas[i], BATCH, tensor_in[i], tensor_out[i]);
+        RUN(half_gradient, tensor_count[i])
+    (net->half_gradient[i], input_of(i), delta_of(i), BATCH, tensor_in[i], tensor_out[i]);
     DDP_STEP(stream);
     update(net, step, 1);
 }
@@ -394,7 +326,7 @@ capture(const struct net *net)
     cudaGraphExec_t launchable;
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     forward(net, BATCH);
-    backward(net, BATCH, 0, 1);
+    backward(net, BATCH, false, 1);
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaGraphInstantiate(&launchable, graph, 0));
     return launchable;
@@ -421,12 +353,12 @@ step_plain(struct net *net, int step, int group)
     int passes = is("batches") ? PASSES : 1;
     prepare_gradients(net);
     for (int i = 0; i < TENSORS && (is("zeroed") || is("atomics")); ++i)
-        CHECK(cudaMemsetAsync(net->g[i], 0, (size_t)net->counts[i] * sizeof(float), stream));
+        CHECK(cudaMemsetAsync(net->g[i], 0, (size_t)tensor_count[i] * sizeof(float), stream));
     for (int pass = 0; pass < passes; ++pass) {
         int rows = is("one") ? 1 : pass == PASSES - 1 ? BATCH / 2 : BATCH;
         load(rows);
         forward(net, rows);
-        backward(net, rows, adds || pass > 0 ? 1.0f : 0.0f, scaled);
+        backward(net, rows, adds || pass > 0, scaled);
     }
     DDP_STEP_GROUP(group, stream);
     before_update(net, step);
@@ -460,8 +392,8 @@ train_recurrent(void)
         load(BATCH);
         RUN(cell, BATCH * HIDDEN)(next, x, h, w, u, BATCH, INPUTS, HIDDEN);
         RUN(cell_delta, BATCH * HIDDEN)(below, next, x, BATCH, INPUTS, HIDDEN);
-        RUN(sum_gradient, INPUTS * HIDDEN)(gw, x, below, BATCH, INPUTS, HIDDEN, 0.0f, 0);
-        RUN(sum_gradient, HIDDEN * HIDDEN)(gu, h, below, BATCH, HIDDEN, HIDDEN, 0.0f, 0);
+        RUN(gradient_of, INPUTS * HIDDEN)(gw, x, below, BATCH, INPUTS, HIDDEN, HIDDEN, false);
+        RUN(gradient_of, HIDDEN * HIDDEN)(gu, h, below, BATCH, HIDDEN, HIDDEN, HIDDEN, false);
         DDP_STEP(stream);
         RUN(add_scaled, INPUTS * HIDDEN)(w, gw, -0.1f, INPUTS * HIDDEN);
         RUN(add_scaled, HIDDEN * HIDDEN)(u, gu, -0.1f, HIDDEN * HIDDEN);

@@ -12,19 +12,13 @@
 #include "tests/tools/scout/public.h"
 
 /* to = tanh(x w + kept u): of all units; as a cell, a part of what was kept and a part of that. */
-__global__ void
-recur(float *to, const float *from, const float *kept, const float *weights, const float *own, int rows, bool keeps)
-{
-    int row = INDEX / HIDDEN, k = INDEX % HIDDEN;
-    if (row >= rows)
-        return;
-    float sum = 0;
-    for (int i = 0; i < INPUTS; ++i)
-        sum += from[row * INPUTS + i] * weights[i * HIDDEN + k];
-    for (int i = 0; i < HIDDEN && !keeps; ++i)
-        sum += kept[row * HIDDEN + i] * own[i * HIDDEN + k];
-    to[row * HIDDEN + k] = keeps ? 0.5f * kept[row * HIDDEN + k] + 0.5f * tanhf(sum) : tanhf(sum);
-}
+ELEMENTWISE(recur,
+            (float *to, const float *from, const float *kept, const float *weights, const float *own, int rows,
+             bool keeps),
+            rows *HIDDEN, int k = i % HIDDEN;
+            float sum = dot(INPUTS, from + i / HIDDEN * INPUTS, 1, weights + k, HIDDEN);
+            sum += keeps ? 0.0f : dot(HIDDEN, kept + i / HIDDEN * HIDDEN, 1, own + k, HIDDEN);
+            to[i] = keeps ? 0.5f * kept[i] + 0.5f * tanhf(sum) : tanhf(sum))
 
 /* The bias of the first layer, by its error; each thread of its one block has an element. */
 __global__ void

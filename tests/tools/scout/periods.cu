@@ -12,7 +12,7 @@
  *   copied      the same, and a copy takes it
  *   lengths     a step has another number of layers each time, and a loop in front of it repeats
  */
-#include "tests/tools/scout/public.h"
+#include "tests/tools/scout/habit.h"
 
 #include <atomic>
 #include <chrono>
@@ -83,9 +83,10 @@ load_ring(int buffers)
 
 ELEMENTWISE(take_rows, (float *to, const float *const *table, int number, int count), count, to[i] = table[number][i])
 
-static void
-train_ring(int buffers, bool by_table)
+HABITS("ring", "tables", train_ring, by_table)
 {
+    int buffers = given_number > 0 ? given_number : 4;
+    REQUIRE(buffers <= BUFFERS_AT_MOST);
     create_net();
     float **table, *own_x = x, *own_wanted = wanted;
     for (int k = 0; k < buffers; ++k) {
@@ -153,8 +154,7 @@ load_locked(float *host_x, float *host_wanted)
     }
 }
 
-static void
-train_locked(void)
+HABIT("locked", train_locked)
 {
     float *host_x, *host_wanted, *own_wanted;
     create_net();
@@ -191,9 +191,9 @@ train_locked(void)
 
 /* ---- shows ---- */
 
-static void
-train_shows(int every)
+HABIT("shows", train_shows)
 {
+    int every = given_number > 0 ? given_number : EPOCH;
     float shown[2];
     create_net();
     for (int i = 1; i <= 2 && every != EPOCH; ++i)
@@ -208,8 +208,7 @@ train_shows(int every)
 
 /* ---- sizes, last ---- */
 
-static void
-train_sizes(bool in_epochs)
+HABITS("sizes", "last", train_sizes, in_epochs)
 {
     create_net();
     for (int step = 0; step < 2 * STEPS; ++step) {
@@ -221,8 +220,7 @@ train_sizes(bool in_epochs)
 
 /* ---- index, copied ---- */
 
-static void
-train_resident(bool by_copy)
+HABITS("index", "copied", train_resident, by_copy)
 {
     create_net();
     upload_resident();
@@ -242,8 +240,7 @@ train_resident(bool by_copy)
 
 /* ---- lengths ---- */
 
-static void
-train_lengths(void)
+HABIT("lengths", train_lengths)
 {
     create_net();
     for (int step = 0; step < STEPS; ++step) {
@@ -252,27 +249,4 @@ train_lengths(void)
             RUN(square_delta, BATCH * OUTPUTS)(y, wanted, wanted, BATCH * OUTPUTS);
         train_on_batch();
     }
-}
-
-int
-main(int argc, char **argv)
-{
-    const char *habit = argc > 1 ? argv[1] : "";
-    int buffers = argc > 2 ? atoi(argv[2]) : 4;
-    if (buffers < 1 || buffers > BUFFERS_AT_MOST)
-        return 2;
-    if (strcmp(habit, "ring") == 0 || strcmp(habit, "tables") == 0)
-        train_ring(buffers, strcmp(habit, "tables") == 0);
-    else if (strcmp(habit, "locked") == 0)
-        train_locked();
-    else if (strcmp(habit, "shows") == 0)
-        train_shows(argc > 2 ? buffers : EPOCH);
-    else if (strcmp(habit, "sizes") == 0 || strcmp(habit, "last") == 0)
-        train_sizes(strcmp(habit, "last") == 0);
-    else if (strcmp(habit, "index") == 0 || strcmp(habit, "copied") == 0)
-        train_resident(strcmp(habit, "copied") == 0);
-    else if (strcmp(habit, "lengths") == 0)
-        train_lengths();
-    CHECK(cudaDeviceSynchronize());
-    return 0;
 }

@@ -10,17 +10,13 @@
  *   symbol       the weights are a variable of the device
  *   records     weight, gradient and velocity lie side by side in a struct
  */
-#include "tests/tools/scout/public.h"
+#include "tests/tools/scout/habit.h"
 
 /* ---- pitch ---- */
 
-__global__ void
-descend_rows(float *weights, const float *gradient, float by, int rows, int columns, int pitch)
-{
-    int i = INDEX / columns, k = INDEX % columns;
-    if (i < rows)
-        weights[i * pitch + k] -= by * gradient[i * pitch + k];
-}
+ELEMENTWISE(descend_rows, (float *weights, const float *gradient, float by, int count, int columns, int pitch), count,
+            int at = i / columns * pitch + i % columns;
+            weights[at] -= by * gradient[at])
 
 HABIT("pitch", train_pitch)
 {
@@ -44,19 +40,11 @@ HABIT("pitch", train_pitch)
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
         RUN(gradient_of, INPUTS * OUTPUTS)(gradient, x, delta, BATCH, INPUTS, OUTPUTS, elements, false);
         DDP_STEP(0);
-        RUN(descend_rows, INPUTS * OUTPUTS)(weights, gradient, rate, INPUTS, OUTPUTS, elements);
+        RUN(descend_rows, INPUTS * OUTPUTS)(weights, gradient, rate, INPUTS * OUTPUTS, OUTPUTS, elements);
     }
 }
 
 /* ---- resident, shuffled ---- */
-
-__global__ void
-gather(float *to, const float *all, const int *order, int rows, int width)
-{
-    int row = INDEX / width;
-    if (row < rows)
-        to[INDEX] = all[order[row] * width + INDEX % width];
-}
 
 HABIT("resident", train_resident)
 {
@@ -78,8 +66,8 @@ HABIT("shuffled", train_shuffled)
         for (int &row : order)
             row = (int)(random_number() * RESIDENT * BATCH);
         CHECK(cudaMemcpy(device_order, order, sizeof(order), cudaMemcpyHostToDevice));
-        RUN(gather, BATCH * INPUTS)(x, all_x, device_order, BATCH, INPUTS);
-        RUN(gather, BATCH * OUTPUTS)(wanted, all_wanted, device_order, BATCH, OUTPUTS);
+        RUN(gather_rows, BATCH * INPUTS)(x, all_x, device_order, BATCH, INPUTS);
+        RUN(gather_rows, BATCH * OUTPUTS)(wanted, all_wanted, device_order, BATCH, OUTPUTS);
         train_on_batch();
     }
 }
@@ -130,40 +118,12 @@ HABIT("arena", train_arena)
 __constant__ float constant_weights[INPUTS * OUTPUTS];
 __device__ float symbol_weights[INPUTS * OUTPUTS], symbol_gradient[INPUTS * OUTPUTS];
 
-static __device__ void
-multiply_rows(float *to, const float *from, const float *weights)
-{
-    int row = INDEX / OUTPUTS, k = INDEX % OUTPUTS;
-    float sum = 0;
-    for (int i = 0; row < BATCH && i < INPUTS; ++i)
-        sum += from[row * INPUTS + i] * weights[i * OUTPUTS + k];
-    if (row < BATCH)
-        to[INDEX] = sum;
-}
-
-__global__ void
-dense_constant(float *to, const float *from)
-{
-    multiply_rows(to, from, constant_weights);
-}
-
-__global__ void
-dense_symbol(float *to, const float *from)
-{
-    multiply_rows(to, from, symbol_weights);
-}
-
-__global__ void
-gradient_symbol(const float *from, const float *error)
-{
-    int i = INDEX / OUTPUTS, k = INDEX % OUTPUTS;
-    float sum = 0;
-    for (int row = 0; i < INPUTS && row < BATCH; ++row)
-        sum += from[row * INPUTS + i] * error[row * OUTPUTS + k] / BATCH;
-    if (i < INPUTS)
-        symbol_gradient[INDEX] = sum;
-}
-
+ELEMENTWISE(dense_constant, (float *to, const float *from), BATCH *OUTPUTS,
+            to[i] = dot(INPUTS, from + i / OUTPUTS * INPUTS, 1, constant_weights + i % OUTPUTS, OUTPUTS))
+ELEMENTWISE(dense_symbol, (float *to, const float *from), BATCH *OUTPUTS,
+            to[i] = dot(INPUTS, from + i / OUTPUTS * INPUTS, 1, symbol_weights + i % OUTPUTS, OUTPUTS))
+ELEMENTWISE(gradient_symbol, (const float *from, const float *error), INPUTS *OUTPUTS,
+            symbol_gradient[i] = dot(BATCH, from + i / OUTPUTS, INPUTS, error + i % OUTPUTS, OUTPUTS) / BATCH)
 ELEMENTWISE(descend_symbol, (float by), INPUTS *OUTPUTS, symbol_weights[i] -= by * symbol_gradient[i])
 
 HABIT("constant", train_constant)
@@ -207,28 +167,10 @@ struct record {
     float weight, gradient, velocity;
 };
 
-__global__ void
-dense_records(float *to, const float *from, const struct record *records, int rows, int in, int out)
-{
-    int row = INDEX / out, k = INDEX % out;
-    float sum = 0;
-    for (int i = 0; row < rows && i < in; ++i)
-        sum += from[row * in + i] * records[i * out + k].weight;
-    if (row < rows)
-        to[row * out + k] = sum;
-}
-
-__global__ void
-gradient_records(struct record *records, const float *from, const float *error, int in, int out)
-{
-    int i = INDEX / out, k = INDEX % out;
-    float sum = 0;
-    for (int row = 0; i < in && row < BATCH; ++row)
-        sum += from[row * in + i] * error[row * out + k] / BATCH;
-    if (i < in)
-        records[INDEX].gradient = sum;
-}
-
+ELEMENTWISE(dense_records, (float *to, const float *from, const struct record *records), BATCH *OUTPUTS,
+            to[i] = dot(INPUTS, from + i / OUTPUTS * INPUTS, 1, &records[i % OUTPUTS].weight, 3 * OUTPUTS))
+ELEMENTWISE(gradient_records, (struct record * records, const float *from, const float *error), INPUTS *OUTPUTS,
+            records[i].gradient = dot(BATCH, from + i / OUTPUTS, INPUTS, error + i % OUTPUTS, OUTPUTS) / BATCH)
 ELEMENTWISE(descend_records, (struct record * records, float by, int count), count, struct record *at = &records[i];
             at->velocity = 0.9f * at->velocity + at->gradient; at->weight -= by * at->velocity)
 
@@ -238,15 +180,9 @@ HABIT("records", train_records)
     create_activations();
     for (int step = 0; step < STEPS; ++step) {
         load();
-        RUN(dense_records, BATCH * OUTPUTS)(y, x, records, BATCH, INPUTS, OUTPUTS);
+        RUN(dense_records, BATCH * OUTPUTS)(y, x, records);
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
-        RUN(gradient_records, INPUTS * OUTPUTS)(records, x, delta, INPUTS, OUTPUTS);
+        RUN(gradient_records, INPUTS * OUTPUTS)(records, x, delta);
         RUN(descend_records, INPUTS * OUTPUTS)(records, rate, INPUTS * OUTPUTS);
     }
-}
-
-int
-main(int argc, char **argv)
-{
-    return run_habit(argc > 1 ? argv[1] : "");
 }

@@ -18,7 +18,7 @@
  *   columns      a convolution: columns of the image, then a product of matrices
  *   recompute    backward computes the activations again, into the memory of the first ones
  */
-#include "tests/tools/scout/public.h"
+#include "tests/tools/scout/habit.h"
 
 #include <curand.h>
 #include <curand_kernel.h>
@@ -32,8 +32,7 @@ ELEMENTWISE(follow, (float *target, const float *weights, float by, int count), 
 ELEMENTWISE(add_reward, (float *to, const float *reward, const float *value, int count), count,
             to[i] = reward[i] + 0.5f * value[i])
 
-static void
-train_with_target(bool copies)
+HABITS("target", "target-copy", train_with_target, copies)
 {
     float *target[TENSORS], *other_h, *value, *reward;
     create_net();
@@ -62,33 +61,9 @@ train_with_target(bool copies)
     }
 }
 
-HABIT("target", train_target)
-{
-    train_with_target(false);
-}
-
-HABIT("target-copy", train_target_copy)
-{
-    train_with_target(true);
-}
-
 /* ---- a recurrent net ---- */
 
 enum { TIMES = 5 };
-
-__global__ void
-cell(float *next, const float *from, const float *last, const float *in_weights, const float *own_weights)
-{
-    int row = INDEX / HIDDEN, k = INDEX % HIDDEN;
-    if (row >= BATCH)
-        return;
-    float sum = 0;
-    for (int i = 0; i < INPUTS; ++i)
-        sum += from[row * INPUTS + i] * in_weights[i * HIDDEN + k];
-    for (int i = 0; i < HIDDEN; ++i)
-        sum += last[row * HIDDEN + i] * own_weights[i * HIDDEN + k];
-    next[INDEX] = tanhf(sum);
-}
 
 HABIT("sequence", train_sequence)
 {
@@ -110,7 +85,8 @@ HABIT("sequence", train_sequence)
         CHECK(cudaMemcpy(wanted, host_wanted, sizeof(host_wanted), cudaMemcpyHostToDevice));
         CHECK(cudaMemset(states[0], 0, BATCH * HIDDEN * sizeof(float)));
         for (int t = 0; t < TIMES; ++t)
-            RUN(cell, BATCH * HIDDEN)(states[t + 1], all_x + t * BATCH * INPUTS, states[t], in, own);
+            RUN(cell, BATCH * HIDDEN)
+        (states[t + 1], all_x + t * BATCH * INPUTS, states[t], in, own, BATCH, INPUTS, HIDDEN);
         RUN(dense, BATCH * OUTPUTS)(y, states[TIMES], last, no_bias, BATCH, HIDDEN, OUTPUTS, OUTPUTS, STRAIGHT);
         RUN(square_delta, BATCH * OUTPUTS)(delta, y, wanted, BATCH * OUTPUTS);
         RUN(gradient_of, HIDDEN * OUTPUTS)(last_gradient, states[TIMES], delta, BATCH, HIDDEN, OUTPUTS, OUTPUTS, false);
@@ -153,8 +129,7 @@ update_alone(int t, float *buffer)
 }
 
 /* A gradient is averaged after each of its uses: the range in the buffer is annotated for the largest of them. */
-static void
-train_inside(bool per_step)
+HABITS("reuse", "per-step", train_inside, per_step)
 {
     float *buffer = per_step ? NULL : floats(INPUTS * HIDDEN, 0);
     create_activations();
@@ -173,16 +148,6 @@ train_inside(bool per_step)
     }
 }
 
-HABIT("reuse", train_reuse)
-{
-    train_inside(false);
-}
-
-HABIT("per-step", train_per_step)
-{
-    train_inside(true);
-}
-
 /* ---- single, average, early ---- */
 
 HABIT("single", train_single)
@@ -194,8 +159,7 @@ HABIT("single", train_single)
     }
 }
 
-static void
-train_with_average(bool is_early)
+HABITS("average", "early", train_with_average, is_early)
 {
     float *average = floats(HIDDEN, 0);
     size_t first, count;
@@ -215,16 +179,6 @@ train_with_average(bool is_early)
             RUN(move_average, HIDDEN)(average, g[1], 0.9f, HIDDEN);
         descend_all();
     }
-}
-
-HABIT("average", train_average)
-{
-    train_with_average(false);
-}
-
-HABIT("early", train_early)
-{
-    train_with_average(true);
 }
 
 ELEMENTWISE(multiply_columns, (float *values, const float *by, int count), count, values[i] *= by[i % 4])
@@ -252,30 +206,18 @@ ELEMENTWISE(seed_generators, (curandState * generators, int count), count,
             curand_init(7, (unsigned long long)i, 0, &generators[i]))
 
 /* Probabilities of units given the others, and a draw of them: `turned`: of the visible ones. */
-__global__ void
-draw_units(float *to, float *chance, const float *from, const float *weights, curandState *generators, int in, int out,
-           bool turned)
-{
-    int row = INDEX / out, k = INDEX % out;
-    if (row >= BATCH)
-        return;
-    float sum = 0;
-    for (int i = 0; i < in; ++i)
-        sum += from[row * in + i] * (turned ? weights[k * in + i] : weights[i * out + k]);
-    chance[INDEX] = 1 / (1 + expf(-sum));
-    to[INDEX] = curand_uniform(&generators[INDEX]) < chance[INDEX] ? 1.0f : 0.0f;
-}
+ELEMENTWISE(draw_units,
+            (float *to, float *chance, const float *from, const float *weights, curandState *generators, int in,
+             int out, bool turned),
+            BATCH *out, int k = i % out;
+            float sum = dot(in, from + i / out * in, 1, weights + (turned ? k * in : k), turned ? 1 : out);
+            chance[i] = 1 / (1 + expf(-sum)); to[i] = curand_uniform(&generators[i]) < chance[i] ? 1.0f : 0.0f)
 
-__global__ void
-contrast(float *gradient, const float *v, const float *first, const float *v_again, const float *second)
-{
-    int i = INDEX / HIDDEN, k = INDEX % HIDDEN;
-    float sum = 0;
-    for (int row = 0; i < INPUTS && row < BATCH; ++row)
-        sum += v_again[row * INPUTS + i] * second[row * HIDDEN + k] - v[row * INPUTS + i] * first[row * HIDDEN + k];
-    if (i < INPUTS)
-        gradient[INDEX] = sum / BATCH;
-}
+ELEMENTWISE(contrast, (float *gradient, const float *v, const float *first, const float *v_again, const float *second),
+            INPUTS *HIDDEN,
+            gradient[i] = (dot(BATCH, v_again + i / HIDDEN, INPUTS, second + i % HIDDEN, HIDDEN) -
+                           dot(BATCH, v + i / HIDDEN, INPUTS, first + i % HIDDEN, HIDDEN)) /
+                          BATCH)
 
 HABIT("rbm", train_rbm)
 {
@@ -373,13 +315,8 @@ HABIT("noise", train_noise)
 
 /* ---- bias-row ---- */
 
-__global__ void
-append_one(float *to, const float *from, int rows, int in)
-{
-    int row = INDEX / (in + 1), i = INDEX % (in + 1);
-    if (row < rows)
-        to[INDEX] = i < in ? from[row * in + i] : 1.0f;
-}
+ELEMENTWISE(append_one, (float *to, const float *from, int rows, int in), rows *(in + 1),
+            to[i] = i % (in + 1) < in ? from[i / (in + 1) * in + i % (in + 1)] : 1.0f)
 
 HABIT("bias-row", train_bias_row)
 {
@@ -497,10 +434,4 @@ HABIT("recompute", train_recompute)
         DDP_STEP(0);
         descend_all();
     }
-}
-
-int
-main(int argc, char **argv)
-{
-    return run_habit(argc > 1 ? argv[1] : "");
 }

@@ -21,7 +21,7 @@
  *   rolling-used  the same, and a kernel that computes nothing reads the mean, as units do that are dead
  *   pulled      the weights go to the host and come back unchanged in each step
  */
-#include "tests/tools/scout/public.h"
+#include "tests/tools/scout/habit.h"
 
 #include <cublas_v2.h>
 #include <thrust/device_ptr.h>
@@ -167,8 +167,7 @@ scale_rows(float *values, int width, float most)
         row[i] *= most / norm;
 }
 
-static void
-train_norm(bool by_row)
+HABITS("norm-block", "norm-rows", train_norm, by_row)
 {
     create_net();
     for (int step = 0; step < STEPS; ++step) {
@@ -181,27 +180,9 @@ train_norm(bool by_row)
     }
 }
 
-HABIT("norm-block", train_norm_block)
-{
-    train_norm(false);
-}
-
-HABIT("norm-rows", train_norm_rows)
-{
-    train_norm(true);
-}
-
-__global__ void
-norms_of(float *norms, const float *weights, const float *gradient, int count)
-{
-    float of_weights = 0, of_gradient = 0;
-    for (int i = 0; i < count; ++i) {
-        of_weights += weights[i] * weights[i];
-        of_gradient += gradient[i] * gradient[i];
-    }
-    norms[0] = sqrtf(of_weights);
-    norms[1] = sqrtf(of_gradient);
-}
+ELEMENTWISE(norms_of, (float *norms, const float *weights, const float *gradient, int count), 1,
+            norms[0] = sqrtf(dot(count, weights, 1, weights, 1));
+            norms[1] = sqrtf(dot(count, gradient, 1, gradient, 1)))
 
 ELEMENTWISE(descend_by_norms,
             (float *weights, const float *gradient, float *velocity, const float *norms, float by, int count), count,
@@ -291,28 +272,19 @@ HABIT("counter", train_counter)
 __global__ void
 factor_moments(float *by_row, float *by_column, const float *gradient, int rows, int columns)
 {
-    int i = INDEX;
-    float sum = 0;
-    if (i < rows) {
-        for (int k = 0; k < columns; ++k)
-            sum += gradient[i * columns + k] * gradient[i * columns + k] / columns;
-        by_row[i] = 0.9f * by_row[i] + 0.1f * sum;
-    } else if (i < rows + columns) {
-        i -= rows;
-        for (int k = 0; k < rows; ++k)
-            sum += gradient[k * columns + i] * gradient[k * columns + i] / rows;
-        by_column[i] = 0.9f * by_column[i] + 0.1f * sum;
-    }
+    int i = INDEX, k = i - rows;
+    const float *row = gradient + i * columns, *column = gradient + k;
+    if (i < rows)
+        by_row[i] = 0.9f * by_row[i] + 0.1f * dot(columns, row, 1, row, 1) / columns;
+    else if (k < columns)
+        by_column[k] = 0.9f * by_column[k] + 0.1f * dot(rows, column, columns, column, columns) / rows;
 }
 
-__global__ void
-descend_factored(float *weights, const float *gradient, const float *by_row, const float *by_column, float by, int rows,
-                 int columns)
-{
-    int i = INDEX / columns, k = INDEX % columns;
-    if (i < rows)
-        weights[INDEX] -= by * gradient[INDEX] / (sqrtf(by_row[i]) + sqrtf(by_column[k]) + 1e-3f);
-}
+ELEMENTWISE(descend_factored,
+            (float *weights, const float *gradient, const float *by_row, const float *by_column, float by, int rows,
+             int columns),
+            rows *columns,
+            weights[i] -= by * gradient[i] / (sqrtf(by_row[i / columns]) + sqrtf(by_column[i % columns]) + 1e-3f))
 
 HABIT("factored", train_factored)
 {
@@ -339,18 +311,15 @@ HABIT("factored", train_factored)
     }
 }
 
-__global__ void
-descend_by_signs(float *weights, const float *gradient, float *last, float *pace, int count)
-{
-    if (INDEX >= count)
-        return;
-    float now = gradient[INDEX], same = now * last[INDEX];
-    pace[INDEX] = same > 0   ? fminf(pace[INDEX] * 1.2f, 0.1f)
-                  : same < 0 ? fmaxf(pace[INDEX] * 0.5f, 1e-5f)
-                             : pace[INDEX];
-    weights[INDEX] -= now > 0 ? pace[INDEX] : now < 0 ? -pace[INDEX] : 0.0f;
-    last[INDEX] = now;
-}
+ELEMENTWISE(descend_by_signs, (float *weights, const float *gradient, float *last, float *pace, int count), count,
+            float now = gradient[i], same = now * last[i];
+            pace[i] = same > 0   ? fminf(pace[i] * 1.2f, 0.1f)
+                      : same < 0 ? fmaxf(pace[i] * 0.5f, 1e-5f)
+                                 : pace[i];
+            weights[i] -= now > 0   ? pace[i]
+                          : now < 0 ? -pace[i]
+                                    : 0.0f;
+            last[i] = now)
 
 HABIT("rprop", train_rprop)
 {
@@ -430,15 +399,13 @@ HABIT("partial", train_partial)
 {
     float *parts = floats(PARTS * INPUTS * HIDDEN, 0);
     create_net();
-    const float *from[TENSORS] = {x, NULL, h, NULL}, *error[TENSORS] = {below, below, delta, delta};
     for (int step = 0; step < STEPS; ++step) {
         load();
         forward();
         compute_deltas(BATCH);
         for (int t = 0; t < TENSORS; ++t) {
-            int out = t < 2 ? HIDDEN : OUTPUTS;
-            gradient_part<<<dim3((tensor_count[t] + BLOCK - 1) / BLOCK, PARTS), BLOCK>>>(parts, from[t], error[t],
-                                                                                         tensor_count[t] / out, out);
+            gradient_part<<<dim3((tensor_count[t] + BLOCK - 1) / BLOCK, PARTS), BLOCK>>>(
+                parts, input_of(t), delta_of(t), tensor_in[t], tensor_out[t]);
             RUN(add_parts, tensor_count[t])(g[t], parts, tensor_count[t]);
         }
         DDP_STEP(0);
@@ -463,8 +430,7 @@ HABIT("pulled", train_pulled)
 
 /* ---- rolling ---- */
 
-static void
-roll(bool is_used)
+HABITS("rolling", "rolling-used", roll, is_used)
 {
     float *mean = floats(HIDDEN, 0);
     create_net();
@@ -476,20 +442,4 @@ roll(bool is_used)
         if (is_used)
             RUN(slope, HIDDEN)(below, mean, 0);
     }
-}
-
-HABIT("rolling", train_rolling)
-{
-    roll(false);
-}
-
-HABIT("rolling-used", train_rolling_used)
-{
-    roll(true);
-}
-
-int
-main(int argc, char **argv)
-{
-    return run_habit(argc > 1 ? argv[1] : "");
 }

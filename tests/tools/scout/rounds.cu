@@ -95,13 +95,7 @@ __constant__ float constant_rate;
 ELEMENTWISE(descend_by_constant, (float *weights, const float *gradient, int count), count,
             weights[i] -= constant_rate * gradient[i])
 
-__global__ void
-count_step(float *counter)
-{
-    if (INDEX == 0)
-        *counter += 1;
-}
-
+ELEMENTWISE(count_step, (float *counter), 1, *counter += 1)
 ELEMENTWISE(adam, (float *weights, const float *gradient, float *m, float *v, const float *counter, int count), count,
             m[i] = 0.9f * m[i] + 0.1f * gradient[i];
             v[i] = 0.99f * v[i] + 0.01f * gradient[i] * gradient[i];
@@ -113,12 +107,8 @@ ELEMENTWISE(draw_mask, (unsigned *states, float *mask, int count), count,
 ELEMENTWISE(keep_sign, (float *x, int count), count, x[i] = copysignf(0.01f, x[i]))
 
 /* By cuBLAS's count, from 1. */
-__global__ void
-halve_place(float *to, const int *place, int number, int count)
-{
-    if (INDEX < count && INDEX == (place != NULL ? *place : number) - 1)
-        to[INDEX] *= 0.5f;
-}
+ELEMENTWISE(halve_place, (float *to, const int *place, int number, int count), count,
+            if (i == (place != NULL ? *place : number) - 1) to[i] *= 0.5f)
 
 ELEMENTWISE(decay_by, (float *weights, const float *decay, float rate, int count), count,
             weights[i] -= rate * decay[i] * weights[i])
