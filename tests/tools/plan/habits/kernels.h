@@ -64,16 +64,8 @@ ELEMENTWISE(add_noise, (float *values, unsigned *states, int count), count,
             values[i] += 0.4f * ((float)(states[i] >> 8) / (1 << 24) - 0.5f))
 
 /* to = tanh(to + before weights) */
-__global__ void
-add_recurrent(float *to, const float *before, const float *weights, int rows)
-{
-    int row = INDEX / HIDDEN, k = INDEX % HIDDEN;
-    float sum = 0;
-    for (int i = 0; i < HIDDEN && row < rows; ++i)
-        sum += before[row * HIDDEN + i] * weights[i * HIDDEN + k];
-    if (row < rows)
-        to[INDEX] = tanhf(to[INDEX] + sum);
-}
+ELEMENTWISE(add_recurrent, (float *to, const float *before, const float *weights, int rows), rows *HIDDEN,
+            to[i] = tanhf(to[i] + dot(HIDDEN, before + i / HIDDEN * HIDDEN, 1, weights + i % HIDDEN, HIDDEN)))
 
 /* Means and deviations of the batch, in `to`; the running ones follow them. */
 __global__ void
@@ -93,15 +85,9 @@ statistics(float *to, float *running, const float *values, int rows)
     running[HIDDEN + k] = 0.9f * running[HIDDEN + k] + 0.1f * to[HIDDEN + k];
 }
 
-__global__ void
-normalise_rows(float *to, float *normal, const float *statistics, const float *scale, int rows)
-{
-    int k = INDEX % HIDDEN;
-    if (INDEX >= rows * HIDDEN)
-        return;
-    normal[INDEX] = (to[INDEX] - statistics[k]) / statistics[HIDDEN + k];
-    to[INDEX] = tanhf(scale[k] * normal[INDEX]);
-}
+ELEMENTWISE(normalise_rows, (float *to, float *normal, const float *statistics, const float *scale, int rows),
+            rows *HIDDEN, normal[i] = (to[i] - statistics[i % HIDDEN]) / statistics[HIDDEN + i % HIDDEN];
+            to[i] = tanhf(scale[i % HIDDEN] * normal[i]))
 
 __device__ float device_bias[CLASSES];
 
@@ -167,12 +153,8 @@ ELEMENTWISE(sgd_half, (float *weights, __half *copy, const __half *gradient, flo
             weights[i] -= rate * __half2float(gradient[i]);
             copy[i] = __float2half(weights[i]))
 
-__global__ void
-find_overflow(int *found, const __half *gradient, int count)
-{
-    if (INDEX < count && !isfinite(__half2float(gradient[INDEX])))
-        *found = 1;
-}
+ELEMENTWISE(find_overflow, (int *found, const __half *gradient, int count), count,
+            if (!isfinite(__half2float(gradient[i]))) *found = 1)
 
 /* Each block of BLOCK moments has a scale. */
 __global__ void
@@ -222,11 +204,7 @@ gather(float *x, int *labels, const float *all_x, const int *all_labels, const i
         labels[row] = all_labels[from];
 }
 
-__global__ void
-advance(int *counter)
-{
-    ++*counter;
-}
+ELEMENTWISE(advance, (int *counter), 1, ++*counter)
 
 __global__ void
 shuffle(int *order, unsigned *state, int count)
@@ -239,30 +217,27 @@ shuffle(int *order, unsigned *state, int count)
     }
 }
 
+static __device__ bool
+is_hit(const float *y, const int *labels, int row)
+{
+    int best = 0;
+    for (int k = 1; k < CLASSES; ++k)
+        best = y[row * CLASSES + k] > y[row * CLASSES + best] ? k : best;
+    return best == labels[row];
+}
+
 __global__ void
 add_up(float *loss_sum, int *hit_sum, const float *losses, const float *y, const int *labels, int rows)
 {
     for (int row = 0; row < rows; ++row) {
-        int best = 0;
-        for (int k = 1; k < CLASSES; ++k)
-            best = y[row * CLASSES + k] > y[row * CLASSES + best] ? k : best;
         if (loss_sum != NULL)
             *loss_sum += losses[row];
         if (hit_sum != NULL)
-            *hit_sum += best == labels[row];
+            *hit_sum += is_hit(y, labels, row);
     }
 }
 
-__global__ void
-note_hits(int *hits, const float *y, const int *labels, int rows)
-{
-    int row = blockIdx.x * blockDim.x + threadIdx.x, best = 0;
-    if (row >= rows)
-        return;
-    for (int k = 1; k < CLASSES; ++k)
-        best = y[row * CLASSES + k] > y[row * CLASSES + best] ? k : best;
-    hits[row] = best == labels[row];
-}
+ELEMENTWISE(note_hits, (int *hits, const float *y, const int *labels, int rows), rows, hits[i] = is_hit(y, labels, i))
 
 __global__ void
 find_worst(float *worst, const float *losses, int rows)
@@ -271,11 +246,7 @@ find_worst(float *worst, const float *losses, int rows)
         *worst = fmaxf(*worst, losses[row]);
 }
 
-__global__ void
-note(float *history, const float *loss, int step)
-{
-    history[step] = *loss;
-}
+ELEMENTWISE(note, (float *history, const float *loss, int step), 1, history[step] = *loss)
 
 /* ---- counts in front of weights, in one struct ---- */
 
