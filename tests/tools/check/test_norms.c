@@ -8,10 +8,6 @@
 
 #include "tests/test.h"
 
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-
 enum { TYPES = 4, CASES = 60, MOST_ELEMENTS = 6000 };
 
 static const int types[TYPES] = {ELEMENT_FLOAT32, ELEMENT_FLOAT64, ELEMENT_FLOAT16, ELEMENT_BFLOAT16};
@@ -39,6 +35,14 @@ draw_below(size_t most)
     return (size_t)(draw() % most);
 }
 
+/* How many elements come next of those that are left. */
+static size_t
+piece_of(size_t left, size_t most)
+{
+    size_t here = 1 + draw_below(most);
+    return here < left ? here : left;
+}
+
 /* In [-1, 1). */
 static double
 draw_real(void)
@@ -58,6 +62,19 @@ shape_of(int type)
            : type == ELEMENT_FLOAT32 ? (struct shape){8, 23}
            : type == ELEMENT_FLOAT16 ? (struct shape){5, 10}
                                      : (struct shape){8, 7};
+}
+
+/* The sign alone, and the bits of infinity. */
+static uint64_t
+sign_of(int type)
+{
+    return UINT64_C(1) << (shape_of(type).exponent_bits + shape_of(type).fraction_bits);
+}
+
+static uint64_t
+infinity_of(int type)
+{
+    return sign_of(type) - (UINT64_C(1) << shape_of(type).fraction_bits);
 }
 
 static uint64_t
@@ -82,12 +99,11 @@ decode(int type, uint64_t bits)
     int bias = (1 << (shape.exponent_bits - 1)) - 1, most = (1 << shape.exponent_bits) - 1;
     int exponent = (int)(bits >> shape.fraction_bits & (uint64_t)most);
     double fraction = (double)(bits & ((UINT64_C(1) << shape.fraction_bits) - 1));
-    bool negative = (bits >> (shape.exponent_bits + shape.fraction_bits) & 1) != 0;
     double magnitude = exponent == most ? (fraction > 0 ? NAN : INFINITY)
                        : exponent == 0
                            ? ldexp(fraction, 1 - bias - shape.fraction_bits)
                            : ldexp(fraction + ldexp(1, shape.fraction_bits), exponent - bias - shape.fraction_bits);
-    return negative ? -magnitude : magnitude;
+    return (bits & sign_of(type)) != 0 ? -magnitude : magnitude;
 }
 
 /* The bits of a number near `value`: truncated, and too small ones become 0. */
@@ -97,7 +113,7 @@ encode(int type, double value)
     struct shape shape = shape_of(type);
     int bias = (1 << (shape.exponent_bits - 1)) - 1, exponent;
     double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
-    uint64_t sign = (uint64_t)(value < 0) << (shape.exponent_bits + shape.fraction_bits);
+    uint64_t sign = value < 0 ? sign_of(type) : 0;
     if (value == 0 || exponent - 1 + bias < 1)
         return sign;
     uint64_t whole = (uint64_t)ldexp(fraction, shape.fraction_bits + 1) - (UINT64_C(1) << shape.fraction_bits);
@@ -166,9 +182,7 @@ TEST(elements_are_what_their_bits_say)
 static void
 check_moved(int type, uint64_t before, uint64_t after, unsigned units, size_t *up, size_t *down)
 {
-    struct shape shape = shape_of(type);
-    uint64_t infinity = ((UINT64_C(1) << shape.exponent_bits) - 1) << shape.fraction_bits;
-    uint64_t mask = (UINT64_C(1) << (shape.exponent_bits + shape.fraction_bits)) - 1, old = before & mask;
+    uint64_t infinity = infinity_of(type), mask = sign_of(type) - 1, old = before & mask;
     uint64_t magnitude = after & mask;
     bool has_units = old != 0 && old < infinity; /* not zero, infinite or NaN */
     bool stays = after == before && (!has_units || old <= units || old + units >= infinity);
@@ -197,8 +211,7 @@ LOOP_TEST(perturbed_elements_move_by_units, 0, TYPES)
             check_moved(type, bits_at(type, before, i), bits_at(type, after, i), all_units[u], &up, &down);
         ck_assert_msg(up > count / 3 && down > count / 3, "%zu up, %zu down", up, down);
         for (size_t at = 0, here; at < count; at += here) { /* where pieces begin does not count */
-            here = 1 + draw_below(9000);
-            here = here < count - at ? here : count - at;
+            here = piece_of(count - at, 9000);
             element_perturb(type, pieces + at * each, here, at, all_units[u]);
         }
         ck_assert_mem_eq(pieces, after, count * each);
@@ -208,9 +221,15 @@ LOOP_TEST(perturbed_elements_move_by_units, 0, TYPES)
 /* ---- norms ---- */
 
 static void
+check_near(double found, double expected, double most, const char *what)
+{
+    ck_assert_msg(fabs(found - expected) <= most, "%s: %.17g instead of %.17g", what, found, expected);
+}
+
+static void
 check_close(double found, double expected, const char *what)
 {
-    ck_assert_msg(fabs(found - expected) <= 1e-9 * fabs(expected), "%s: %.17g instead of %.17g", what, found, expected);
+    check_near(found, expected, 1e-9 * fabs(expected), what);
 }
 
 /* own[i] and reference[i] of all elements, added in pieces of random lengths. */
@@ -219,11 +238,9 @@ add_in_pieces(int type, const char *own, const char *reference, size_t count)
 {
     struct norms norms;
     norms_begin(&norms, count);
-    for (size_t at = 0; at < count;) {
-        size_t here = 1 + draw_below(count), left = count - at;
-        here = here < left ? here : left;
+    for (size_t at = 0, here; at < count; at += here) {
+        here = piece_of(count - at, count);
         norms_add(&norms, type, own + at * element_bytes(type), reference + at * element_bytes(type), here);
-        at += here;
     }
     return norms;
 }
@@ -232,9 +249,7 @@ add_in_pieces(int type, const char *own, const char *reference, size_t count)
 static uint64_t
 add_unbounded(int type, void *own, void *reference, size_t count, size_t *first_p)
 {
-    struct shape shape = shape_of(type);
-    uint64_t infinity = ((UINT64_C(1) << shape.exponent_bits) - 1) << shape.fraction_bits, unlike = 0;
-    uint64_t minus = infinity | UINT64_C(1) << (shape.exponent_bits + shape.fraction_bits), nan = infinity | 1;
+    uint64_t infinity = infinity_of(type), minus = infinity | sign_of(type), nan = infinity | 1, unlike = 0;
     const uint64_t pairs[][3] = {{infinity, infinity, 0}, {nan, nan, 0},      {nan, nan | 2, 0},
                                  {infinity, minus, 1},    {infinity, nan, 1}, {infinity, 0, 1},
                                  {0, infinity, 1},        {nan, 0, 1},        {0, nan, 1},
@@ -329,11 +344,9 @@ TEST(a_block_of_zeros_has_its_share_of_the_norm)
 static struct sketch
 sketch_of(int type, const char *data, size_t count)
 {
-    struct sketch sketch;
-    sketch = (struct sketch){.count = count};
+    struct sketch sketch = {.count = count};
     for (size_t at = 0, here; at < count; at += here) {
-        here = 1 + draw_below(count);
-        here = here < count - at ? here : count - at;
+        here = piece_of(count - at, count);
         sketch_add(&sketch, type, data + at * element_bytes(type), here);
     }
     return sketch;
@@ -362,10 +375,8 @@ LOOP_TEST(sketches_tell_norms, 0, CASES / 2)
     struct sketch mine = sketch_of(type, own, count), theirs = sketch_of(type, reference, count);
     struct check_norms found = sketch_compare(&mine, &theirs), expected = plain_distance(type, own, reference, count);
     double most = small ? 1e-9 : 0.2;
-    ck_assert_msg(fabs(found.difference - expected.difference) <= most * expected.difference, "%zu: %g instead of %g",
-                  count, found.difference, expected.difference);
-    ck_assert_msg(fabs(found.reference - expected.reference) <= most * expected.reference, "%zu: %g instead of %g",
-                  count, found.reference, expected.reference);
+    check_near(found.difference, expected.difference, most * expected.difference, "difference");
+    check_near(found.reference, expected.reference, most * expected.reference, "reference");
     ck_assert(sketch_compare(&mine, &mine).difference == 0);
 }
 
@@ -419,17 +430,14 @@ LOOP_TEST(what_is_left_of_a_change, 0, CASES / 4)
 {
     state = (uint64_t)_i << 32 | 4;
     size_t count = _i % 2 == 0 ? 1 + draw_below(SKETCH_COUNTERS) : 1 + draw_below(300000);
-    double all = retained(count, 1), most = retained(count, 0.9), none = retained(count, 0);
-    ck_assert_msg(fabs(all - 1) < 0.01, "%zu elements that stay: %g", count, all);
-    ck_assert_msg(fabs(most - 0.9) < 0.01, "%zu elements of which 0.9 stay: %g", count, most);
-    ck_assert_msg(fabs(none) < 0.01, "%zu elements that are replaced: %g", count, none);
+    check_near(retained(count, 1), 1, 0.01, "elements that stay");
+    check_near(retained(count, 0.9), 0.9, 0.01, "elements of which 0.9 stay");
+    check_near(retained(count, 0), 0, 0.01, "elements that are replaced");
 }
 
 TEST(nothing_is_left_of_no_change)
 {
-    struct sketch none, own;
-    none = (struct sketch){.count = 4};
-    own = sketch_of(ELEMENT_FLOAT32, (char *)(float[4]){1, 2, 3, 4}, 4);
+    struct sketch none = {.count = 4}, own = sketch_of(ELEMENT_FLOAT32, (char *)(float[4]){1, 2, 3, 4}, 4);
     ck_assert(isnan(sketch_retained(&own, &own, &none)));
 }
 
@@ -498,8 +506,8 @@ LOOP_TEST(a_change_is_compared_with_a_change, 0, CASES)
     size_t count = 1 + draw_below(MOST_ELEMENTS);
     struct check_norms result = change_by(count, step, factor, 1, &spread);
     double norm = (double)step * sqrt((double)count), rounding = sqrt((double)count) * 0x1p-22;
-    ck_assert_msg(fabs(result.reference - norm) < rounding, "moved by %g, not %g", result.reference, norm);
-    ck_assert_msg(fabs(spread - fabs(factor - 1) * norm) < rounding, "apart by %g", spread);
+    check_near(result.reference, norm, rounding, "moved by");
+    check_near(spread, fabs(factor - 1) * norm, rounding, "apart by");
     ck_assert_msg(result.difference <= spread && result.difference > spread - rounding, "differs by %g",
                   result.difference);
     ck_assert(factor != 1 || (result.difference == 0 && spread == 0));
@@ -544,5 +552,5 @@ LOOP_TEST(sketches_of_changes, 0, CASES / 4)
     struct check_norms none = sketch_compare_changes(&begin, &end, &begin, &end),
                        one = sketch_compare_changes(&begin, &far, &begin, &end);
     ck_assert(none.difference == 0);
-    ck_assert_msg(fabs(one.difference / one.reference - 1) < 1e-3, "%g of %g", one.difference, one.reference);
+    check_near(one.difference / one.reference, 1, 1e-3, "twice the change");
 }
