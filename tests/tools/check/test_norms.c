@@ -64,19 +64,6 @@ shape_of(int type)
                                      : (struct shape){8, 7};
 }
 
-/* The sign alone, and the bits of infinity. */
-static uint64_t
-sign_of(int type)
-{
-    return UINT64_C(1) << (shape_of(type).exponent_bits + shape_of(type).fraction_bits);
-}
-
-static uint64_t
-infinity_of(int type)
-{
-    return sign_of(type) - (UINT64_C(1) << shape_of(type).fraction_bits);
-}
-
 static uint64_t
 bits_at(int type, const void *data, size_t index)
 {
@@ -99,11 +86,12 @@ decode(int type, uint64_t bits)
     int bias = (1 << (shape.exponent_bits - 1)) - 1, most = (1 << shape.exponent_bits) - 1;
     int exponent = (int)(bits >> shape.fraction_bits & (uint64_t)most);
     double fraction = (double)(bits & ((UINT64_C(1) << shape.fraction_bits) - 1));
+    bool negative = (bits >> (shape.exponent_bits + shape.fraction_bits) & 1) != 0;
     double magnitude = exponent == most ? (fraction > 0 ? NAN : INFINITY)
                        : exponent == 0
                            ? ldexp(fraction, 1 - bias - shape.fraction_bits)
                            : ldexp(fraction + ldexp(1, shape.fraction_bits), exponent - bias - shape.fraction_bits);
-    return (bits & sign_of(type)) != 0 ? -magnitude : magnitude;
+    return negative ? -magnitude : magnitude;
 }
 
 /* The bits of a number near `value`: truncated, and too small ones become 0. */
@@ -113,7 +101,7 @@ encode(int type, double value)
     struct shape shape = shape_of(type);
     int bias = (1 << (shape.exponent_bits - 1)) - 1, exponent;
     double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
-    uint64_t sign = value < 0 ? sign_of(type) : 0;
+    uint64_t sign = (uint64_t)(value < 0) << (shape.exponent_bits + shape.fraction_bits);
     if (value == 0 || exponent - 1 + bias < 1)
         return sign;
     uint64_t whole = (uint64_t)ldexp(fraction, shape.fraction_bits + 1) - (UINT64_C(1) << shape.fraction_bits);
@@ -182,7 +170,9 @@ TEST(elements_are_what_their_bits_say)
 static void
 check_moved(int type, uint64_t before, uint64_t after, unsigned units, size_t *up, size_t *down)
 {
-    uint64_t infinity = infinity_of(type), mask = sign_of(type) - 1, old = before & mask;
+    struct shape shape = shape_of(type);
+    uint64_t infinity = ((UINT64_C(1) << shape.exponent_bits) - 1) << shape.fraction_bits;
+    uint64_t mask = (UINT64_C(1) << (shape.exponent_bits + shape.fraction_bits)) - 1, old = before & mask;
     uint64_t magnitude = after & mask;
     bool has_units = old != 0 && old < infinity; /* not zero, infinite or NaN */
     bool stays = after == before && (!has_units || old <= units || old + units >= infinity);
@@ -249,7 +239,9 @@ add_in_pieces(int type, const char *own, const char *reference, size_t count)
 static uint64_t
 add_unbounded(int type, void *own, void *reference, size_t count, size_t *first_p)
 {
-    uint64_t infinity = infinity_of(type), minus = infinity | sign_of(type), nan = infinity | 1, unlike = 0;
+    struct shape shape = shape_of(type);
+    uint64_t infinity = ((UINT64_C(1) << shape.exponent_bits) - 1) << shape.fraction_bits, unlike = 0;
+    uint64_t minus = infinity | UINT64_C(1) << (shape.exponent_bits + shape.fraction_bits), nan = infinity | 1;
     const uint64_t pairs[][3] = {{infinity, infinity, 0}, {nan, nan, 0},      {nan, nan | 2, 0},
                                  {infinity, minus, 1},    {infinity, nan, 1}, {infinity, 0, 1},
                                  {0, infinity, 1},        {nan, 0, 1},        {0, nan, 1},
