@@ -236,7 +236,7 @@ mkdir -p "$matrix/tests/tools/scout"
 cp -r "$sources/samples" "$matrix"
 cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources"/tests/{elementwise,trainer*}.h "$matrix/tests"
 cp "$sources"/tests/tools/{frame,kernels}.h "$matrix/tests/tools"
-cp "$sources"/tests/tools/scout/{layers.h,public*} "$matrix/tests/tools/scout"
+cp "$sources"/tests/tools/scout/{habit.h,layers.h,public*} "$matrix/tests/tools/scout"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
     -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers,tools/scout}/* "$matrix/tests/tools/frame.h"
 sed -i '1s/^/\xEF\xBB\xBF/' "$matrix/tests/tools/scout/public_nets.cu" # a byte-order mark
