@@ -84,7 +84,7 @@ say_join(int i, unsigned generation)
 }
 
 static void
-join(int i, unsigned generation)
+say_join_anew(int i, unsigned generation)
 {
     if (fds[i] >= 0)
         close(fds[i]);
@@ -124,6 +124,13 @@ expect_place(int i)
     ck_assert_int_eq(message.rank, link_.first_rank + i);
     ck_assert_int_eq(message.world_size, link_.world_size);
     ck_assert_int_eq(message.local_rank, LOCAL + i);
+}
+
+static void
+join(int i, unsigned generation)
+{
+    say_join_anew(i, generation);
+    expect_place(i);
 }
 
 /* The socket that rank i is given, and to which rank. */
@@ -180,7 +187,6 @@ LOOP_TEST(ranks_join_in_any_order, 0, 2 * RANKS)
     for (int n = 0; n < RANKS; ++n) {
         int i = _i < RANKS ? (_i + n) % RANKS : (2 * RANKS + _i - n) % RANKS;
         join(i, 0);
-        expect_place(i);
         ck_assert(link_.slots[i].joined);
         ck_assert_uint_eq(link_.slots[i].joins, 1);
     }
@@ -215,18 +221,14 @@ TEST(programs_of_a_script_meet_their_own)
     open_link(0, 3, 3);
     for (int i = 0; i < 3; ++i)
         join(i, 0);
-    for (int i = 0; i < 3; ++i)
-        expect_place(i);
     expect_pairs(3);
 
     say(fds[1], (struct supervisor_message){.protocol = DDPRUN_PROTOCOL_VERSION, .kind = SUPERVISOR_BYE});
     step();
     ck_assert(!link_.slots[1].joined);
     join(1, 1); /* it is ahead of rank 0 */
-    expect_place(1);
     expect_nothing(fds[0]);
     join(0, 1);
-    expect_place(0);
     close(expect_link(0, &to));
     ck_assert_int_eq(to, 1);
     close(expect_link(1, &to));
@@ -243,14 +245,12 @@ TEST(a_rank_that_has_gone)
     char byte;
     open_link(0, 2, 2);
     join(1, 0);
-    expect_place(1);
     expect_nothing(fds[1]); /* no end of a pair waits for rank 0 */
     close(fds[1]);
     fds[1] = -1;
     step();
     ck_assert_int_eq(link_.slots[1].fd, -1);
     join(0, 0);
-    expect_place(0);
     int root = expect_link(0, &to);
     ck_assert_int_eq(recv(root, &byte, 1, MSG_DONTWAIT), 0);
     close(root);
@@ -273,7 +273,6 @@ TEST(one_rank_of_several)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     ck_assert(!engine_link_give(&link_, 0, 0, pair[0], NULL));
     join(0, 0);
-    expect_place(0);
     expect_nothing(fds[0]);
     ck_assert(engine_link_give(&link_, 0, 0, pair[0], NULL));
     ck_assert_int_eq(fcntl(pair[0], F_GETFD), -1);
@@ -289,7 +288,6 @@ TEST(a_rank_is_refused)
     join(0, 0);
     engine_link_refuse(&link_, 0, "the network is down");
     (void)engine_link_step(&link_);
-    expect_place(0);
     ck_assert_int_eq(hear(fds[0], &message, &given), SUPERVISOR_REFUSED);
     ck_assert_str_eq(message.text, "the network is down");
     expect_nothing(fds[0]);
@@ -300,7 +298,7 @@ static int
 fill(int i)
 {
     int joins = 0;
-    for (join(i, 0); !link_.slots[i].place_unsent && joins < 10000; ++joins) {
+    for (say_join_anew(i, 0); !link_.slots[i].place_unsent && joins < 10000; ++joins) {
         say_join(i, 0);
         step();
     }
@@ -315,7 +313,6 @@ TEST(a_stopped_rank_is_killed)
     char byte;
     open_link(0, 2, 2);
     join(0, 0);
-    expect_place(0);
     fill(1);
     close(fds[1]);
     fds[1] = -1;
@@ -353,10 +350,8 @@ TEST(a_silent_stranger_is_not_waited_for)
     open_link(0, 2, 2);
     int stranger = call();
     step();
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2; ++i)
         join(i, 0);
-        expect_place(i);
-    }
     expect_pairs(2);
     expect_nothing(stranger);
     close(stranger);
@@ -379,7 +374,6 @@ TEST(strangers_pile_up)
     step();
     expect_place(0);
     join(1, 0);
-    expect_place(1);
     expect_pairs(2);
     for (int i = 0; i < count; ++i) {
         bool is_gone = is_closed(strangers[i]);
@@ -439,5 +433,4 @@ TEST(another_user_is_no_rank)
     step();
     ck_assert(!link_.slots[0].joined);
     join(0, 0);
-    expect_place(0);
 }

@@ -34,18 +34,8 @@ TEST(a_handshake_comes_out_as_it_went_in)
     struct handshake before = a_handshake(), after = {0};
     size_t count = handshake_encode(&before, bytes);
     ck_assert(handshake_decode(bytes, count, &after));
-    ck_assert_int_eq(after.pid, 4711);
-    ck_assert_str_eq(after.host, "node7");
-    ck_assert_str_eq(after.host_id, before.host_id);
-    ck_assert_str_eq(after.terms, before.terms);
     ck_assert_str_eq(after.command, "train --seed 5");
-    ck_assert_mem_eq(after.command_hash, before.command_hash, SEAL_HASH_BYTES);
-    ck_assert_str_eq(after.error, before.error);
-    ck_assert_int_eq(after.exit_code, 3);
-    ck_assert_int_eq(after.port, 40123);
-    ck_assert_mem_eq(after.secret, before.secret, sizeof(before.secret));
-    ck_assert_int_eq(after.addresses.count, 2);
-    ck_assert_mem_eq(&after.addresses.items[1], &before.addresses.items[1], sizeof(struct host_address));
+    ck_assert_mem_eq(&after, &before, sizeof(after));
 }
 
 /* The largest there can be has room. */
