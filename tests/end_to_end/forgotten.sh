@@ -24,33 +24,29 @@ updated() {
     printf 'in 3 steps %s updated memory without annotation .argument %s, 0x[0-9a-f]+. like parameter 1 of [34] .*own gradient .argument %s, 0x[0-9a-f]+.\. ' "$@"
 }
 
-for mode in moved moved-one moved-small moved-in-arena moved-adam moved-async; do
-    case $mode in
-    moved-adam) kernel=adam ;;
-    moved-async) kernel=sgd_clears ;;
-    *) kernel=sgd ;;
-    esac
-    case $mode in
-    moved) unused='parameter 1 of 4 .*4096 float32.* and 3 more tensors' ;;
-    moved-small) unused='parameter 4 of 4 .*10 float32.*' ;;
-    *) unused='parameter 2 of 4 .*1000 float32.*' ;;
-    esac
-    for overlap in --overlap --no-overlap; do
-        options=()
-        [ "$overlap" = --overlap ] || options=("$overlap")
-        trains "$mode" "${options[@]}"
-        says "$mode, $overlap" 0 "$(updated "$kernel" 1 2)" "$unused: not used by kernels, .* in the steps from 14 to 18"
+while read -r mode kernel unused; do
+    for overlap in "" --no-overlap; do
+        trains "$mode" $overlap
+        says "$mode $overlap" 0 "$(updated "$kernel" 1 2)" "parameter $unused: not used by kernels, .* in the steps from 14 to 18"
     done
-done
-trains moved-weights
-says "moved-weights" 0 'parameter 2 of 4 .*1000 float32.*: not used by kernels, .* in the steps from 33 to 37'
+done <<'EOF'
+moved sgd 1 of 4 .*4096 float32.* and 3 more tensors
+moved-one sgd 2 of 4 .*1000 float32.*
+moved-small sgd 4 of 4 .*10 float32.*
+moved-in-arena sgd 2 of 4 .*1000 float32.*
+moved-adam adam 2 of 4 .*1000 float32.*
+moved-async sgd_clears 2 of 4 .*1000 float32.*
+EOF
 trains moved-gradients
 says "moved-gradients" 1 'gradient 2 of 4 .*1000 float32.*: not used by kernels, .* in the steps from 14 to 18' 'parameter 2 of 4 .* differs between'
-trains moved-freed
-says "moved-freed" 1 'after step 12: gradient 2 of 4 .* was freed and not annotated again'
-trains moved-weights-freed
-says "moved-weights-freed" 1 'after step 12: parameter 2 of 4 .* was freed and not annotated again'
-
+while read -r mode ends pattern; do
+    trains "$mode"
+    says "$mode" "$ends" "$pattern"
+done <<'EOF'
+moved-weights 0 parameter 2 of 4 .*1000 float32.*: not used by kernels, .* in the steps from 33 to 37
+moved-freed 1 after step 12: gradient 2 of 4 .* was freed and not annotated again
+moved-weights-freed 1 after step 12: parameter 2 of 4 .* was freed and not annotated again
+EOF
 while read -r mode kernel argument gradient options; do
     trains "$mode" $options
     says "$mode $options" 0 "$(updated "$kernel" "$argument" "$gradient")"

@@ -20,30 +20,40 @@ named() {
     check "$1: and the step" [ "$(member step)" = "$4" ]
     check "$1: and the tensor" grep -q "$what" <<<"$(member what)"
 }
+# finds NAME RANK TENSOR STEP TYPE WHAT OPTIONS...
+finds() {
+    train "${@:7}"
+    named "${@:1:6}"
+}
+# silent NAME OPTIONS...
 silent() {
+    train "${@:2}"
     check "$1: nothing is said" [ "$(grep -c 'before averaging' "$work/stderr")" -eq 0 ]
     check "$1: nor in the summary" grep -q '"nonfinite": null' "$work/end.json"
 }
+# drawn NAME NUMBER STEP OPTIONS...: by the number, ranks, tensors, types, both ways to send, infinite and NaN, one element and all.
+drawn() {
+    local i=$2 what=NaN
+    local rank=$((i * 7 % 4)) tensor=$((i * 5 % 6)) type=$((i / 2 % 4)) infinite=$((i / 3 % 2)) flat=$((i % 2))
+    [ "$infinite" = 0 ] || what='an infinite element'
+    name="$1: rank $rank, tensor $tensor, step $3, ${names[type]}, $([ "$flat" = 1 ] && echo in place || echo packed), $what"
+    finds "$name" "$rank" "$tensor" "$3" "${names[type]}" "$what" --rank "$rank" --tensor "$tensor" --step "$3" --type "$type" \
+        --flat "$flat" --infinite "$infinite" --whole $((i / 5 % 2)) "${@:4}"
+    succeeded "$name"
+}
+large=(--rank 1 --count 400000 --tensors 6 --flat 1 --steps 24)
 
-# Ranks, tensors, types, both ways to send, infinite and NaN, one element and all.
 for ((i = 0; i < 10; ++i)); do
     in_turn 3 || continue
-    rank=$((i * 7 % 4)) tensor=$((i * 5 % 6)) step=$((5 + i * 11 % 30)) type=$((i / 2 % 4)) infinite=$((i / 3 % 2)) flat=$((i % 2))
-    train --rank "$rank" --tensor "$tensor" --step "$step" --type "$type" --flat "$flat" --infinite "$infinite" --whole $((i / 5 % 2))
-    what=NaN
-    [ "$infinite" = 1 ] && what='an infinite element'
-    name="$i: rank $rank, tensor $tensor, step $step, ${names[type]}, $([ "$flat" = 1 ] && echo in place || echo packed), $what"
-    succeeded "$name"
-    named "$name" "$rank" "$tensor" "$step" "${names[type]}" "$what"
+    drawn "$i" "$i" $((5 + i * 11 % 30))
 done
 
 if in_turn 3; then
     # Large, and in place: the whole tensor is seen in the same step, whichever part is looked at.
-    ranks=2 train --rank 1 --tensor 1 --count 400000 --tensors 6 --flat 1 --whole 1 --steps 24
-    named "a large bucket in place" 1 1 20 float32 NaN
+    ranks=2 finds "a large bucket in place" 1 1 20 float32 NaN "${large[@]}" --tensor 1 --whole 1
 
     # One element of it is seen in one step of sixteen. Else all ranks have it in the next step, and the line says how sure it is.
-    ranks=2 train --rank 1 --tensor 0 --count 400000 --tensors 6 --flat 1 --steps 24
+    ranks=2 train "${large[@]}" --tensor 0
     check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, as the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
 fi
 
@@ -51,52 +61,34 @@ fi
 # graph runs on behind it.
 for ((i = 0; i < 6; ++i)); do
     in_turn 3 || continue
-    rank=$((i * 7 % 4)) tensor=$((i * 5 % 6)) step=$((3 + i * 11 % 30)) type=$((i / 2 % 4)) infinite=$((i / 3 % 2)) flat=$((i % 2))
     in_graph=$((1 + i * 5 % 4)) eager=$((i % 3 * 2))
-    SOFTGPU_CHAOS=$((i + 1)) train --rank "$rank" --tensor "$tensor" --step "$step" --type "$type" --flat "$flat" --infinite "$infinite" \
-        --whole $((i / 5 % 2)) --ahead $((i / 2 % 2)) --graph "$in_graph" --eager "$eager"
-    what=NaN
-    [ "$infinite" = 1 ] && what='an infinite element'
-    name="graph $i of $in_graph after $eager: rank $rank, tensor $tensor, step $step, ${names[type]}, $([ "$flat" = 1 ] && echo in place || echo packed), $what"
-    succeeded "$name"
+    SOFTGPU_CHAOS=$((i + 1)) drawn "graph $i of $in_graph after $eager" "$i" $((3 + i * 11 % 30)) --ahead $((i / 2 % 2)) --graph "$in_graph" --eager "$eager"
     check "$name: in graphs" grep -Eq ' [1-9][0-9]* of them in CUDA graphs' "$work/stderr"
-    named "$name" "$rank" "$tensor" "$step" "${names[type]}" "$what"
 done
 
 if in_turn 3; then
     # Two groups, three steps of each in a graph: DDP_STEPs are numbered across both.
     for tensor in 2 3; do
-        train --rank 1 --tensor "$tensor" --step 14 --groups 2 --graph 3
-        named "groups in a graph, tensor $tensor" 1 "$tensor" $((2 * 13 + 1 + tensor % 2)) float32 NaN
+        finds "groups in a graph, tensor $tensor" 1 "$tensor" $((2 * 13 + 1 + tensor % 2)) float32 NaN --rank 1 --tensor "$tensor" --step 14 --groups 2 --graph 3
     done
 
-    train --rank 1 --skip 1 --graph 2 --steps 60
+    silent "an update that is left out, in a graph" --rank 1 --skip 1 --graph 2 --steps 60
     succeeded "an update that is left out, in a graph"
-    silent "an update that is left out, in a graph"
-    train --rank -1 --mask 1 --graph 1
-    silent "a weight that is infinite from the beginning, in a graph"
-    train --rank 2 --leave 1 --graph 1
+    silent "a weight that is infinite from the beginning, in a graph" --rank -1 --mask 1 --graph 1
+    finds "in a graph, a program that ends by itself" 2 2 20 float32 NaN --rank 2 --leave 1 --graph 1
     check "in a graph, a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
-    named "in a graph, a program that ends by itself" 2 2 20 float32 NaN
-    ranks=2 train --rank 1 --tensor 1 --count 400000 --tensors 6 --flat 1 --whole 1 --steps 24 --graph 1 --eager 2
-    named "in a graph, a large bucket in place" 1 1 20 float32 NaN
+    ranks=2 finds "in a graph, a large bucket in place" 1 1 20 float32 NaN "${large[@]}" --tensor 1 --whole 1 --graph 1 --eager 2
 fi
 
-train --rank 2 --steps 20
-named "in the last step" 2 2 20 float32 NaN
-train --rank 2 --steps 20 --graph 4 --eager 4
-named "in the last step of the last graph" 2 2 20 float32 NaN
+finds "in the last step" 2 2 20 float32 NaN --rank 2 --steps 20
+finds "in the last step of the last graph" 2 2 20 float32 NaN --rank 2 --steps 20 --graph 4 --eager 4
 
 if in_turn 3; then
-    train --rank 1 --skip 1
+    silent "an update that is left out" --rank 1 --skip 1
     succeeded "an update that is left out"
-    silent "an update that is left out"
-    train --rank -1 --mask 1
-    silent "a weight that is infinite from the beginning"
-    train --rank 3 --mask 1 --skip 1
-    silent "such a weight, and an update that is left out"
-    train --rank 3 --mask 1
-    named "such a weight, and an update that is not" 3 2 20 float32 NaN
+    silent "a weight that is infinite from the beginning" --rank -1 --mask 1
+    silent "such a weight, and an update that is left out" --rank 3 --mask 1 --skip 1
+    finds "such a weight, and an update that is not" 3 2 20 float32 NaN --rank 3 --mask 1
 
     train --rank -2
     check "all ranks: no rank is the first" [ "$(grep -c 'as the first of all ranks' "$work/stderr")" -eq 0 ]
@@ -106,14 +98,12 @@ if in_turn 3; then
     succeeded "parameters"
     check "parameters: rank and tensor" grep -q '^ddprun: rank 1: parameter 3 of 6 (`made->weight`.*) has NaN in step 20, before averaging, as the first' "$work/stderr"
 
-    train --rank 2 --leave 1
+    finds "a program that ends by itself" 2 2 20 float32 NaN --rank 2 --leave 1
     check "a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
-    named "a program that ends by itself" 2 2 20 float32 NaN
     train --rank 2 --leave 1 --skip 1
     succeeded "one that has nothing to end for"
 fi
 
-ranks=1 train --rank 0
+ranks=1 silent "one rank" --rank 0
 succeeded "one rank"
-check "one rank: nothing is said" [ "$(grep -c 'before averaging' "$work/stderr")" -eq 0 ]
 finish
