@@ -3,117 +3,27 @@
  * search, for random ranges, kernels and arguments, before and after every kind of change; and while other threads
  * change it.
  */
-#include "interpose/engine/memory/filter_writer.h"
+#include "random_filter.h"
 
 #include "tests/test.h"
 
-enum { RANGES = 300, ARGUMENTS = 9, ROUNDS = 200, LAUNCHES = 500, KERNELS = 700 };
-
-static uint64_t seed = 1;
-
-static uint64_t
-random_below(uint64_t limit)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed % limit;
-}
+enum { ROUNDS = 200, LAUNCHES = 500, KERNELS = 700 };
 
 /* What a filter begins with. The writer puts larger tables in its place. */
 static const struct filter_kernel none = {.words = {FILTER_LIST_END}};
 static struct filter_kernels empty_table = {.mask = 0, .slot_count = 1, .slots = {&none}};
-
-/* Ranges of some bytes with gaps, some of them none; returns their number. */
-static size_t
-random_spans(struct filter_span *spans)
-{
-    size_t count = random_below(RANGES);
-    uint64_t at = UINT64_C(0x7f0000000000) + random_below(1 << 20);
-    bool clustered = random_below(2) == 1;
-    for (size_t i = 0; i < count; ++i) {
-        at += random_below(3) == 0 ? 0 : random_below(clustered && i % 50 != 0 ? 300 : 1 << 22);
-        spans[i].begin = at;
-        at += 1 + random_below(random_below(4) == 0 ? 1 << 24 : 2000);
-        spans[i].end = at;
-    }
-    return count;
-}
-
-static bool
-is_tracked(const struct filter_span *spans, size_t count, uint64_t address)
-{
-    for (size_t i = 0; i < count; ++i) {
-        if (address >= spans[i].begin && address < spans[i].end)
-            return true;
-    }
-    return false;
-}
-
-/* Near a border of a range more often than not. */
-static uint64_t
-random_address(const struct filter_span *spans, size_t count)
-{
-    if (count == 0 || random_below(8) == 0)
-        return random_below(UINT64_MAX);
-    const struct filter_span *span = &spans[random_below(count)];
-    switch (random_below(4)) {
-    case 0:
-        return span->begin - 1 + random_below(3);
-    case 1:
-        return span->end - 1 + random_below(3);
-    case 2:
-        return span->end + random_below(1 << 12);
-    default:
-        return span->begin + random_below(span->end - span->begin);
-    }
-}
-
-static void
-set_spans(struct filter *filter, const struct filter_span *spans, size_t count)
-{
-    filter_set_bounds(filter, count > 0 ? spans[0].begin : UINT64_MAX, count > 0 ? spans[count - 1].end : 0);
-    ck_assert(filter_set_index(filter, spans, count));
-}
-
-/* Up to ARGUMENTS arguments of up to four words; `words` gets the list, the words themselves go to values. */
-static size_t
-random_kernel(struct filter_word *words)
-{
-    size_t count = 0, arguments = random_below(ARGUMENTS + 1);
-    for (unsigned i = 0; i < arguments; ++i) {
-        size_t bytes = random_below(3) == 0 ? 8 * random_below(5) : 8;
-        for (size_t at = 0; at < bytes; at += 8)
-            words[count++] = (struct filter_word){i, at};
-    }
-    return count;
-}
 
 TEST_GROUP(filter, .timeout_s = TEST_NO_TIMEOUT);
 
 TEST(a_miss_is_a_miss)
 {
     static struct filter filter = {.kernels = &empty_table}; /* static: what it published stays reachable */
-    struct filter_span spans[RANGES];
-    uint64_t values[ARGUMENTS][5], misses = 0, hits = 0;
-    void *params[ARGUMENTS];
-    for (int i = 0; i < ARGUMENTS; ++i)
-        params[i] = values[i];
+    unsigned long misses = 0, hits = 0;
     for (int round = 0; round < ROUNDS; ++round) {
-        struct filter_word words[5 * ARGUMENTS];
-        size_t word_count = random_kernel(words), count = random_spans(spans);
-        CUfunction function = (CUfunction)(uintptr_t)(0x1000 + 0x40 * random_below(100000));
-        filter_forget_kernels(&filter);
-        ck_assert(filter_add_kernel(&filter, function, words, word_count));
-        set_spans(&filter, spans, count);
+        CUfunction function = random_round(&filter);
         for (int launch = 0; launch < LAUNCHES; ++launch) {
-            bool touches = false;
-            for (size_t i = 0; i < word_count; ++i) {
-                uint64_t address = random_address(spans, count);
-                values[words[i].argument][words[i].offset / 8] = address;
-                touches = touches || is_tracked(spans, count, address);
-            }
-            bool missed = filter_launch_misses(&filter, function, params);
+            bool touches = random_arguments();
+            bool missed = filter_launch_misses(&filter, function, random_params);
             ck_assert_msg(missed == !touches, "round %d, launch %d: %s", round, launch, missed ? "lost" : "no miss");
             *(missed ? &misses : &hits) += 1;
         }

@@ -4,8 +4,8 @@
  * does not costs no system call, no allocation and no call of the engine, so no lock either.
  */
 #include "harness.h"
+#include "random_filter.h"
 
-#include "interpose/engine/memory/filter_writer.h"
 #include "interpose/shim/older.h"
 
 #include "tests/test.h"
@@ -14,19 +14,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-enum { RANGES = 60, ARGUMENTS = 11, ROUNDS = 300, LAUNCHES = 40 };
+enum { ROUNDS = 300, LAUNCHES = 40 };
 
 static struct filter *filter;
-static uint64_t seed = 88172645463325252u;
-
-static uint64_t
-random_below(uint64_t limit)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed % limit;
-}
 
 /* ---- the hooks of launches, called alike ---- */
 
@@ -73,67 +63,16 @@ find_hooks(void)
 
 TEST_GROUP(misses, .start = find_hooks);
 
-/* ---- random ranges and kernels ---- */
-
-static struct filter_span spans[RANGES];
-static size_t span_count;
-static struct filter_word words[4 * ARGUMENTS];
-static size_t word_count;
-static uint64_t values[ARGUMENTS][4];
-static void *params[ARGUMENTS];
-
-static void
-make_round(CUfunction function)
-{
-    uint64_t at = UINT64_C(0x7f0000000000);
-    span_count = random_below(RANGES);
-    for (size_t i = 0; i < span_count; ++i) {
-        spans[i].begin = at += random_below(2) * 256 * random_below(1000);
-        spans[i].end = at += 1 + random_below(5000);
-    }
-    word_count = 0;
-    unsigned arguments = (unsigned)random_below(ARGUMENTS + 1);
-    for (unsigned i = 0; i < arguments; ++i) {
-        params[i] = values[i];
-        size_t bytes = random_below(12) == 0 ? 32 : random_below(6) == 0 ? 0 : 8;
-        for (size_t word = 0; word < bytes; word += 8)
-            words[word_count++] = (struct filter_word){i, word};
-    }
-    filter_set_bounds(filter, span_count > 0 ? spans[0].begin : 1, span_count > 0 ? spans[span_count - 1].end : 0);
-    ck_assert(filter_set_index(filter, spans, span_count));
-    filter_forget_kernels(filter);
-    ck_assert(filter_add_kernel(filter, function, words, word_count));
-}
-
-/* Fills the arguments; returns whether one of them points into a range. */
-static bool
-make_arguments(void)
-{
-    bool touches = false;
-    for (size_t i = 0; i < word_count; ++i) {
-        const struct filter_span *span = &spans[span_count > 0 ? random_below(span_count) : 0];
-        uint64_t address = random_below(6) == 0 ? span->begin + random_below(span->end - span->begin + 2)
-                                                : span->end + random_below(300);
-        if (span_count == 0)
-            address = random_below(UINT64_MAX);
-        values[words[i].argument][words[i].offset / 8] = address;
-        for (size_t j = 0; j < span_count; ++j)
-            touches = touches || (address >= spans[j].begin && address < spans[j].end);
-    }
-    return touches;
-}
-
 TEST(a_launch_is_reported_exactly_when_it_touches)
 {
     unsigned long told = 0, untold = 0;
     for (int round = 0; round < ROUNDS; ++round) {
-        CUfunction function = (CUfunction)(uintptr_t)(0x555500000000 + 0x1d0 * random_below(1 << 20));
-        make_round(function);
+        CUfunction function = random_round(filter);
         for (int i = 0; i < LAUNCHES; ++i) {
-            bool touches = make_arguments();
+            bool touches = random_arguments();
             unsigned long before = record->begins;
             record->log[0] = '\0';
-            ck_assert_int_eq(hooks[i % LAUNCH_HOOKS].launch(hooks[i % LAUNCH_HOOKS].hook, function, params),
+            ck_assert_int_eq(hooks[i % LAUNCH_HOOKS].launch(hooks[i % LAUNCH_HOOKS].hook, function, random_params),
                              CUDA_SUCCESS);
             ck_assert_msg((record->begins == before + 1) == touches, "round %d: %s %s", round,
                           hooks[i % LAUNCH_HOOKS].symbol,
