@@ -120,7 +120,7 @@ def hold_text_to_report(page, report):
         complain("%d tables are in no report, and %d figures are in it" % (len(tables), figures))
 
 
-def look(path, summary_path):
+def look(path, summary_path=None):
     raw = open(path, "rb").read()
     text = raw.decode("utf-8")  # an error is one of the page's
     page = Page()
@@ -225,28 +225,34 @@ def bucket(number, begin, end):
             "type": "float32"}
 
 
-def write(folder, ranks, steps, names):
+def each_rank(folder, ranks, host, about="a"):
+    """Its number and its file, of which beginning and end are written here."""
     os.makedirs(folder)
     for rank in range(ranks):
         with open("%s/rank-%d.jsonl" % (folder, rank), "wb") as of:
-            line(of, ddprun_trace=1, job=7, rank=rank, world=ranks, host=names[0], at_ns=1000, unix_ns=1700000000000000000)
-            line(of, exchange=1, about=names[0], begin_ns=1000 + rank, end_ns=2000 + rank)
-            tensors = [{"name": n, "place": n, "type": n, "elements": 4, "bytes": 16} for n in names]
-            line(of, plan=1, group=0, after_step=0, at_ns=2000, tensors=tensors,
-                 buckets=[{"bytes": 16, "tensors": list(range(len(names)))}, {"bytes": 16, "tensors": [1 << 40]}])
-            for step in range(1, steps + 1):
-                at = 10000000 + step * 1000000 + (step * 7919 + rank * 104729) % 300000
-                line(of, step=step, overlapped=True, group=0, boundary_ns=at, error_ns=50, interval_us=-900.0, backward_us=-500.0,
-                     released_us=90.0 + (step * 31 + rank) % 50, entered_ns=at - 1000, left_ns=at + 1000, exposed_us=80.0,
-                     buckets=[bucket(0, -300.0, -200.0), bucket(1, -100.0, 80.0)])
-                if rank == 0:
-                    for i, name in enumerate(names[:40]):
-                        line(of, mean=name, place="t.c:%d" % i, after_step=step, at_ns=at, value=3e13 + step % 2 / 128 if i == 1 else 1.0 / step if step % 9
-                             else float("nan"))
+            line(of, ddprun_trace=1, job=7, rank=rank, world=ranks, host=host(rank), at_ns=1000, unix_ns=1700000000000000000)
+            line(of, exchange=1, about=about, begin_ns=1000, end_ns=2000)
+            yield rank, of
             line(of, end=True, at_ns=5000)
+
+
+def write(folder, ranks, steps, names):
+    for rank, of in each_rank(folder, ranks, lambda rank: names[0], names[0]):
+        tensors = [{"name": n, "place": n, "type": n, "elements": 4, "bytes": 16} for n in names]
+        line(of, plan=1, group=0, after_step=0, at_ns=2000, tensors=tensors,
+             buckets=[{"bytes": 16, "tensors": list(range(len(names)))}, {"bytes": 16, "tensors": [1 << 40]}])
+        for step in range(1, steps + 1):
+            at = 10000000 + step * 1000000 + (step * 7919 + rank * 104729) % 300000
+            line(of, step=step, overlapped=True, group=0, boundary_ns=at, error_ns=50, interval_us=-900.0, backward_us=-500.0,
+                 released_us=90.0 + (step * 31 + rank) % 50, entered_ns=at - 1000, left_ns=at + 1000, exposed_us=80.0,
+                 buckets=[bucket(0, -300.0, -200.0), bucket(1, -100.0, 80.0)])
             if rank == 0:
-                line(of, summary={"exit_code": 1, "reason": names[0], "steps": steps, "ddprun_version": names[1], "seconds": 1.5},
-                     settings={names[0]: names[1], "a": names[-1]}, program=names[0], arguments=names)
+                for i, name in enumerate(names[:40]):
+                    line(of, mean=name, place="t.c:%d" % i, after_step=step, at_ns=at, value=3e13 + step % 2 / 128 if i == 1 else 1.0 / step if step % 9
+                         else float("nan"))
+    with open(folder + "/rank-0.jsonl", "ab") as of:
+        line(of, summary={"exit_code": 1, "reason": names[0], "steps": steps, "ddprun_version": names[1], "seconds": 1.5},
+             settings={names[0]: names[1], "a": names[-1]}, program=names[0], arguments=names)
 
 
 KEPT_US, STEP_US, NETWORK_US = 4000, 20000, 500
@@ -254,41 +260,31 @@ KEPT_US, STEP_US, NETWORK_US = 4000, 20000, 500
 
 def known(folder, longer_us=0):
     """Step 11 takes `longer_us` more. Each step takes 20 ms, on rank 0 0.2 more: 10 before backward, in rank 2 four more; backward 5.5; the network's part is 0.5."""
-    os.makedirs(folder)
-    for rank in range(4):
+    for rank, of in each_rank(folder, 4, lambda rank: "h%d" % rank):
         late = KEPT_US if rank == 2 else 0
-        with open("%s/rank-%d.jsonl" % (folder, rank), "wb") as of:
-            line(of, ddprun_trace=1, job=7, rank=rank, world=4, host="h%d" % rank, at_ns=1000, unix_ns=1700000000000000000)
-            line(of, exchange=1, about="a", begin_ns=1000, end_ns=2000)
-            line(of, plan=1, group=0, after_step=0, at_ns=2000, tensors=[{"name": "w", "place": "t.c:1", "type": "float32", "elements": 4,
-                 "bytes": 16}], buckets=[{"bytes": 16, "tensors": [0]}, {"bytes": 16, "tensors": []}])
-            for step in range(1, 21):
-                boundary = 1000000000 + step * STEP_US * 1000 - (KEPT_US - late + NETWORK_US) * 1000
-                wait = KEPT_US - late + NETWORK_US
-                line(of, step=step, overlapped=True, group=0, boundary_ns=boundary, error_ns=50, interval_us=wait - STEP_US - (0 if rank else 200) - (step == 11) * longer_us, backward_us=-5500.0,
-                     released_us=wait, entered_ns=boundary, left_ns=boundary + 1000, exposed_us=wait, predicted_us=400.0, bound_us=300.0,
-                     buckets=[bucket(0, -5000.0, -4000.0), bucket(1, wait - 300.0, wait)])
-            line(of, end=True, at_ns=5000)
+        line(of, plan=1, group=0, after_step=0, at_ns=2000, tensors=[{"name": "w", "place": "t.c:1", "type": "float32", "elements": 4,
+             "bytes": 16}], buckets=[{"bytes": 16, "tensors": [0]}, {"bytes": 16, "tensors": []}])
+        for step in range(1, 21):
+            boundary = 1000000000 + step * STEP_US * 1000 - (KEPT_US - late + NETWORK_US) * 1000
+            wait = KEPT_US - late + NETWORK_US
+            line(of, step=step, overlapped=True, group=0, boundary_ns=boundary, error_ns=50, interval_us=wait - STEP_US - (0 if rank else 200) - (step == 11) * longer_us, backward_us=-5500.0,
+                 released_us=wait, entered_ns=boundary, left_ns=boundary + 1000, exposed_us=wait, predicted_us=400.0, bound_us=300.0,
+                 buckets=[bucket(0, -5000.0, -4000.0), bucket(1, wait - 300.0, wait)])
 
 
 def grouped(folder):
     """A step of each group every 20 ms; group 0 has an all-reduce of 1 ms, group 1 of 2 ms, of which 0.8 are exposed."""
-    os.makedirs(folder)
-    for rank in range(2):
-        with open("%s/rank-%d.jsonl" % (folder, rank), "wb") as of:
-            line(of, ddprun_trace=1, job=7, rank=rank, world=2, host="h", at_ns=1000, unix_ns=1700000000000000000)
-            line(of, exchange=1, about="a", begin_ns=1000, end_ns=2000)
-            for group, size in enumerate((16, 64)):
-                line(of, plan=1, group=group, after_step=0, at_ns=2000, tensors=[{"name": "w%d" % group, "place": "t.c:1", "type": "float32",
-                     "elements": size // 4, "bytes": size}], buckets=[{"bytes": size, "tensors": [0]}])
-                line(of, trial=8, group=group, after_step=20, at_ns=3000, slowed_us=0.0, overlapped_us=700.0 if group else 900.0, apart_us=800.0)
-            for step in range(1, 41):
-                group = 1 - step % 2
-                end = 800.0 if group else 100.0
-                line(of, step=step, overlapped=True, group=group, boundary_ns=1000000000 + step * 10000000 - int(1000 * end), error_ns=50,
-                     interval_us=end - STEP_US, backward_us=-3000.0, released_us=end, entered_ns=1, left_ns=2, exposed_us=end,
-                     buckets=[bucket(0, end - 1000 * (group + 1), end)])
-            line(of, end=True, at_ns=5000)
+    for rank, of in each_rank(folder, 2, lambda rank: "h"):
+        for group, size in enumerate((16, 64)):
+            line(of, plan=1, group=group, after_step=0, at_ns=2000, tensors=[{"name": "w%d" % group, "place": "t.c:1", "type": "float32",
+                 "elements": size // 4, "bytes": size}], buckets=[{"bytes": size, "tensors": [0]}])
+            line(of, trial=8, group=group, after_step=20, at_ns=3000, slowed_us=0.0, overlapped_us=700.0 if group else 900.0, apart_us=800.0)
+        for step in range(1, 41):
+            group = 1 - step % 2
+            end = 800.0 if group else 100.0
+            line(of, step=step, overlapped=True, group=group, boundary_ns=1000000000 + step * 10000000 - int(1000 * end), error_ns=50,
+                 interval_us=end - STEP_US, backward_us=-3000.0, released_us=end, entered_ns=1, left_ns=2, exposed_us=end,
+                 buckets=[bucket(0, end - 1000 * (group + 1), end)])
 
 
 GROUPS = {"verdict": ["Means are of steps 2 to 40 of gradient group 1.", "A step takes 20.0 ms.",
@@ -316,27 +312,14 @@ def hold_to_known(path, wanted):
                 complain("%s lacks '%s': %s" % (name, one, text))
 
 
+MADE = {"hostile": (2, 12, HOSTILE + [b"\xff\xfe\xc0\x80".decode("utf-8", "surrogateescape") + "\ud800"[:0]]),
+        "long": (8, 10000, ["tensor %d" % i for i in range(3)])}
+DOES = {"look": look, "agree": agree, "failed": failed, "known": known, "grouped": grouped, "write": lambda folder, name: write(folder, *MADE[name]),
+        "straggler": lambda path: hold_to_known(path, KNOWN), "long": lambda path: hold_to_known(path, LONG), "groups": lambda path: hold_to_known(path, GROUPS)}
+
+
 def main():
-    if sys.argv[1] == "look":
-        look(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
-    elif sys.argv[1] == "agree":
-        agree(*sys.argv[2:4])
-    elif sys.argv[1] == "failed":
-        failed(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-    elif sys.argv[1] == "known":
-        known(sys.argv[2], int((sys.argv + ["0"])[3]))
-    elif sys.argv[1] == "straggler":
-        hold_to_known(sys.argv[2], KNOWN)
-    elif sys.argv[1] == "long":
-        hold_to_known(sys.argv[2], LONG)
-    elif sys.argv[1] == "grouped":
-        grouped(sys.argv[2])
-    elif sys.argv[1] == "groups":
-        hold_to_known(sys.argv[2], GROUPS)
-    elif sys.argv[3] == "hostile":
-        write(sys.argv[2], 2, 12, HOSTILE + [b"\xff\xfe\xc0\x80".decode("utf-8", "surrogateescape") + "\ud800"[:0]])
-    else:
-        write(sys.argv[2], 8, 10000, ["tensor %d" % i for i in range(3)])
+    DOES[sys.argv[1]](*(int(word) if word.isdecimal() else word for word in sys.argv[2:]))
     sys.exit(1 if wrong else 0)
 
 
