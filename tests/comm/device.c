@@ -4,6 +4,7 @@
 #include "tests/test.h"
 
 struct driver driver;
+unsigned seed = 1;
 static const char *kernels_path = KERNELS;
 
 void
@@ -39,10 +40,34 @@ device_open(struct kernels *kernels, size_t bytes)
 }
 
 void
+to_device(CUdeviceptr to, const void *from, size_t bytes)
+{
+    require(driver.cuMemcpyHtoDAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
+}
+
+void
 from_device(void *to, CUdeviceptr from, size_t bytes)
 {
     require(driver.cuMemcpyDtoHAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
     require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
+}
+
+size_t
+below(size_t limit)
+{
+    return (size_t)rand_r(&seed) % limit;
+}
+
+void
+fill_random(unsigned char *bytes, size_t count)
+{
+    uint64_t state = seed = (unsigned)rand_r(&seed) | 1;
+    for (size_t i = 0; i < count; ++i) { /* Marsaglia, "Xorshift RNGs", 2003 */
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes[i] = (unsigned char)(state >> 24);
+    }
 }
 
 int

@@ -20,7 +20,14 @@ void require(CUresult result);
  */
 CUdeviceptr device_open(struct kernels *kernels, size_t bytes);
 
+void to_device(CUdeviceptr to, const void *from, size_t bytes);
+
 /* Copies, and waits for all that the calling thread's stream has got before. */
 void from_device(void *to, CUdeviceptr from, size_t bytes);
+
+/* Random numbers and bytes, which follow from `seed`. */
+extern unsigned seed;
+size_t below(size_t limit);
+void fill_random(unsigned char *bytes, size_t count);
 
 #endif

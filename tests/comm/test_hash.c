@@ -17,7 +17,6 @@ enum { ARENA_BYTES = 1 << 18, RANGES = 10000, RANKS = 7, TENSORS = 300 };
 static struct kernels kernels;
 static CUdeviceptr arena, results;
 static unsigned char host[ARENA_BYTES];
-static unsigned seed = 1;
 
 /* ---- the definition, word by word ---- */
 
@@ -56,26 +55,6 @@ defined(const unsigned char *data, size_t bytes)
         sum += hash_mix(hash_mix(even + (column + 1) * HASH_STEP) + odd);
     }
     return hash_mix(sum + hash_mix(bytes + HASH_STEP));
-}
-
-/* ---- helpers ---- */
-
-static size_t
-below(size_t limit)
-{
-    return (size_t)rand_r(&seed) % limit;
-}
-
-static void
-fill_random(unsigned char *bytes, size_t count)
-{
-    uint64_t state = (uint64_t)rand_r(&seed) | 1;
-    for (size_t i = 0; i < count; ++i) { /* Marsaglia, "Xorshift RNGs", 2003 */
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes[i] = (unsigned char)state;
-    }
 }
 
 static void
@@ -168,7 +147,7 @@ check_launch(const struct asked *asked, size_t count)
     struct comm_error error;
     static const unsigned threads[] = {1, HASH_THREADS, 96, 7};
     kernels.threads = threads[below(4)];
-    require(driver.cuMemcpyHtoDAsync_p(arena, host, ARENA_BYTES, CU_STREAM_PER_THREAD));
+    to_device(arena, host, ARENA_BYTES);
     require(driver.cuMemsetD8Async_p(results, 0, sizeof(found), CU_STREAM_PER_THREAD));
     for (size_t i = 0; i < count; ++i) {
         struct hash_range range = {.address = arena + asked[i].at,
@@ -231,7 +210,7 @@ TEST(far_parts)
     const struct hash_range far = {arena, 10000, results, 0, UINT32_MAX - 5, 0};
     kernels.threads = HASH_THREADS;
     fill_random(host, sizeof(host));
-    require(driver.cuMemcpyHtoDAsync_p(arena, host, ARENA_BYTES, CU_STREAM_PER_THREAD));
+    to_device(arena, host, ARENA_BYTES);
     require(driver.cuMemsetD8Async_p(results, 0, sizeof(found), CU_STREAM_PER_THREAD));
     for (size_t i = 0; i < 2; ++i) {
         struct hash_range range = far;
@@ -283,7 +262,7 @@ TEST(device_compares_as_host)
         for (size_t i = 0; i < RANKS * TENSORS; ++i)
             words[i] = below(8) == 0 ? below(3) : 1;
         kernels.threads = round % 2 == 0 ? HASH_THREADS : 1;
-        require(driver.cuMemcpyHtoDAsync_p(arena, words, sizeof(words), CU_STREAM_PER_THREAD));
+        to_device(arena, words, sizeof(words));
         ck_assert(device_hash_compare(arena, TENSORS, RANKS, device_differs, &driver, &kernels, CU_STREAM_PER_THREAD,
                                       &error));
         from_device(differs, device_differs, sizeof(differs));

@@ -22,6 +22,15 @@ static struct wire_setting setting;
 static CUdeviceptr arena;
 static unsigned char before[ARENA_BYTES], after[ARENA_BYTES], packed[ARENA_BYTES], expected[ARENA_BYTES];
 
+static const struct {
+    ncclDataType_t type;
+    uint64_t exponent;
+    double unit, smallest; /* roundoff; subnormal */
+} float_types[] = {{ncclFloat32, 0x7f800000, 0x1p-24, 0x1p-149},
+                   {ncclFloat64, UINT64_C(0x7ff) << 52, 0x1p-53, 0x1p-1074},
+                   {ncclFloat16, 0x7c00, 0x1p-11, 0x1p-24},
+                   {ncclBfloat16, 0x7f80, 0x1p-8, 0x1p-133}};
+
 /* ---- the device ---- */
 
 static void
@@ -40,33 +49,7 @@ keep_setting(void)
     setting = plain;
 }
 
-static void
-to_device(CUdeviceptr to, const void *from, size_t bytes)
-{
-    require(driver.cuMemcpyHtoDAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
-}
-
 /* ---- random buckets ---- */
-
-static unsigned seed;
-
-static size_t
-below(size_t limit)
-{
-    return (size_t)rand_r(&seed) % limit;
-}
-
-static void
-fill_random(unsigned char *bytes, size_t count)
-{
-    uint64_t state = seed = (unsigned)rand_r(&seed) | 1;
-    for (size_t i = 0; i < count; ++i) { /* Marsaglia, "Xorshift RNGs", 2003 */
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes[i] = (unsigned char)(state >> 24);
-    }
-}
 
 static void
 swap_members(struct bucket_member *a, struct bucket_member *b)
@@ -176,12 +159,11 @@ TEST_GROUP(wire, .timeout_s = TEST_NO_TIMEOUT, .setup = keep_setting, .start = o
 
 TEST(packs_as_memcpy_does)
 {
-    static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
     for (unsigned round = 1; round <= ROUNDS; ++round) {
         seed = round;
         struct bucket_member members[MEMBERS_AT_MOST];
         struct bucket_wire wire = {0};
-        ncclDataType_t type = types[below(4)];
+        ncclDataType_t type = float_types[below(4)].type;
         setting.kernels.loaded = below(4) != 0;
         setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
         /* The same bucket, with its gradients elsewhere: what was allocated serves again. */
@@ -365,11 +347,10 @@ check_weight(const struct bucket_member *members, size_t count, ncclDataType_t t
 
 TEST(weights_scale)
 {
-    static const ncclDataType_t types[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16};
     for (unsigned round = 1; round <= ROUNDS / 10; ++round) {
         seed = round;
         struct bucket_member members[MEMBERS_AT_MOST];
-        ncclDataType_t type = types[below(4)];
+        ncclDataType_t type = float_types[below(4)].type;
         size_t each = wire_element_bytes(type);
         /* Numbers of magnitude 1 to 2, of either sign, in each type. */
         for (size_t i = 0; i < ARENA_BYTES / each; ++i) {
@@ -422,14 +403,6 @@ TEST(weights_need_kernels)
 
 enum { MEAN_ELEMENTS = 10000 };
 
-static const struct {
-    ncclDataType_t type;
-    double unit, smallest; /* roundoff; subnormal */
-} mean_types[] = {{ncclFloat32, 0x1p-24, 0x1p-149},
-                  {ncclFloat64, 0x1p-53, 0x1p-1074},
-                  {ncclFloat16, 0x1p-11, 0x1p-24},
-                  {ncclBfloat16, 0x1p-8, 0x1p-133}};
-
 /* What a rank has for an element, before it is rounded: most elements have ranks with values of either sign. */
 static double
 gradient_of(size_t element, int rank)
@@ -472,8 +445,8 @@ average(const struct bucket_member *members, size_t member_count, ncclDataType_t
 static void
 check_mean(const struct bucket_member *members, size_t member_count, size_t kind, int n)
 {
-    ncclDataType_t type = mean_types[kind].type;
-    double unit = mean_types[kind].unit, bias = 0;
+    ncclDataType_t type = float_types[kind].type;
+    double unit = float_types[kind].unit, bias = 0;
     size_t each = wire_element_bytes(type), count = 0;
     average(members, member_count, type, n, gradient_of);
     for (size_t m = 0; m < member_count; ++m)
@@ -487,7 +460,7 @@ check_mean(const struct bucket_member *members, size_t member_count, size_t kind
                 magnitude += fabsl((long double)load(one, type));
             }
             long double mean = sum / n, off = (long double)load(after + at * each, type) - mean;
-            if (fabsl(off) > (n + 1) * (long double)unit * magnitude / n + n * (long double)mean_types[kind].smallest)
+            if (fabsl(off) > (n + 1) * (long double)unit * magnitude / n + n * (long double)float_types[kind].smallest)
                 ck_abort_msg("%s, %d ranks: %a is off by %g units", wire_type_name(type), n,
                              load(after + at * each, type), (double)off / unit / (double)(magnitude / n));
             if (fabsl(mean) > magnitude / n / 2)
@@ -505,7 +478,7 @@ LOOP_TEST(means_are_means, 0, 4)
     static const int ranks[] = {2, 3, 5, 7, 24, 1, 4, 6, 8, 9};
     const char *part = getenv("TESTS_PART"); /* a third of them, as rows of the scripts */
     bool all = getenv("DDPRUN_SOAK") != NULL;
-    size_t bytes = MEAN_ELEMENTS * wire_element_bytes(mean_types[_i].type);
+    size_t bytes = MEAN_ELEMENTS * wire_element_bytes(float_types[_i].type);
     setting.divides = true;
     for (size_t r = all || part == NULL ? 0 : strtoul(part, NULL, 10) % 3; r < sizeof(ranks) / sizeof(ranks[0]);
          r += all ? 1 : 3) {
@@ -572,6 +545,31 @@ TEST(means_without_kernels_are_those_of_nccl)
 
 /* ---- the look for infinite elements and NaN ---- */
 
+/* A bucket of any type, in any setting. */
+struct any_bucket {
+    struct bucket_member members[MEMBERS_AT_MOST];
+    struct bucket_wire wire;
+    size_t count, each;
+    ncclDataType_t type;
+    uint64_t exponent;
+};
+
+static struct any_bucket
+make_bucket(unsigned round)
+{
+    struct any_bucket made = {.count = 0};
+    seed = round;
+    unsigned type = (unsigned)below(4);
+    made.type = float_types[type].type;
+    made.exponent = float_types[type].exponent;
+    made.each = wire_element_bytes(made.type);
+    setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
+    setting.compression = type == 0 && below(2) ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_NONE;
+    made.count = make_members(made.members, made.each);
+    place(&made.wire, made.members, made.count, made.type);
+    return made;
+}
+
 /* Any bits but the exponents of infinities and NaN: where all of the exponent's are set, one is not. */
 static void
 fill_finite(size_t each, uint64_t exponent)
@@ -588,14 +586,15 @@ fill_finite(size_t each, uint64_t exponent)
 
 /* In any element of any member; returns its address. */
 static CUdeviceptr
-plant(const struct bucket_member *members, size_t count, size_t each, uint64_t exponent, uint64_t *bits_p)
+plant(const struct any_bucket *made, uint64_t *bits_p)
 {
-    const struct bucket_member *member = &members[below(count)];
-    size_t place = below(member->bytes / each);
+    const struct bucket_member *members = made->members, *member = &members[below(made->count)];
+    size_t each = made->each, place = below(member->bytes / each);
+    uint64_t exponent = made->exponent;
     uint64_t bits =
         exponent | (below(2) ? (exponent & -exponent) - 1 : 0) | (below(2) ? UINT64_C(1) << (8 * each - 1) : 0);
     if (below(4) == 0) /* the first of the bucket, or its last */
-        member = &members[below(2) * (count - 1)], place = member == members ? 0 : member->bytes / each - 1;
+        member = &members[below(2) * (made->count - 1)], place = member == members ? 0 : member->bytes / each - 1;
     memcpy(before + (member->address - arena) + place * each, &bits, each);
     *bits_p = bits;
     return member->address + place * each;
@@ -624,12 +623,6 @@ check_look(struct bucket_wire *wire, CUdeviceptr claim, struct nonfinite_found *
         ck_assert_uint_eq(turns, 1);
 }
 
-static const struct {
-    ncclDataType_t type;
-    uint64_t exponent;
-} float_types[] = {
-    {ncclFloat32, 0x7f800000}, {ncclFloat64, UINT64_C(0x7ff) << 52}, {ncclFloat16, 0x7c00}, {ncclBfloat16, 0x7f80}};
-
 TEST(what_is_not_finite_is_found)
 {
     CUdeviceptr claim;
@@ -637,21 +630,13 @@ TEST(what_is_not_finite_is_found)
     require(driver.cuMemAlloc_p(&claim, sizeof(uint32_t)));
     require(driver.cuMemHostAlloc_p((void **)&found, sizeof(*found), 0));
     for (unsigned round = 1; round <= ROUNDS; ++round) {
-        seed = round;
-        struct bucket_member members[MEMBERS_AT_MOST];
-        struct bucket_wire wire = {0};
-        unsigned type = (unsigned)below(4);
-        size_t each = wire_element_bytes(float_types[type].type);
-        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
-        setting.compression = type == 0 && below(2) ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_NONE;
-        size_t count = make_members(members, each);
-        place(&wire, members, count, float_types[type].type);
-        fill_finite(each, float_types[type].exponent);
-        check_look(&wire, claim, found, NULL, 0);
+        struct any_bucket made = make_bucket(round);
         uint64_t bits;
-        CUdeviceptr address = plant(members, count, each, float_types[type].exponent, &bits);
-        check_look(&wire, claim, found, &bits, address);
-        wire_free(&wire, &driver);
+        fill_finite(made.each, made.exponent);
+        check_look(&made.wire, claim, found, NULL, 0);
+        CUdeviceptr address = plant(&made, &bits);
+        check_look(&made.wire, claim, found, &bits, address);
+        wire_free(&made.wire, &driver);
         keep_setting();
     }
     require(driver.cuMemFreeHost_p(found));
@@ -660,14 +645,14 @@ TEST(what_is_not_finite_is_found)
 
 /* A multiple of 1/4 of a magnitude below 4: exact in all types, and so are its square and the sums. */
 static double
-plant_quarters(size_t each, ncclDataType_t type, const struct bucket_member *members, size_t count)
+plant_quarters(const struct any_bucket *made)
 {
     double sum = 0;
     fill_random(before, sizeof(before));
-    for (size_t i = 0; i < count; ++i) {
-        for (size_t at = 0; at < members[i].bytes; at += each) {
+    for (size_t i = 0; i < made->count; ++i) {
+        for (size_t at = 0; at < made->members[i].bytes; at += made->each) {
             double value = ((double)below(31) - 15) / 4;
-            store(before + (members[i].address - arena) + at, value, type);
+            store(before + (made->members[i].address - arena) + at, value, made->type);
             sum += value * value;
         }
     }
@@ -705,20 +690,12 @@ TEST(squares_are_of_the_elements_before_and_after)
     setting.divides = true;
     setting.world_size = 4;
     for (unsigned round = 1; round <= ROUNDS; ++round) {
-        seed = round;
-        struct bucket_member members[MEMBERS_AT_MOST];
-        struct bucket_wire wire = {0};
-        unsigned type = (unsigned)below(4);
-        size_t each = wire_element_bytes(float_types[type].type);
-        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
-        setting.compression = type == 0 && below(2) ? DDPRUN_COMPRESS_BF16 : DDPRUN_COMPRESS_NONE;
-        size_t count = make_members(members, each);
-        double own = plant_quarters(each, float_types[type].type, members, count);
-        place(&wire, members, count, float_types[type].type);
-        size_t chunks = (wire.element_count * each + CHUNK_BYTES - 1) / CHUNK_BYTES;
-        bool looks = below(2), in_part = wire.path == WIRE_IN_PLACE && !looks;
-        check_squares(&wire, in_part ? (unsigned)chunks : 1, looks, own, arena, before, sizeof(before));
-        wire_free(&wire, &driver);
+        struct any_bucket made = make_bucket(round);
+        double own = plant_quarters(&made);
+        size_t chunks = (made.wire.element_count * made.each + CHUNK_BYTES - 1) / CHUNK_BYTES;
+        bool looks = below(2), in_part = made.wire.path == WIRE_IN_PLACE && !looks;
+        check_squares(&made.wire, in_part ? (unsigned)chunks : 1, looks, own, arena, before, sizeof(before));
+        wire_free(&made.wire, &driver);
     }
 }
 
