@@ -8,20 +8,13 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib.sh
+source tests/install/bare.sh
 build=$(realpath "${1:?usage: rehearse.sh BUILD SUITE}")
 suite=${2:?usage: rehearse.sh BUILD SUITE}
 checks=("${@:3}")
 
-if [ -z "${REHEARSE_INSIDE:-}" ]; then
-    [ "$(id -u)" -eq 0 ] || skip "only root can make a root folder of its own"
-    for tool in debootstrap unshare python3; do
-        command -v "$tool" >/dev/null || skip "no $tool (packages debootstrap, util-linux, python3)"
-    done
-    unshare --mount --pid --net --fork true 2>/dev/null || skip "no namespaces here"
-    work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-rehearse.XXXXXX")
-    at_exit 'rm -rf --one-file-system "$work"'
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
+if [ -z "$work" ]; then
+    bare_needs "debootstrap, util-linux, python3" "" --net
 
     # ---- the bundle for GPUs ----
     source tests/gpu/libraries.sh
@@ -37,31 +30,19 @@ if [ -z "${REHEARSE_INSIDE:-}" ]; then
     if [ -n "${DDPRUN_BARE_ROOT:-}" ]; then
         cp -a --one-file-system "$DDPRUN_BARE_ROOT" "$work/root"
     else
-        timeout 60 /usr/lib/apt/apt-helper download-file "${mirror%/}/dists/$suite/InRelease" "$work/release" </dev/null \
-            >"$work/out" 2>&1 || skip "no mirror of Debian $suite answers"
+        bare_answers "${mirror%/}" "$suite" || skip "no mirror of Debian $suite answers"
         timeout -k 1 1200 debootstrap --variant=minbase "$suite" "$work/root" "${mirror%/}" </dev/null >"$work/out" 2>&1 || {
             echo "rehearse: debootstrap: $(tail -n 3 "$work/out")"
             exit 1
         }
     fi
     bash tests/gpu/bundle.sh --rehearse --build "$build" "$work/root/bundle"
-    code=0
-    REHEARSE_INSIDE=$work unshare --mount --propagation private --net --pid --fork --kill-child=KILL --mount-proc \
-        bash "$PWD/tests/gpu/rehearse.sh" "$build" "$suite" "${checks[@]}" </dev/null &
-    child=$!
-    at_exit 'kill "$child" 2>/dev/null; wait "$child" 2>/dev/null'
-    wait "$child" || code=$?
-    [ "$failures" -eq 0 ] || code=1
-    finished=yes # inside, or its exit code says why not
-    exit "$code"
+    bare_run tests/gpu/rehearse.sh "$build" "$suite" "${checks[@]}"
 fi
 
 # ---- inside ----
-work=$REHEARSE_INSIDE
 root=$work/root
-mount -t proc proc "$root/proc"
-mount --bind -o ro /sys "$root/sys"
-mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+bare_mounts
 ip link set lo up 2>/dev/null || true
 
 # The stand-in in NVIDIA's place.

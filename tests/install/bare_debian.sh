@@ -4,44 +4,26 @@
 # softgpu-cc compiled trains on two ranks, as an ordinary user, to the same parameters. Removing them leaves nothing.
 #
 # Needs root, debootstrap and a mirror; takes minutes and some hundred MB of download, so it is a soak. The mirror is the one in
-# the machine's own apt sources. All happens in a mount and process namespace of its own: whatever ends the script, no mount and
-# no process is left, and its folder holds nothing of the machine's when it is removed.
+# the machine's own apt sources.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib.sh
+source tests/install/bare.sh
 build=$(realpath "${1:?usage: bare_debian.sh BUILD}")
 suite=bookworm
 
-if [ "${2:-}" != inside ]; then
-    [ "$(id -u)" -eq 0 ] || skip "only root can make a root folder of its own"
-    for tool in debootstrap dpkg-shlibdeps unshare python3; do
-        command -v "$tool" >/dev/null || skip "no $tool (packages debootstrap, dpkg-dev, util-linux, python3)"
-    done
-    unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces here"
-    work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-bare.XXXXXX")
-    at_exit 'rm -rf --one-file-system "$work"'
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
+if [ -z "$work" ]; then
+    bare_needs "debootstrap, dpkg-dev, util-linux, python3" dpkg-shlibdeps
     # "SUITE URI" of each of the machine's own sources
     apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sort -u | grep "^$suite" >"$work/sources" ||
         skip "apt has no source of Debian 12 ($suite)"
     mirror=$(sed -n "s,^$suite \(.*[^/]\)/*\$,\1,p" "$work/sources" | sed -n 1p)
-    timeout 60 /usr/lib/apt/apt-helper download-file "$mirror/dists/$suite/InRelease" "$work/release" </dev/null >"$work/out" 2>&1 ||
-        skip "no mirror of Debian 12 answers"
-    code=0
-    # In the background, so that a signal is not left waiting for it; with --kill-child it leaves no process.
-    unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc \
-        bash "$PWD/tests/install/bare_debian.sh" "$build" inside "$work" "$mirror" </dev/null &
-    child=$!
-    at_exit 'kill "$child" 2>/dev/null; wait "$child" 2>/dev/null'
-    wait "$child" || code=$?
-    finished=yes # inside, or its exit code says why not
-    exit "$code"
+    bare_answers "$mirror" "$suite" || skip "no mirror of Debian 12 answers"
+    bare_run tests/install/bare_debian.sh "$build" "$mirror"
 fi
 
 # ---- inside ----
-work=$3
-mirror=$4
+mirror=$2
 root=$work/root
 
 # must WHAT COMMAND...: what everything after it needs
@@ -92,9 +74,7 @@ sed -E 's/^([^ ]+) (.*)$/deb \2 \1 main/' "$work/sources" >"$root/etc/apt/source
 apt-config dump | grep -E '^Acquire::https?::' >"$root/etc/apt/apt.conf.d/99mirror" || true
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # nothing is started in there
 chmod +x "$root/usr/sbin/policy-rc.d"
-mount -t proc proc "$root/proc"
-mount --bind -o ro /sys "$root/sys"
-mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+bare_mounts
 must "apt-get update" as_root apt-get update
 
 # ---- the product ----

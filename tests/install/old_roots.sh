@@ -5,37 +5,21 @@
 # where there is an mpirun, its ranks meet by its PMIx.
 #
 # The stand-in and the sample are linked for an older glibc, too (CMakeLists.txt). Needs root, debootstrap and its mirrors, so it is a
-# soak. All happens in a mount and process namespace of its own: whatever ends the script, no mount and no process is left.
+# soak.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib.sh
+source tests/install/bare.sh
 build=$(realpath "${1:?usage: old_roots.sh BUILD}")
 old=$build/tests/install/old
 
-if [ "${2:-}" != inside ]; then
+if [ -z "$work" ]; then
     [ -e "$old/digits" ] || skip "the build has no static libraries to link for an older glibc"
-    [ "$(id -u)" -eq 0 ] || skip "only root can make a root folder of its own"
-    for tool in debootstrap unshare python3; do
-        command -v "$tool" >/dev/null || skip "no $tool (packages debootstrap, util-linux, python3)"
-    done
-    unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces here"
-    work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-old.XXXXXX")
-    at_exit 'rm -rf --one-file-system "$work"'
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
-    code=0
-    # In the background, so that a signal is not left waiting for it; with --kill-child it leaves no process.
-    unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc \
-        bash "$PWD/tests/install/old_roots.sh" "$build" inside "$work" </dev/null &
-    child=$!
-    at_exit 'kill "$child" 2>/dev/null; wait "$child" 2>/dev/null'
-    wait "$child" || code=$?
-    finished=yes # inside, or its exit code says why not
-    exit "$code"
+    bare_needs "debootstrap, util-linux, python3" ""
+    bare_run tests/install/old_roots.sh "$build"
 fi
 
 # ---- inside ----
-work=$3
 shown=$work/err
 runs=0
 
@@ -81,9 +65,7 @@ suite() {
         return
     fi
     runs=$((runs + 1))
-    mount -t proc proc "$root/proc"
-    mount --bind -o ro /sys "$root/sys"
-    mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+    bare_mounts
     mkdir "$root/opt/ddprun" "$root/tmp/saved" "$root$work" -p
     tar xf "$work"/packages/*.tar.xz -C "$root/opt/ddprun" --strip-components=1
     cp -r "$old/lib/softgpu" "$root/opt/ddprun/lib/"
