@@ -33,12 +33,6 @@ open_device(void)
 }
 
 static void
-to_device(CUdeviceptr to, const void *from, size_t bytes)
-{
-    require(driver.cuMemcpyHtoDAsync_p(to, from, bytes, CU_STREAM_PER_THREAD));
-}
-
-static void
 launch(int kernel, void *third, void *fourth)
 {
     uint32_t count = 1;
