@@ -6,6 +6,7 @@
  * time, with the documented exit code and the culprit named, no rank trains on alone or with a wrong average, and
  * nothing is left behind. Called by run.sh. Every failure is printed with the command that repeats it.
  */
+#include "base/printable.h"
 #include "tests/faults/kinds.h"
 #include "tests/faults/leftovers.h"
 #include "tools/common/each.h"
@@ -43,23 +44,23 @@ make_order(const struct campaign *campaign, const struct run *run, struct job_or
     const struct kind *kind = run->kind;
     text[0] = '\0';
     if (place->prefix == NULL)
-        add_text(text, ORDER_BYTES, "%s -n %d", campaign->ddprun, run->ranks);
+        printable_append(text, ORDER_BYTES, "%s -n %d", campaign->ddprun, run->ranks);
     else
-        add_text(text, ORDER_BYTES, place->prefix, run->ranks);
+        printable_append(text, ORDER_BYTES, place->prefix, run->ranks);
     if (place->prefix != NULL)
-        add_text(text, ORDER_BYTES, " %s", campaign->ddprun);
-    add_text(text, ORDER_BYTES, " --device softgpu %s", kind->options != NULL ? kind->options : "");
+        printable_append(text, ORDER_BYTES, " %s", campaign->ddprun);
+    printable_append(text, ORDER_BYTES, " --device softgpu %s", kind->options != NULL ? kind->options : "");
     if (place->plan != NULL)
-        add_text(text, ORDER_BYTES, " --plan %s", place->plan);
-    add_text(text, ORDER_BYTES, " %s %s %s/" JOB_RECORDS " %d %s ", kind->wrapper ? "sh -c \"$@\";exit sh" : "",
-             campaign->trainer, order->folder, KINDS_STEPS,
-             place->by_state       ? "state"
-             : place->plan != NULL ? "turns"
-                                   : "");
+        printable_append(text, ORDER_BYTES, " --plan %s", place->plan);
+    printable_append(text, ORDER_BYTES, " %s %s %s/" JOB_RECORDS " %d %s ", kind->wrapper ? "sh -c \"$@\";exit sh" : "",
+                     campaign->trainer, order->folder, KINDS_STEPS,
+                     place->by_state       ? "state"
+                     : place->plan != NULL ? "turns"
+                                           : "");
     if (campaign->pause_s > 0)
-        add_text(text, ORDER_BYTES, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
+        printable_append(text, ORDER_BYTES, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
     else if (kind->arguments != NULL)
-        add_text(text, ORDER_BYTES, kind->arguments, run->target, run->point);
+        printable_append(text, ORDER_BYTES, kind->arguments, run->target, run->point);
     const char **at = order->arguments;
     for (char *rest, *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
         *at++ = word;
@@ -124,7 +125,7 @@ find_wrong_averages(const struct run *run, const struct job *job, char why[KINDS
 {
     for (int r = 0; r < job->ranks; ++r) {
         if (job->records[r].wrong != 0 && !may_be_wrong(run, job, job->records[r].wrong))
-            add_text(why, KINDS_WHY_BYTES, "WRONG AVERAGE on rank %d in step %u; ", r, job->records[r].wrong);
+            printable_append(why, KINDS_WHY_BYTES, "WRONG AVERAGE on rank %d in step %u; ", r, job->records[r].wrong);
     }
 }
 
@@ -144,7 +145,7 @@ sweep(const struct campaign *campaign, const struct job *job, char why[KINDS_WHY
     }
     leftovers_find(&campaign->place, job->mark, job->folder, false, text, sizeof(text));
     if (status != 0 || text[0] != '\0')
-        add_text(why, KINDS_WHY_BYTES, "the next ddprun (status %d) leaves %s; ", status, text);
+        printable_append(why, KINDS_WHY_BYTES, "the next ddprun (status %d) leaves %s; ", status, text);
 }
 
 static void
@@ -187,7 +188,7 @@ judge(const struct campaign *campaign, const struct run *run, const struct job *
         leftovers_find(job->place, job->mark, job->folder, run->kind->sweeps, left, sizeof(left));
     while (left[0] != '\0' && job_now_ns() < run->gone_ns + (int64_t)(2 * slowness() * NS) && usleep(5000) == 0);
     if (left[0] != '\0')
-        add_text(why, KINDS_WHY_BYTES, "left behind: %s", left);
+        printable_append(why, KINDS_WHY_BYTES, "left behind: %s", left);
     if (run->kind->sweeps)
         sweep(campaign, job, why);
     return hit;
@@ -214,16 +215,16 @@ make_run(struct campaign *campaign, struct run *run)
         watch(campaign, &job, run_limit_s);
     bool ended = await_end(run, &job, run->fault_ns != 0 ? limit_s : run_limit_s);
     if (campaign->place.restore != NULL && system(campaign->place.restore) != 0)
-        add_text(why, sizeof(why), "the hosts cannot be joined again; ");
+        printable_append(why, sizeof(why), "the hosts cannot be joined again; ");
     if (run->kind->arguments != NULL && run->kind->inject == NULL)
         run->fault_ns = job.records[run->target].hit_ns;
 
     double seconds = run->fault_ns != 0 ? (double)(run->gone_ns - run->fault_ns) * 1e-9 : 0.0;
     bool hit = ended && judge(campaign, run, &job, why);
     if (!ended)
-        add_text(why, sizeof(why), "it does not end");
+        printable_append(why, sizeof(why), "it does not end");
     else if (hit && seconds > limit_s)
-        add_text(why, sizeof(why), "it ended after %.3f s only", seconds);
+        printable_append(why, sizeof(why), "it ended after %.3f s only", seconds);
     describe(run, description, sizeof(description));
     bool failed = why[0] != '\0';
     bool late = hit && seconds > promised_s;

@@ -51,9 +51,6 @@ struct job {
 
 int64_t job_now_ns(void);
 
-/* Adds to a text that has room for `bytes`. */
-__attribute__((format(printf, 3, 4))) void add_text(char *text, size_t bytes, const char *format, ...);
-
 /* What /proc/PROCESS/NAME has, as far as there is room, with a NUL behind it. Returns its length; 0: no such file. */
 size_t read_process(const char *process, const char *name, char *text, size_t bytes);
 

@@ -3,6 +3,7 @@
  * really happened: the records say how far each rank came, and when; a fault that landed after a rank's end may leave
  * the job a success, one that landed before may not.
  */
+#include "base/printable.h"
 #include "tests/faults/kinds.h"
 
 #include <regex.h>
@@ -16,7 +17,7 @@
 #define RANK       "rank %d( \\([^)]*\\))?"
 #define RANK_LATER "rank %%d( \\([^)]*\\))?" /* in a pattern that is printed first */
 
-#define wrong(why, ...) add_text(why, KINDS_WHY_BYTES, __VA_ARGS__)
+#define wrong(why, ...) printable_append(why, KINDS_WHY_BYTES, __VA_ARGS__)
 
 /* Whether a line is of overlap, of what a plan has left over, or of a rank that was slow for a while. */
 static bool

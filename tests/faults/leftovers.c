@@ -1,6 +1,7 @@
 /* leftovers.c - see leftovers.h. */
 #include "tests/faults/leftovers.h"
 
+#include "base/printable.h"
 #include "tests/faults/job.h"
 
 #include <ctype.h>
@@ -86,7 +87,7 @@ signal_marked(const char *mark, pid_t but, int number, char *names, size_t bytes
         ++count;
         if (number != 0)
             kill(atoi(process), number);
-        add_text(names, bytes, " %s", process);
+        printable_append(names, bytes, " %s", process);
     }
     return count;
 }
@@ -152,7 +153,7 @@ find_in_folder(const char *folder, const char *name, size_t allowed, bool (*may_
     snprintf(path, sizeof(path), "%s%s%s", folder, name[0] != '\0' ? "/" : "", name);
     DIR *entries = opendir(path);
     if (entries == NULL) {
-        add_text(text, bytes, "no folder %s; ", path);
+        printable_append(text, bytes, "no folder %s; ", path);
         return;
     }
     char found[512] = "";
@@ -161,11 +162,11 @@ find_in_folder(const char *folder, const char *name, size_t allowed, bool (*may_
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || may_be(entry->d_name))
             continue;
         ++count;
-        add_text(found, sizeof(found), " %s", entry->d_name);
+        printable_append(found, sizeof(found), " %s", entry->d_name);
     }
     closedir(entries);
     if (count > allowed)
-        add_text(text, bytes, "in %s:%s; ", path, found);
+        printable_append(text, bytes, "in %s:%s; ", path, found);
 }
 
 /* Those with a name: others are known by descriptors only, and go with their processes (or, passed on, a little later).
@@ -185,7 +186,7 @@ find_sockets(const char *process, const char *name, char *text, size_t bytes)
             strstr(last, name) == NULL)
             continue;
         line[strcspn(line, "\n")] = '\0';
-        add_text(text, bytes, "a socket: %s; ", line);
+        printable_append(text, bytes, "a socket: %s; ", line);
     }
     fclose(file);
 }
@@ -212,7 +213,7 @@ leftovers_find(const struct place *place, const char *mark, const char *folder, 
     }
     size_t count = signal_marked(mark, 0, 0, names, sizeof(names));
     if (count > 0)
-        add_text(text, bytes, "%zu processes:%s; ", count, names);
+        printable_append(text, bytes, "%zu processes:%s; ", count, names);
     find_in_folder(folder, "tmp", swept_later, is_of_mpirun, text, bytes);
     find_in_folder(folder, "runtime", swept_later, is_of_mpirun, text, bytes);
     find_in_folder(folder, "config", 0, is_of_mpirun, text, bytes);

@@ -10,11 +10,7 @@
  *
  *   backward 40.123 ms, step end 44.456 ms
  *
- * both since backward began; "step end" is when the stream has the averages. With --apart N a second line compares
- * every Nth step, in which `--check-every N` compares parameters, with the others: medians of the whole step on the
- * stream and of DDP_STEP on the host,
- *
- *   apart 50.123 ms, 0.045 ms on the host; others 50.012 ms, 0.031 ms on the host
+ * both since backward began; "step end" is when the stream has the averages.
  *
  * With --batch N, DDP_SHARD shares N items out once, and layers take as much of their time as this rank has of the
  * items.
@@ -34,7 +30,7 @@ struct options {
     int layers = 16, kib = 256, layer_us = 1000, forward_us = 2000, steps = 60, slower_from = 0, declares = 0;
     /* rank -1: each in its turn; steps count from 0, and late_until is the first that is not late */
     int late_us = 0, late_rank = 1, late_from = 0, late_until = 1 << 30;
-    int apart = 0, host_from = 0, groups = 1; /* of as many layers each */
+    int host_from = 0, groups = 1; /* of as many layers each */
 };
 
 struct layer {
@@ -115,22 +111,13 @@ be_late(const options &options, int step)
         sleep_us((void *)(size_t)options.late_us);
 }
 
-static double
-now_ms()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
 static bool
 is_on_host(const options &options, int step)
 {
     return options.host_from > 0 && step >= options.host_from;
 }
 
-/* Returns how long DDP_STEP took on the host. */
-static double
+static void
 train_step(const options &options, const std::vector<layer> &layers, cudaStream_t stream, int step, cudaEvent_t *events)
 {
     int layer_us = options.slower_from > 0 && step >= options.slower_from ? 3 * options.layer_us : options.layer_us;
@@ -146,16 +133,13 @@ train_step(const options &options, const std::vector<layer> &layers, cudaStream_
             DDP_GRADIENT_READY(layers[l].gradient, stream);
     }
     CHECK(cudaEventRecord(events[1], stream));
-    const double begin_ms = now_ms();
     for (int group = options.groups - 1; group > 0; --group)
         DDP_STEP_GROUP(group, stream);
     DDP_STEP(stream);
-    const double host_ms = now_ms() - begin_ms;
     CHECK(cudaEventRecord(events[2], stream));
     for (const layer &layer : layers)
         update<<<4, 64, 0, stream>>>(layer.weight, layer.gradient, layer.count);
     CHECK(cudaGetLastError());
-    return host_ms;
 }
 
 static double
@@ -182,20 +166,6 @@ median_ms(const std::vector<cudaEvent_t> &events, int steps, int from, int to)
     return median(times);
 }
 
-/* From one backward to the next, and without the steps in which plans are learned. */
-static void
-print_apart(const options &options, const std::vector<cudaEvent_t> &events, const std::vector<double> &host_ms)
-{
-    std::vector<double> whole[2], host[2];
-    for (int step = options.steps / 2; step + 1 < options.steps; ++step) {
-        const bool apart = step % options.apart == 0;
-        whole[apart].push_back(elapsed_ms(events[3 * step], events[3 * step + 3]));
-        host[apart].push_back(host_ms[(size_t)step]);
-    }
-    printf("apart %.4f ms, %.4f ms on the host; others %.4f ms, %.4f ms on the host\n", median(whole[1]),
-           median(host[1]), median(whole[0]), median(host[0]));
-}
-
 int
 main(int argc, char **argv)
 {
@@ -204,8 +174,8 @@ main(int argc, char **argv)
                  {OPTION(options, layers), OPTION(options, kib), OPTION(options, layer_us), OPTION(options, forward_us),
                   OPTION(options, steps), OPTION(options, slower_from), OPTION(options, declares),
                   OPTION(options, late_us), OPTION(options, late_rank), OPTION(options, late_from),
-                  OPTION(options, late_until), OPTION(options, apart), OPTION(options, host_from),
-                  OPTION(options, batch), OPTION(options, groups)});
+                  OPTION(options, late_until), OPTION(options, host_from), OPTION(options, batch),
+                  OPTION(options, groups)});
     if (options.batch > 0) {
         size_t first, count, batch = (size_t)options.batch;
         DDP_SHARD(batch, &first, &count);
@@ -218,10 +188,9 @@ main(int argc, char **argv)
         CHECK(cudaEventCreate(&event));
     std::vector<layer> layers = make_layers(options);
 
-    std::vector<double> host_ms;
     for (int step = 0; step < options.steps; ++step) {
         be_late(options, step);
-        host_ms.push_back(train_step(options, layers, stream, step, &events[3 * (size_t)step]));
+        train_step(options, layers, stream, step, &events[3 * (size_t)step]);
         if (step % 4 == 3 || is_on_host(options, step)) /* as a trainer does that prints its loss now and then */
             CHECK(cudaStreamSynchronize(stream));
     }
@@ -230,7 +199,5 @@ main(int argc, char **argv)
         return 3;
     printf("backward %.3f ms, step end %.3f ms\n", median_ms(events, options.steps, 0, 1),
            median_ms(events, options.steps, 0, 2));
-    if (options.apart > 0)
-        print_apart(options, events, host_ms);
     return 0;
 }
