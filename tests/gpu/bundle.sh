@@ -93,7 +93,7 @@ if [ "$rehearse" -eq 0 ]; then
     done
 else
     for name in "${names[@]}"; do
-        for place in tests/tools/plan tests/trainers samples bench tests/gpu; do # the later, where two have one name
+        for place in tests/tools/plan tests/trainers samples tests/gpu; do # the later, where two have one name
             [ ! -x "$build/$place/$name" ] || cp "$build/$place/$name" "$part/build/gpu/$name"
             [ ! -x "$build/$place/${name}_static" ] || cp "$build/$place/${name}_static" "$part/build/gpu/"
         done

@@ -24,7 +24,7 @@ libraries        | tests/trainers/libraries.cu $file       | -lcublas -lcublasLt
 values           | tests/trainers/values.c                 | -lm
 types_legacy     | tests/trainers/types.c                  |
 types_per_thread | tests/trainers/types.c                  | -DCUDA_API_PER_THREAD_DEFAULT_STREAM
-thousands        | tests/bench/thousands.cu                |
+thousands        | tests/gpu/thousands.cu                  |
 probe            | tests/gpu/probe.cu                      |
 launches         | tests/gpu/launches.cu                   |
 tokens           | tests/gpu/tokens.cu                     |
