@@ -12,7 +12,7 @@ function(ddprun_kernels target name)
     add_custom_command(
         OUTPUT ${objects}
         # Its folder is that of an installed stand-in: nothing looks there, for the stand-in has loaded this library.
-        COMMAND ${PROGRAM_CC} -c -O3 -U__SOFTGPU_FOLDER__ "-D__SOFTGPU_FOLDER__=\"/usr/lib/softgpu\""
+        COMMAND ${PROGRAM_CC} -c -U__SOFTGPU_FOLDER__ "-D__SOFTGPU_FOLDER__=\"/usr/lib/softgpu\""
                 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics
                 -I${CMAKE_SOURCE_DIR} -I${SOFTGPU_SOURCE_DIR}/include ${here}/stand_in.cu -o ${objects}
         DEPENDS ${ARG_SOURCES} ${here}/kernels.cu ${here}/stand_in.cu ${SOFTGPU_SOURCE_DIR}/include/softgpu/convert.h softgpu-cc softgpu

@@ -6,7 +6,7 @@
 # The other files of the packages come by the rules of Install.cmake, which is included later.
 set(portable_dir ${CMAKE_BINARY_DIR}/portable)
 
-# Libraries that are linked in, with Debian's package of each, whose file `copyright` goes with it. Of xxhash the header is.
+# Libraries that are linked in, with Debian's package of each, whose file `copyright` goes with it.
 set(portable_missing)
 foreach(part xxhash:libxxhash-dev dw:libdw-dev elf:libelf-dev hwloc:libhwloc-dev json-c:libjson-c-dev unwind-ptrace:libunwind-dev
         unwind-generic:libunwind-dev unwind:libunwind-dev lzma:liblzma-dev bz2:libbz2-dev z:zlib1g-dev crypto:libssl-dev)
@@ -22,7 +22,7 @@ foreach(part xxhash:libxxhash-dev dw:libdw-dev elf:libelf-dev hwloc:libhwloc-dev
             COMPONENT portable EXCLUDE_FROM_ALL OPTIONAL)
 endforeach()
 set(portable_libraries ${STATIC_dw} ${STATIC_elf} ${STATIC_hwloc} ${STATIC_json-c} ${STATIC_unwind-ptrace} ${STATIC_unwind-generic}
-    ${STATIC_unwind} ${STATIC_lzma} ${STATIC_bz2} ${STATIC_z} ${STATIC_crypto} -lm)
+    ${STATIC_unwind} ${STATIC_lzma} ${STATIC_bz2} ${STATIC_z} ${STATIC_crypto} ${STATIC_xxhash} -lm)
 if(portable_missing)
     list(JOIN portable_missing " " portable_missing)
     add_custom_target(portable VERBATIM COMMAND ${CMAKE_COMMAND} -E echo "portable: no static libraries of ${portable_missing}: install them, and configure again"
@@ -70,7 +70,7 @@ endfunction()
 ddprun_portable(ddprun LIBRARIES tools launcher bucketing check_base scout_base base ${portable_libraries})
 ddprun_portable(shim)
 ddprun_portable(files)
-ddprun_portable(engine OBJECTS engine_objects LIBRARIES bucketing comm base ${STATIC_crypto} -lm)
-ddprun_portable(check_engine OBJECTS engine_objects check_objects LIBRARIES check_base bucketing comm base ${STATIC_crypto} -lm)
-ddprun_portable(scout LIBRARIES scout_base check_base comm base ${STATIC_crypto} -lm)
+ddprun_portable(engine OBJECTS engine_objects LIBRARIES bucketing comm base ${STATIC_crypto} ${STATIC_xxhash} -lm)
+ddprun_portable(check_engine OBJECTS engine_objects check_objects LIBRARIES check_base bucketing comm base ${STATIC_crypto} ${STATIC_xxhash} -lm)
+ddprun_portable(scout LIBRARIES scout_base check_base comm base ${STATIC_crypto} ${STATIC_xxhash} -lm)
 ddprun_portable(pmix_member LIBRARIES ${PMIX_LINK_LIBRARIES})

@@ -52,10 +52,13 @@ pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(JSON REQUIRED IMPORTED_TARGET json-c)
 
-# Of libcrypto SHA-256 alone is used (base/seal.c), and linked in: what is loaded into the trainer may need glibc only.
+# Linked in: what is loaded into the trainer may need glibc only. Of libcrypto SHA-256 alone is used (base/seal.c).
 find_library(CRYPTO_STATIC libcrypto.a REQUIRED)
+find_library(XXHASH_STATIC libxxhash.a REQUIRED)
 add_library(crypto_static STATIC IMPORTED GLOBAL)
+add_library(xxhash_static STATIC IMPORTED GLOBAL)
 set_target_properties(crypto_static PROPERTIES IMPORTED_LOCATION ${CRYPTO_STATIC})
+set_target_properties(xxhash_static PROPERTIES IMPORTED_LOCATION ${XXHASH_STATIC} INTERFACE_INCLUDE_DIRECTORIES "${XXHASH_INCLUDE_DIRS}")
 
 # CUDA and NCCL: headers only. Nothing here links a CUDA library; all of them are opened or interposed at run time.
 include(Cuda)

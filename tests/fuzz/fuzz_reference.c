@@ -9,7 +9,6 @@
 
 #include "tools/check/format/reference.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <stdio.h>

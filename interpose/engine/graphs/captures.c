@@ -10,7 +10,6 @@
  */
 #include "interpose/engine/graphs/captures.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <unistd.h>

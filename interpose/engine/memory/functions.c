@@ -8,7 +8,6 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <search.h>

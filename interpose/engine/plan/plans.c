@@ -6,7 +6,6 @@
  */
 #include "interpose/engine/plan/planner.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 /* A piece of a plan, as ranks show it to each other. */

@@ -5,7 +5,6 @@
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <fcntl.h>

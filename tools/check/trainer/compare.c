@@ -9,7 +9,7 @@
 #include "tools/check/format/element.h"
 #include "tools/common/owned.h"
 
-#define XXH_INLINE_ALL
+#define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 _Static_assert((int)ELEMENT_FLOAT32 == (int)DDP_FLOAT32 && (int)ELEMENT_FLOAT64 == (int)DDP_FLOAT64 &&

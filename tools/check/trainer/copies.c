@@ -11,7 +11,6 @@
 #include "tools/record/frames.h"
 #include "tools/record/inside.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <execinfo.h>

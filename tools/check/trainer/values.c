@@ -11,7 +11,7 @@
 #include "tools/common/owned.h"
 #include "tools/common/room.h"
 
-#define XXH_INLINE_ALL
+#define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 #include <fcntl.h>

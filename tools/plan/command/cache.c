@@ -1,5 +1,4 @@
 /* cache.c - see auto.h. */
-#define XXH_INLINE_ALL
 
 #include "tools/plan/command/auto.h"
 

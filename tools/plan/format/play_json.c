@@ -1,5 +1,4 @@
 /* play_json.c - see play_json.h. */
-#define XXH_INLINE_ALL
 
 #include "tools/plan/format/play_json.h"
 
