@@ -35,9 +35,6 @@
 /* What /proc/self/fd/1 leads to in a rank whose stdout ddprun made: written line by line; absent: left as it is. */
 #define DDPRUN_ENV_STDOUT "_DDPRUN_STDOUT"
 
-/* Decimal, of a rehearsal: one rank does all that one of several does, with itself, and DDP_SHARD gives each
- * rank the share that it had among so many. */
-#define DDPRUN_ENV_REHEARSAL "_DDPRUN_REHEARSAL"
 /* What --plan follows, in the job folder. */
 #define DDPRUN_PLAN_NAME "plan"
 

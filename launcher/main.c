@@ -87,11 +87,12 @@ suggest_command(const char *word, struct error *error)
     struct program program = {0};
     struct error why;
     const struct command *nearest = strchr(word, '/') == NULL ? command_nearest(commands, word) : NULL;
-    if (nearest == NULL)
-        return;
-    if (!program_find(word, getenv("PATH"), &program, &why))
-        error_set(error, error->exit_code, "program %s not found, in the folders of $PATH; did you mean ddprun %s?",
-                  word, nearest->name);
+    bool is_gone = strcmp(word, "predict") == 0;
+    if ((nearest != NULL || is_gone) && !program_find(word, getenv("PATH"), &program, &why))
+        error_set(error, error->exit_code,
+                  is_gone ? "ddprun %s is gone; run with --page FILE, and compare runs by ddprun report A B"
+                          : "program %s not found, in the folders of $PATH; did you mean ddprun %s?",
+                  word, is_gone ? "" : nearest->name);
     program_free(&program);
 }
 

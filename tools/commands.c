@@ -4,9 +4,8 @@
 #include "tools/check/command/check.h"
 #include "tools/doctor/examine.h"
 #include "tools/page/page.h"
-#include "tools/predict/request.h"
 #include "tools/scout/command/scout.h"
 #include "tools/trace/picture.h"
 
-const struct command *const commands[] = {
-    &doctor_command, &scout_command, &check_command, &trace_command, &report_command, &predict_command, NULL};
+const struct command *const commands[] = {&doctor_command, &scout_command,  &check_command,
+                                          &trace_command,  &report_command, NULL};

@@ -50,7 +50,7 @@ read_options(const struct job_options *given)
 static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
-    size_t world = engine_state.shard_world, rank = (size_t)engine_state.rendezvous.rank % world;
+    size_t world = (size_t)engine_state.rendezvous.world_size, rank = (size_t)engine_state.rendezvous.rank;
     if (!memory_is_usable(first, sizeof(*first), true) || !memory_is_usable(count, sizeof(*count), true))
         stop_job("DDP_SHARD of `%s` (%s:%d): %s; pass the addresses of two size_t", site->text, site->file, site->line,
                  first == NULL || count == NULL ? "a null pointer" : "not memory that this process can write");
@@ -404,10 +404,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         control_open(&engine_state.control, &engine_state.rendezvous, (int)engine_state.options.timeout_s, &error),
         &error);
     status_waits_no_more();
-    uint64_t world = (uint64_t)engine_state.rendezvous.world_size,
-             shares = number_option(DDPRUN_ENV_REHEARSAL, 0, 1 << 20);
-    engine_state.alone = world == 1 && shares == 0;
-    engine_state.shard_world = shares > 0 ? shares : world;
+    engine_state.alone = engine_state.rendezvous.world_size == 1;
     OBSERVED(opens, leave);
     unaveraged_open((int64_t)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000));
     ranges_open();

@@ -59,7 +59,6 @@ enum plan_reads { PLAN_READS_OWNER = 1, PLAN_READS_OWN };
 struct options {
     struct job_options job; /* what the engine reads, too; job_prepare() settles the paths in it */
     int rank_count;         /* 0: not given */
-    bool ranks_by_setting;  /* DDPRUN_RANKS counts */
     bool has_settings;      /* some DDPRUN_ variable does */
     bool ranks_per_host;    /* rank_count was given as --nproc-per-node */
     unsigned node_count;    /* --nnodes; 0: not given */

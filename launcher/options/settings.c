@@ -46,7 +46,6 @@ apply(struct options *options, const struct option_row *row, const char *value, 
     if (!option_take(row, options, "", option_keep(options, value), &inner))
         return error_set(error, DDPRUN_EXIT_USAGE, "%s: %.1500s", variable, inner.text);
     options->has_settings = true;
-    options->ranks_by_setting = options->ranks_by_setting || strcmp(row->name, "ranks") == 0;
     return true;
 }
 

@@ -1,5 +1,4 @@
-"""sentences.py KIND PAGE SUMMARY STDERR PREDICT - holds each sentence about a run to the figures beside it: closing lines, summary, page, and
-`ddprun predict DIR`, whose file may be empty. A word has one value wherever it stands; what must be there depends on KIND. Prints what is
+"""sentences.py KIND PAGE SUMMARY STDERR - holds each sentence about a run to the figures beside it: closing lines, summary and page. A word has one value wherever it stands; what must be there depends on KIND. Prints what is
 wrong; exit code 1.
 """
 import html
@@ -14,8 +13,8 @@ UNITS = {"\u00b5s": 0.001, "ms": 1, "s": 1000}
 # kinds of runs in which steps have times, and what else each of them must say
 TIMED = {"balanced", "slow", "turns", "link", "host", "nan", "failed", "restarted", "plan"}
 MUST = {
-    "slow": [("closing", r"waiting for rank 1: "), ("page", r"waiting for rank 1: "), ("page", r"look at rank 1 "), ("predict", r"look at rank 1 ")],
-    "turns": [("closing", r"waiting for each other: "), ("page", r"Most of the lost time is waiting for other ranks: "), ("predict", r"waiting for each other: ")],
+    "slow": [("closing", r"waiting for rank 1: "), ("page", r"waiting for rank 1: "), ("page", r"look at rank 1 ")],
+    "turns": [("closing", r"waiting for each other: "), ("page", r"Most of the lost time is waiting for other ranks: ")],
     "nan": [("closing", r"has NaN in step \d+, before averaging"), ("page", r"has NaN in step \d+, before averaging")],
     "failed": [("page", r"The job failed with exit code 139: rank 1 was ended by SIGSEGV")],
     "hung": [("closing", r"rank 1 .* keeps the others waiting: .*; rank 0 .* has waited"), ("page", r"rank 1 .* keeps the others waiting: ")],
@@ -97,19 +96,6 @@ def read_page(page, summary):
     return head + verdict + times
 
 
-def read_predict(text, ranks):
-    for line in text.splitlines():
-        cells = line.split()
-        if len(cells) == 8 and cells[0] == str(ranks):
-            say("step", "predict DIR", float(cells[1]))
-            say("exposed", "predict DIR", float(cells[2]))
-            if cells[6] != "-":
-                say("efficiency", "predict DIR", 100 * float(cells[6]))
-    find("alone", "predict DIR", r"without averaging a step takes (\S+) ms", text, float)
-    find("waiting", "predict DIR", r"waiting for (?:rank \d+|each other): (\S+) ms", text, float)
-    find("straggler", "predict DIR", r"waiting for rank (\d+):", text, int)
-
-
 def judge():
     """Three digits are kept; a tenth of a percent of what is shown with fewer."""
     for word, values in said.items():
@@ -124,19 +110,20 @@ def judge():
 
 
 def main():
-    kind, (page, summary, closing, predict) = sys.argv[1], (open(p, encoding="utf-8").read() for p in sys.argv[2:6])
+    kind, (page, summary, closing) = sys.argv[1], (open(p, encoding="utf-8").read() for p in sys.argv[2:5])
     summary = json.loads(summary)
-    texts = {"closing": closing, "predict": predict}
+    texts = {"closing": closing}
     read_closing("\n".join(line for line in closing.splitlines() if line.startswith("ddprun: ")))
     read_summary(summary)
     texts["page"] = read_page(page, summary)
-    read_predict(predict, summary["ranks"])
     for where, pattern in MUST.get(kind, []):
         if not re.search(pattern, texts[where], re.S):
             complain("the %s does not say /%s/" % (where, pattern))
-    for word in ("step", "exposed", "waiting", "efficiency", "alone", "rate") if kind in TIMED and kind != "failed" else ():
-        if len(said.get(word, [])) < 2 and word != "efficiency":
+    for word in ("step", "exposed", "waiting", "rate") if kind in TIMED and kind != "failed" else ():
+        if len(said.get(word, [])) < 2:
             complain("%s stands in %s only" % (word, said.get(word)))
+    if "alone" in said:
+        say("efficiency", "quotient of its figures", 100 * said["alone"][0][1] / said["step"][0][1])
     judge()
     print("%d words in %d places" % (len(said), sum(len(v) for v in said.values())))
     sys.exit(1 if wrong else 0)

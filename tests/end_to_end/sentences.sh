@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sentences.sh BUILD - twelve kinds of runs, ordinarily a third of them (in_turn): each sentence of page, closing lines, summary and `predict DIR` beside the figure that it
+# sentences.sh BUILD - twelve kinds of runs, ordinarily a third of them (in_turn): each sentence of page, closing lines and summary beside the figure that it
 # is of, and no word with two values (sentences.py). And that this is seen: a figure of each that is changed.
 source "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 here, which reads pages"
@@ -15,15 +15,13 @@ kind() {
     run "$ddprun" --device softgpu --trace "$work/trace" --page "$work/page.html" --summary-json "$work/summary" "${@:3}"
     check "$name: exit code $wanted" [ "$code" -eq "$wanted" ]
     cp "$work/stderr" "$work/closing"
-    run "$ddprun" predict -n "$(sed -n 's/^ *"ranks": \([0-9]*\),$/\1/p' "$work/summary" | head -n 1)" "$work/trace"
-    cp "$work/stdout" "$work/predict"
     held "$name"
 }
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 [ -n "$chromium" ] || printf '# skipped: Chromium is not installed; pages are not looked at\n'
 held() {
     [ -z "$chromium" ] || check "$1: Chromium shows it at three widths, light and dark" python3 "$(dirname "$0")/browser.py" "$chromium" "$work/page.html"
-    check "$1: one value for each word" python3 "$sentences" "$1" "$work/page.html" "$work/summary" "$work/closing" "$work/predict"
+    check "$1: one value for each word" python3 "$sentences" "$1" "$work/page.html" "$work/summary" "$work/closing"
 }
 
 late=$(patient 30000) # much later than a busy machine makes the others
@@ -34,7 +32,7 @@ kind slow 0 -n 3 -- "${paced[@]}" --late-us "$late" --late-rank 1
 changed() { # FILE PATTERN REPLACEMENT
     cp "$work/$1" "$work/kept"
     sed -E -i "s/$2/$3/" "$work/$1"
-    check "seen: another figure in the $1 ($2)" bash -c "! cmp -s '$work/$1' '$work/kept' && ! python3 '$sentences' slow '$work/page.html' '$work/summary' '$work/closing' '$work/predict' >/dev/null"
+    check "seen: another figure in the $1 ($2)" bash -c "! cmp -s '$work/$1' '$work/kept' && ! python3 '$sentences' slow '$work/page.html' '$work/summary' '$work/closing' >/dev/null"
     cp "$work/kept" "$work/$1"
 }
 changed page.html '(A step takes )[0-9.]+' '\17.77'
@@ -44,8 +42,6 @@ changed closing '(last to arrive in )[0-9]+ of ' '\11 of '
 changed closing '(exposed communication: )[0-9.]+' '\177.7'
 changed closing 'waiting for rank 1' 'waiting for rank 2'
 changed summary '("steps_per_second": )[0-9.]+' '\11.5'
-changed predict '(without averaging a step takes )[0-9.]+' '\17.77'
-changed predict '^( +3 +)[0-9.]+' '\17.777'
 held slow
 
 # The progress line is of steps of its own, and names the same rank.

@@ -1,5 +1,5 @@
 /*
- * fuzz_options.c - targets: the command line, its settings in the environment, and the command lines of tools;
+ * fuzz_options.c - targets: the command line, its settings in the environment, and the command line of a tool;
  * lists of GPUs; substitution in arguments.
  *
  * Required: an answer is a job that makes sense, or one error with exit code 2. Never: to read other files than the
@@ -11,7 +11,6 @@
 #include "launcher/options/option_table.h"
 #include "launcher/options/options.h"
 #include "tools/check/command/check.h"
-#include "tools/predict/request.h"
 #include "tools/trace/picture.h"
 
 #include <stdio.h>
@@ -54,27 +53,18 @@ parse(int argc, char **argv)
     options_free(&options);
 }
 
-/* The words as the command line of two tools; the second one mixes options with other words. */
+/* The words as the command line of a tool that mixes options with other words. */
 static void
-parse_tools(int argc, char **argv)
+parse_tool(int argc, char **argv)
 {
-    static const struct command predict = {.name = "predict", .rows = predict_rows};
     static const struct command picture = {.name = "trace", .rows = picture_rows, .mixes = true};
-    struct predict_request request = predict_usual();
     struct picture_request file = {0};
     struct error error;
     int rest = 0;
-    enum options_result result = command_parse(&predict, argc, argv, &request, &rest, &error);
+    enum options_result result = command_parse(&picture, argc, argv, &file, &rest, &error);
     fuzz_require(result == OPTIONS_RUN || result == OPTIONS_HELP || result == OPTIONS_BAD, "a known answer");
     if (result == OPTIONS_BAD)
         fuzz_require_error(&error, DDPRUN_EXIT_USAGE);
-    if (result == OPTIONS_RUN) {
-        fuzz_require(rest >= 1 && rest <= argc, "what follows the options is among the words");
-        fuzz_require(request.count_count >= 1 && request.count_count <= PREDICT_MOST_COUNTS,
-                     "there are counts of ranks");
-        fuzz_require(request.steps >= PREDICT_LEAST_STEPS, "there are steps");
-    }
-    result = command_parse(&picture, argc, argv, &file, &rest, &error);
     fuzz_require(result != OPTIONS_RUN || (rest >= 1 && rest <= argc && (file.file == NULL || file.file[0] != '\0')),
                  "a file has a name");
 }
@@ -98,7 +88,7 @@ fuzz_options(const uint8_t *bytes, size_t count)
     }
     parse(word_count, words);
     words[word_count] = NULL;
-    parse_tools(word_count, words);
+    parse_tool(word_count, words);
     for (int i = 0; i < set_count; ++i)
         unsetenv(set[i]);
     free(text);

@@ -1,20 +1,16 @@
 /*
- * fuzz_trace.c - target: the file of a rank's trace, the timeline and the page that are made of it, and the model of a
- * step.
+ * fuzz_trace.c - target: the file of a rank's trace, and the timeline and the page that are made of it.
  *
  * Required: the timeline is JSON, whatever names and numbers the file has, and each of its slices has a length; the
- * page is well nested, of a bounded size, and has two scripts: its report, which is JSON, and its own; what is
- * predicted is a number, and no loss is below nothing.
+ * page is well nested, of a bounded size, and has two scripts: its report, which is JSON, and its own.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "tools/page/page.h"
-#include "tools/predict/predict.h"
 #include "tools/trace/read.h"
 
 #include <json-c/json.h>
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,25 +25,6 @@ require_timeline(const char *text)
             fuzz_require(json_object_get_double(value) >= 0, "a slice has a length");
     }
     json_object_put(timeline);
-}
-
-static void
-require_model(const struct trace *trace)
-{
-    char why[200];
-    struct prediction prediction;
-    struct loss losses[4];
-    struct link link = {.bytes_per_us = 12500, .latency_us = 5};
-    struct model *model = model_of_trace(trace, why, sizeof(why));
-    if (model == NULL)
-        return;
-    for (unsigned ranks = 1; ranks < 100000; ranks *= 7) {
-        if (model_predict(model, ranks, ranks > 100 ? &link : NULL, &prediction))
-            fuzz_require(isfinite(prediction.step_us) && isfinite(prediction.exposed_us), "a step is predicted");
-    }
-    for (size_t i = 0, count = model_losses(model, losses, 4); i < count; ++i)
-        fuzz_require(losses[i].gain_us >= 0, "a gain is one");
-    model_free(model);
 }
 
 enum { NAME_BYTES = 16, DEEPEST = 32, PAGE_BYTES_AT_MOST = 2 << 20 };
@@ -135,7 +112,6 @@ fuzz_trace(const uint8_t *bytes, size_t count)
         make_page(&trace);
         clocks_free(clocks, &trace);
         free(text);
-        require_model(&trace);
     }
     trace_free(&trace);
 }

@@ -107,7 +107,7 @@ complete_words() {
 [ "$(complete_words ddprun --device s)" = 'softgpu ' ] || complain "completion of --device s: $(complete_words ddprun --device s)"
 [ "$(complete_words ddprun scout --pr)" = '--prove ' ] || complain "completion of scout --pr: $(complete_words ddprun scout --pr)"
 [ "$(complete_words ddprun trace folder --out)" = '--output ' ] || complain "completion of trace folder --out: $(complete_words ddprun trace folder --out)"
-[ "$(complete_words ddprun help pr)" = 'predict ' ] || complain "completion of help pr: $(complete_words ddprun help pr)"
+[ "$(complete_words ddprun help re)" = 'report ' ] || complain "completion of help re: $(complete_words ddprun help re)"
 for words in '-n 2' '-np 2' '--nproc-per-node 2'; do
     [ "$(complete_words ddprun $words --quiet ./train --l)" = 'program:4 ' ] ||
         complain "completion behind the program, after $words: $(complete_words ddprun $words --quiet ./train --l)"

@@ -160,7 +160,7 @@ done
 end_job
 report "SIGUSR1 and SIGUSR2 are the ranks'" "$(expect 0 "$out" '^saved')$why$(no_folders_left)"
 has_child() { [ -n "$(cat "/proc/$job/task/$job/children" 2>/dev/null)" ]; }
-for tool in scout check "predict -n 2 --link 100Gbit,5us"; do
+for tool in scout check; do
     start --device softgpu $tool sleep 1
     within 20 has_child
     kill -USR1 "$job"

@@ -36,6 +36,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "unknown long option" 2 "unknown or ambiguous option --frobnicate" --frobnicate "$fake"
     bad "a mistyped option" 2 "unknown option --no-overlapp, before the program; did you mean --no-overlap?" --no-overlapp "$fake"
     bad "a mistyped command" 127 "program chekc not found, in the folders of .PATH; did you mean ddprun check\\?" chekc "$fake"
+    bad "a command that is gone" 127 "ddprun predict is gone; run with --page FILE, and compare runs by ddprun report A B" predict "$fake"
     bad "a program that is not there, and not nearly a command" 127 "program frobnicate not found, in the folders of .PATH; give its path" frobnicate
     bad "help of an unknown command" 2 "unknown command scuot, after help; did you mean scout?" help scuot
     bad "help of what is no command" 2 "unknown command frobnicate, after help; see ddprun help" help frobnicate
@@ -91,7 +92,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     OMPI_COMM_WORLD_SIZE=2 bad "started by mpirun -n 2" 2 "another launcher" -n 2 "$fake"
     WORLD_SIZE=2 bad "one of two, without a rank" 2 "but RANK and MASTER_ADDR are not set: each would train alone; .*; -n 4 does not count" -n 4 "$fake"
     PET_NNODES=2 bad "one pod of two" 2 "PET_NNODES=2 says that ddprun is one of several processes, but " "$fake"
-    for words in check scout predict; do
+    for words in check scout; do
         WORLD_SIZE=2 RANK=1 bad "ddprun $words as one of two" 2 "ddprun $words starts its own ranks: start it once; .*MASTER_ADDR is not set" "$words" "$fake"
     done
     WORLD_SIZE=2 RANK=1 MASTER_ADDR=h1 bad "ddprun scout as rank 1 of two" 2 "ddprun scout starts its own ranks: start it once; WORLD_SIZE, RANK and MASTER_ADDR mark it as one of several processes" scout "$fake"
@@ -258,7 +259,7 @@ gives "--version" 0 "$out" '^ddprun [0-9]+\.[0-9]+\.[0-9]+ ' -- run --version
 gives "--help" 0 "$out" '^  ddprun -n 8 ./train' "$out" '--share-gpu' -- run --help
 gives "--help-all" 0 "$out" '^Exit codes:' "$out" '--share-gpu' -- run --help-all
 gives "help" 0 "$out" '^Commands:' "$out" '^  check ' "$out" '^  doctor ' -- run help
-for command in check doctor predict report scout trace; do
+for command in check doctor report scout trace; do
     run "$command" --help
     report "$command --help" "$(expect 0 "$out" "^Usage: ddprun .*$command" "$out" '^Exit codes: 0')$(cat "$err")"
     mv "$out" "$top/help"

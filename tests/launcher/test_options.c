@@ -187,15 +187,15 @@ TEST(options_are_handed_on_and_refused_by_their_names)
     free(words.list);
     ck_assert(!options_refuse(options_given(&options, check_refuses), "check", &error));
     ck_assert_str_eq(error.text, "--trace and check contradict each other; leave one out");
-    ck_assert(!options_refuse(options_set(&options, refused), "predict", &error));
-    ck_assert_str_eq(error.text, "--subst and predict contradict each other; leave one out");
+    ck_assert(!options_refuse(options_set(&options, refused), "scout", &error));
+    ck_assert_str_eq(error.text, "--subst and scout contradict each other; leave one out");
 
-    /* Of a setting: check leaves it out of its runs, predict cannot. */
+    /* Of a setting: check leaves it out of its runs; a command that cannot refuses it. */
     setenv("DDPRUN_METRICS", "m.prom", 1);
     ck_assert_int_eq(parse("./train"), OPTIONS_RUN);
     ck_assert(options_refuse(options_given(&options, check_refuses), "check", &error));
-    ck_assert(!options_refuse(options_set(&options, refused), "predict", &error));
-    ck_assert_str_eq(error.text, "--metrics and predict contradict each other; leave one out");
+    ck_assert(!options_refuse(options_set(&options, refused), "scout", &error));
+    ck_assert_str_eq(error.text, "--metrics and scout contradict each other; leave one out");
     setenv("DDPRUN_RANKS", "4", 1);
     setenv("DDPRUN_VERIFY", "1", 1);
     options_unset_settings(check_refuses);

@@ -1,6 +1,6 @@
 /*
- * inner_run.h - a ddprun that starts others like itself and stays with each until its end: `ddprun check`,
- * `ddprun predict` and `ddprun scout`. One thread.
+ * inner_run.h - a ddprun that starts others like itself and stays with each until its end: `ddprun check`
+ * and `ddprun scout`. One thread.
  */
 #ifndef DDPRUN_TOOLS_COMMON_INNER_RUN_H
 #define DDPRUN_TOOLS_COMMON_INNER_RUN_H

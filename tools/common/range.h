@@ -1,6 +1,6 @@
 /*
- * range.h - a figure that was measured in several stretches of a run: how far its values lie apart. One way for
- * `ddprun predict` and for the times of a plan. Pure.
+ * range.h - a figure that was measured in several stretches of a run: how far its values lie apart. For
+ * the times of a plan. Pure.
  */
 #ifndef DDPRUN_TOOLS_COMMON_RANGE_H
 #define DDPRUN_TOOLS_COMMON_RANGE_H

@@ -9,8 +9,6 @@
 #include <math.h>
 #include <time.h>
 
-enum { MOST_LOSSES = 8 };
-
 void
 section_head(json_object *report, const struct facts *facts)
 {
@@ -82,23 +80,89 @@ put_lost(json_object *section, const struct facts *facts)
                     figure_time(us[most], text));
 }
 
+/* ---- what may save time. Whether steps overlap is no part of it: trials have tried both in the run, and decide ----
+ */
+
+#define LEAST_GAIN  0.01      /* of a step */
+#define LEAST_BYTES (1 << 20) /* of gradients, for --compress: half of fewer bytes saves little */
+
+/* Why nothing is known; NULL: the figures are. */
+static const char *
+find_missing(const struct facts *facts)
+{
+    if (facts->plan == NULL || facts->counted == 0)
+        return facts->graph_steps > 0         ? "steps of the run are in CUDA graphs, which have no times"
+               : facts->first->step_count > 0 ? "the run has too few steps: about 40 are needed"
+                                              : "the run has no steps";
+    return isnan(facts_alone(facts)) ? "too few steps were timed, or their times vary too much; train for more steps"
+                                     : NULL;
+}
+
+/* The last step that goes as the others do. */
+static const struct trace_step *
+find_last(const struct facts *facts)
+{
+    const struct rank_facts *first = &facts->ranks[0];
+    size_t last = first->step_count;
+    while (last > 1 && first->steps[last - 1]->control)
+        --last;
+    return last > 0 ? first->steps[last - 1] : NULL;
+}
+
+/* Gradients are many bytes, all sent as they are; and an all-reduce of more bytes takes longer. */
+static bool
+may_compress(const struct facts *facts, const struct trace_step *last)
+{
+    const struct trace_run *run = facts->first;
+    uint64_t bytes = 0;
+    FOR_EACH(tensor, run->tensors[facts->group], run->tensor_counts[facts->group])
+        bytes += tensor->bytes;
+    return bytes >= LEAST_BYTES && !ANY(it, last->buckets, last->bucket_count, strcmp(it->type, "float32") != 0) &&
+           run->cost_count > 1 && run->costs[run->cost_count - 1].ns >= 2 * run->costs[0].ns;
+}
+
 static void
-put_losses(json_object *section, const struct model *model, const char *why)
+put_late(json_object *section, const struct facts *facts, double least_us)
 {
     char text[FIGURE_BYTES];
-    struct loss losses[MOST_LOSSES];
-    size_t count = model != NULL ? model_losses(model, losses, MOST_LOSSES) : 0;
-    if (model == NULL)
-        report_sentence(section, "notes", "Possible gains are not known: %s.", why);
-    else if (count == 0)
-        report_sentence(section, "notes", "%s", "No option of ddprun is known to save 1 % of a step or more.");
-    for (size_t i = 0; i < count; ++i) {
-        if (losses[i].unmeasured)
-            report_sentence(section, "notes", "What may help: %s.", losses[i].advice);
-        else
-            report_sentence(section, "notes", "About %s of a step can be saved: %s.",
-                            figure_time(losses[i].gain_us, text), losses[i].advice);
+    json_object *unbound;
+    const struct rank_facts *late = facts->waited.straggler >= 0 ? &facts->ranks[facts->waited.straggler] : NULL;
+    if (late != NULL && late->kept_us >= least_us)
+        report_sentence(section, "notes",
+                        "About %s of a step can be saved: look at rank %d (%s): the load of its host, its data loader, "
+                        "its share of the batch, its GPU's clock.",
+                        figure_time(late->kept_us, text), late->run->rank, late->run->host);
+    else if (late == NULL && facts->waited.matters && facts->waiting_us >= least_us)
+        report_sentence(section, "notes", "What may help: %s.",
+                        json_object_object_get_ex(facts->summary, "unbound", &unbound) &&
+                                json_object_get_boolean(unbound)
+                            ? "--bind core (each rank gets its own cores)"
+                            : "give all ranks batches of one size, and cores without other processes");
+}
+
+/* What may save a hundredth of a step or more. */
+static void
+put_advice(json_object *section, const struct facts *facts)
+{
+    const char *missing = find_missing(facts);
+    const struct trace_step *last = find_last(facts);
+    double least_us = LEAST_GAIN * facts->step_us;
+    size_t before = json_object_array_length(report_list(section, "notes"));
+    if (missing != NULL) {
+        report_sentence(section, "notes", "Possible gains are not known: %s.", missing);
+        return;
     }
+    if (facts->world > 1)
+        put_late(section, facts, least_us);
+    bool is_exposed = facts->world > 1 && last != NULL && facts->exposed_us >= least_us;
+    if (is_exposed && last->overlapped && facts->first->bucket_bytes > 0)
+        report_sentence(section, "notes",
+                        "What may help: leave --bucket-mb out: buckets are then planned from measured times.");
+    if (is_exposed && may_compress(facts, last))
+        report_sentence(section, "notes",
+                        "What may help: --compress fp16 or bf16 sends half of the bytes, and rounds gradients.");
+    if (json_object_array_length(report_list(section, "notes")) == before)
+        report_sentence(section, "notes", "No option of ddprun is known to save 1 %% of a step or more.");
 }
 
 /* Without averaging, exposed, and the larger of slowed and waiting add up to what a step takes. */
@@ -142,7 +206,7 @@ put_figures(json_object *section, const struct facts *facts)
 }
 
 void
-section_verdict(json_object *report, const struct facts *facts, const struct model *model, const char *why)
+section_verdict(json_object *report, const struct facts *facts)
 {
     char caption[100], group[40] = "", text[FIGURE_BYTES];
     if (facts->group_count > 1)
@@ -157,7 +221,7 @@ section_verdict(json_object *report, const struct facts *facts, const struct mod
     put_lost(section, facts);
     if (facts->noise != NULL)
         report_sentence(section, "notes", "By the gradients, %s.", facts_string(facts->noise, "text"));
-    put_losses(section, model, why);
+    put_advice(section, facts);
     put_figures(section, facts);
 }
 

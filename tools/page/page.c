@@ -155,20 +155,17 @@ json_object *
 report_make(const struct trace *trace)
 {
     struct facts facts;
-    char why[512] = "";
     json_object *report = json_object_new_object();
     facts_find(trace, &facts);
-    struct model *model = model_of_facts(&facts, why, sizeof(why));
     json_object_object_add(report, "ddprun_report", json_object_new_int(REPORT_VERSION));
     section_head(report, &facts);
-    section_verdict(report, &facts, model, why);
+    section_verdict(report, &facts);
     section_ends(report, &facts);
     section_steps(report, &facts);
     section_timeline(report, &facts);
     section_means(report, &facts);
     section_buckets(report, &facts);
     section_settings(report, &facts);
-    model_free(model);
     facts_free(&facts);
     return report;
 }

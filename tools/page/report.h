@@ -8,7 +8,7 @@
 #ifndef DDPRUN_TOOLS_PAGE_REPORT_H
 #define DDPRUN_TOOLS_PAGE_REPORT_H
 
-#include "tools/predict/predict.h"
+#include "tools/trace/facts.h"
 
 #include <string.h>
 
@@ -70,10 +70,9 @@ struct json_object *report_list(struct json_object *object, const char *name);
 
 /* ---- sections, in the order in which they stand: what is to be said, or why there is nothing ---- */
 
-/* overview.c: whose run it was, why it failed, what the trace lacks; and the verdict with the key figures. `model`:
- * NULL: none could be made, and `why`. */
+/* overview.c: whose run it was, why it failed, what the trace lacks; and the verdict with the key figures. */
 void section_head(struct json_object *report, const struct facts *facts);
-void section_verdict(struct json_object *report, const struct facts *facts, const struct model *model, const char *why);
+void section_verdict(struct json_object *report, const struct facts *facts);
 /* of a job that failed, who, where, and how many steps each rank had made; and what was warned of */
 void section_ends(struct json_object *report, const struct facts *facts);
 /* settings, versions, checks */

@@ -278,14 +278,6 @@ facts_alone(const struct facts *facts)
     return alone_us > 0 ? alone_us : NAN;
 }
 
-const char *
-facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES])
-{
-    struct waiting waited = facts->waited;
-    waited.straggler = waited.straggler >= 0 ? facts->ranks[waited.straggler].run->rank : -1;
-    return waiting_text(&waited, 1e3, text);
-}
-
 /* The plan of the last steps, on the first rank. */
 static void
 take_plan(struct facts *facts)

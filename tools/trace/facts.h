@@ -1,5 +1,5 @@
 /*
- * facts.h - what a page and a prediction say of a run, found in its trace: the steps of all ranks side by side, and who
+ * facts.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who
  * waited. One set of figures, of one window of steps.
  *
  * Of the last job in the trace, and of the gradient group with most bytes. Figures are means over the steps after
@@ -70,9 +70,6 @@ double facts_waiting(const struct facts *facts, size_t rank);
 /* The duration that so many hundredths of the steps did not exceed, of all steps but control steps (nearest rank); 0:
  * the least. NAN: there are none. */
 double facts_percentile(const struct facts *facts, unsigned hundredths);
-
-/* waiting_text() of these figures. */
-const char *facts_waiting_text(const struct facts *facts, char text[WAITING_TEXT_BYTES]);
 
 /* The rank's step of that number; NULL: it has none. */
 const struct trace_step *facts_step_of(const struct rank_facts *rank, uint64_t number);

@@ -203,21 +203,6 @@ take_plan(struct trace_run *run, json_object *line)
 }
 
 static void
-take_ready(struct trace_run *run, json_object *line)
-{
-    json_object *times;
-    struct trace_ready ready = {.group = group_of(line), .after_step = count_of(line, "after_step")};
-    size_t count = list(line, "ready", &times);
-    if (ready.group < 0 || count == 0)
-        return;
-    for (size_t i = 0; i < count; ++i) {
-        int64_t us = json_object_get_int64(json_object_array_get_idx(times, i));
-        *GROWN(ready.us, ready.count) = us < 0 && us > -(INT64_C(1) << 45) ? (double)us : 0.0;
-    }
-    *GROWN(run->readies, run->ready_count) = ready;
-}
-
-static void
 take_trial(struct trace_run *run, json_object *line)
 {
     struct trace_trial trial = {.group = group_of(line),
@@ -327,10 +312,10 @@ take_line(struct trace_run *run, json_object *line)
     static const struct {
         const char *member;
         void (*take)(struct trace_run *run, json_object *line);
-    } lines[] = {{"step", take_step},         {"plan", take_plan},       {"ready", take_ready},
-                 {"trial", take_trial},       {"overlap", take_overlap}, {"all_reduce_ns", take_costs},
-                 {"exchange", take_exchange}, {"mean", take_mean},       {"warning", take_warning},
-                 {"end", take_end},           {"summary", take_summary}};
+    } lines[] = {{"step", take_step},       {"plan", take_plan},           {"trial", take_trial},
+                 {"overlap", take_overlap}, {"all_reduce_ns", take_costs}, {"exchange", take_exchange},
+                 {"mean", take_mean},       {"warning", take_warning},     {"end", take_end},
+                 {"summary", take_summary}};
     size_t i = 0;
     while (i < sizeof(lines) / sizeof(lines[0]) && !json_object_object_get_ex(line, lines[i].member, NULL))
         ++i;
@@ -515,8 +500,6 @@ free_run(const struct trace_run *run)
     }
     for (int g = 0; g < TRACE_GROUPS; ++g)
         free(run->tensors[g]);
-    FOR_EACH(ready, run->readies, run->ready_count)
-        free(ready->us);
 #define FREE_LIST(item, items) free(run->items);
     TRACE_LISTS(FREE_LIST)
     json_object_put(run->told);

@@ -65,14 +65,6 @@ struct trace_plan {
     size_t bucket_count;
 };
 
-/* When tensors were ready, as plans are made from it. */
-struct trace_ready {
-    int group;
-    uint64_t after_step;
-    double *us; /* [count]: to the boundary */
-    size_t count;
-};
-
 /* What a trial of steps with and without overlap found; medians of whole steps, NAN: not known. */
 struct trace_trial {
     int group;
@@ -105,7 +97,7 @@ struct trace_warning {
     X(step, steps)         \
     X(exchange, exchanges) \
     X(mean, means)         \
-    X(warning, warnings) X(plan, plans) X(ready, readies) X(trial, trials) X(overlap, overlaps) X(cost, costs)
+    X(warning, warnings) X(plan, plans) X(trial, trials) X(overlap, overlaps) X(cost, costs)
 #define TRACE_LIST(item, items) \
     struct trace_##item *items; \
     size_t item##_count;

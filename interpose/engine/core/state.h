@@ -91,8 +91,7 @@ struct engine_state {
     const struct observer *observer; /* observer.h; NULL in a job */
     const struct watcher *watchers;  /* observer.h: [WATCHES] */
     unsigned off;                    /* of enum engine_off: what an observer has switched off */
-    bool alone; /* a world of one, in which nothing is averaged and nothing is recorded; false in a rehearsal */
-    uint64_t shard_world; /* among so many ranks DDP_SHARD shares out: the world, but in a rehearsal of more */
+    bool alone;                      /* a world of one, in which nothing is averaged and nothing is recorded */
 
     /* ---- set once, at the first annotation of memory ---- */
     struct driver driver;

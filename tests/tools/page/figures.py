@@ -86,15 +86,15 @@ def read_status(text):
 
 
 def hold_waiting(summary):
-    """Where it is worth a sentence, closing line and status have the same one; the page and predict have one nowhere else, of that rank."""
+    """Where it is worth a sentence, closing line and status have the same one; the page has one nowhere else, of that rank."""
     sentence = r"waiting for (?:rank \d+|each other): [^;,\n]*(?:, last to arrive in \d+ of \d+ steps)?"
     closing, status = (re.findall(sentence, read(name)) for name in ("closing", "status"))
     worth = summary["waited_for"] is not None or (summary["waiting_ms"] or 0) >= max(0.1 * (summary["step_ms"] or 0), 1)
     if len(closing) != worth or status != closing:
         complain("waiting is worth %d sentences; closing lines have %s, the status %s" % (worth, closing, status))
-    for output in ("page.html", "report.html", "predict"):
-        text = plain(parts(read(output))["verdict"]) if output != "predict" else read(output)
-        found = re.search(r"lost time is waiting|^- waiting|look at rank|What may help: (?:give all|--bind)", text, re.M)
+    for output in ("page.html", "report.html"):
+        text = plain(parts(read(output))["verdict"])
+        found = re.search(r"lost time is waiting|look at rank|What may help: (?:give all|--bind)", text, re.M)
         rank = re.search(r"waiting for rank (\d+)", text)
         if found and not worth or rank and int(rank[1]) != summary["waited_for"]:
             complain("%s has '%s', and waiting is worth %d sentences, of rank %s" % (output, (rank or found)[0], worth, summary["waited_for"]))
@@ -217,16 +217,6 @@ def read_compared(text):
         find(figure, "report A B", r"^%s  +(\S+(?: (?:\u00b5s|ms|s|%%))?)  " % re.escape(name), text.replace("\u00a0", " "), 1e-3 if figure == "seconds" else 1)
 
 
-def read_predict(text, ranks):
-    for line in text.splitlines():
-        cells = line.split()
-        if len(cells) == 8 and cells[0] == str(ranks):
-            for figure, cell in (("step", 1), ("exposed", 2), ("rate", 3), ("items", 4), ("efficiency", 6)):
-                say(figure, "predict", cells[cell])
-    find("alone", "predict", r"without averaging a step takes (\S+) ms", text)
-    rounded("waiting", "predict", r"^- waiting for (?:rank \d+|each other): (\S+) ms per step", text)
-
-
 def lines_of(rank):
     """Of each step of the last attempt that has times, its line in the rank's file."""
     lines = [json.loads(line) for line in read("trace/rank-%d.jsonl" % rank).splitlines()]
@@ -341,7 +331,7 @@ def hold_delay(summary):
             complain("rank 0 waits %.3f ms in the %s, and rank 1 was late by %d ms in %d of %d steps" % (value, output, LATE_MS, late, summary["measured_steps"]))
     if late < 18:
         complain("only %d of the late steps were measured" % late)
-    for output in ("closing", "status", "summary", "metrics", "page", "report", "report A B", "predict"):
+    for output in ("closing", "status", "summary", "metrics", "page", "report", "report A B"):
         if not any(o == output for o, _, _ in said["waiting"]):
             complain("the %s does not say that ranks wait" % output)
 
@@ -357,17 +347,16 @@ def main():
     for output in ("page", "report"):
         read_page(output, read(output + ".html"), summary)
     read_compared(read("compared"))
-    read_predict(read("predict"), summary["ranks"])
     for figure, values in said.items():
         for where, value, half in values[1:]:
             other, wanted, slack = values[0]
             if abs(value - wanted) > (half + slack) * 1.001 + 1e-9:
                 complain("%s is %.6g in the %s, and %.6g in the %s" % (figure, wanted, other, value, where))
     timed = kind != "captured"
-    for figure, outputs in {"step": 8, "rate": 7, "exposed": 8, "waiting": 6, "alone": 6, "efficiency": 3, "steps": 7, "ranks": 5, "first": 4, "last": 4}.items():
+    for figure, outputs in {"step": 7, "rate": 6, "exposed": 7, "waiting": 6, "alone": 3, "efficiency": 3, "steps": 7, "ranks": 5, "first": 4, "last": 4}.items():
         found = {output for output, _, _ in said.get(figure, [])}
         if figure in ("alone", "efficiency", "rate", "step") and "alone" not in said:
-            continue  # by a trial, collectives slow a step by more than its own work: there is no prediction, either
+            continue  # by a trial, collectives slow a step by more than its own work
         outputs -= kind == "failed"  # which has no closing lines
         if len(found) < outputs and (timed or figure in ("steps", "ranks", "first", "last")):
             complain("%s stands in %s only" % (figure, sorted(found)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # figures.sh BUILD - one run, one truth: of eight kinds of runs each figure is the same in every output, to the digit that is printed:
 # closing lines, the progress line after the last step, --summary-json, --metrics, the page of --page and that of `ddprun report DIR`,
-# `report A B`, `predict DIR`, and the timeline; parts add up to the whole; and the sums are those of the raw events (figures.py).
+# `report A B`, and the timeline; parts add up to the whole; and the sums are those of the raw events (figures.py).
 # Ordinarily some of the kinds run (in_turn).
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 here, which reads the outputs"
@@ -25,8 +25,6 @@ kind() {
     run "$ddprun" report "$of/trace" "$of/trace"
     cp "$work/stdout" "$of/compared"
     run "$ddprun" trace "$of/trace" -o "$of/timeline"
-    run "$ddprun" predict -n "$(sed -n 's/^ *"ranks": \([0-9]*\),$/\1/p' "$of/summary" | head -n 1)" "$of/trace"
-    cp "$work/stdout" "$of/predict"
     check "$name: one value for each figure" python3 "$figures" "$name" "$of"
 }
 
@@ -53,7 +51,6 @@ changed page.html "run-exposed'>"
 changed page.html 'Means are of steps [0-9]+ to '
 changed report.html "run-efficiency'>"
 changed compared '^without averaging +'
-changed predict '^ +2 +'
 changed timeline '"exposed_us":'
 changed timeline '"waiting_us":'
 
