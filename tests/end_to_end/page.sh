@@ -92,6 +92,18 @@ check "... and as data" grep -q '"\\u003c\\/script>\\u003cscript>alert(1)\\u003c
 python3 "$here/page.py" known "$work/known"
 works "a late rank: a page is made" "$ddprun" report "$work/known" -o "$page"
 check "a late rank: the figures are those of the trace" python3 "$here/page.py" straggler "$page"
+# advised NAME PATTERN SED: of the same trace with another line in it, the page advises what the pattern says.
+advised() {
+    rm -rf "$work/advised"
+    cp -r "$work/known" "$work/advised"
+    sed -i "$3" "$work"/advised/*
+    run "$ddprun" report "$work/advised" -o "$work/advised.html"
+    check "advice: $1" grep -q "$2" "$work/advised.html"
+    check "... and for nothing else" bash -c "! grep -q '$2' '$page'"
+}
+advised "buckets of a given size" 'What may help: leave --bucket-mb out' '1s/"world"/"bucket_bytes":4096,"world"/'
+advised "many bytes, which take longer" 'What may help: --compress' \
+    '1s/$/\n{"all_reduce_ns":[[4096,10000],[1048576,20000]],"at_ns":1500}/; s/"elements": *4, *"bytes": *16/"elements":262144,"bytes":1048576/'
 python3 "$here/page.py" known "$work/outlier" 500000
 run "$ddprun" report "$work/outlier" -o "$page"
 check "a long step is named, where the mean is far above the median" python3 "$here/page.py" long "$page"
