@@ -80,8 +80,7 @@ put_lost(json_object *section, const struct facts *facts)
                     figure_time(us[most], text));
 }
 
-/* ---- what may save time. Whether steps overlap is no part of it: trials have tried both in the run, and decide ----
- */
+/* ---- what may save time, but for overlap: trials have tried both ways in the run ---- */
 
 #define LEAST_GAIN  0.01      /* of a step */
 #define LEAST_BYTES (1 << 20) /* of gradients, for --compress: half of fewer bytes saves little */
@@ -98,7 +97,7 @@ find_missing(const struct facts *facts)
                                      : NULL;
 }
 
-/* The last step that goes as the others do. */
+/* The last step that goes as the others do, of at least one rank; NULL: there is none. */
 static const struct trace_step *
 find_last(const struct facts *facts)
 {
@@ -121,6 +120,7 @@ may_compress(const struct facts *facts, const struct trace_step *last)
            run->cost_count > 1 && run->costs[run->cost_count - 1].ns >= 2 * run->costs[0].ns;
 }
 
+/* For one rank, or for ranks that are late in turns. */
 static void
 put_late(json_object *section, const struct facts *facts, double least_us)
 {
@@ -145,7 +145,6 @@ static void
 put_advice(json_object *section, const struct facts *facts)
 {
     const char *missing = find_missing(facts);
-    const struct trace_step *last = find_last(facts);
     double least_us = LEAST_GAIN * facts->step_us;
     size_t before = json_object_array_length(report_list(section, "notes"));
     if (missing != NULL) {
@@ -154,6 +153,7 @@ put_advice(json_object *section, const struct facts *facts)
     }
     if (facts->world > 1)
         put_late(section, facts, least_us);
+    const struct trace_step *last = find_last(facts);
     bool is_exposed = facts->world > 1 && last != NULL && facts->exposed_us >= least_us;
     if (is_exposed && last->overlapped && facts->first->bucket_bytes > 0)
         report_sentence(section, "notes",
