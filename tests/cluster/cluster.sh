@@ -157,13 +157,13 @@ cut_off() {
 # check_in_two NAME LAUNCHER...: `ddprun check` in two commands, one rank first on host h1 and then four ranks on both, tells a right
 # program from one whose learning rate depends on the rank. Rank 0 shows the verdict, and its exit code is the job's.
 check_in_two() {
-    local name=$1 reference=$work/in-two/reference conv=$build/tests/tools/check/conv
+    local name=$1 reference=$work/in-two/reference trainer=$build/tests/tools/check/rows
     shift
     mkdir -p "$work/in-two"
-    works "$name, check: one rank writes the reference" "$hosts_runner" h1 "$ddprun" check -q -n 1 --reference "$reference" "$conv"
-    works "$name, check of a right program" "$@" check -q --reference "$reference" "$conv"
+    works "$name, check: one rank writes the reference" "$hosts_runner" h1 "$ddprun" check -q -n 1 --reference "$reference" "$trainer"
+    works "$name, check of a right program" "$@" check -q --reference "$reference" "$trainer"
     check "$name, check of a right program: one verdict" [ "$(grep -c '^equal: 4 ranks' "$work/stdout")" -eq 1 ]
-    run "$@" check -q --reference "$reference" "$conv" --mistake rate_by_rank
+    run "$@" check -q --reference "$reference" "$trainer" --mistake rate_by_rank
     check "$name, check of a mistake: exit code" [ "$code" -eq 1 ]
     check "$name, check of a mistake: one verdict" [ "$(grep -c '^different: .*on 3 of 4 ranks, rank 1 first' "$work/stdout")" -eq 1 ]
     check "$name, check: no other file is left" [ "$(ls "$work/in-two")" = reference ]

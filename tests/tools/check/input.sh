@@ -8,7 +8,7 @@ user=$work/user # where the user is
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR" "$user"
 cd "$user" || exit 1
-right=("$conv" --quiet)
+right=("$rows" report --steps 12)
 quick=2
 [ "$sanitized" -eq 0 ] || quick=15
 
@@ -83,13 +83,13 @@ run "$ddprun" -q check "${right[@]}"
 check "no other file than mine is there" [ "$(ls)" = mine ]
 
 # ---- programs that cannot be checked ----
-run "$ddprun" -q check --steps 5 "$conv" --quiet --steps 2
+run "$ddprun" -q check --steps 5 "$rows" --steps 2
 check "fewer steps than are asked for: those that there are" grep -q '^equal: .*in 2 steps ' "$work/stdout"
 check "it is reported" grep -q -- '--steps asks for 5 steps, and the program ends after 2: these are compared$' "$work/stderr"
-refused "no DDP_STEP, and an end" 2 "ended without a DDP_STEP" check "$conv" --quiet --mistake step_missing
+refused "no DDP_STEP, and an end" 2 "ended without a DDP_STEP" check "$rows" --mistake step_missing
 refused "no DDP_STEP, and no end" 2 "has not reached a DDP_STEP in $quick s" check --timeout "$quick" \
-    "$conv" --quiet --steps 10000000 --mistake step_missing
-refused "wrong options of the program" 2 "failed by itself, with exit code 2" check "$conv" --no-such-option
+    "$rows" --steps 10000000 --mistake step_missing
+refused "wrong options of the program" 2 "failed by itself, with exit code 2" check "$rows" --no-such-option
 for code_of_program in 1 3 7; do
     script fails "exit $code_of_program"
     ends=$((code_of_program == 7 ? 7 : 4)) # check's own 1 and 3 mean something else
@@ -98,12 +98,12 @@ for code_of_program in 1 3 7; do
 done
 script fails 'kill -SEGV $$'
 refused "a program that SIGSEGV ends" 139 "failed by itself.*SIGSEGV" check --device softgpu ./fails
-script fails '[ "$WORLD_SIZE" = 1 ] || { echo "too many of us" >&2; exit 5; }' "exec '$conv' --quiet"
+script fails '[ "$WORLD_SIZE" = 1 ] || { echo "too many of us" >&2; exit 5; }' "exec '$rows'"
 refused "a program that fails on two ranks alone" 5 "failed by itself, with exit code 5, in the run of 2 ranks" check --device softgpu ./fails
 check "its last words are shown" grep -qx "too many of us" "$work/stderr"
-script fails '[ "$WORLD_SIZE" = 1 ] || kill -SEGV $$' "exec '$conv' --quiet"
+script fails '[ "$WORLD_SIZE" = 1 ] || kill -SEGV $$' "exec '$rows'"
 refused "a program that SIGSEGV ends on two ranks alone" 139 "failed by itself.*in the run of 2 ranks.*SIGSEGV" check --device softgpu ./fails
-script fails '[ "$WORLD_SIZE" = 1 ] || set -- --steps 2' "exec '$conv' --quiet \"\$@\""
+script fails '[ "$WORLD_SIZE" = 1 ] || set -- --steps 2' "exec '$rows' \"\$@\""
 judged "fewer steps on two ranks alone" 1 stopped - 2 "--device softgpu" ./fails
 rm fails
 
@@ -122,16 +122,16 @@ check "-n 1 --reference writes" [ -s whole ]
 refused "another number of steps" 2 "has 12 steps, and --steps asks for 4" check -n 2 --reference whole --steps 4 "${right[@]}"
 refused "--free with a reference of steps that begin from it" 2 "was written without --free" check -n 2 --reference whole --free "${right[@]}"
 refused "another program" 2 "is of another program" check -n 2 --reference whole "$digits" --data "$data" --batch 48 --steps 12 --quiet
-refused "more tensors than one rank had" 2 "buffer 1 is .* has fewer" check -n 2 --reference whole "$conv" --quiet --batchnorm
-refused "other tensors than one rank had" 2 "gradient 4 is .* and in the reference .fc_weight.gradient" \
-    check -n 2 --reference whole "$conv" --quiet --mistake forgotten_gradient
+refused "more tensors than one rank had" 2 "buffer 1 is .* has fewer" check -n 2 --reference whole "$rows" report batchnorm
+refused "other tensors than one rank had" 2 "gradient 3 is .* 5 float32, and in the reference .* 80 float32" \
+    check -n 2 --reference whole "$rows" report --mistake forgotten_gradient
 for length in 0 7 40 5000 $(($(stat -c %s whole) - 1)); do
     head -c "$length" whole >damaged
     refused "a reference of which $length bytes are there" 2 "cannot use damaged, in --reference" check -n 2 --reference damaged "${right[@]}"
 done
 size=$(stat -c %s whole)
 # Of headers and contents, and of what other runs have found, which is the last third. (Values that have the same bits are not read.)
-for at in 9 20 45 300 $((size / 20)) $((size * 2 / 3)) $((size * 3 / 4)) $((size - 60)) $((size - 20)); do
+for at in 9 20 45 300 $((size / 10)) $((size * 2 / 3)) $((size * 3 / 4)) $((size - 60)) $((size - 20)); do
     cp whole damaged
     # shellcheck disable=SC2059 # an octal escape is meant
     printf "\\$(printf %o $((255 - $(od -An -tu1 -j "$at" -N 1 damaged))))" | dd of=damaged bs=1 seek="$at" conv=notrunc status=none
@@ -147,8 +147,8 @@ judged "two commands, four ranks" 0 null - 4 "--reference whole" "${right[@]}"
 ln -s whole link
 works "-n 1 --reference of a link to a reference" "$ddprun" -q check -n 1 --reference link "${right[@]}"
 check "a link to a reference stays one" [ -L link ]
-run "$ddprun" -q check -n 1 --reference wrong "$conv" --quiet --mistake forgotten_gradient
-judged "two commands: different" 1 tensor fc_weight 2 "--reference wrong" "$conv" --quiet --mistake forgotten_gradient
+run "$ddprun" -q check -n 1 --reference wrong "$rows" report --mistake forgotten_gradient
+judged "two commands: different" 1 tensor "parameter 3" 2 "--reference wrong" "$rows" report --mistake forgotten_gradient
 run "$ddprun" -q check -n 1 --steps 5 --reference whole "${right[@]}"
 judged "two commands of five steps" 0 null - 2 "--reference whole" "${right[@]}"
 check "three tensors of each kind have a row" [ "$(grep -c '^gradient [0-9]' "$work/stdout")" -eq 3 ]
@@ -156,8 +156,8 @@ check "its steps are compared" grep -q ': in 5 steps ' "$work/stdout"
 rm -f whole wrong damaged link
 
 # ---- other options ----
-judged "--alone" 0 null - 2 "--alone '--quiet --local-batch \"24\"'" "$conv" --quiet --local-batch 12
-judged "--alone: quotes" 2 - - 2 "--alone \"--quiet '--local-batch 24'\"" "$conv" --quiet --local-batch 12
+judged "--alone" 0 null - 2 "--alone '--micro 1 --local-batch \"24\"'" "$rows" --local-batch 12
+judged "--alone: quotes" 2 - - 2 "--alone \"--micro 1 '--local-batch 24'\"" "$rows" --local-batch 12
 judged "--tolerance 1 takes no mistake for equal" 3 chaotic - 2 "--tolerance 1" "$updates" --mistake rate_nearly
 judged "--free: equal" 0 null - 2 "--free --steps 3" "${right[@]}"
 check "--free: it is reported" grep -q "^steps did not start from the values of one process" "$work/stdout"
@@ -167,40 +167,40 @@ check "a program that tests its gradients: it is reported" grep -q "^steps did n
 judged "a program that ends early is judged by its steps" 0 null - 2 "" "$updates" --steps 5
 check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
 check "a program that ends: nothing is left to compare" [ -z "$(grep '^the program continues' "$work/stdout")" ]
-judged "--steps 1" 0 null - 2 "--steps 1" "$conv" --quiet --steps 2
+judged "--steps 1" 0 null - 2 "--steps 1" "$rows" --steps 2
 check "a program that goes on: it is reported" grep -q '^check ended the program after step 1:' "$work/stdout"
 check "--steps 1: memory is not looked for" grep -q 'memory without an annotation was not compared' "$work/stdout"
-judged "DDP_MEAN on rank 0 alone" 1 stopped - 2 "--timeout 8" "$conv" --quiet --mistake mean_on_0
+judged "DDP_MEAN on rank 0 alone" 1 stopped - 2 "--timeout 8" "$rows" report --mistake mean_on_0
 check "DDP_MEAN on rank 0 alone: what to do" grep -q '^what to do: each rank must make' "$work/stdout"
 judged "a DDP_STEP behind each of two micro-batches" 0 null - 2 "--steps 8" "$rows" --micro 2 --habit two_steps
 check "a DDP_STEP behind each of two micro-batches: it is said" grep -q '^only 4 of 8 steps change parameters' "$work/stdout"
-judged "a batch that five ranks do not divide" 3 indivisible - 5 "--steps 3" "$conv" --quiet
+judged "a batch that five ranks do not divide" 3 indivisible - 5 "--steps 3" "$rows"
 check "a batch that five ranks do not divide: this comes first" grep -q '^not comparable: in step 1 the 24 items do not divide' "$work/stdout"
 judged "groups" 0 null - 2 "" "$build/tests/matrix/gan_shared" --rhythm turns
 judged "a captured DDP_STEP" 1 "direction scale update" - 2 "" "$build/tests/trainers/graphs" whole
 check "a captured DDP_STEP is named" grep -q '^DDP_STEP is captured in a CUDA graph' "$work/stdout"
-judged "a buffer that depends on the share" 3 batch_dependent - 2 "" "$conv" --quiet --batchnorm
+judged "a buffer that depends on the share" 3 batch_dependent - 2 "" "$rows" report batchnorm
 check "a buffer is compared" grep -Eq '^buffer 1 .*DIFFERS$' "$work/stdout"
 
 # The user's own files are as they were.
-run "$conv" --quiet --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
+run "$rows" --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
 before=$(sha256sum -- *)
-judged "a program that writes: equal" 0 null - 2 "" "$conv" --quiet --resume "$user/old" --checkpoint "$user/old"
+judged "a program that writes: equal" 0 null - 2 "" "$rows" --resume "$user/old" --checkpoint "$user/old"
 check "the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
 
 # Files that several ranks write by one name are a warning; those of one rank, or with the rank in the name, are none.
-judged "one file of all ranks" 0 null - 3 "" "$conv" --quiet --steps 6 --save "$user/one"
+judged "one file of all ranks" 0 null - 3 "" "$rows" --steps 6 --save "$user/one"
 check "one file of all ranks: a warning" grep -Fqx "warning: 3 of 3 ranks write $user/one" "$work/stdout"
 check "one file of all ranks: what to do" grep -q '^what to do: save on rank 0 only, if (DDP_RANK() == 0)' "$work/stdout"
 check "one file of all ranks: in --json" python3 -IS -c '
 import json, sys
 assert json.load(open(sys.argv[1]))["written_by_several"] == [{"path": sys.argv[2], "ranks": [0, 1, 2]}]' "$work/verdict.json" "$user/one"
-judged "files of one rank each" 0 null - 2 "" "$conv" --quiet --steps 6 --save "$user/model-%d" --checkpoint "$user/old"
+judged "files of one rank each" 0 null - 2 "" "$rows" --steps 6 --save "$user/model-%d" --checkpoint "$user/old"
 check "files of one rank each: no warning" bash -c "! grep -q '^warning:' '$work/stdout'"
 check "files of several ranks: the user's files are as before" [ "$(sha256sum -- *)" = "$before" ]
 
 # --json: all that docs/check.md names, and every tensor.
-checked 2 "" "$conv" --quiet --mistake forgotten_gradient
+checked 2 "" "$rows" report --mistake forgotten_gradient
 check "--json has all members" python3 -IS -c '
 import json, sys
 found = json.load(open(sys.argv[1]))
@@ -211,9 +211,9 @@ of_tensors = """role number group text file line elements type differs scratch f
 assert set(members) <= set(found), set(members) - set(found)
 assert all(set(of_tensors) <= set(tensor) for tensor in found["tensors"])
 assert (found["verdict"], found["cause"], found["exit_code"], found["ranks"]) == ("different", "unannotated", 1, 2)
-assert found["tensor"] in found["tensors"] and found["tensor"]["text"] == "fc_weight.value", found["tensor"]
+assert found["tensor"] in found["tensors"] and found["tensor"]["text"] == "t->value", found["tensor"]
 roles = [tensor["role"] for tensor in found["tensors"]]
-assert roles.count("parameter") == 5 and roles.count("gradient") == 4, roles' "$work/verdict.json"
+assert roles.count("parameter") == 4 and roles.count("gradient") == 3, roles' "$work/verdict.json"
 
 # ---- no room ----
 # small KIBIBYTES COMMAND...: with TMPDIR in a file system of that size, which only this command sees.
@@ -224,20 +224,21 @@ small() {
 if ! unshare -m mount -t tmpfs none "$TMPDIR" 2>/dev/null; then
     printf '# left out: no room for the reference, which takes a file system of its own (root)\n'
 else
-    small 128 "$ddprun" -q check "${right[@]}"
+    large=("$digits" --data "$data" --batch 48 --steps 100 --quiet)
+    small 128 "$ddprun" -q check "${large[@]}"
     failed_with "no room for the reference" 2 "cannot write the reference .*No space left|the reference needs"
     check "no room for the reference: it prints no verdict" [ ! -s "$work/stdout" ]
-    for room in 300 320 340 360; do # enough for the reference, and not for all that is found
+    for room in 120 160 240 360; do # enough for the reference, and not for all that is found
         small "$room" "$ddprun" -q check "${right[@]}"
         check "$room KiB: too little room is no difference" [ ! -s "$work/stdout" ]
     done
-    small 2000 "$ddprun" -q check "$digits" --data "$data" --batch 48 --steps 100 --quiet
+    small 2000 "$ddprun" -q check "${large[@]}"
     succeeded "room for fewer than 8 steps"
     check "room for fewer than 8 steps: it is reported" \
         grep -Eq '^only [0-9]+ steps were compared: more steps would take .* or fill more than half of the free space' "$work/stdout"
     mkdir "$user/small"
     run unshare -m sh -c 'mount -t tmpfs -o size=128k none small && "$@"; code=$?; ls small >&2; exit $code' sh \
-        "$ddprun" -q check -n 1 --reference small/it "${right[@]}"
+        "$ddprun" -q check -n 1 --reference small/it "${large[@]}"
     failed_with "no room for --reference" 2 "cannot write the reference .*No space left|the reference needs"
     check "no room for --reference: no file is left there" [ "$(wc -l <"$work/stderr")" -eq 1 ]
 fi

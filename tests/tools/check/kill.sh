@@ -17,11 +17,11 @@ export TMPDIR=$work/tmp
 user=$work/user # what the user has
 mkdir "$TMPDIR" "$user"
 
-run "$conv" --quiet --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
+run "$rows" --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
 cp "$user/old" "$user/checkpoint"
 printf 'to be kept\n' >"$user/notes"
 before=$(cd "$user" && sha256sum -- *)
-command=("$ddprun" check -n 2 "$conv" --steps 40 --resume "$user/old" --checkpoint "$user/checkpoint" --save "$user/model-%d")
+command=("$ddprun" check -n 2 "$rows" --steps 40 --resume "$user/old" --checkpoint "$user/checkpoint" --save "$user/model-%d")
 
 folders() { find "$TMPDIR" -mindepth 1; }
 half_written() { find "$work" -name 'reference.*'; }
@@ -51,7 +51,7 @@ kill_at() {
 begin=${EPOCHREALTIME/./}
 run "${command[@]}"
 length_us=$((${EPOCHREALTIME/./} - begin))
-succeeded "conv with files of its own is equal"
+succeeded "rows with files of its own is equal"
 check "the user's files are as before" [ "$(cd "$user" && sha256sum -- *)" = "$before" ]
 check "no folder is left" [ -z "$(until_empty folders)" ]
 
@@ -64,7 +64,7 @@ for round in "${rounds[@]}"; do
     kill_at "$moment_us" "$signal" "$target"
     left=$(until_empty marked)
     # What a killed command has left, the next one removes.
-    [ "$signal" != KILL ] || "${runtime[@]}" "$ddprun" -q -n 1 "$conv" --quiet --steps 1 </dev/null >/dev/null 2>&1
+    [ "$signal" != KILL ] || "${runtime[@]}" "$ddprun" -q -n 1 "$rows" --steps 1 </dev/null >/dev/null 2>&1
     stays=$(until_empty folders)
     after=$(cd "$user" && sha256sum -- *)
     name="round $round: SIG$signal to $target after $((moment_us / 1000)) ms, exit code $code"
@@ -83,7 +83,7 @@ for round in "${rounds[@]}"; do
     fi
 done
 # A reference is whole, or not there.
-command=("$ddprun" check -q -n 1 --reference "$work/reference" "$conv" --quiet --steps 40)
+command=("$ddprun" check -q -n 1 --reference "$work/reference" "$rows" --steps 40)
 for moment_us in 30000 60000 90000 150000 250000; do
     in_turn 3 || continue
     kill_at "$moment_us" KILL one
@@ -91,11 +91,11 @@ for moment_us in 30000 60000 90000 150000 250000; do
 done
 # The folder of a check that has its reference is removed, too, without another ddprun: mpirun kills all ranks once rank 0 has judged.
 # Both are killed together, the check and the ddprun of its run.
-run "$ddprun" check -q -n 1 --reference "$work/whole" "$conv" --quiet --steps 6
+run "$ddprun" check -q -n 1 --reference "$work/whole" "$rows" --steps 6
 # The check's own child with the ranks' options: its guardian, too, is called ddprun until it has another name.
 the_run() { for child in $(pgrep -P "$!"); do tr '\0' ' ' </proc/"$child"/cmdline | grep -q -- '--ranks=2 .*--output' && echo "$child"; done 2>/dev/null; }
 two_run() { both=("$(the_run | head -n 1)" "$!") && [ -n "${both[0]}" ]; }
-SOFTGPU_COPY_US=50000 DDPRUN_TEST_MARK=$work "${runtime[@]}" "$ddprun" check -q -n 2 --reference "$work/whole" "$conv" --quiet --steps 6 >/dev/null 2>&1 &
+SOFTGPU_COPY_US=50000 DDPRUN_TEST_MARK=$work "${runtime[@]}" "$ddprun" check -q -n 2 --reference "$work/whole" "$rows" --steps 6 >/dev/null 2>&1 &
 check "a check with a reference runs its ranks" within "$patience" two_run
 kill -KILL "${both[@]}" 2>/dev/null
 wait $! 2>/dev/null

@@ -2,14 +2,13 @@
 # lib.sh - what the scripts of this folder share: a run of `ddprun check`, and what its verdict is held against. Sourced with the build
 # folder as $1, after that of end_to_end. $here: this folder.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-conv=$build/tests/tools/check/conv
 updates=$build/tests/tools/check/updates
 rows=$build/tests/tools/check/rows # its words are mistakes and habits
 sums=$build/tests/tools/check/sums
 seeds=$build/tests/tools/check/seeds
 text=$(dirname "$data")/shakespeare.txt
-conv_options=(--steps 12 --quiet)
-few_steps="${conv_options[*]}" # of conv, and of chargpt, in tables
+few=(report --steps 12 --optimizer momentum)
+few_steps="${few[*]}" # of rows, in tables
 chargpt="--data $text --layers 1 --width 16 --heads 2 --context 16 --batch 12 --steps 12 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet"
 checkpoint=$work/checkpoint
 limit=120

@@ -68,7 +68,7 @@ after() {
 2000000 1000000|jury/nets twice
 1000000|place averaged
 7000000 7000001|sums means
-2000000 1000000|conv $few_steps
+2000000 1000000|rows $few_steps
 2000000 1000000|rows
 2000000 1000000|rows two_groups --optimizer adam
 2000000 1000000|updates

@@ -1,7 +1,8 @@
 /*
  * rows.cu - a small trainer with many mistakes and many habits, each by its name: what rows.txt holds the verdicts of
- * `ddprun check` against. Without --mistake it is right, with every --habit: a network of two layers learns the classes
- * of records that the host shuffles; SGD, momentum or Adam; micro-batches.
+ * `ddprun check` against. Without a mistake it is right, with every habit: a network of two layers learns the classes
+ * of records that the host shuffles; SGD, momentum or Adam; micro-batches. Most mistakes train without an error, but
+ * the model differs; a comment stands at each.
  */
 #include "rows_model.h"
 
@@ -25,6 +26,10 @@ record_scale(int step)
     /* Mistake: the mean over the whole batch, and then over the ranks. */
     if (is("divisor_whole_batch"))
         divisor = (float)batch.items;
+    /* Mistake: the loss is a sum over the records, and the rate is divided by the batch: right with --reduce sum, too
+     * small with the mean. */
+    if (is("sum_with_mean"))
+        divisor = 1;
     if (step < 3 && is("waits")) /* right: the first steps have no gradients */
         return 0;
     /* Mistakes: gradients that are no numbers: on all ranks; also on one; infinite ones on one. */
@@ -55,9 +60,34 @@ normalise(void)
 {
     int count = (int)batch.count;
     LAUNCH(image_sums, INPUTS + 1)(batch.sums, batch.images, count);
-    DDP_REDUCE(batch.sums, INPUTS + 1, DDP_FLOAT32, DDP_OP_SUM, stream);
+    if (!is("batchnorm")) /* right, and not comparable with: the mean is that of the share */
+        DDP_REDUCE(batch.sums, INPUTS + 1, DDP_FLOAT32, DDP_OP_SUM, stream);
     /* Mistake: the sum of all ranks, divided by the number of the rank's own records. */
     LAUNCH(subtract_mean, count * INPUTS)(batch.images, batch.sums, is("synced_count") ? count : 0, count);
+    if (is("batchnorm")) {
+        LAUNCH(scale_by, INPUTS + 1)(batch.sums, 1 / (float)count, INPUTS + 1);
+        LAUNCH(move_average, INPUTS + 1)(batch.running, batch.sums, 0.9f, INPUTS + 1);
+    }
+}
+
+/* A DDP_STEP of a mistake or habit, which stands at this place; NULL: it stands where it belongs. */
+static void
+average_gradients(int step, const char *place)
+{
+    bool is_elsewhere = false;
+    for (const char *other : {"step_missing", "step_before_forward", "step_mid_backward", "step_before_last_micro",
+                              "two_steps", "step_behind_optimizer"})
+        is_elsewhere = is_elsewhere || is(other);
+    if (place != NULL ? !is(place) : is_elsewhere)
+        return;
+    /* Mistake: a branch that writes a log leaves the step out. */
+    if (is("step_skipped") && step % 7 == 6)
+        return;
+    if (!is("group_turns") || step % 2 == 0)
+        DDP_STEP(stream);
+    /* Mistake, without: the gradients of the second layer are in a group of their own, which has no step. */
+    if (is("two_groups") || (is("group_turns") && step % 2 == 1))
+        DDP_STEP_GROUP(1, stream);
 }
 
 /* Records [from, from + count) of the share. */
@@ -74,7 +104,10 @@ forward_and_backward(int step, int from, int count, float beta, float scale)
     LAUNCH(weight_gradient, CLASSES * HIDDEN)
     (tensors[W2].gradient, deltas, hidden, CLASSES, HIDDEN, count, beta);
     LAUNCH(bias_gradient, CLASSES)(tensors[B2].gradient, deltas, CLASSES, count, beta);
-    LAUNCH(input_delta, count * HIDDEN)(batch.hidden_deltas, deltas, w2, hidden, HIDDEN, CLASSES, count);
+    /* Mistake: DDP_STEP stands where a part of the gradients is complete. */
+    average_gradients(step, "step_mid_backward");
+    LAUNCH(input_delta, count * HIDDEN)
+    (batch.hidden_deltas, deltas, is("copy") ? tensors[W2].average : w2, hidden, HIDDEN, CLASSES, count);
     if (is("dropout_by_rank"))
         LAUNCH(dropout, count * HIDDEN)(batch.hidden_deltas, seed, step, count * HIDDEN);
     cudaStream_t own = stream;
@@ -130,13 +163,15 @@ rate_of(int step)
         rate *= (float)(step + 1) / (float)options.warmup;
     if (is("rate_decays"))
         rate *= powf(0.9f, (float)(step / 4));
-    /* Mistakes: the rate grows with the ranks, or falls; on rank 1 it is another. */
+    if (is("sum_with_mean"))
+        rate /= (float)options.batch;
+    /* Mistakes: the rate grows with the ranks, or falls; or with the rank, where the number of ranks was meant. */
     if (is("rate_times_n"))
         rate *= (float)DDP_WORLD_SIZE();
     if (is("rate_by_n"))
         rate /= (float)DDP_WORLD_SIZE();
-    if (is("rate_on_rank_1") && DDP_RANK() == 1)
-        rate *= 2;
+    if (is("rate_by_rank"))
+        rate *= (float)(1 + DDP_RANK());
     /* Mistake: each rank halves its rate by its own loss. */
     int worse = is("plateau") || is("plateau_by_rank") ? steps_without_progress(is("plateau")) : 0;
     if (worse > 0 && worse % 3 == 0)
@@ -171,6 +206,8 @@ update_tensor(int i, float rate, int step)
         LAUNCH(adam, t->count)
     (t->value, t->gradient, t->momentum, t->second, t->count, rate, step + 1, is("local_second_moment"));
     else LAUNCH(sgd, t->count)(is("bf16_copies") ? t->average : t->value, t->gradient, t->count, rate, decay);
+    if (is("copy") && i == W2)
+        LAUNCH(add_scaled, t->count)(t->average, t->momentum, -rate, t->count);
     if (is("bf16_weights") || is("bf16_copies"))
         LAUNCH(narrow, t->count)(t->short_value, is("bf16_copies") ? t->average : t->value, t->count);
     if (is("bf16_weights") || is("bf16_copies"))
@@ -231,27 +268,30 @@ update(int step)
 
 /* ---- around DDP_STEP ---- */
 
+static void
+sum_squares(void)
+{
+    CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
+    for (const tensor &t : tensors)
+        LAUNCH(add_squares, 1)(batch.sums, t.gradient, t.count);
+}
+
 static float
 norm(void)
 {
     float sum = 0;
-    CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
-    for (const tensor &t : tensors)
-        LAUNCH(add_squares, 1)(batch.sums, t.gradient, t.count);
+    sum_squares();
     CHECK(cudaMemcpyAsync(&sum, batch.sums, sizeof(float), cudaMemcpyDeviceToHost, stream));
     CHECK(cudaStreamSynchronize(stream));
     return sqrtf(sum);
 }
 
+/* By the norm that sum_squares() has found. */
 static void
 clip(void)
 {
-    float bound = is("clip_far_before_step") ? 1e3f : 0.9f; /* the second is never reached */
-    CHECK(cudaMemsetAsync(batch.sums, 0, sizeof(float), stream));
     for (const tensor &t : tensors)
-        LAUNCH(add_squares, 1)(batch.sums, t.gradient, t.count);
-    for (const tensor &t : tensors)
-        LAUNCH(scale_to_norm, t.count)(t.gradient, batch.sums, bound, t.count);
+        LAUNCH(scale_to_norm, t.count)(t.gradient, batch.sums, options.bound, t.count);
 }
 
 static void
@@ -266,7 +306,9 @@ before_step(void)
         if (is("bf16_weights"))
             LAUNCH(narrow, t.count)(t.short_gradient, t.gradient, t.count);
     }
-    if (is("clip_before_step") || is("clip_far_before_step"))
+    if (is("clip_before_step") || is("norm_before_step"))
+        sum_squares();
+    if (is("clip_before_step"))
         clip();
     for (const tensor &t : tensors)
         if (is("bias_divided") && (&t == &tensors[B1] || &t == &tensors[B2])) /* mistake: by the whole batch */
@@ -286,19 +328,6 @@ before_step(void)
             DDP_REDUCE(&own, 1, DDP_FLOAT32, DDP_OP_MAX, stream);
         seen_s += own;
     }
-}
-
-static void
-average_gradients(int step)
-{
-    /* Mistake: a branch that writes a log leaves the step out. */
-    if (is("step_skipped") && step % 7 == 6)
-        return;
-    if (!is("group_turns") || step % 2 == 0)
-        DDP_STEP(stream);
-    /* Mistake, without: the gradients of the second layer are in a group of their own, which has no step. */
-    if (is("two_groups") || (is("group_turns") && step % 2 == 1))
-        DDP_STEP_GROUP(1, stream);
 }
 
 /* The loss scale: its tests, and what follows from them. Returns whether the update is left out. */
@@ -322,6 +351,8 @@ backward_and_step(int step)
     for (const tensor &t : tensors)
         if (is("zeroed"))
             CHECK(cudaMemsetAsync(t.gradient, 0, (size_t)t.count * sizeof(float), stream));
+    /* Mistake: DDP_STEP at the beginning of a step averages gradients that the optimizer has already used. */
+    average_gradients(step, "step_before_forward");
     if (is("no_sync"))
         DDP_NO_SYNC_BEGIN();
     for (int m = 0; m < micro && count > 0; ++m) {
@@ -329,11 +360,10 @@ backward_and_step(int step)
         if (is("no_sync") && m + 1 == micro)
             DDP_NO_SYNC_END();
         /* Mistake: the step stands before the last of the micro-batches. */
-        if (is("step_before_last_micro") && m + 1 == micro)
-            average_gradients(step);
+        if (m + 1 == micro)
+            average_gradients(step, "step_before_last_micro");
         forward_and_backward(step, from, to - from, m > 0 || is("zeroed") ? 1 : keep, scale);
-        if (is("two_steps")) /* right: the mean of what is a mean already stays as it is */
-            average_gradients(step);
+        average_gradients(step, "two_steps"); /* right: the mean of what is a mean already stays as it is */
         /* Mistakes: an update after each micro-batch, and a step after the last: always, or once. */
         if ((is("second_update") || (is("second_update_once") && step == 5)) && m + 1 < micro)
             update(step);
@@ -347,8 +377,7 @@ finish_step(int step)
     float scaled = loss_scale;
     /* Mistake: each rank looks for overflows in its own gradients, and has a scale of its own. */
     float own = is("loss_scale_by_rank") ? norm() / scaled : 0;
-    if (!is("two_steps") && !is("step_before_last_micro"))
-        average_gradients(step);
+    average_gradients(step, NULL);
     if (is("amp"))
         own = norm() / scaled;
     bool left_out = (is("amp") || is("loss_scale_by_rank")) && overflows(own);
@@ -356,9 +385,13 @@ finish_step(int step)
         if (scaled != 1)
             LAUNCH(scale_by, t.count)(t.gradient, 1 / scaled, t.count);
     if (is("clip"))
+        sum_squares();
+    if (is("clip") || is("norm_before_step"))
         clip();
     if (!left_out)
         update(step);
+    /* Mistake: the optimizer has already used this rank's own gradients. */
+    average_gradients(step, "step_behind_optimizer");
     /* Mistake: another update, of this rank's own gradients, follows each. */
     if (is("two_updates"))
         forward_and_backward(step, 0, (int)batch.count, 0, record_scale(step));
@@ -378,17 +411,17 @@ evaluate(void)
     seen_s += share_loss();
 }
 
+/* The loss that is shown: the mean over this process's records, then over all ranks. */
 static void
-save(void)
+report(void)
 {
-    float host[HIDDEN * INPUTS];
-    FILE *file = fopen("rows-checkpoint", "wb");
-    REQUIRE(file != NULL);
-    for (const tensor &t : tensors) {
-        CHECK(cudaMemcpy(host, t.value, (size_t)t.count * sizeof(float), cudaMemcpyDeviceToHost));
-        REQUIRE(fwrite(host, sizeof(float), (size_t)t.count, file) == (size_t)t.count);
-    }
-    REQUIRE(fclose(file) == 0);
+    float loss = share_loss();
+    /* Mistakes: it is the loss of the share, or rank 0 alone averages it, or a number is read besides. */
+    if (is("mean_on_0") ? DDP_RANK() == 0 : !is("own_loss"))
+        DDP_MEAN(&loss);
+    if (is("own_count"))
+        CHECK(cudaMemcpy(batch.host_losses, batch.losses, sizeof(float), cudaMemcpyDeviceToHost));
+    seen_s += loss;
 }
 
 static void
@@ -401,8 +434,10 @@ after_step(int step)
     }
     if (is("evaluation") && step % 5 == 4 && DDP_RANK() == 0)
         evaluate();
-    if (step % 10 == 3 && (is("checkpoint_by_all") || (is("checkpoint_on_0") && DDP_RANK() == 0)))
-        save();
+    if (is("report"))
+        report();
+    if (options.checkpoint != NULL && step % 2 == 1 && (is("checkpoint_by_all") || DDP_RANK() == 0))
+        save(options.checkpoint, true);
 }
 
 /* With the habit "graph" the second step is captured, and launched from then on. */
@@ -441,9 +476,9 @@ train(void)
             move_weight();
         /* The records of later steps are larger, and so are the gradients. */
         images_scale = step >= 6 ? 3 : 1;
-        if (is("clip") || is("clip_before_step"))
+        if (is("clip") || is("clip_before_step") || is("norm_before_step"))
             LAUNCH(scale_by, (int)batch.count * INPUTS)(batch.images, images_scale, (int)batch.count * INPUTS);
-        if (is("synced_mean") || is("synced_count"))
+        if (is("synced_mean") || is("synced_count") || is("batchnorm"))
             normalise();
         if (is("uneven_weighted") || is("idle"))
             DDP_WEIGHT(batch.count, (size_t)batch.items);
@@ -466,18 +501,29 @@ train(void)
 int
 main(int argc, char **argv)
 {
-    options_take(argc, argv, option_table, mistakes_and_habits);
+    options_parse(argc, argv);
     CHECK(cudaStreamCreate(&stream));
     CHECK(cudaStreamCreate(&side));
     CHECK(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming));
     CHECK(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming));
-    if (is("amp") || is("loss_scale_by_rank"))
-        loss_scale = 262144;
+    loss_scale = is("amp") || is("loss_scale_by_rank") ? 262144 : options.loss_scale;
     allocate_tensors();
     allocate_batch();
+    /* Mistake, where seeds are by rank: all ranks get rank 0's zeros, and initialise their weights afterwards. */
+    if (is("annotated_before_init"))
+        annotate();
     initialise();
-    annotate();
+    resume();
+    /* Mistake, where seeds are by rank: the copy is made of this rank's own weights, before it gets rank 0's. */
+    if (is("copy_of_weight"))
+        copy_weight();
+    if (!is("annotated_before_init"))
+        annotate();
+    if (!is("copy_of_weight"))
+        copy_weight();
     train();
+    if (options.save != NULL)
+        save(options.save, false);
     CHECK(cudaDeviceSynchronize());
     if (getenv("ROWS_SHOW") != NULL) /* by hand: how far the training came */
         printf("loss %.5f, seen %g\n", (double)share_loss(), seen_s);

@@ -7,19 +7,36 @@
 
 #include "rows_kernels.h"
 
-enum { ITEMS = 96, BATCH = 24, LONG_EPOCH = 93 };
+enum { ITEMS = 96, MOST_BATCH = 48, LONG_EPOCH = 93 };
 
 /* ---- options ---- */
 
 static struct {
     int steps, micro, warmup;
+    int batch;       /* records of a step, of all ranks together */
+    int local_batch; /* or, if it is not 0, of each rank */
     float rate;
+    float bound;      /* of the norm, for clipping */
+    float loss_scale; /* gradients are that many times too large until they were averaged */
     const char *optimizer;
-} options = {.steps = 66, .micro = 1, .warmup = 0, .rate = 0.1f, .optimizer = "sgd"};
+    const char *save;       /* or NULL; "%d" becomes the rank */
+    const char *checkpoint; /* or NULL: rank 0 writes it after every second step */
+    const char *resume;     /* or NULL: a checkpoint to begin with */
+} options = {.steps = 66, .micro = 1, .batch = 24, .rate = 0.1f, .bound = 0.9f, .loss_scale = 1, .optimizer = "sgd"};
 
 static const struct option option_table[] = {
-    {"--steps", 'i', &options.steps}, {"--micro", 'i', &options.micro},         {"--warmup", 'i', &options.warmup},
-    {"--rate", 'f', &options.rate},   {"--optimizer", 's', &options.optimizer},
+    {"--steps", 'i', &options.steps},
+    {"--micro", 'i', &options.micro},
+    {"--warmup", 'i', &options.warmup},
+    {"--batch", 'i', &options.batch},
+    {"--rate", 'f', &options.rate},
+    {"--local-batch", 'i', &options.local_batch},
+    {"--bound", 'f', &options.bound},
+    {"--loss-scale", 'f', &options.loss_scale},
+    {"--optimizer", 's', &options.optimizer},
+    {"--save", 's', &options.save},
+    {"--checkpoint", 's', &options.checkpoint},
+    {"--resume", 's', &options.resume},
 };
 
 /* rows.cu and this file say at each of them what it is. */
@@ -29,18 +46,34 @@ static const char mistakes_and_habits[] =
     "step_before_last_micro step_skipped "
     "group_never_stepped divided_behind_step half_gradients gradient_unwritten realloc_freed realloc_kept "
     "nan_on_ranks nan_everywhere nan_and_inf clip_before_step bias_device bias_managed bias_host "
-    "rate_times_n rate_on_rank_1 local_second_moment average_before_step decay_on_rank_0 second_update "
+    "rate_times_n rate_by_rank local_second_moment average_before_step decay_on_rank_0 second_update "
     "loss_scale_by_rank plateau_by_rank stop_by_rank synced_count rate_by_n "
     "one_divided_behind_step "
     "divided_behind_step_on_rank_1 second_update_once two_updates stops_on_rank_1 bias_pinned half_gradient "
+    "forgotten_gradient forgotten_parameter half_both fewer_rows step_missing step_before_forward step_mid_backward "
+    "step_behind_optimizer norm_before_step own_loss own_count mean_on_0 sum_with_mean drop_last_on_rank_1 no_share "
+    "unequal_shares overlapping_shares momentum_rank0 annotated_before_init copy_of_weight "
+    "report copy seed_by_rank batchnorm split_data "
     "valid_weighted two_steps zero_head augment_by_rank augment_by_item augment_all momentum_in_gradient "
     "frozen dropout_by_rank evaluation uneven_weighted flat two_streams graph amp bf16_weights "
-    "bf16_copies two_groups group_turns clip checkpoint_on_0 checkpoint_by_all clock_log "
+    "bf16_copies two_groups group_turns clip checkpoint_by_all clock_log "
     "clock_weights clock_shared managed_bias host_bias average own_average own_norm reduced_norm decay "
     "plateau stop realloc no_sync records device_data copy_each prefetch strided state rate_decays zeroed "
     "shuffle_each_step synced_mean shard_micro padded zero_bias waits twice pinned_bias idle_group idle "
     "loss_in_gradient scaled "
-    "clip_far_before_step probe late_bias realloc_each bias_divided ";
+    "probe late_bias realloc_each bias_divided ";
+
+static void
+options_parse(int argc, char **argv)
+{
+    options_take(argc, argv, option_table, mistakes_and_habits);
+    if (options.local_batch > 0)
+        options.batch = options.local_batch * DDP_WORLD_SIZE();
+    if (options.steps < 1 || options.batch < DDP_WORLD_SIZE() || options.batch > MOST_BATCH) {
+        fprintf(stderr, "rows: --steps or --batch is out of range for %d ranks\n", DDP_WORLD_SIZE());
+        exit(2);
+    }
+}
 
 /* ---- numbers ---- */
 
@@ -97,7 +130,9 @@ batch_order(int step, int *order)
 {
     static int all[ITEMS];
     bool uneven = is("uneven_weighted") || is("uneven_unweighted"), each = is("shuffle_each_step");
-    int items = uneven ? LONG_EPOCH : ITEMS, steps = ITEMS / BATCH, at = each ? 0 : step % steps * BATCH;
+    /* Mistake: rank 1 leaves the last batch of an epoch out. */
+    int items = uneven ? LONG_EPOCH : ITEMS, size = options.batch,
+        steps = ITEMS / size - (is("drop_last_on_rank_1") && DDP_RANK() == 1), at = each ? 0 : step % steps * size;
     if (at == 0) {
         for (int i = 0; i < items; ++i)
             all[i] = i;
@@ -107,7 +142,7 @@ batch_order(int step, int *order)
             all[other] = item;
         }
     }
-    int count = at + BATCH <= items ? BATCH : items - at;
+    int count = at + size <= items ? size : items - at;
     for (int i = 0; i < count; ++i)
         order[i] = all[at + i];
     return count;

@@ -6,6 +6,7 @@
 #define TESTS_TOOLS_CHECK_ROWS_MODEL_H
 
 #include "rows_data.h"
+#include "tests/trainer_save.h"
 
 #define LAUNCH(kernel, count) kernel<<<((count) + THREADS - 1) / THREADS, THREADS, 0, stream>>>
 
@@ -24,11 +25,11 @@ static float *const &w1 = tensors[W1].value, *const &b1 = tensors[B1].value, *co
 static struct {
     int items; /* of the batch */
     size_t first, count;
-    int order[BATCH + 1];
+    int order[MOST_BATCH + 1];
     struct record *records; /* of the host, as images and labels are */
     float *host_images, *host_losses, *images, *hidden, *hidden_deltas, *deltas, *losses, *all_images;
     int *host_labels, *labels, *from, *all_labels;
-    float *sums, *host_bias, *host_gradient;
+    float *sums, *running, *host_bias, *host_gradient;
 } batch;
 
 /* A tensor beside the network, with its gradient: trained now and then. */
@@ -71,6 +72,7 @@ allocate_tensors(void)
         all = all != NULL ? all + t->count : NULL;
     }
     batch.sums = device_floats(INPUTS + 1);
+    batch.running = device_floats(INPUTS + 1);
     batch.host_bias = (float *)malloc(HIDDEN * sizeof(float));
     batch.host_gradient = (float *)pinned_memory(CLASSES * HIDDEN * sizeof(float));
 }
@@ -81,17 +83,17 @@ allocate_batch(void)
     probe.value = device_floats(INPUTS);
     probe.gradient = device_floats(INPUTS);
     probe.momentum = device_floats(INPUTS);
-    batch.records = (struct record *)pinned_memory((BATCH + 1) * sizeof(struct record));
-    batch.host_images = (float *)pinned_memory(2 * (BATCH + 1) * INPUTS * sizeof(float));
-    batch.host_labels = (int *)pinned_memory((BATCH + 1) * sizeof(int));
-    batch.host_losses = (float *)pinned_memory(BATCH * sizeof(float));
-    batch.images = device_floats(BATCH * INPUTS);
-    batch.labels = (int *)device_memory(BATCH * sizeof(int));
-    batch.from = (int *)device_memory(BATCH * sizeof(int));
-    batch.hidden = device_floats(BATCH * HIDDEN);
-    batch.hidden_deltas = device_floats(BATCH * HIDDEN);
-    batch.deltas = device_floats(BATCH * CLASSES);
-    batch.losses = device_floats(BATCH);
+    batch.records = (struct record *)pinned_memory((MOST_BATCH + 1) * sizeof(struct record));
+    batch.host_images = (float *)pinned_memory(2 * (MOST_BATCH + 1) * INPUTS * sizeof(float));
+    batch.host_labels = (int *)pinned_memory((MOST_BATCH + 1) * sizeof(int));
+    batch.host_losses = (float *)pinned_memory(MOST_BATCH * sizeof(float));
+    batch.images = device_floats(MOST_BATCH * INPUTS);
+    batch.labels = (int *)device_memory(MOST_BATCH * sizeof(int));
+    batch.from = (int *)device_memory(MOST_BATCH * sizeof(int));
+    batch.hidden = device_floats(MOST_BATCH * HIDDEN);
+    batch.hidden_deltas = device_floats(MOST_BATCH * HIDDEN);
+    batch.deltas = device_floats(MOST_BATCH * CLASSES);
+    batch.losses = device_floats(MOST_BATCH);
     if (!is("device_data"))
         return;
     batch.all_images = device_floats(ITEMS * INPUTS);
@@ -107,7 +109,8 @@ static void
 initialise(void)
 {
     float host[HIDDEN * INPUTS];
-    unsigned seed = is("clock_weights") ? (unsigned)time(NULL) : 0; /* right: all ranks take those of rank 0 */
+    /* Right: all ranks take those of rank 0. */
+    unsigned seed = is("clock_weights") ? (unsigned)time(NULL) : is("seed_by_rank") ? 10u * (unsigned)DDP_RANK() : 0;
     for (int i = 0; i < TENSORS; ++i) {
         bool zero = (is("zero_head") && (i == W2 || i == B2)) || (is("zero_bias") && i == B1);
         for (int k = 0; k < tensors[i].count; ++k)
@@ -124,14 +127,67 @@ initialise(void)
     }
 }
 
+/* ---- checkpoints: weights and momentum ---- */
+
+static void
+save(const char *path, bool with_momentum)
+{
+    std::vector<parameter> all;
+    CHECK(cudaStreamSynchronize(stream));
+    for (int i = 0; i < TENSORS; ++i)
+        save_add(&all, "value", i, tensors[i].value, (size_t)tensors[i].count);
+    for (int i = 0; i < TENSORS && with_momentum; ++i)
+        save_add(&all, "momentum", i, tensors[i].momentum, (size_t)tensors[i].count);
+    save_write(path, DDP_RANK(), &all);
+}
+
+static void
+resume(void)
+{
+    struct parameter *all;
+    size_t count;
+    /* Mistake: rank 0 alone reads the checkpoint. The other ranks get the weights by DDP_PARAMETER, but no momentum. */
+    if (options.resume == NULL || (is("momentum_rank0") && DDP_RANK() != 0))
+        return;
+    REQUIRE(parameter_file_read(options.resume, &all, &count) == 0 && count == 2 * TENSORS);
+    for (size_t i = 0; i < count; ++i) {
+        const struct tensor *t = &tensors[i % TENSORS];
+        CHECK(cudaMemcpy(i < TENSORS ? t->value : t->momentum, all[i].values, (size_t)t->count * sizeof(float),
+                         cudaMemcpyHostToDevice));
+    }
+    parameter_file_free(all, count);
+}
+
+/* Right: backward reads a copy of the second weight, which the update moves, too. */
+static void
+copy_weight(void)
+{
+    const struct tensor *t = &tensors[W2];
+    if (is("copy"))
+        CHECK(cudaMemcpy(t->average, t->value, (size_t)t->count * sizeof(float), cudaMemcpyDeviceToDevice));
+}
+
 /* ---- annotations ---- */
+
+/* How many elements of a tensor are annotated. */
+static int
+annotated(int i)
+{
+    /* Mistakes: the number is that of an older, smaller layer; or a table has grown by two rows. */
+    return is("half_both") && i == W2    ? tensors[i].count / 2
+           : is("fewer_rows") && i == W1 ? tensors[i].count - 2 * INPUTS
+                                         : tensors[i].count;
+}
 
 static void
 annotate_gradient(int i)
 {
     const struct tensor *t = &tensors[i];
     /* Mistakes: the counts are those of an older, smaller network: of all gradients, or of one. */
-    int count = is("half_gradients") || (is("half_gradient") && i == W2) ? t->count / 2 : t->count;
+    int count = is("half_gradients") || (is("half_gradient") && i == W2) ? t->count / 2 : annotated(i);
+    /* Mistake: one gradient is not averaged; its parameter is annotated. */
+    if (is("forgotten_gradient") && i == W2)
+        return;
     if (is("two_groups") || is("group_turns") || is("group_never_stepped"))
         DDP_GRADIENT_GROUP(i / 2);
     if (is("bf16_weights"))
@@ -163,12 +219,15 @@ annotate(void)
             DDP_PARAMETER(t->short_value, t->count, DDP_BFLOAT16);
         else if (is("bf16_copies"))
             DDP_PARAMETER(t->average, t->count, DDP_FLOAT32);
-        else
-            DDP_PARAMETER(t->value, t->count, DDP_FLOAT32);
+        /* Mistake without, where seeds are by rank: each rank keeps its own initial weight. */
+        else if (!is("forgotten_parameter") || i != W2)
+            DDP_PARAMETER(t->value, annotated(i), DDP_FLOAT32);
         annotate_gradient(i);
         if (is("state"))
             DDP_STATE(t->momentum, t->count, DDP_FLOAT32);
     }
+    if (is("batchnorm"))
+        DDP_BUFFER(batch.running, INPUTS + 1, DDP_FLOAT32);
     if (is("idle_group")) { /* right: nothing is ever made of these gradients */
         DDP_GRADIENT_GROUP(2);
         DDP_GRADIENT(device_floats(16), 16, DDP_FLOAT32);
@@ -207,6 +266,28 @@ to_device(void *to, const void *from, size_t bytes)
     CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
 }
 
+static void
+share_batch(void)
+{
+    size_t items = (size_t)batch.items, rank = (size_t)DDP_RANK(), ranks = (size_t)DDP_WORLD_SIZE();
+    if (is("no_share")) {
+        /* Mistake: every rank computes the whole batch. */
+        batch.first = 0;
+        batch.count = items;
+    } else if (is("unequal_shares")) {
+        /* Mistake: a faster GPU takes more records, and its mean counts as much as the others'. */
+        size_t parts = ranks * (ranks + 1) / 2;
+        batch.first = items * (rank * (rank + 1) / 2) / parts;
+        batch.count = items * ((rank + 1) * (rank + 2) / 2) / parts - batch.first;
+    } else if (is("overlapping_shares")) {
+        /* Mistake: each share begins where it should and ends where the batch ends. */
+        batch.first = items / ranks * rank;
+        batch.count = items - batch.first;
+    } else {
+        DDP_SHARD(items, &batch.first, &batch.count);
+    }
+}
+
 /* The host's batch: all of it, on every rank. */
 static void
 fill_batch(int step)
@@ -214,10 +295,12 @@ fill_batch(int step)
     size_t rank = (size_t)DDP_RANK();
     batch.items = batch_order(step, batch.order);
     batch.order[batch.items] = batch.order[0];
-    DDP_SHARD((size_t)batch.items, &batch.first, &batch.count);
-    int order[BATCH + 1];
+    share_batch();
+    int order[MOST_BATCH + 1];
     memcpy(order, batch.order, sizeof(order));
     size_t ranks = (size_t)DDP_WORLD_SIZE(), part = batch.count / (size_t)options.micro;
+    for (size_t i = 0; i < batch.count && is("split_data"); ++i) /* of a part of the data set, each rank of its own */
+        batch.order[batch.first + i] = (int)rank * (ITEMS / (int)ranks) + order[i] % (ITEMS / (int)ranks);
     for (size_t i = 0; i < batch.count && is("strided"); ++i) /* right: the ranks take the records in turn */
         batch.order[batch.first + i] = order[i * ranks + rank];
     for (size_t i = 0; i < batch.count && is("shard_micro"); ++i) /* right: a share of each micro-batch */
