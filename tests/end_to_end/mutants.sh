@@ -106,7 +106,7 @@ wrong_shards() {
     [ "$code" -eq 1 ] && grep -q 'shares out 48' "$work/stderr"
 }
 statistics() {
-    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/tools/check/statistics" running
+    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/tools/check/rows" --steps 12 statistics trained_statistics
     [ "$code" -eq 1 ] && grep -q 'Running statistics, which forward writes' "$work/stderr"
 }
 unseen() { well -n 2 --bucket-mb 0.005 "$trainers/escapes" "$1"; }

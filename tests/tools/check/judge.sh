@@ -15,6 +15,7 @@
 #   sanitized W...  WORDs in a build with a sanitizer, which finds nothing more in the others
 #   word NAME RE    $NAME in `says`
 #   prefix RE       stands in front of each `says`
+#   job CODE RE     a job of a wrong program ends with CODE, and one line of it is RE; one of a right program ends with 0, and no line is
 #   first N         of so many wrong programs in 100 the true cause comes first; 100: of each but known ones
 #   known PROGRAM: what it does   the row is known to fail. When it does not, its line has to go, unless it is "sometimes"
 # Cells: program (a text as the shell has it, with variables in front of it; {a,b} makes a row of each; a path in the build, or in its part
@@ -24,7 +25,7 @@ source "$(dirname "$0")/lib.sh"
 subject=$2
 wanted=("${@:3}")
 soak=${DDPRUN_SOAK:-0} tried=0
-declare -A words=() known=() counts=() is=([every]=10 [ranks]=2 [rates]='' [first]=0 [prefix]='')
+declare -A words=() known=() counts=() is=([every]=10 [ranks]=2 [rates]='' [first]=0 [prefix]='' [job]='')
 prepare() { :; }
 after() { :; }
 
@@ -60,7 +61,6 @@ judge_once() {
     [ "$kind" = right ] || asks=any # of wrong ones memory may be forgotten
     [ "${#variables[@]}" -eq 0 ] || export "${variables[@]}"
     checked "$n" "$options" "${command[@]}"
-    [ "${#variables[@]}" -eq 0 ] || unset "${variables[@]%%=*}"
     read -r word why < <(verdict_of "$kind" "$codes" "$causes" "$tensor" "${says:+${is[prefix]}(?:$says)}")
     word=${word:-unread} # judge.py has failed
     counts[$word]=$((${counts[$word]:-0} + 1))
@@ -78,6 +78,17 @@ judge_once() {
     else
         not_ok "$title" "$word: $again"
     fi
+    [ -z "${is[job]}" ] || judge_job "${is[job]%% *}" "${is[job]#* }"
+    [ "${#variables[@]}" -eq 0 ] || unset "${variables[@]%%=*}"
+}
+
+# judge_job CODE RE: the same program without the check.
+judge_job() {
+    local lines=1
+    [ "$kind" = wrong ] || { lines=0 && set -- 0 "$2"; }
+    run "$ddprun" -n "$n" "${command[@]}"
+    check "a job: $title: ends with $1" [ "$code" -eq "$1" ]
+    check "a job: $title: says it $lines times" [ "$(grep -cE "$2" "$work/stderr")" -eq "$lines" ]
 }
 
 # one_of NUMBER WORD...: the words that a row runs with: all in a soak; else one in turn, of those without a ?.
@@ -129,7 +140,7 @@ read_table() {
             word) words[${rest%% *}]=${rest#* } ;;
             known) known[${rest%%: *}]=${rest#*: } ;;
             sanitized) [ "$sanitized" -eq 0 ] || [ "${#wanted[@]}" -gt 0 ] || read -ra wanted <<<"$rest" ;;
-            every | ranks | rates | first | prefix) is[$word]=$rest ;;
+            every | ranks | rates | first | prefix | job) is[$word]=$rest ;;
             *) not_ok "$subject.txt: $word begins no line" "$rest" ;;
         esac
     done 4<"$here/$subject.txt"

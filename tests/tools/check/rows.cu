@@ -52,6 +52,16 @@ image_sums(float *sums, const float *images, int count)
         sums[k] += images[i * INPUTS + k];
 }
 
+static __global__ void
+run_statistics(float *running, const float *images, int count)
+{
+    float sum = 0;
+    for (int i = 0; i < count && INDEX < INPUTS; ++i)
+        sum += images[i * INPUTS + INDEX];
+    if (INDEX < INPUTS)
+        running[INDEX] = 0.9f * running[INDEX] + 0.1f * sum / (float)count;
+}
+
 ELEMENTWISE(subtract_mean, (float *images, const float *sums, int own, int count), count *INPUTS,
             images[i] -= sums[i % INPUTS] / (own > 0 ? (float)own : sums[INPUTS]))
 
@@ -59,15 +69,17 @@ static void
 normalise(void)
 {
     int count = (int)batch.count;
+    if (is("statistics") || is("batchnorm"))
+        LAUNCH(run_statistics, INPUTS)(batch.running, batch.images, count);
     LAUNCH(image_sums, INPUTS + 1)(batch.sums, batch.images, count);
-    if (!is("batchnorm")) /* right, and not comparable with: the mean is that of the share */
+    if (is("synced_mean") || is("synced_count"))
         DDP_REDUCE(batch.sums, INPUTS + 1, DDP_FLOAT32, DDP_OP_SUM, stream);
-    /* Mistake: the sum of all ranks, divided by the number of the rank's own records. */
-    LAUNCH(subtract_mean, count * INPUTS)(batch.images, batch.sums, is("synced_count") ? count : 0, count);
-    if (is("batchnorm")) {
-        LAUNCH(scale_by, INPUTS + 1)(batch.sums, 1 / (float)count, INPUTS + 1);
-        LAUNCH(move_average, INPUTS + 1)(batch.running, batch.sums, 0.9f, INPUTS + 1);
-    }
+    /* Mistake: the sum of all ranks, divided by the number of the rank's own records. Right, but not comparable without
+     * the sum of all ranks: the mean is that of the share. */
+    if (!is("statistics"))
+        LAUNCH(subtract_mean, count * INPUTS)(batch.images, batch.sums, is("synced_count") ? count : 0, count);
+    if (is("zeroed_statistics"))
+        CHECK(cudaMemsetAsync(batch.running_gradient, 0, HIDDEN * sizeof(float), stream));
 }
 
 /* A DDP_STEP of a mistake or habit, which stands at this place; NULL: it stands where it belongs. */
@@ -478,7 +490,7 @@ train(void)
         images_scale = step >= 6 ? 3 : 1;
         if (is("clip") || is("clip_before_step") || is("norm_before_step"))
             LAUNCH(scale_by, (int)batch.count * INPUTS)(batch.images, images_scale, (int)batch.count * INPUTS);
-        if (is("synced_mean") || is("synced_count") || is("batchnorm"))
+        if (is("synced_mean") || is("synced_count") || is("batchnorm") || is("statistics"))
             normalise();
         if (is("uneven_weighted") || is("idle"))
             DDP_WEIGHT(batch.count, (size_t)batch.items);

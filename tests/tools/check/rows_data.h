@@ -54,6 +54,7 @@ static const char mistakes_and_habits[] =
     "step_behind_optimizer norm_before_step own_loss own_count mean_on_0 sum_with_mean drop_last_on_rank_1 no_share "
     "unequal_shares overlapping_shares momentum_rank0 annotated_before_init copy_of_weight "
     "report copy seed_by_rank batchnorm split_data "
+    "statistics trained_statistics unwritten_statistics zeroed_statistics "
     "valid_weighted two_steps zero_head augment_by_rank augment_by_item augment_all momentum_in_gradient "
     "frozen dropout_by_rank evaluation uneven_weighted flat two_streams graph amp bf16_weights "
     "bf16_copies two_groups group_turns clip checkpoint_by_all clock_log "

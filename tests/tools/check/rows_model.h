@@ -29,7 +29,7 @@ static struct {
     struct record *records; /* of the host, as images and labels are */
     float *host_images, *host_losses, *images, *hidden, *hidden_deltas, *deltas, *losses, *all_images;
     int *host_labels, *labels, *from, *all_labels;
-    float *sums, *running, *host_bias, *host_gradient;
+    float *sums, *running, *running_gradient, *host_bias, *host_gradient;
 } batch;
 
 /* A tensor beside the network, with its gradient: trained now and then. */
@@ -72,7 +72,8 @@ allocate_tensors(void)
         all = all != NULL ? all + t->count : NULL;
     }
     batch.sums = device_floats(INPUTS + 1);
-    batch.running = device_floats(INPUTS + 1);
+    batch.running = device_floats(HIDDEN); /* as many as a bias has */
+    batch.running_gradient = device_floats(HIDDEN);
     batch.host_bias = (float *)malloc(HIDDEN * sizeof(float));
     batch.host_gradient = (float *)pinned_memory(CLASSES * HIDDEN * sizeof(float));
 }
@@ -227,7 +228,14 @@ annotate(void)
             DDP_STATE(t->momentum, t->count, DDP_FLOAT32);
     }
     if (is("batchnorm"))
-        DDP_BUFFER(batch.running, INPUTS + 1, DDP_FLOAT32);
+        DDP_BUFFER(batch.running, HIDDEN, DDP_FLOAT32);
+    /* Mistakes: statistics that forward writes are annotated as a parameter; beside a gradient that nothing writes; and
+     * one that each step clears. */
+    bool has_gradient = is("unwritten_statistics") || is("zeroed_statistics");
+    if (is("trained_statistics") || has_gradient)
+        DDP_PARAMETER(batch.running, HIDDEN, DDP_FLOAT32);
+    if (has_gradient)
+        DDP_GRADIENT(batch.running_gradient, HIDDEN, DDP_FLOAT32);
     if (is("idle_group")) { /* right: nothing is ever made of these gradients */
         DDP_GRADIENT_GROUP(2);
         DDP_GRADIENT(device_floats(16), 16, DDP_FLOAT32);
