@@ -1,6 +1,6 @@
 """judge.py KIND CODE CODES CAUSES TENSOR SAYS FOLDER - what the last `ddprun check` made of a program, whose verdict.json, stdout and
 stderr lie in FOLDER, in one word, and after it what the check said. KIND: wrong or right. CODES and CAUSES are words, TENSOR matches
-"ROLE NUMBER TEXT", SAYS what names the cause, without regard to case; "-" and nothing are any.
+"ROLE NUMBER TEXT", SAYS what names the cause, without regard to case, or of a right program what is printed; "-" and nothing are any.
 
 Of wrong programs: equal; named: equal but for what is named as missing or as not compared; other: another code, cause or tensor than
 in the row, or another cause is named; first: the true cause is in the text, or the first of the advice; listed: it is in the rest of
@@ -44,7 +44,8 @@ expected = (
 if code in ("124", "137"):
     word = "hung"
 elif kind == "right":
-    word = "accused" if not expected or code == "0" and missing else "fair"
+    is_said = re.search(says, stdout, re.M) and "a place in an equal program" not in stderr
+    word = "accused" if not expected or code == "0" and missing or not is_said else "fair"
 elif code == "0":
     word = "named" if says and names("\n".join(unseen)) else "equal"
 else:

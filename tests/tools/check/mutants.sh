@@ -27,80 +27,46 @@ right() { # in two commands, which make no further runs
     checked 2 "--reference $work/reference" "$rows" "${few[@]}"
     [ -z "$(why_not 0 null -)" ]
 }
-small_update() { # a wrong rate that moves the weights by a millionth
-    checked 2 "--steps 8" "$updates" --rate 1e-6 --mistake rate_times_n
-    [ -z "$(why_not 1 update -)" ]
-}
-noise() { # a gradient of rounding noise, which Adam makes as large as any other
-    checked 2 "--steps 8" "$updates" --adam --noise
-    [ -z "$(why_not 0 null -)" ]
-}
-chaotic_sums() { # whose rounding errors double from round to round
-    checked 2 "" "$sums" chaos
-    [ -z "$(why_not 0 null -)" ]
-}
-seeded() { # by a clock, whose microseconds differ from run to run
-    checked 2 "" "$seeds" --seed system_clock --use shuffle
-    [ -z "$(why_not 1 seeded -)" ]
+
+# said RANKS OPTIONS CODE CAUSE PROGRAM...
+said() {
+    checked "$1" "$2" "${@:5}"
+    [ -z "$(why_not "$3" "$4" -)" ]
 }
 
-managed() { # a tensor that is annotated as nothing, in managed memory
-    checked 2 "--steps 8 --free" "$rows" bias_managed # which has no place: that would name it, too
-    [ -z "$(why_not 1 unannotated -)" ]
-}
-
-host_memory() { # a weight of the host's that is annotated as nothing, of which only bits tell
-    checked 2 "" "$rows" bias_host --rate 1e-6
-    [ -z "$(why_not 3 host_memory -)" ]
-}
-
-late_norm() { # of own gradients, in each eighth step: with overlap it is that of averages
-    checked 2 "" "$build/tests/tools/check/jury/loops" norm_used_own
-    [ -z "$(why_not 1 update -)" ]
-}
-
-idle() { # a rank without records in the last step, and in the one behind it
-    checked 3 "--steps 64" "$rows" --habit idle
-    [ -z "$(why_not 0 null -)" ]
-}
-
-probe() { # a tensor that is annotated as nothing, and trained in every fifth step
-    checked 2 "" "$rows" probe
-    [ -z "$(why_not 1 unannotated -)" ]
-}
-
-several_steps() { # a DDP_STEP behind each of two micro-batches
-    checked 2 "--steps 8" "$rows" --micro 2 --habit two_steps
-    [ -z "$(why_not 0 null -)" ]
-}
-
-cancels() { # a gradient that nearly cancels: only moving the data shows its rounding
-    checked 2 "--steps 8" "$updates" --cancels
-    [ -z "$(why_not 0 null -)" ]
-}
-
-# mutant NAME SCENE: the scene passes with the real engine and fails with the defect.
+# mutant NAME SCENE...: the scene passes with the real engine and fails with the defect.
 mutant() {
     in_turn 3 || return 0
-    check "scene $2: the real engine passes" "$2"
-    if DDPRUN_MUTANT=$1 "$2" >/dev/null 2>&1; then
-        not_ok "$1 is caught by $2" "it passes as the real engine does"
+    local name=$1
+    shift
+    check "scene $*: the real engine passes" "$@"
+    if DDPRUN_MUTANT=$name "$@" >/dev/null 2>&1; then
+        not_ok "$name is caught by $*" "it passes as the real engine does"
     else
-        ok "$1 is caught by $2: exit code $code"
+        ok "$name is caught by $*: exit code $code"
     fi
 }
 mutant CHECK_LAST_LEFT_OUT every_tensor
 mutant CHECK_GRADIENTS_LATE right
-mutant CHECK_CHANGE_IGNORED small_update
-mutant CHECK_NOT_FORCED noise
-mutant CHECK_READINGS_UNSEEN seeded
-mutant FILES_DATE_REAL seeded
-mutant CHECK_REDUCED_NOT_FORCED chaotic_sums
-mutant CHECK_MANAGED_UNSEEN managed
-mutant CHECK_FAR_NEAR host_memory
-mutant CHECK_LEAVES_BUCKETS idle
-mutant CHECK_LATE_UNSEEN probe
-mutant CHECK_LATE_EQUAL late_norm
-mutant CHECK_STEPS_APART several_steps
-mutant CHECK_DATA_STILL cancels
+# A wrong rate that moves the weights by a millionth; a gradient of rounding noise, which Adam makes as large as any other.
+mutant CHECK_CHANGE_IGNORED said 2 "--steps 8" 1 update "$updates" --rate 1e-6 --mistake rate_times_n
+mutant CHECK_NOT_FORCED said 2 "--steps 8" 0 null "$updates" --adam --noise
+# By a clock, whose microseconds differ from run to run.
+mutant CHECK_READINGS_UNSEEN said 2 "" 1 seeded "$seeds" --seed system_clock --use shuffle
+mutant FILES_DATE_REAL said 2 "" 1 seeded "$seeds" --seed system_clock --use shuffle
+# Rounding errors double from round to round.
+mutant CHECK_REDUCED_NOT_FORCED said 2 "" 0 null "$sums" chaos
+# A tensor that is annotated as nothing, in managed memory; it has no place: that would name it, too.
+mutant CHECK_MANAGED_UNSEEN said 2 "--steps 8 --free" 1 unannotated "$rows" bias_managed
+# A weight of the host's that is annotated as nothing, of which only bits tell.
+mutant CHECK_FAR_NEAR said 2 "" 3 host_memory "$rows" bias_host --rate 1e-6
+# A rank without records in the last step, and in the one after it.
+mutant CHECK_LEAVES_BUCKETS said 3 "--steps 64" 0 null "$rows" --habit idle
+# A tensor that is annotated as nothing, and trained in every fifth step.
+mutant CHECK_LATE_UNSEEN said 2 "" 1 unannotated "$rows" probe
+# A norm of own gradients, in each eighth step: with overlap it is that of averages.
+mutant CHECK_LATE_EQUAL said 2 "" 1 update "$build/tests/tools/check/jury/loops" norm_used_own
+# A DDP_STEP after each of two micro-batches; a gradient that nearly cancels: only moving the data shows its rounding.
+mutant CHECK_STEPS_APART said 2 "--steps 8" 0 null "$rows" --micro 2 --habit two_steps
+mutant CHECK_DATA_STILL said 2 "--steps 8" 0 null "$updates" --cancels
 finish
