@@ -44,40 +44,26 @@ ends() {
 well() {
     run env "${disorder[@]}" "$launcher" --timeout "$seconds" "$@" && [ "$code" -eq 0 ]
 }
+
+# said CODE PATTERN OPTIONS... PROGRAM...: a job of two ranks ends with this code, and a line is so.
+said() {
+    run "$launcher" -n 2 --timeout "$seconds" "${@:3}"
+    [ "$code" -eq "$1" ] && grep -q "$2" "$work/stderr"
+}
 trainers=$build/tests/trainers
 
 # ---- scenes ----
 ladder() { equal 3 "$work/ladder.serial" -- "$ladder" "${ladder_options[@]}"; }
 trainer() { equal 3 "$work/$1.serial" --bucket-mb 0.01 -- "$programs/$1_shared"; }
-accumulate() { trainer accumulate; }
-towers() { trainer towers; }
-flat() { trainer flat; }
-realloc() { trainer realloc; }
-streams() { trainer streams; }
-structs() { trainer structs; }
-managed() { trainer managed; }
-on_host() { well -n 2 "$trainers/host_memory" pinned plain; }
-copies() { run "$launcher" -n 2 --timeout "$seconds" "$trainers/types_legacy" steady && [ "$code" -eq 0 ]; }
-no_step() {
-    run env "${disorder[@]}" "$launcher" -n 2 --timeout "$seconds" "$trainers/stepless" train 40
-    [ "$code" -eq 1 ] && grep -q '^ddprun: .*has changed twice' "$work/stderr"
-}
-late_write() { ends 1 "wrote gradient" late-write --fault-step 9; }
 late_read() { # the bucket is under way for long, on a busy machine too
     run env SOFTGPU_LINK=latency_us=60000,gbytes_per_s=1 "$launcher" -n 2 --bucket-mb 0.011 --timeout 60 \
         "$programs/late_read_shared" --steps 10
     [ "$code" -eq 0 ] && grep -qx "saw the average" "$work/stdout"
 }
-hidden_write() { ends 1 "was changed after it had been averaged" hidden-write --fault-step 6; }
-drift() { ends 1 "differs between ranks 0 and 1" drift --fault-rank 1; }
 clips() { well -n 2 --bucket-mb 0.005 "$trainers/clips" "$1"; }
-for mode in again both branch device graph groups skip twice; do
-    eval "clips_$mode() { clips $mode; }"
-done
 own_shares() { # each rank trains on its own share, which is on its device: nothing is said of equal gradients
     run "$launcher" -n 2 --timeout "$seconds" "$ladder" --resident 1 && [ "$code" -eq 0 ] && ! grep -q 'bit for bit' "$work/stderr"
 }
-one_rank_looks() { ends 0 "parameters bitwise identical" late-read --fault-step 3 --fault-rank 0; }
 other_buckets() { # one rank has buckets of another size
     run "$launcher" -n 2 --device softgpu --timeout "$seconds" sh -c \
         '[ "$RANK" -eq 0 ] || export DDPRUN_TEST_BUCKET_BYTES=9000; exec "$@"' sh "$ladder" --steps 12
@@ -96,34 +82,10 @@ layouts() { # steps with other buckets
         grep -q '^{"layout_trial"' "$work/layouts/rank-0.jsonl"
 }
 
-weighted() { well -n 3 --bucket-mb 0.006 "$trainers/weights" uneven; }
-wrong_weights() {
-    run "$launcher" -n 2 --timeout "$seconds" "$trainers/weights" sum
-    [ "$code" -eq 1 ] && grep -q 'the counts of all ranks add up to' "$work/stderr"
-}
-wrong_shards() {
-    run "$launcher" -n 2 --timeout "$seconds" --check-every 1 "$trainers/weights" shards
-    [ "$code" -eq 1 ] && grep -q 'shares out 48' "$work/stderr"
-}
-statistics() {
-    run "$launcher" -n 2 --timeout "$seconds" "$build/tests/tools/check/rows" --steps 12 statistics trained_statistics
-    [ "$code" -eq 1 ] && grep -q 'Running statistics, which forward writes' "$work/stderr"
-}
 unseen() { well -n 2 --bucket-mb 0.005 "$trainers/escapes" "$1"; }
 in_graph() { # MODE COUNT [MIB]: trains, and so many steps are in graphs
     well -n 3 --bucket-mb "${3:-0.006}" --check-every 1 "$trainers/graphs" "$1" && { [ "$2" -eq 0 ] || grep -q " $2 of them in CUDA graphs" "$work/stderr"; }
 }
-graph_step() { in_graph fork 22; }
-graph_packed() { in_graph fork 22 1; } # its first kernel reads gradients at once
-graph_halves() { in_graph halves 0; }
-table() { unseen once; }
-odd_table() { unseen odd; }
-odd_table_late() { unseen odd-late; }
-written_too_late() {
-    run "$launcher" -n 2 --bucket-mb 0.005 --timeout "$seconds" "$trainers/escapes" too-late-written
-    [ "$code" -eq 1 ] && grep -q 'by a kernel that read its address' "$work/stderr"
-}
-array_built() { unseen batched-built; }
 tensor_map() { SOFTGPU_TENSOR_MAPS=scrambled unseen map; }
 fused() { # MODE
     "$trainers/fused" "$1" --save "$work/fused_$1.serial" && equal 2 "$work/fused_$1.serial" --bucket-mb 0.004 -- "$trainers/fused" "$1"
@@ -134,45 +96,35 @@ scratch() { # what is written anew in each step is no parameter
 fused_streams() { # parameters that a stream updates which no DDP_STEP names are sent during backward, too
     fused streams && ! grep -q ' 0 of them overlapped' "$work/stderr"
 }
-fused_momentum() { fused momentum; }
-fused_mixed() { fused mixed; }
 reduced() { well -n 3 "${@:2}" "$trainers/reduces" "$1"; } # MODE OPTIONS...
-reduced_types() { reduced types; }
-reduced_in_order() { reduced order; }
-reduced_host() { reduced host; }
-reduced_in_training() { reduced training --bucket-mb 0.005; }
-in_place_on_one() {
-    run "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$trainers/values" swapped mean none 7 9 && [ "$code" -eq 0 ]
-}
-swapped_reduces() {
-    run "$launcher" -n 2 --timeout "$seconds" "$trainers/reduces" swapped
-    [ "$code" -eq 1 ] && grep -q 'differ in call number 21 of DDP_REDUCE' "$work/stderr"
-}
 hidden_streams() { # behind many buckets on a slow link the one that is sent too early would be late enough
     run env "${disorder[0]}" "$launcher" -n 2 --bucket-mb 1 --timeout "$seconds" "$trainers/escapes" each-step 60 &&
         [ "$code" -eq 0 ]
 }
 
-# mutant NAME SCENE: the scene fails with the defect. The real engine has passed it before.
+# passes SCENE...: with the real engine. Times are noise where the machine is busy with something else: two scenes are tried again.
+passes() { "$@" || { [[ $1 == @(trial|layouts) ]] && { "$@" || "$@"; }; }; }
+
+# mutant NAME SCENE...: the scene fails with the defect. The real engine has passed it before.
 declare -A passed=()
 mutant() {
-    local name=$1 scene=$2 order
+    local name=$1 order
+    shift
     if [ "${#wanted[@]}" -eq 0 ]; then in_turn 3; else [[ " ${wanted[*]} " == *" $name "* ]]; fi || return 0
-    if [ -z "${passed[$scene]:-}" ]; then
+    if [ -z "${passed[$*]:-}" ]; then
         seconds=60
         set_order 7
-        # Times are noise where the machine is busy with something else: these two scenes again.
-        check "scene $scene: the real engine passes" eval "$scene || { [[ $scene == @(trial|layouts) ]] && { $scene || $scene; }; }"
-        passed[$scene]=1
+        check "scene $*: the real engine passes" passes "$@"
+        passed[$*]=1
     fi
     # Ranks that wait for each other for ever are part of some defects: not for long. A wrong order need not show in each run.
     for order in 7 8 9 10 11; do
         set_order "$order"
-        (seconds=$patience DDPRUN_MUTANT=$name "$scene") >"$work/check" 2>&1 && continue # what run() counts does not count here
-        ok "$name is caught by $scene: $(sed -n 's/^ddprun: //p' "$work/stderr" | head -n 1 | cut -c 1-100)"
+        (seconds=$patience DDPRUN_MUTANT=$name "$@") >"$work/check" 2>&1 && continue # what run() counts does not count here
+        ok "$name is caught by $*: $(sed -n 's/^ddprun: //p' "$work/stderr" | head -n 1 | cut -c 1-100)"
         return
     done
-    not_ok "$name is caught by $scene" "it passes as the real engine does"
+    not_ok "$name is caught by $*" "it passes as the real engine does"
 }
 
 wanted=("${@:2}")
@@ -181,72 +133,72 @@ for program in accumulate flat managed realloc streams structs towers; do
     works "$program alone" "$programs/${program}_shared" --save "$work/$program.serial"
 done
 
-mutant IDENTITY_MIXED realloc
-mutant OLD_ADDRESS realloc
-mutant STRUCTS_UNSEEN structs
-mutant OPERANDS_UNSEEN copies
-mutant ONE_OF_MANY flat
-mutant ESCAPE_IGNORED table
-mutant ESCAPES_ALIGNED_TO_16 odd_table
-mutant ESCAPES_ALIGNED_TO_16 odd_table_late
-mutant ESCAPED_LATE_UNCHECKED written_too_late
+mutant IDENTITY_MIXED trainer realloc
+mutant OLD_ADDRESS trainer realloc
+mutant STRUCTS_UNSEEN trainer structs
+mutant OPERANDS_UNSEEN said 0 "" "$trainers/types_legacy" steady
+mutant ONE_OF_MANY trainer flat
+mutant ESCAPE_IGNORED unseen once
+mutant ESCAPES_ALIGNED_TO_16 unseen odd
+mutant ESCAPES_ALIGNED_TO_16 unseen odd-late
+mutant ESCAPED_LATE_UNCHECKED said 1 'by a kernel that read its address' --bucket-mb 0.005 "$trainers/escapes" too-late-written
 mutant TENSOR_MAPS_UNSEEN tensor_map
-mutant ARRAY_TRUSTED array_built
+mutant ARRAY_TRUSTED unseen batched-built
 mutant HIDDEN_STREAMS_FORGOTTEN hidden_streams
-mutant VOTE_ALONE one_rank_looks
+mutant VOTE_ALONE ends 0 "parameters bitwise identical" late-read --fault-step 3 --fault-rank 0
 mutant PLANS_UNCOMPARED other_buckets
 mutant CONTROL_BUCKETS_DIFFER trial
 mutant LAYOUT_DIFFERS layouts
 mutant VERDICT_DIFFERS layouts
-mutant OPTIONAL_ANYWHERE clips_branch
-mutant OPTIONAL_UNSEEN clips_both
-mutant OPTIONAL_FIXED clips_skip
-mutant DEVIATION_IGNORED clips_twice
-mutant LEARNED_TOO_SOON clips_again
-mutant GRAPH_TOUCHES_UNSEEN clips_graph
-mutant READY_TOO_EARLY clips_groups
-mutant READY_TOO_EARLY clips_device
+mutant OPTIONAL_ANYWHERE clips branch
+mutant OPTIONAL_UNSEEN clips both
+mutant OPTIONAL_FIXED clips skip
+mutant DEVIATION_IGNORED clips twice
+mutant LEARNED_TOO_SOON clips again
+mutant GRAPH_TOUCHES_UNSEEN clips graph
+mutant READY_TOO_EARLY clips groups
+mutant READY_TOO_EARLY clips device
 mutant READY_TOO_EARLY ladder
 mutant NO_PRODUCER_WAIT ladder
 mutant SECOND_STREAM_FORGOTTEN ladder
 mutant GRADIENT_LEFT_OUT ladder
 mutant SUM_NOT_MEAN ladder
-mutant WEIGHT_IGNORED weighted
+mutant WEIGHT_IGNORED well -n 3 --bucket-mb 0.006 "$trainers/weights" uneven
 mutant ORDER_DIFFERS ladder
-mutant GROUP_UNEXPECTED towers
-mutant MANAGED_SENT_EARLY managed
-mutant CONTEXT_NOT_WAITED managed
-mutant CONTEXT_NOT_WAITED on_host
-mutant AVERAGES_NOT_WAITED managed
-mutant STAGED_NOT_WAITED on_host
+mutant GROUP_UNEXPECTED trainer towers
+mutant MANAGED_SENT_EARLY trainer managed
+mutant CONTEXT_NOT_WAITED trainer managed
+mutant CONTEXT_NOT_WAITED well -n 2 "$trainers/host_memory" pinned plain
+mutant AVERAGES_NOT_WAITED trainer managed
+mutant STAGED_NOT_WAITED well -n 2 "$trainers/host_memory" pinned plain
 mutant NO_BOUNDARY_WAIT ladder
-mutant OTHER_STREAMS_RUN_ON streams
-mutant GRAPH_PRODUCERS_FORGOTTEN graph_packed
-mutant GRAPH_STREAMS_RUN_ON graph_step
-mutant GRAPH_TOUCHES_UNSEEN graph_halves
-mutant GRAPH_UNCOUNTED graph_step
-mutant DEVIATION_IGNORED accumulate
-mutant NOT_FLUSHED_FIRST streams
-mutant LATE_LET_THROUGH late_write
+mutant OTHER_STREAMS_RUN_ON trainer streams
+mutant GRAPH_PRODUCERS_FORGOTTEN in_graph fork 22 1 # its first kernel reads gradients at once
+mutant GRAPH_STREAMS_RUN_ON in_graph fork 22
+mutant GRAPH_TOUCHES_UNSEEN in_graph halves 0
+mutant GRAPH_UNCOUNTED in_graph fork 22
+mutant DEVIATION_IGNORED trainer accumulate
+mutant NOT_FLUSHED_FIRST trainer streams
+mutant LATE_LET_THROUGH ends 1 "wrote gradient" late-write --fault-step 9
 mutant LATE_NOT_WAITED late_read
-mutant CONTENT_UNCHECKED hidden_write
-mutant PARAMETERS_UNCHECKED drift
-mutant HASH_NOT_RUN drift
+mutant CONTENT_UNCHECKED ends 1 "was changed after it had been averaged" hidden-write --fault-step 6
+mutant PARAMETERS_UNCHECKED ends 1 "differs between ranks 0 and 1" drift --fault-rank 1
+mutant HASH_NOT_RUN ends 1 "differs between ranks 0 and 1" drift --fault-rank 1
 mutant HASHED_AFTER_RELEASE ladder
-mutant STEPLESS_UNSEEN no_step
-mutant WEIGHTS_UNCOMPARED wrong_weights
-mutant SHARDS_UNCOMPARED wrong_shards
+mutant STEPLESS_UNSEEN said 1 '^ddprun: .*has changed twice' "$trainers/stepless" train 40
+mutant WEIGHTS_UNCOMPARED said 1 'the counts of all ranks add up to' "$trainers/weights" sum
+mutant SHARDS_UNCOMPARED said 1 'shares out 48' --check-every 1 "$trainers/weights" shards
 mutant OWN_GRADIENTS_LATE own_shares
 mutant PARAMETERS_UNSEEN fused_streams
-mutant STATE_NOT_AVERAGED fused_momentum
-mutant RUNNING_UNSEEN statistics
+mutant STATE_NOT_AVERAGED fused momentum
+mutant RUNNING_UNSEEN said 1 'Running statistics, which forward writes' "$build/tests/tools/check/rows" --steps 12 statistics trained_statistics
 mutant FORGOTTEN_TENSOR_UNCOMPARED scratch
-mutant PARAMETERS_HASHED_EARLY fused_mixed
-mutant REDUCED_AS_FLOATS reduced_types
-mutant REDUCED_TOO_EARLY reduced_in_order
-mutant REDUCED_TOO_EARLY reduced_host
-mutant REDUCED_NOT_WAITED_FOR reduced_in_order
-mutant REDUCED_BEHIND_BUCKETS reduced_in_training
-mutant REDUCES_UNCOMPARED swapped_reduces
-mutant STAGED_BY_SOME in_place_on_one
+mutant PARAMETERS_HASHED_EARLY fused mixed
+mutant REDUCED_AS_FLOATS reduced types
+mutant REDUCED_TOO_EARLY reduced order
+mutant REDUCED_TOO_EARLY reduced host
+mutant REDUCED_NOT_WAITED_FOR reduced order
+mutant REDUCED_BEHIND_BUCKETS reduced training --bucket-mb 0.005
+mutant REDUCES_UNCOMPARED said 1 'differ in call number 21 of DDP_REDUCE' "$trainers/reduces" swapped
+mutant STAGED_BY_SOME said 0 "" --bucket-mb 1 "$trainers/values" swapped mean none 7 9
 finish

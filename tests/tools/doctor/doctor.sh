@@ -50,6 +50,18 @@ finds() {
         fi
     done
 }
+# diagnosed NAME RC REGEX... -- ARGS...: examine ARGS finds this; RC: any, where this machine decides.
+diagnosed() {
+    local name=$1 expected=$2 regexes=()
+    shift 2
+    while [ "$1" != -- ]; do
+        regexes+=("$1")
+        shift
+    done
+    examine "${@:2}"
+    [ "$expected" != any ] || expected=$rc
+    report "$name" "$(finds "$expected" "${regexes[@]}")"
+}
 # The exit code without a program: a GPU of this machine's may lack something by itself.
 well() { if [ -e /dev/nvidia0 ]; then echo "$rc"; else echo 0; fi; }
 link() { "$cc" -O1 -w "$@" 2>"$top/cc" || echo "not ok - link $* ($(head -c 300 "$top/cc"))"; }
@@ -67,8 +79,8 @@ report "nothing is left in TMPDIR" "$(ls -A "$TMPDIR")"
 mv "$top/lib/libddprun-pmix.so" "$top"
 examine
 report "no PMIx is no problem" "$(finds "$(well)" '^machine\|note\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx')"
-PMIX_NAMESPACE=job PMIX_RANK=1 examine
-report "but under a launcher" "$(finds 1 '^machine\|problem\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx' '^machine\|ok\|launcher\|.*one of several, by PMIX_NAMESPACE and PMIX_RANK')"
+PMIX_NAMESPACE=job PMIX_RANK=1 diagnosed "but under a launcher" 1 '^machine\|problem\|PMIx\|cannot open PMIx, .*\|for such jobs install PMIx' \
+    '^machine\|ok\|launcher\|.*one of several, by PMIX_NAMESPACE and PMIX_RANK' --
 mv "$top/libddprun-pmix.so" "$top/lib"
 timeout -k 1 "$limit" "$ddprun" doctor >"$top/out" 2>&1 </dev/null
 report "for people, without colour in a pipe" "$(head -1 "$top/out" | grep -vx 'this machine')$(grep -c $'\033' "$top/out" | grep -vx 0)$(
@@ -113,30 +125,25 @@ link -shared -fPIC -Wl,-soname,libcudart.so.13 -o "$top/p/lib/libcudart.so.13" "
 fake=$helpers/launcher_fake_softgpu
 
 link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
-STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu examine ./plain
-report "a program for GPUs, and two of them" "$(finds "$rc" '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
+STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu diagnosed "a program for GPUs, and two of them" any '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
     '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' \
-    '^program\|ok\|shim\|is preloaded' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)')"
-STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 LD_LIBRARY_PATH=$top/gpu examine ./plain
-report "an old driver, GPUs in a mode that prohibits computing" "$(finds 1 '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode')"
-STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu examine ./plain
-report "a driver that is not quite new" "$(finds "$rc" '^machine\|warning\|driver\|.*CUDA 12.4')"
+    '^program\|ok\|shim\|is preloaded' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)' -- ./plain
+STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 LD_LIBRARY_PATH=$top/gpu diagnosed "an old driver, GPUs in a mode that prohibits computing" 1 \
+    '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode' -- ./plain
+STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu diagnosed "a driver that is not quite new" any '^machine\|warning\|driver\|.*CUDA 12.4' -- ./plain
 link -shared -fPIC -Wl,-soname,libcudart.so.12 -o "$top/p/lib/libcudart.so.12" "$top/library.c"
 link -o "$top/p/of_12" "$top/calls.c" "$top/p/lib/libcudart.so.12"
-STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu:$top/p/lib examine ./of_12
-report "the same driver serves a program of CUDA 12" "$(finds "$rc" '^machine\|ok\|driver\|.*CUDA 12.4' '!(warning|problem)\|driver')"
-STUB_GPUS=1 STUB_CRASH=1 LD_LIBRARY_PATH=$top/gpu examine ./plain
+STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu:$top/p/lib diagnosed "the same driver serves a program of CUDA 12" any \
+    '^machine\|ok\|driver\|.*CUDA 12.4' '!(warning|problem)\|driver' -- ./of_12
 # Sanitizers make an exit code of the signal.
-report "a driver that crashes" "$(finds 1 '^machine\|problem\|driver\|the query by NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)')"
-STUB_GPUS=1 STUB_INIT=802 LD_LIBRARY_PATH=$top/gpu examine ./plain
-report "a driver that refuses" "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit failed with error 802')"
+STUB_GPUS=1 STUB_CRASH=1 LD_LIBRARY_PATH=$top/gpu diagnosed "a driver that crashes" 1 \
+    '^machine\|problem\|driver\|the query by NVML failed: it (was ended by SIGSEGV|ended with exit code [0-9]+)' -- ./plain
+STUB_GPUS=1 STUB_INIT=802 LD_LIBRARY_PATH=$top/gpu diagnosed "a driver that refuses" 1 '^machine\|problem\|libcuda.so.1\|cuInit failed with error 802' -- ./plain
 mkdir "$top/driver" && cp "$top/gpu/libcuda.so.1" "$top/driver/"
 if [ ! -e /dev/nvidia0 ]; then # and so no NVML
-    STUB_INIT=34 LD_LIBRARY_PATH=$top/driver examine
-    report "a toolkit's stub in the driver's place, and no NVML" \
-        "$(finds 1 '^machine\|problem\|libcuda.so.1\|cuInit failed with error 34: it is the linker.s stub .*\|.*before any stubs/ folder' '!GPUs\|none')"
-    STUB_GPUS=2 LD_LIBRARY_PATH=$top/driver examine ./plain
-    report "a driver without NVML" "$(finds "$rc" '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' '!GPUs\|none')"
+    STUB_INIT=34 LD_LIBRARY_PATH=$top/driver diagnosed "a toolkit's stub in the driver's place, and no NVML" 1 \
+        '^machine\|problem\|libcuda.so.1\|cuInit failed with error 34: it is the linker.s stub .*\|.*before any stubs/ folder' '!GPUs\|none' --
+    STUB_GPUS=2 LD_LIBRARY_PATH=$top/driver diagnosed "a driver without NVML" any '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' '!GPUs\|none' -- ./plain
     for nothing in STUB_INIT=100 STUB_GPUS=0; do
         LD_LIBRARY_PATH=$top/driver eval "$nothing" examine ./plain
         report "a driver without NVML and GPU, $nothing" "$(finds 1 '^machine\|problem\|GPUs\|none: ' '!problem\|libcuda')"
@@ -144,92 +151,71 @@ if [ ! -e /dev/nvidia0 ]; then # and so no NVML
 fi
 printf '%s\n' '__attribute__((section(".nv_fatbin"), used)) static const char kernels[8] = "x";' >"$top/kernels.c"
 link -o "$top/p/has_kernels" "$top/main.c" "$top/kernels.c"
-STUB_GPUS=0 LD_LIBRARY_PATH=$top/gpu examine ./plain
-report "a driver, but no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: the driver works')"
-STUB_GPUS=1 STUB_NAME=$'\033]0;x\a' LD_LIBRARY_PATH=$top/gpu examine ./plain
-report "a GPU's name cannot speak to the terminal" "$(finds "$rc" '0 \?\]0;x\?')"
+STUB_GPUS=0 LD_LIBRARY_PATH=$top/gpu diagnosed "a driver, but no GPU" 1 '^machine\|problem\|GPUs\|none: the driver works' -- ./plain
+STUB_GPUS=1 STUB_NAME=$'\033]0;x\a' LD_LIBRARY_PATH=$top/gpu diagnosed "a GPU's name cannot speak to the terminal" any '0 \?\]0;x\?' -- ./plain
 if [ ! -e /dev/nvidia0 ]; then
-    examine ./has_kernels
-    report "a program for GPUs, and none" "$(finds 1 '^machine\|problem\|GPUs\|none: .*the program needs one')"
+    diagnosed "a program for GPUs, and none" 1 '^machine\|problem\|GPUs\|none: .*the program needs one' -- ./has_kernels
     printf '#!/bin/sh\nexec ./plain\n' >"$top/p/starts_it" && chmod 755 "$top/p/starts_it"
-    examine ./starts_it
-    report "a script, and no GPU" "$(finds 1 '^machine\|problem\|GPUs\|none: .*without --device softgpu ranks need one\|add --device softgpu')"
-    DDPRUN_DEVICE=softgpu examine ./starts_it
-    report "a script for the stand-in, and no GPU" "$(finds "$rc" '^machine\|ok\|GPUs\|no GPU; the stand-in' '!program\|problem')"
+    diagnosed "a script, and no GPU" 1 '^machine\|problem\|GPUs\|none: .*without --device softgpu ranks need one\|add --device softgpu' -- ./starts_it
+    DDPRUN_DEVICE=softgpu diagnosed "a script for the stand-in, and no GPU" any '^machine\|ok\|GPUs\|no GPU; the stand-in' '!program\|problem' -- ./starts_it
 fi
 link -o "$top/p/bare" "$top/main.c"
-examine ./bare
-report "no annotations" "$(finds "$rc" '^program\|warning\|annotations\|no annotation found')"
+diagnosed "no annotations" any '^program\|warning\|annotations\|no annotation found' -- ./bare
 
-examine "$fake"
-report "a program for the stand-in" "$(finds 1 '^machine\|ok\|GPUs\|no GPU; the stand-in|^machine\|ok\|GPUs\|[0-9]' '^program\|ok\|device\|built by softgpu-cc' \
-    '^machine\|problem\|NCCL\|not found: .*softgpu/libnccl.so.2' '^program\|ok\|shim')"
+diagnosed "a program for the stand-in" 1 '^machine\|ok\|GPUs\|no GPU; the stand-in|^machine\|ok\|GPUs\|[0-9]' \
+    '^program\|ok\|device\|built by softgpu-cc' '^machine\|problem\|NCCL\|not found: .*softgpu/libnccl.so.2' '^program\|ok\|shim' -- "$fake"
 link -c -o "$top/note.o" "$sources/../../launcher/softgpu_note.c"
 link -o "$top/p/wrong_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--disable-new-dtags -Wl,-rpath,"$top/p/lib"
 cp "$top/p/lib/libcudart.so.13" "$top/lib/softgpu/libcudart.so.13"
-examine ./wrong_library
-report "an RPATH that goes before the stand-in" "$(finds 1 "^program\|problem\|CUDA library\|libcudart.so.13 is found at $top/p/lib/libcudart.so.13, not in the stand-in")"
+diagnosed "an RPATH that goes before the stand-in" 1 \
+    "^program\|problem\|CUDA library\|libcudart.so.13 is found at $top/p/lib/libcudart.so.13, not in the stand-in" -- ./wrong_library
 link -o "$top/p/right_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--enable-new-dtags -Wl,-rpath,"$top/p/lib"
-examine ./right_library
-report "a RUNPATH that does not" "$(finds 1 "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem')"
-DDPRUN_DEVICE=gpu examine ./right_library
-report "--device gpu and a program for the stand-in" "$(finds 1 '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
-    '!program\|(problem|warning)\|CUDA library' '!problem\|GPUs')"
+diagnosed "a RUNPATH that does not" 1 "^program\|ok\|CUDA library\|libcudart.so.13 is $top/lib/softgpu/" '!^program\|problem' -- ./right_library
+DDPRUN_DEVICE=gpu diagnosed "--device gpu and a program for the stand-in" 1 \
+    '^program\|problem\|device\|./right_library was built by softgpu-cc and cannot use a GPU.*\|build it with nvcc' \
+    '!program\|(problem|warning)\|CUDA library' '!problem\|GPUs' -- ./right_library
 link -o "$top/p/for_gpu" "$top/calls.c" "$top/p/lib/libcudart.so.13"
-LD_LIBRARY_PATH=$top/lib/softgpu examine ./for_gpu
-report "the stand-in's folder in the way" "$(finds 1 '^program\|problem\|CUDA library\|.*found in the stand-in')"
-DDPRUN_DEVICE=softgpu examine ./has_kernels
-report "--device softgpu and kernels for GPUs" "$(finds 1 '^program\|problem\|device\|built for GPUs, with kernels of its own, which the stand-in cannot run\|build it with softgpu-cc')"
-DDPRUN_COMPRESS=fp16 examine "$fake"
-report "--compress without kernels for it" "$(finds 1 '^machine\|problem\|kernels\|.*--compress does not work')"
+LD_LIBRARY_PATH=$top/lib/softgpu diagnosed "the stand-in's folder in the way" 1 '^program\|problem\|CUDA library\|.*found in the stand-in' -- ./for_gpu
+DDPRUN_DEVICE=softgpu diagnosed "--device softgpu and kernels for GPUs" 1 \
+    '^program\|problem\|device\|built for GPUs, with kernels of its own, which the stand-in cannot run\|build it with softgpu-cc' -- ./has_kernels
+DDPRUN_COMPRESS=fp16 diagnosed "--compress without kernels for it" 1 '^machine\|problem\|kernels\|.*--compress does not work' -- "$fake"
 link -shared -fPIC -Wl,-soname,libcudnn.so.77 -o "$top/p/libcudnn.so.77" "$top/library.c"
 link -o "$top/p/lacks" "$top/calls.c" "$top/p/libcudnn.so.77"
-examine ./lacks
-report "a library that is not there" "$(finds 1 '^program\|problem\|CUDA library\|libcudnn.so.77 is not found')"
+diagnosed "a library that is not there" 1 '^program\|problem\|CUDA library\|libcudnn.so.77 is not found' -- ./lacks
 link -DANNOTATED -I"$include" -shared -fPIC -o "$top/p/lib/libtrainer.so" "$top/main.c"
 link -o "$top/p/in_library" "$top/main.c" -Wl,--no-as-needed "$top/p/lib/libtrainer.so" -Wl,-rpath,"$top/p/lib"
-examine ./in_library
-report "annotations in a library" "$(finds "$rc" '^program\|ok\|annotations\|.*libtrainer.so uses')"
+diagnosed "annotations in a library" any '^program\|ok\|annotations\|.*libtrainer.so uses' -- ./in_library
 printf '#!/bin/sh\ntouch "%s"\n' "$TRACE" >"$top/p/loader" && chmod 755 "$top/p/loader"
 link -o "$top/p/own_loader" "$top/main.c" -Wl,--dynamic-linker="$top/p/loader"
-examine ./own_loader
-report "a loader of its own is not run" "$(finds "$rc" '^program\|warning\|shim\|the program has a loader of its own')"
+diagnosed "a loader of its own is not run" any '^program\|warning\|shim\|the program has a loader of its own' -- ./own_loader
 head -c 3000 "$top/p/plain" >"$top/p/cut" && chmod 755 "$top/p/cut"
 examine ./cut
 report "a file that is cut" "$(finds 1 '^program\|problem\|file\|')$(grep -c '^program' "$top/findings" | grep -vx 1)"
-examine "$helpers/launcher_fake_static"
-report "a static program" "$(finds 1 '^program\|problem\|file\|.*static executable, .*\|link it without -static')"
-examine ./nowhere
-report "no program there" "$(finds 1 '^program\|problem\|file\|cannot start')"
+diagnosed "a static program" 1 '^program\|problem\|file\|.*static executable, .*\|link it without -static' -- "$helpers/launcher_fake_static"
+diagnosed "no program there" 1 '^program\|problem\|file\|cannot start' -- ./nowhere
 if [ "$(id -u)" = 0 ]; then
     cp "$top/p/plain" "$top/p/setuid" && chown 65534 "$top/p/setuid" && chmod 4755 "$top/p/setuid"
-    examine ./setuid
-    report "a setuid program" "$(finds 1 '^program\|problem\|file\|.*other rights.*\|use a copy')"
+    diagnosed "a setuid program" 1 '^program\|problem\|file\|.*other rights.*\|use a copy' -- ./setuid
 else
     echo "skip - a setuid program (only root can make a file of another user)"
 fi
 printf '#!/bin/sh\nexec ./plain\n' >"$top/p/script" && chmod 755 "$top/p/script"
-examine ./script
-report "a script" "$(finds "$rc" '^program\|note\|file\|a script for /bin/sh')"
+diagnosed "a script" any '^program\|note\|file\|a script for /bin/sh' -- ./script
 cp "$helpers/liblauncher_stub_library.so" "$top/other.so"
-preload=$asan:$top/other.so examine ./plain
-report "something preloaded before" "$(finds "$rc" '^program\|note\|shim\|.*after .*(other|libasan[.0-9]*).so')"
+preload=$asan:$top/other.so diagnosed "something preloaded before" any '^program\|note\|shim\|.*after .*(other|libasan[.0-9]*).so' -- ./plain
 report "no program's code has run" "$([ ! -e "$TRACE" ] || echo 'it has')"
 
 # ---- the machine ----
-TMPDIR=/nonexistent examine
-report "no place for the job's folder" "$(finds 1 '^machine\|problem\|job folder\|cannot use /nonexistent.*\|set TMPDIR to a folder')"
+TMPDIR=/nonexistent diagnosed "no place for the job's folder" 1 '^machine\|problem\|job folder\|cannot use /nonexistent.*\|set TMPDIR to a folder' --
 (ulimit -n 256 && examine && cp "$top/findings" "$top/few")
 report "few open files" "$(grep -qE '^machine\|warning\|open files\|at most 256' "$top/few" || cat "$top/few")"
-SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none examine
-report "srun without PMIx" "$(finds 1 '^machine\|ok\|Slurm\|inside allocation 7' '^machine\|problem\|launcher\|SLURM_STEP_NUM_TASKS=4 says that ddprun is one of .*but SLURM_PROCID.*')"
+SLURM_JOB_ID=7 SLURM_STEP_NUM_TASKS=4 SLURM_MPI_TYPE=none diagnosed "srun without PMIx" 1 '^machine\|ok\|Slurm\|inside allocation 7' \
+    '^machine\|problem\|launcher\|SLURM_STEP_NUM_TASKS=4 says that ddprun is one of .*but SLURM_PROCID.*' --
 mv "$top/lib/libddprun-engine.so" "$top/lib/gone"
-examine
-report "no engine" "$(finds 1 '^machine\|problem\|ddprun\|the engine of ddprun is missing')"
+diagnosed "no engine" 1 '^machine\|problem\|ddprun\|the engine of ddprun is missing' --
 link -shared -fPIC -Wl,-soname,libneeded.so.1 -o "$top/libneeded.so.1" "$top/calls.c"
 link -shared -fPIC -Wl,--no-as-needed -o "$top/lib/libddprun-engine.so" "$top/calls.c" "$top/libneeded.so.1"
-examine
-report "an engine that lacks a library" "$(finds 1 '^machine\|problem\|engine\|the loader does not find libneeded.so.1')"
+diagnosed "an engine that lacks a library" 1 '^machine\|problem\|engine\|the loader does not find libneeded.so.1' --
 mv "$top/lib/gone" "$top/lib/libddprun-engine.so"
 cp "$helpers/liblauncher_stub_library.so" "$top/no_nccl.so"
 (cd "$top/p" && timeout -k 1 "$limit" "$ddprun" --nccl "$top/no_nccl.so" doctor) >"$top/text" 2>"$top/err" </dev/null
@@ -238,16 +224,14 @@ report "a library that is no NCCL" "$(grep -q "no_nccl.so is not NCCL 2" "$top/t
 
 # ---- what was really built ----
 if [ -e "$build/samples/gpu/digits_static" ]; then
-    examine "$build/samples/gpu/digits_static"
-    report "a program as nvcc links it" "$(finds "$rc" '^program\|ok\|device\|built for GPUs, with kernels' \
-        '^program\|ok\|annotations' '^program\|ok\|shim')"
+    diagnosed "a program as nvcc links it" any '^program\|ok\|device\|built for GPUs, with kernels' '^program\|ok\|annotations' '^program\|ok\|shim' \
+        -- "$build/samples/gpu/digits_static"
 else
     echo "skip - a program as nvcc links it (no nvcc when this was built)"
 fi
 if [ -e "$build/lib/softgpu/libnccl.so.2" ] && [ -e "$build/lib/libddprun-engine.so" ]; then
     ddprun=$build/bin/ddprun
-    examine "$fake"
-    report "the build, and a program for the stand-in" "$(finds 0 '^machine\|ok\|engine\|' '^machine\|ok\|NCCL\|2\.[0-9]+\.[0-9]+' '!problem')"
+    diagnosed "the build, and a program for the stand-in" 0 '^machine\|ok\|engine\|' '^machine\|ok\|NCCL\|2\.[0-9]+\.[0-9]+' '!problem' -- "$fake"
 else
     echo "skip - the build, and a program for the stand-in (not built)"
 fi
