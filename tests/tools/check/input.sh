@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # input.sh BUILD - what `ddprun check` does with what is wrong: each bad option, program or file gets one line on stderr and the exit code
 # that the help names, no file of the user's is replaced or half-written, and nothing is left in TMPDIR. And what its options promise:
-# a reference in two commands, a sample, files that are kept, a verdict as JSON.
+# a reference in two commands, files that are kept, a verdict as JSON. options.txt has the others.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 source "$(dirname "$0")/lib.sh"
 user=$work/user # where the user is
@@ -72,6 +72,7 @@ for option in --steps=3 --alone=x --reference=x --free --tolerance=0.1 --json=x;
     refused "$option without check" 2 "${option%%=*} is an option of ddprun check" "$option" "${right[@]}"
 done
 refused "--max-restarts" 2 "--max-restarts and check contradict each other" --max-restarts 1 check "${right[@]}"
+refused "--per-rank without a plan to make" 2 "--per-rank is for ddprun --plan auto, and ddprun check makes no plan" check --per-rank a1 "${right[@]}"
 refused "--dry-run" 2 "--dry-run and check contradict each other" --dry-run check "${right[@]}"
 refused "--trace" 2 "--trace and check contradict each other" check --trace traces "${right[@]}"
 refused "no such program" 127 "cannot start ./nothing" check ./nothing
@@ -155,33 +156,7 @@ check "three tensors of each kind have a row" [ "$(grep -c '^gradient [0-9]' "$w
 check "its steps are compared" grep -q ': in 5 steps ' "$work/stdout"
 rm -f whole wrong damaged link
 
-# ---- other options ----
-judged "--alone" 0 null - 2 "--alone '--micro 1 --local-batch \"24\"'" "$rows" --local-batch 12
-judged "--alone: quotes" 2 - - 2 "--alone \"--micro 1 '--local-batch 24'\"" "$rows" --local-batch 12
-judged "--tolerance 1 takes no mistake for equal" 3 chaotic - 2 "--tolerance 1" "$updates" --mistake rate_nearly
-judged "--free: equal" 0 null - 2 "--free --steps 3" "${right[@]}"
-check "--free: it is reported" grep -q "^steps did not start from the values of one process" "$work/stdout"
-judged "a program that tests its gradients" 0 null - 2 "--steps 8" "$updates" --asserts
-check "a program that tests its gradients: once more, freely" grep -q 'once more, as with --free' "$work/stderr"
-check "a program that tests its gradients: it is reported" grep -q "^steps did not start from the values of one process" "$work/stdout"
-judged "a program that ends early is judged by its steps" 0 null - 2 "" "$updates" --steps 5
-check "a program that ends early: its steps are named" grep -q ': in 5 steps ' "$work/stdout"
-check "a program that ends: nothing is left to compare" [ -z "$(grep '^the program continues' "$work/stdout")" ]
-judged "--steps 1" 0 null - 2 "--steps 1" "$rows" --steps 2
-check "a program that goes on: it is reported" grep -q '^check ended the program after step 1:' "$work/stdout"
-check "--steps 1: memory is not looked for" grep -q 'memory without an annotation was not compared' "$work/stdout"
-judged "DDP_MEAN on rank 0 alone" 1 stopped - 2 "--timeout 8" "$rows" report --mistake mean_on_0
-check "DDP_MEAN on rank 0 alone: what to do" grep -q '^what to do: each rank must make' "$work/stdout"
-judged "a DDP_STEP behind each of two micro-batches" 0 null - 2 "--steps 8" "$rows" --micro 2 --habit two_steps
-check "a DDP_STEP behind each of two micro-batches: it is said" grep -q '^only 4 of 8 steps change parameters' "$work/stdout"
-judged "a batch that five ranks do not divide" 3 indivisible - 5 "--steps 3" "$rows"
-check "a batch that five ranks do not divide: this comes first" grep -q '^not comparable: in step 1 the 24 items do not divide' "$work/stdout"
-judged "groups" 0 null - 2 "" "$build/tests/matrix/gan_shared" --rhythm turns
-judged "a captured DDP_STEP" 1 "direction scale update" - 2 "" "$build/tests/trainers/graphs" whole
-check "a captured DDP_STEP is named" grep -q '^DDP_STEP is captured in a CUDA graph' "$work/stdout"
-judged "a buffer that depends on the share" 3 batch_dependent - 2 "" "$rows" report batchnorm
-check "a buffer is compared" grep -Eq '^buffer 1 .*DIFFERS$' "$work/stdout"
-
+# ---- files ----
 # The user's own files are as they were.
 run "$rows" --steps 6 --checkpoint "$user/old" --save "$user/model-%d"
 before=$(sha256sum -- *)

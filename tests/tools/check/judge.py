@@ -2,7 +2,7 @@
 stderr lie in FOLDER, in one word, and after it what the check said. KIND: wrong or right. CODES and CAUSES are words, TENSOR matches
 "ROLE NUMBER TEXT", SAYS what names the cause, without regard to case, or of a right program what is printed; "-" and nothing are any.
 
-Of wrong programs: equal; named: equal but for what is named as missing or as not compared; other: another code, cause or tensor than
+Of wrong programs: equal; named: equal but for what is named as missing or as not compared, and what to do; other: another code, cause or tensor than
 in the row, or another cause is named; first: the true cause is in the text, or the first of the advice; listed: it is in the rest of
 it. Of right ones: fair, accused. Of both: hung.
 """
@@ -44,10 +44,10 @@ expected = (
 if code in ("124", "137"):
     word = "hung"
 elif kind == "right":
-    is_said = re.search(says, stdout, re.M) and "a place in an equal program" not in stderr
+    is_said = re.search(says, stdout + stderr, re.M) and "a place in an equal program" not in stderr
     word = "accused" if not expected or code == "0" and missing or not is_said else "fair"
 elif code == "0":
-    word = "named" if says and names("\n".join(unseen)) else "equal"
+    word = "named" if says and unseen and names("\n".join(unseen + re.findall("^what to do: .*", stdout, re.M))) else "equal"
 else:
     word = "other" if not expected else "first" if names(text + "\n" + first) else "listed" if names(text + "\n" + advice) else "other"
 print(word, "code", code, found.get("cause") or "-", about, "|", text, "| what to do:", advice, *missing)

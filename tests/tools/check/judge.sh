@@ -22,6 +22,7 @@
 # of this folder), options of check, ranks, rates, codes, causes, tensor, says: what the mistake is, and not what the tool prints.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 source "$(dirname "$0")/lib.sh"
+watch_leftovers
 subject=$2
 wanted=("${@:3}")
 soak=${DDPRUN_SOAK:-0} tried=0
@@ -61,6 +62,7 @@ judge_once() {
     [ "$kind" = right ] || asks=any # of wrong ones memory may be forgotten
     [ "${#variables[@]}" -eq 0 ] || export "${variables[@]}"
     checked "$n" "$options" "${command[@]}"
+    [ -z "$(ls -A "$TMPDIR")" ] || not_ok "$title: leaves nothing" "$(ls "$TMPDIR")"
     read -r word why < <(verdict_of "$kind" "$codes" "$causes" "$tensor" "${says:+${is[prefix]}(?:$says)}")
     word=${word:-unread} # judge.py has failed
     counts[$word]=$((${counts[$word]:-0} + 1))
