@@ -1,11 +1,10 @@
-"""browser.py CHROMIUM PAGE [FOLDER] - looks at a page of `ddprun report` in headless Chromium, over the DevTools protocol by a pipe.
+"""browser.py CHROMIUM PAGE... - looks at pages of `ddprun report` in headless Chromium, over the DevTools protocol by a pipe.
 
 At 400 and 1000 pixels of width, light and dark, printed, and without JavaScript: no message on the console, no request but for the page
 itself, nothing wider than the window except inside a box that scrolls, every section with something in it, and text that stands out from
 its background. Then clicks on headings must sort, wheel, keys and buttons must zoom, and values must be shown at the pointer.
-Pictures go to FOLDER, if it is given. Prints what is wrong; exit code 1.
+Prints what is wrong; exit code 1.
 """
-import base64
 import json
 import os
 import pathlib
@@ -62,10 +61,11 @@ PALE = """(() => {
   return pale;
 })()"""
 
-wrong = []
+seen, wrong = [], []  # pages, and what is wrong with them
 
 
 def complain(text):
+    text = "%s: %s" % (seen[-1], text)
     if len(wrong) < 20:
         print(text)
     wrong.append(text)
@@ -183,7 +183,7 @@ def use(browser):
         complain("the curve under the pointer says '%s'" % browser.evaluate("tip.textContent"))
 
 
-def look(browser, page, folder, width, scheme, media="", script=True):
+def look(browser, page, width, scheme, media="", script=True):
     name = "%d pixels, %s%s%s" % (width, scheme, media and ", " + media, "" if script else ", without JavaScript")
     browser.events.clear()
     browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
@@ -206,11 +206,6 @@ def look(browser, page, folder, width, scheme, media="", script=True):
     behind = browser.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)[0]")
     if not media and (behind < 128) != (scheme == "dark"):
         complain("%s: the page is not %s" % (name, scheme))
-    if folder:
-        size = browser.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": width, "height": min(size["height"], 12000), "scale": 1}
-        picture = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
-        pathlib.Path(folder, "page-%d-%s%s%s.png" % (width, scheme, media and "-" + media, "" if script else "-text")).write_bytes(base64.b64decode(picture))
     for event in browser.events:
         method, values = event.get("method"), event.get("params", {})
         if method in ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
@@ -219,35 +214,38 @@ def look(browser, page, folder, width, scheme, media="", script=True):
             complain("%s: a request: %s" % (name, values["request"]["url"][:200]))
 
 
+def look_at(browser, page):
+    seen.append(page)
+    for width in (400, 1000):
+        for scheme in ("light", "dark"):
+            look(browser, page, width, scheme)
+    if browser.evaluate("document.querySelector('#timeline svg.chart rect.before') && document.querySelectorAll('#buckets td').length > 0"):
+        use(browser)
+    look(browser, page, 700, "light", "print")
+    look(browser, page, 400, "light", script=False)
+    if browser.evaluate(CURVE + " !== undefined"):
+        place = browser.evaluate(SIGHT % (CURVE + ".querySelector('summary')"))
+        for kind in ("mousePressed", "mouseReleased"):
+            browser.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+        if not browser.evaluate(CURVE + ".open"):
+            complain("without JavaScript, the values of a curve cannot be read")
+
+
 def main():
-    program, page, folder = sys.argv[1], pathlib.Path(sys.argv[2]).resolve().as_uri(), sys.argv[3] if len(sys.argv) > 3 else None
-    if folder:
-        os.makedirs(folder, exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as own:
-        browser = Browser(program, own)
+        browser = Browser(sys.argv[1], own)
         targets = browser.call("Target.getTargets")["targetInfos"]
         target = next(t["targetId"] for t in targets if t["type"] == "page")
         browser.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             browser.call(domain + ".enable")
-        for width in (400, 1000):
-            for scheme in ("light", "dark"):
-                look(browser, page, folder, width, scheme)
-        if browser.evaluate("document.querySelector('#timeline svg.chart rect.before') && document.querySelectorAll('#buckets td').length > 0"):
-            use(browser)
-        look(browser, page, folder, 700, "light", "print")
-        look(browser, page, folder, 400, "light", script=False)
-        if browser.evaluate(CURVE + " !== undefined"):
-            place = browser.evaluate(SIGHT % (CURVE + ".querySelector('summary')"))
-            for kind in ("mousePressed", "mouseReleased"):
-                browser.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
-            if not browser.evaluate(CURVE + ".open"):
-                complain("without JavaScript, the values of a curve cannot be read")
+        for page in sys.argv[2:]:
+            look_at(browser, pathlib.Path(page).resolve().as_uri())
         browser.session = None
         browser.call("Browser.close")
         browser.process.wait(30)
-    print("6 looks, %d complaints%s" % (len(wrong), ", as " + wrong[0] if wrong else ""))
-    sys.exit(1 if wrong else 0)
+    print("%d pages, %d complaints%s" % (len(seen), len(wrong), ", as " + wrong[0] if wrong else ""))
+    sys.exit(0 if seen and not wrong else 1)
 
 
 if __name__ == "__main__":

@@ -114,6 +114,14 @@ failed_with() {
     fi
 }
 
+# looked_at PAGE...: where Chromium is installed, the pages are as browser.py wants them.
+looked_at() {
+    chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+        { echo '# skipped: Chromium is not installed; pages are not looked at' && return; }
+    check "Chromium shows $# pages, also narrow, dark and printed; tables sort, the timeline zooms, and text stands without JavaScript" \
+        python3 "$(dirname "${BASH_SOURCE[0]}")/browser.py" "$chromium" "$@"
+}
+
 # fails NAME CODE PATTERN COMMAND...: it ends so (failed_with).
 fails() {
     run "${@:4}"
