@@ -3,7 +3,7 @@
 # copied and changed for each launch, and all that a launch reaches is found; programs compute what they compute alone. Where copies have
 # no room, the program is refused before launches are made again, with the sizes. While a stream is captured no launch is made again.
 #
-# Ordinarily 32 MiB; with DDPRUN_SOAK=1 also 2 GiB and 201 launches a step, which is bounded: copies take twice as much as the allocation.
+# Ordinarily 16 MiB; with DDPRUN_SOAK=1 also 2 GiB and 201 launches a step, which is bounded: copies take twice as much as the allocation.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 arena=$build/tests/tools/scout/arena
 install_broken
@@ -24,25 +24,25 @@ undisturbed() {
     check "$1: the same bits" cmp "$work/bare" "$work/scouted"
 }
 
-undisturbed "an arena" 32 4 20 && right "an arena"
-undisturbed "all weights in one launch" 32 4 20 together && right "all weights in one launch"
+undisturbed "an arena" 16 4 20 && right "an arena"
+undisturbed "all weights in one launch" 16 4 20 together && right "all weights in one launch"
 if [ -e "$build/tests/mutants/libddprun-scout.so" ]; then
-    DDPRUN_MUTANT=SCOUT_COUNTS_UNSEEN run "$broken/bin/ddprun" -q --device softgpu scout -v "$arena" 32 4 20 "$work/scouted" together
+    DDPRUN_MUTANT=SCOUT_COUNTS_UNSEEN run "$broken/bin/ddprun" -q --device softgpu scout -v "$arena" 16 4 20 "$work/scouted" together
     check "how much a launch is given to do counts" test "$(grep -c '^annotations: ' "$work/stdout")" -eq 0
 fi
 
-undisturbed "beside a capture" 32 4 20 captured && failed_with "beside a capture" 1 "forward cannot be repeated: a stream is captured beside it"
+undisturbed "beside a capture" 16 4 20 captured && failed_with "beside a capture" 1 "forward cannot be repeated: a stream is captured beside it"
 
 # limited TEXT: scouts the program where /proc/meminfo has TEXT.
 limited() {
     printf '%s\n' "$1" >"$work/meminfo"
     DDPRUN_TEST_RECORDING=$work/recording run unshare -rm bash -c 'mount --bind "$1" /proc/meminfo && shift && exec "$@"' _ "$work/meminfo" \
-        "${scouts[@]}" "$arena" 32 4 20 "$work/scouted"
+        "${scouts[@]}" "$arena" 16 4 20 "$work/scouted"
 }
 if unshare -rm mount --bind "$work/bare" /proc/meminfo 2>"$work/refused"; then
-    limited "MemAvailable:   61440 kB"
-    failed_with "no room" 1 "needs up to 64 MiB of main memory for it; 60 MiB are available: scout a smaller model"
-    limited "MemAvailable:   163840 kB"
+    limited "MemAvailable:   30720 kB"
+    failed_with "no room" 1 "needs up to 32 MiB of main memory for it; 30 MiB are available: scout a smaller model"
+    limited "MemAvailable:   81920 kB"
     right "room"
 else
     echo "# no namespace for another /proc/meminfo: $(cat "$work/refused")"
