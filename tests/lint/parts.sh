@@ -52,29 +52,32 @@ may_use() {
     return "$may"
 }
 
-# kind_of NAME ROW...: the kind in whose row a pattern matches NAME; a C++ header is a name without dot and slash.
+# kind_of NAME ROW...: sets `kind` to the one in whose row a pattern matches NAME, or empty; a C++ header is a name without dot and slash.
+declare -A kind_known
 kind_of() {
-    local name=$1 row kind pattern
+    local name=$1 row pattern
+    kind=${kind_known[$name]-unknown}
+    [ "$kind" = unknown ] || return 0
+    kind=
     shift
     set -f
     for row in "$@"; do
-        read -r kind row <<<"$row"
-        for pattern in $row; do
+        for pattern in ${row#* }; do
             # shellcheck disable=SC2053 # it is a pattern
-            if [[ $name == $pattern ]]; then
-                printf '%s' "$kind"
-                set +f
-                return
-            fi
+            [[ -n $kind || $name != $pattern ]] || kind=${row%% *}
         done
     done
     set +f
-    if [[ $name =~ ^[a-z_]+$ ]]; then printf 'c++'; fi
+    [[ -n $kind || ! $name =~ ^[a-z_]+$ ]] || kind=c++
+    kind_known[$name]=$kind
 }
 
 # resolve FILE NAME: sets `target` to the header that #include "NAME" in FILE means, from the root of the repository; empty if no such
 # file exists.
-declare -A found
+declare -A found # a target's own include folder: the name is unique, or else the first one stands for it
+while read -r name path; do
+    [ -n "${found[$name]+set}" ] || found[$name]=$path
+done < <(find "${folders[@]}" -type f | sort | awk '{ name = $0; while (sub(/^[^\/]*\//, "", name)) print name, $0 }')
 resolve() {
     local folder=${1%/*}
     for target in "$folder/$2" "$2" "softgpu/include/$2" "softgpu/$2" "interpose/include/$2" "samples/$2"; do
@@ -83,9 +86,7 @@ resolve() {
             return
         fi
     done
-    # A target's own include folder: the name is unique, or else the first one stands for it.
-    [ -n "${found[$2]+set}" ] || found[$2]=$(find "${folders[@]}" -path "*/$2" | sort | head -n 1)
-    target=${found[$2]}
+    target=${found[$2]:-}
 }
 
 check_include() {
@@ -102,7 +103,7 @@ check_include() {
         # Generated headers are named *.inc or *_generated.h and belong to the part that includes them.
         [[ $name == *.inc || $name == *_generated.h ]] || complain "$file:$line: \"$name\" is no header of this repository"
     else
-        kind=$(kind_of "$name" "${headers_of_kind[@]}")
+        kind_of "$name" "${headers_of_kind[@]}"
         if [ -z "$kind" ]; then
             complain "$file:$line: <$name> belongs to no kind of $table"
         elif [[ ${kinds_of[$part]} != *" $kind "* ]]; then
@@ -140,7 +141,7 @@ check_call() {
         fi
         case $word in
         PkgConfig::* | Threads::Threads | cuda_headers)
-            kind=$(kind_of "$word" "${libraries_of_kind[@]}")
+            kind_of "$word" "${libraries_of_kind[@]}"
             [[ -n $kind && ${kinds_of[$part]} == *" $kind "* ]] || complain "$file: $part must not link $word (${kind:-of no kind})"
             used[$part]+="$kind "
             ;;

@@ -18,8 +18,8 @@ tr '\n' ' ' <"$page" | sed -E 's/ +/ /g; s/ - \*\*/\n- **/g; s/ ## /\n## /g' | g
 grep -E '^  - \*[^*]' "$page" | sed 's/:.*//' | grep -oE '\*[^*]+\*' | tr -d '*' >>"$quotes"
 ! awk -F '"' '!/_Static_assert/ { for (i = 2; i <= NF; i += 2) if ($i ~ /docs\/[a-z-]+\.md/) print FILENAME ": " $i }' "${files[@]}" | grep . ||
     complain "^ a message names a page of the sources; name a man page instead (ddprun.h, ddprun-troubleshooting)"
-while IFS= read -r quote; do
+while IFS= read -r quote; do # one that is not found beside the others may lie inside another one
     grep -qF -- "$quote" "$sources" || complain "$page: nothing in the sources says: $quote"
-done <"$quotes"
+done < <(grep -oFf "$quotes" "$sources" | sort -u | grep -vxFf - "$quotes")
 [ "$(wc -l <"$quotes")" -gt 50 ] || complain "$page: only $(wc -l <"$quotes") entries were understood"
 finish "$(wc -l <"$quotes") quotations"
