@@ -74,7 +74,7 @@ train 2 -- --steps 200
 not_said "too few steps"
 
 # One figure, wherever it stands.
-train 2 --bucket-mb 25 --page "$work/page.html" --metrics "$work/metrics" -- --sigma 100 --count 30000
+train 2 --bucket-mb 25 --page "$work/page.html" --metrics "$work/metrics" -- --sigma 100 --count 30000 --steps 400
 text=$(sed -n 's/^ddprun: \('"$sentence"'.*\)/\1/p' "$work/stderr")
 check "the summary has the sentence" grep -qF "\"text\": \"$text\"" "$work/end.json"
 check "the page, too" grep -qF "<p>By the gradients, $text.</p>" "$work/page.html"
