@@ -181,10 +181,14 @@ TEST(packs_as_memcpy_does)
 static double
 value_of(unsigned bits, bool bfloat)
 {
-    unsigned mantissa_bits = bfloat ? 7 : 10, bias = bfloat ? 127 : 15, exponent_mask = bfloat ? 0xff : 0x1f;
-    unsigned exponent = bits >> mantissa_bits & exponent_mask, mantissa = bits & ((1u << mantissa_bits) - 1);
-    int power = (int)(exponent == 0 ? 1 : exponent) - (int)bias - (int)mantissa_bits;
-    double magnitude = ldexp((double)(exponent == 0 ? mantissa : mantissa | 1u << mantissa_bits), power);
+    static double magnitudes[2][0x8000];
+    unsigned mantissa_bits = bfloat ? 7 : 10, bias = bfloat ? 127 : 15;
+    for (unsigned i = magnitudes[bfloat][1] > 0 ? 0x8000 : 0; i < 0x8000; ++i) { /* once */
+        unsigned exponent = i >> mantissa_bits, mantissa = i & ((1u << mantissa_bits) - 1);
+        int power = (int)(exponent == 0 ? 1 : exponent) - (int)bias - (int)mantissa_bits;
+        magnitudes[bfloat][i] = ldexp((double)(exponent == 0 ? mantissa : mantissa | 1u << mantissa_bits), power);
+    }
+    double magnitude = magnitudes[bfloat][bits & 0x7fff];
     return bits & 0x8000 ? -magnitude : magnitude; /* of the infinity's bits: the number that would come next */
 }
 
@@ -423,9 +427,10 @@ average(const struct bucket_member *members, size_t member_count, ncclDataType_t
 {
     struct bucket_wire wire = {0};
     size_t each = wire_element_bytes(type), bytes = 0;
+    size_t end = members[member_count - 1].address + members[member_count - 1].bytes - arena;
     place(&wire, members, member_count, type);
     for (int rank = 0; rank < n; ++rank) {
-        for (size_t at = 0; at < ARENA_BYTES / each; ++at)
+        for (size_t at = 0; at < end / each; ++at)
             store(before + at * each, value(at, rank), type);
         to_device(arena, before, sizeof(before));
         pack(&wire, 1);
