@@ -171,7 +171,7 @@ TEST(a_process_that_continues_is_not_interrupted)
 TEST(little_room_is_enough)
 {
     pid_t pid = start_sitter(2);
-    for (size_t room = 1; room < 400; room += 7) {
+    for (size_t room = 1; room < 400; room += 36) {
         memset(text, 'x', sizeof(text));
         stacks_describe(&(struct stacks_subject){.pid = pid}, 2, text, room);
         ck_assert_uint_lt(strlen(text), room);

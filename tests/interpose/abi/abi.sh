@@ -43,7 +43,7 @@ for ((version = 1; version <= newest; ++version)); do
     check "the interface of version $version has more members than the one before" [ "$members" -lt "$(wc -l <"$work/fields")" ]
     members=$(wc -l <"$work/fields")
     check "today's interface begins as that of version $version" cmp "$work/fields" <(fields "$header" | head -n "$members")
-    check "a program of version $version is built" "$build/bin/softgpu-cc" -I. "-DHEADER=\"$old\"" "-DDDP_INTERFACE_VERSION=$version" \
+    check "a program of version $version is built" "$build/bin/softgpu-cc" -Xcompiler -O0 -I. "-DHEADER=\"$old\"" "-DDDP_INTERFACE_VERSION=$version" \
         -o "$work/program$version" tests/interpose/abi/abi.cu
 
     shim=$work/$version/lib
