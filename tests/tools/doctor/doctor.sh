@@ -52,15 +52,15 @@ finds() {
 }
 # diagnosed NAME RC REGEX... -- ARGS...: examine ARGS finds this; RC: any, where this machine decides.
 diagnosed() {
-    local name=$1 expected=$2 regexes=()
+    local name=$1 wanted=$2 regexes=()
     shift 2
     while [ "$1" != -- ]; do
         regexes+=("$1")
         shift
     done
     examine "${@:2}"
-    [ "$expected" != any ] || expected=$rc
-    report "$name" "$(finds "$expected" "${regexes[@]}")"
+    [ "$wanted" != any ] || wanted=$rc
+    report "$name" "$(finds "$wanted" "${regexes[@]}")"
 }
 # The exit code without a program: a GPU of this machine's may lack something by itself.
 well() { if [ -e /dev/nvidia0 ]; then echo "$rc"; else echo 0; fi; }
