@@ -3,20 +3,13 @@
 # tests/run.sh; `--write` formats them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/lib.sh
 version=14 # another version breaks some lines elsewhere
 tool=$(command -v "clang-format-$version" || command -v clang-format || true)
-if [ -z "$tool" ] || ! "$tool" --version | grep -q "version $version\."; then
-    echo "skipped: no clang-format $version"
-    exit 77
-fi
+[ -n "$tool" ] && "$tool" --version | grep -q "version $version\." || skip "no clang-format $version"
 mapfile -t files < <(find base bucketing comm interpose launcher tools softgpu samples tests -type f ! -path 'tests/held/*' \
     \( -name '*.c' -o -name '*.h' -o -name '*.cc' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort)
-if [ "${1:-}" = --write ]; then
-    exec "$tool" -i "${files[@]}"
-fi
+[ "${1:-}" != --write ] || exec "$tool" -i "${files[@]}"
 wrong=$("$tool" --dry-run -Werror "${files[@]}" 2>&1 | grep 'error:' | cut -d: -f1 | sort | uniq -c) || true
-if [ -n "$wrong" ]; then
-    awk '{ print $2 ": " $1 " places; bash tests/lint/format.sh --write fixes them" }' <<<"$wrong"
-    exit 1
-fi
-printf '%d files have the style\n' "${#files[@]}"
+[ -z "$wrong" ] || complain "$(awk '{ print $2 ": " $1 " places; bash tests/lint/format.sh --write fixes them" }' <<<"$wrong")"
+finish "${#files[@]} files have the style"
