@@ -116,7 +116,7 @@ chmod +x "$work/bundle/build/gpu/tokens"
 run "$work/bundle/first.sh" --rehearse --report "$work/report" tokens
 check "a program that fails: exit code 1" [ "$code" -eq 1 ]
 check "a program that fails: two rows differ" grep -q '"differs": 2' "$work/report/report.json"
-check "a program that fails: what was run stays" grep -q '/tokens_static 60' "$work"/report/logs/*tokens/command
+check "a program that fails: what was run stays" grep -q '/tokens_static 30' "$work"/report/logs/*tokens/command
 check "a program that fails: so does what was said" grep -q '^ddprun: ' "$work"/report/logs/*tokens/stderr
 check "a program that fails: so does the summary" grep -q exit_code "$work"/report/logs/*tokens/summary.json
 
