@@ -4,9 +4,9 @@
 #
 # A test that cannot run on this machine ends with exit code 77 after a line "skipped: REASON"; it is named here with its
 # reason and counted as skipped. The labels no-asan, no-tsan and soak keep a test out of the builds that they name; soak-asan and
-# soak-tsan do so unless --soak is given. What it took is printed before: wall and CPU time of each stage, and the tests that took
-# longest. With TESTS_RETRY=1 in the environment, up to three tests of a build that fail beside others run three times more, alone:
-# one that passes three times is named as unsteady, and counts as passed.
+# soak-tsan do so unless --soak is given, and so do labels turn-N, of which each commit has one (TESTS_PART). What it took is printed
+# before: wall and CPU time of each stage, and the tests that took longest. With TESTS_RETRY=1 in the environment, up to three tests of
+# a build that fail beside others run three times more, alone: one that passes three times is named as unsteady, and counts as passed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -179,8 +179,8 @@ run_checks() {
 
 bash cmake/setup.sh --tests
 
-left_out=soak
-[ "$soak" -eq 0 ] || left_out=never
+left_out=soak others="turn-[^$((${TESTS_PART:-0} % 3))]"
+[ "$soak" -eq 0 ] || left_out=never others=never
 printf '\n==== release\n'
 if stage release/build bash cmake/build.sh release tests; then
     [ "$quick" -ne 0 ] || in_spare_time asan asan/build bash cmake/build.sh asan tests
@@ -192,7 +192,7 @@ if stage release/build bash cmake/build.sh release tests; then
         [ "$quick" -eq 0 ] || break
         printf '\n==== %s\n' "$preset"
         if await "$preset"; then
-            stage "$preset/tests" run_tests "$preset" "build/$preset" "^(no-$preset|$left_out|$left_out-$preset)\$"
+            stage "$preset/tests" run_tests "$preset" "build/$preset" "^(no-$preset|$left_out|$left_out-$preset|$others)\$"
         else
             record "failed $preset/build"
         fi
