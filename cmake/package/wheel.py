@@ -5,7 +5,8 @@ the targets `wheel` and `portable`, and by tests. Prints the path of the wheel. 
 With GLIBC, the oldest glibc that they run with, launcher and libraries are those of cmake/Portable.cmake, and beside the wheel there
 is a tarball of an installation, whose path is printed first.
 
-The same build makes the same bytes: files are sorted, and their date is SOURCE_DATE_EPOCH, or 1980. What is not in it: the
+The same build makes the same bytes: files are sorted, and their date is SOURCE_DATE_EPOCH, or 1980. They are compressed by PACKAGE_LEVEL,
+1 to 9: by 9, which takes seconds, if it is not set. What is not in it: the
 stand-in, which a machine with a GPU does not need; NCCL and CUDA; without GLIBC the system's libraries, which the module looks for
 when it starts the launcher.
 """
@@ -21,6 +22,8 @@ import tarfile
 import tempfile
 import time
 import zipfile
+
+LEVEL = int(os.environ.get("PACKAGE_LEVEL") or 9)
 
 # Folders of an installation and where they are in the wheel; `data` is put under the prefix of the environment. The header lies in
 # ddprun.libs itself: pip removes a folder that it has put a file into, and those below.
@@ -76,7 +79,7 @@ def contents(stage, name, texts):
 def write_tarball(stage, path, date):
     """All of the stage, below a folder with the tarball's name."""
     folder = path.name[:-len(".tar.xz")]
-    with tarfile.open(path, "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as archive:
+    with tarfile.open(path, "w:xz", format=tarfile.USTAR_FORMAT, preset=LEVEL) as archive:
         for file in sorted(file for file in stage.rglob("*") if file.is_file()):
             entry = tarfile.TarInfo("%s/%s" % (folder, file.relative_to(stage)))
             entry.mtime = date
@@ -92,7 +95,7 @@ def write_wheel(stage, path, name, texts, date):
             entry = zipfile.ZipInfo(file, time.gmtime(date)[:6])
             entry.external_attr = (0o100000 | mode) << 16
             entry.create_system = 3  # Unix, whose modes these are
-            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, LEVEL)
     print(path)
 
 
