@@ -24,7 +24,7 @@ refused "a program that does not repeat itself" 1 "repeated nothing three times"
 refused "a program that trains nothing" 1 "this is not training" scout "$wrong" same
 for habit in traps hangs; do
     pattern="wrong_step $([ $habit = traps ] && echo 'failed with CUDA_ERROR_ILLEGAL_ADDRESS' || echo 'did not end') when it was repeated with other inputs: the last of $([ $habit = traps ] && echo 3 || echo 2) runs leaves that out"
-    refused "a kernel that $habit with other inputs" 1 "$pattern" scout --timeout "$(patient 6)" --json "$work/$habit.json" "$wrong" $habit
+    refused "a kernel that $habit with other inputs" 1 "$pattern" scout --timeout "$(patient 3)" --json "$work/$habit.json" "$wrong" $habit
     check "a kernel that $habit: the plan has the reason" grep -Eq "\"reason\":\".*$pattern" "$work/$habit.json"
     check "a kernel that $habit: the plan says that nothing was found" grep -q '"found":false' "$work/$habit.json"
 done
