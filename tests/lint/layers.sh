@@ -15,16 +15,12 @@
 # calls addresses itself.
 # Called by tests/run.sh; layers_test.sh is its test.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 cd "${LAYERS_ROOT:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 build=${1:-build}
 shift || true
 table=tests/lint/parts.txt
-for tool in nm objdump; do
-    command -v "$tool" >/dev/null || {
-        echo "skipped: no $tool (package binutils)"
-        exit 77
-    }
-done
+command -v objdump >/dev/null || skip "no nm and no objdump (package binutils)"
 
 # objects PART WORDS: a line SOURCE OBJECT for each C file of the part that the build has compiled. An object without a source is left
 # from an earlier build.
@@ -380,24 +376,18 @@ END {
     exit bad
 }'
 
-bad=0
 files=0
 held=()
 while read -r part words; do
     [[ " $words " != *' off '* ]] || continue
     list=$(objects "$part" "$words")
     if [ -z "$list" ]; then
-        printf '%s: the build has compiled no file of it\n' "$part"
-        bad=1
+        complain "$part: the build has compiled no file of it"
         continue
     fi
     files=$((files + $(wc -l <<<"$list")))
     held+=("$part")
-    facts "$words" "$list" | awk -v part="$part" -v how="$words" -v table="$table" "$judge" || bad=1
+    facts "$words" "$list" | awk -v part="$part" -v how="$words" -v table="$table" "$judge" || complain "^ $part"
 done < <(if [ $# -gt 0 ]; then echo "$*"; else sed -n 's/^layers //p' "$table"; fi)
-[ ${#held[@]} -gt 0 ] || {
-    echo "$table: no row 'layers' is on"
-    exit 1
-}
-[ "$bad" -eq 0 ] && printf '%d files stand in layers: %s\n' "$files" "${held[*]}"
-exit "$bad"
+[ ${#held[@]} -gt 0 ] || complain "$table: no row 'layers' is on"
+finish "$files files stand in layers: ${held[*]}"
