@@ -4,8 +4,8 @@
 #
 # A test that cannot run on this machine ends with exit code 77 after a line "skipped: REASON"; it is named here with its
 # reason and counted as skipped. The labels no-asan, no-tsan and soak keep a test out of the builds that they name; soak-asan and
-# soak-tsan do so unless --soak is given, and so do labels turn-N, of which each commit has one (TESTS_PART). What it took is printed
-# before: wall and CPU time of each stage, and the tests that took longest. With TESTS_RETRY=1 in the environment, up to three tests of
+# soak-tsan do so unless --soak is given. Of tests with a label turn-N builds with a sanitizer run those of one N, by TESTS_PART. What it
+# took is printed before: wall and CPU time of each stage, and the tests that took longest. With TESTS_RETRY=1 in the environment, up to three tests of
 # a build that fail beside others run three times more, alone: one that passes three times is named as unsteady, and counts as passed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
