@@ -183,11 +183,11 @@ why=$(within 10 all_gone "$pids" || echo "processes are left ")
 end_job
 report "SIGKILL of the launcher ends the ranks and what they have started" "$why"
 report "and removes the job folder" "$(within 10 is_empty "$TMPDIR" || no_folders_left)"
-guardian() { # of the job
-    local child
-    for child in $(cat "/proc/$job/task/$job/children"); do
-        if [ "$(cat "/proc/$child/comm")" = ddprun-guardian ]; then echo "$child"; fi
+has_guardian() { # the job; sets guardian. A guardian that has not run yet has no name of its own.
+    for guardian in $(cat "/proc/$job/task/$job/children"); do
+        [ "$(cat "/proc/$guardian/comm")" != ddprun-guardian ] || return 0
     done
+    return 1
 }
 # While ddprun makes its last files the guardian is still there: no reader takes the summary.
 mkfifo "$top/summary"
@@ -198,16 +198,16 @@ end_job
 report "SIGKILL of the launcher after the ranks' end removes the job folder, too" "$(expect 137)$(within 10 is_empty "$TMPDIR" || no_folders_left)"
 new_pids
 start_all 2 -n 2 "$fake" pid "$pids" await "$pids/go"
-stopped=$(guardian)
-kill -STOP "$stopped"
+within 20 has_guardian
+kill -STOP "$guardian"
 touch "$pids/go"
 end_job
-report "a stopped guardian does not hold the end" "$(expect 0)$(is_alive "$stopped" && echo "the guardian is left ")$(no_folders_left)"
+report "a stopped guardian does not hold the end" "$(expect 0)$(is_alive "$guardian" && echo "the guardian is left ")$(no_folders_left)"
 # Where the guardian is killed, too, the folder stays until the next launcher.
 new_pids
 start_all 2 -n 2 "$fake" pid "$pids" hang
-kill -KILL "$(guardian)"
-kill -KILL "$job"
+within 20 has_guardian
+kill -KILL "$guardian" "$job"
 why=$(within 10 all_gone "$pids" || echo "processes are left ")
 end_job
 why+=$([ "$(find "$TMPDIR" -mindepth 1 -maxdepth 1 | wc -l)" = 1 ] || echo "not one folder ")
