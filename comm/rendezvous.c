@@ -22,6 +22,7 @@
 
 /* Of what one rank says, and of what rank 0 tells of all. */
 enum { MESSAGE_BYTES_AT_MOST = 64 << 20, ALL_BYTES_AT_MOST = 1 << 30 };
+enum { TRIES = 8 };
 
 static _Atomic int supervisor = -1;
 
@@ -39,10 +40,8 @@ static int
 connect_to_supervisor(struct comm_error *error)
 {
     const char *path = getenv(DDPRUN_ENV_SUPERVISOR);
-    if (path == NULL) {
-        comm_fail(error, "%s is not set; start the program with ddprun", DDPRUN_ENV_SUPERVISOR);
-        return -1;
-    }
+    if (path == NULL)
+        return comm_fail(error, "%s is not set; start the program with ddprun", DDPRUN_ENV_SUPERVISOR), -1;
     char *copy = strdup(path);
     int folder = copy != NULL ? open(dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -108,15 +107,19 @@ receive_message(struct supervisor_message *message, int *fd_p, int64_t deadline_
 bool
 rendezvous_open(struct rendezvous *rendezvous, int index, unsigned generation, int timeout_s, struct comm_error *error)
 {
-    struct supervisor_message place;
-    int fd = connect_to_supervisor(error);
-    if (fd < 0)
-        return false;
-    atomic_store(&supervisor, fd);
-    if (!send_message(SUPERVISOR_JOIN, index, generation))
-        return comm_fail(error, "this rank's supervisor is gone");
-    if (!receive_message(&place, &fd, clock_now_ms() + (int64_t)timeout_s * 1000, error))
-        return false;
+    struct supervisor_message place = {0};
+    int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
+    /* Strangers may take the place of a connection before its JOIN is read (launcher/start/engine_link.h). */
+    for (int tries = 1, fd; place.kind == 0 && tries <= TRIES; ++tries) {
+        rendezvous_forget();
+        fd = connect_to_supervisor(error);
+        if (fd < 0)
+            return false;
+        atomic_store(&supervisor, fd);
+        (void)send_message(SUPERVISOR_JOIN, index, generation);
+        if (!receive_message(&place, &fd, deadline_ms, error) && (place.kind != 0 || tries == TRIES))
+            return false;
+    }
     if (place.kind != SUPERVISOR_PLACE || place.world_size < 1 || place.rank < 0 || place.rank >= place.world_size)
         return comm_fail(error, "this rank's supervisor sends no address to meet at");
     *rendezvous = (struct rendezvous){.rank = place.rank,
@@ -154,17 +157,14 @@ bool
 rendezvous_links(struct rendezvous *rendezvous, struct peer_link *links, int timeout_s, struct comm_error *error)
 {
     int missing = link_count(rendezvous) - (rendezvous->rank == 0);
-    if (rendezvous->world_size == 1)
-        return true;
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     for (; missing > 0; --missing) {
         struct supervisor_message message;
         int fd;
         if (!receive_message(&message, &fd, deadline_ms, error))
-            return clock_now_ms() < deadline_ms
-                       ? false
-                       : comm_fail_by(error, COMM_OTHERS, "waited %d s for %d more rank%s to begin", timeout_s, missing,
-                                      missing == 1 ? "" : "s");
+            return clock_now_ms() >= deadline_ms &&
+                   comm_fail_by(error, COMM_OTHERS, "waited %d s for %d more rank%s to begin", timeout_s, missing,
+                                missing == 1 ? "" : "s");
         if (!keep_link(rendezvous, &message, fd, links, error))
             return false;
     }
@@ -188,9 +188,8 @@ rendezvous_launcher_is_gone(void)
 }
 
 void
-rendezvous_forget(struct rendezvous *rendezvous)
+rendezvous_forget(void)
 {
-    (void)rendezvous;
     int fd = atomic_exchange(&supervisor, -1);
     if (fd >= 0)
         close(fd);
@@ -202,5 +201,5 @@ rendezvous_close(struct rendezvous *rendezvous)
     if (rendezvous->open)
         (void)send_message(SUPERVISOR_BYE, 0, 0);
     rendezvous->open = false;
-    rendezvous_forget(rendezvous);
+    rendezvous_forget();
 }

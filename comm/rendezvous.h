@@ -44,6 +44,6 @@ bool rendezvous_launcher_is_gone(void);
 void rendezvous_close(struct rendezvous *rendezvous);
 
 /* In a forked child: lets go of what the parent continues to use. */
-void rendezvous_forget(struct rendezvous *rendezvous);
+void rendezvous_forget(void);
 
 #endif

@@ -264,7 +264,7 @@ static void
 after_fork_in_child(void)
 {
     control_close(&engine_state.control);
-    rendezvous_forget(&engine_state.rendezvous);
+    rendezvous_forget();
 }
 
 /* ---- operations, where another library observes them ---- */

@@ -2,6 +2,7 @@
 that is printed, parts to their whole, and the sums to those that it takes from the ranks' raw events. Prints what is wrong; exit code 1.
 """
 import html
+import itertools
 import json
 import math
 import os
@@ -15,11 +16,7 @@ from report import UNITS, parts, plain, report_of, rows, section
 kind, folder = sys.argv[1:3]
 LATE_MS, LATE_STEPS = 5, range(10, 31)
 wrong, said = [], {}  # said: {figure: [(output, value, half of its last digit)]}
-
-
-def complain(text):
-    print(text)
-    wrong.append(text)
+complain = wrong.append
 
 
 def read(name):
@@ -245,37 +242,37 @@ def parts_of_own(summary, rank):
     return sum(backward - begin for begin, backward in own), -sum(backward for _, backward in own)
 
 
+def bounds(values, count):
+    """Of the mean of `count` of these values. The launcher misses steps while it has no core, and no output names them."""
+    values = sorted(values)
+    return statistics.mean(values[:count]), statistics.mean(values[-count:])
+
+
 def hold_to_raw(summary):
     steps = list(raw_steps(summary["ranks"], summary["first_measured"], summary["last_measured"]))
     if len(steps) < summary["measured_steps"]:
         complain("%d steps were measured, and the traces have %d" % (summary["measured_steps"], len(steps)))
-    mean = lambda values: sum(values) / len(steps)
-    exposed = mean(min(waits) for _, waits in steps)
-    unseen = max(0, 1 / summary["measured_steps"] - 1 / len(steps))  # measured were some of the traced steps
 
-    def hold(what, values, shown):  # within rounding, where all steps were measured: the events are the same
-        slack = 1e-3 + 4 * statistics.pstdev(values) * math.sqrt(unseen) + (max(values) / len(values) if unseen else 0)
-        if abs(mean(values) - shown) > slack:
-            complain("%s %.3f ms by the raw events, and %.3f" % (what, mean(values), shown))
+    def hold(what, values, shown):  # within rounding: the events are the same
+        low, high = bounds(values, summary["measured_steps"])
+        if not low - 1e-3 <= shown <= high + 1e-3:
+            complain("%s %.3f to %.3f ms by the raw events, and %.3f" % (what, low, high, shown))
 
     hold("exposed is", [min(waits) for _, waits in steps], summary["exposed_ms"])
     for rank in range(summary["ranks"]):
         hold("rank %d waits" % rank, [waits[rank] - min(waits) for _, waits in steps], summary["each_rank"][rank]["waiting_ms"])
-    # the timeline has the same events: the sums are the same
+    # the timeline has the same events; one whose end lies before its begin, by the clock's error, is left out
     args = {}
     for event in json.loads(read("timeline"))["traceEvents"]:
         if event["ph"] == "X" and "exposed_us" in event.get("args", {}):
             args[event["args"]["step"], event["pid"]] = event["args"]
-    if all((step, 0) in args for step, _ in steps) and kind != "restarted":
-        shown = mean(args[step, 0]["exposed_us"] / 1e3 for step, _ in steps)
-        if not math.isclose(shown, exposed, rel_tol=1e-3, abs_tol=1e-3):
-            complain("exposed is %.4f ms by the raw events, and %.4f in the timeline" % (exposed, shown))
-        for rank in range(summary["ranks"]):
-            waiting, shown = mean(waits[rank] - min(waits) for _, waits in steps), mean(args[step, rank]["waiting_us"] / 1e3 for step, _ in steps)
-            if not math.isclose(shown, waiting, rel_tol=1e-3, abs_tol=1e-3):
-                complain("rank %d waits %.4f ms by the raw events, and %.4f in the timeline" % (rank, waiting, shown))
-    elif kind != "restarted":
+    steps = [] if kind == "restarted" else steps
+    if sum((step, 0) in args for step, _ in steps) < 0.9 * len(steps):
         complain("the timeline lacks steps")
+    for (step, waits), rank in itertools.product(steps, range(summary["ranks"])):
+        own = args.get((step, rank), {"exposed_us": 1e3 * min(waits), "waiting_us": 1e3 * (waits[rank] - min(waits))})
+        if abs(own["exposed_us"] / 1e3 - min(waits)) > 1e-5 or abs(own["waiting_us"] / 1e3 - waits[rank] + min(waits)) > 1e-5:
+            complain("rank %d waits %s ms in step %d by the raw events, and in the timeline %s" % (rank, waits, step, own))
 
 
 def hold_names(summary):
@@ -283,15 +280,11 @@ def hold_names(summary):
     for each in summary["each_rank"]:
         own = lines_of(each["rank"])
         ends = {step: line["boundary_ns"] / 1e3 + max(0, line["released_us"]) for step, line in own.items()}
-        steps = [step for step, _ in whole_steps(summary["ranks"], summary["first_measured"], summary["last_measured"])]
-        raw = [ends[step] - ends[step - 1] for step in steps if step - 1 in ends]
+        began = min((step for step in own if own[step]["overlapped"]), default=summary["first_measured"])  # the end of start-up
+        steps = range(began + 1, summary["last_measured"] + 1)
+        raw = [ends[step] - ends[step - 1] for step in steps if step in own and step - 1 in own and not own[step].get("control")]
         took, named = each["step_ms"] or summary["step_ms"], statistics.mean(raw) / 1e3
-        print("rank %d: a step takes %.4f ms, and %.4f have a name: the rest is %.2f %%, of %d steps, %d measured" % (
-            each["rank"], took, named, 100 * abs(took - named) / took, len(raw), summary["measured_steps"]))
-        unseen = max(0, 1 / summary["measured_steps"] - 1 / len(raw))  # measured were some of the traced steps
-        slack = 4e-3 * statistics.pstdev(raw) * math.sqrt(unseen)
-        slack += 1e-3 * max(raw) / len(raw) if kind == "failed" else 0  # a rank may have timed a step that the one that crashed has not
-        if abs(took - named) > 0.05 * took + slack:
+        if abs(took - named) > 0.05 * took + 1e-3 * max(raw) / len(raw):  # a rank may have timed one step more, or less
             complain("%.1f %% of rank %d's step have no name" % (100 * abs(took - named) / took, each["rank"]))
 
 
@@ -368,7 +361,7 @@ def main():
         hold_names(summary)
     if kind == "annotated":
         hold_delay(summary)
-    print("%d figures in %d places" % (len(said), sum(map(len, said.values()))))
+    print("; ".join(wrong) or "%d figures in %d places" % (len(said), sum(map(len, said.values()))))
     sys.exit(1 if wrong else 0)
 
 
