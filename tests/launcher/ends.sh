@@ -202,7 +202,7 @@ within 20 has_guardian
 kill -STOP "$guardian"
 touch "$pids/go"
 end_job
-report "a stopped guardian does not hold the end" "$(expect 0)$(is_alive "$guardian" && echo "the guardian is left ")$(no_folders_left)"
+report "a stopped guardian does not hold the end" "$(expect 0)$(within 10 is_gone "$guardian" || echo "the guardian is left ")$(no_folders_left)"
 # Where the guardian is killed, too, the folder stays until the next launcher.
 new_pids
 start_all 2 -n 2 "$fake" pid "$pids" hang
