@@ -9,7 +9,7 @@ watch_leftovers
 refused() {
     fails "$1" "$2" "$3" "$ddprun" -q "${@:4}"
     check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
-    check "$1: leaves no process" none_left
+    check "$1: leaves no process" within 5 none_left
 }
 
 refused "no program" 2 "no program given, after scout" scout
