@@ -5,9 +5,9 @@ source "$(dirname "$0")/lib.sh"
 sick=$build/tests/trainers/sick
 names=(float32 float64 float16 bfloat16)
 
-# train OPTIONS...: four ranks, or as `ranks` says.
+# train OPTIONS...: four ranks, or as `ranks` says; with `alone` each gradient has its own bucket.
 train() {
-    run "$ddprun" -n "${ranks:-4}" --device softgpu --summary-json "$work/end.json" "$sick" "$@"
+    run "$ddprun" -n "${ranks:-4}" ${alone:+--bucket-mb 0.1} --device softgpu --summary-json "$work/end.json" "$sick" "$@"
 }
 # member NAME: of what the summary says was found.
 member() { sed -n '/"nonfinite": {/,/}/s/^ *"'"$1"'": *"\{0,1\}\(.*[^",]\)"\{0,1\},\{0,1\}$/\1/p' "$work/end.json"; }
@@ -49,8 +49,8 @@ for ((i = 0; i < 10; ++i)); do
 done
 
 if in_turn 3; then
-    # Large, and in place: the whole tensor is seen in the same step, whichever part is looked at.
-    ranks=2 finds "a large bucket in place" 1 1 20 float32 NaN "${large[@]}" --tensor 1 --whole 1
+    # Large, and in place: the whole tensor is seen in the same step, whichever part of its bucket is looked at.
+    ranks=2 alone=1 finds "a large bucket in place" 1 1 20 float32 NaN "${large[@]}" --tensor 1 --whole 1
 
     # One element of it is seen in one step of sixteen. Else all ranks have it in the next step, and the line says how sure it is.
     ranks=2 train "${large[@]}" --tensor 0
@@ -77,7 +77,7 @@ if in_turn 3; then
     silent "a weight that is infinite from the beginning, in a graph" --rank -1 --mask 1 --graph 1
     finds "in a graph, a program that ends by itself" 2 2 20 float32 NaN --rank 2 --leave 1 --graph 1
     check "in a graph, a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
-    ranks=2 finds "in a graph, a large bucket in place" 1 1 20 float32 NaN "${large[@]}" --tensor 1 --whole 1 --graph 1 --eager 2
+    ranks=2 alone=1 finds "in a graph, a large bucket in place" 1 1 20 float32 NaN "${large[@]}" --tensor 1 --whole 1 --graph 1 --eager 2
 fi
 
 finds "in the last step" 2 2 20 float32 NaN --rank 2 --steps 20
