@@ -5,7 +5,7 @@ source "$(dirname "$0")/lib.sh"
 limit=90
 corners=$build/tests/trainers/corners
 
-for mode in forget-parameter stream-again graph-in-thread all-hidden buffer; do
+for mode in forget-parameter stream-again graph-in-thread all-hidden buffer unload; do
     works "$mode" "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$corners" "$mode"
 done
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
@@ -28,6 +28,6 @@ for n in 2 3; do
 import json, sys
 assert {w["key"] for w in json.load(open(sys.argv[1]))["warnings"]} == {"written_by_several"}' "$work/end.json"
 done
-run "$ddprun" -n 1 --device softgpu "$corners" files
+run "$ddprun" -n 1 --device softgpu sh -c 'cd "$1" && exec "$0" files' "$corners" "$work/files"
 check "files, 1 rank: no line" bash -c "! grep -q ' write ' '$work/stderr'"
 finish

@@ -13,6 +13,7 @@ enum { LAYERS = 4, COUNT = 1024, SLOW = 1000000 };
 #include <fstream>
 #include <pthread.h>
 #include <sched.h>
+#include <softgpu/stub.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -252,6 +253,17 @@ MODE("capture", capture, int step)
         return;
     CHECK(cudaStreamEndCapture(side, &made));
     CHECK(cudaGraphDestroy(made));
+}
+
+/* A module goes while gradients are averaged. */
+MODE("unload", unload, int)
+{
+    cudaLibrary_t library;
+    CHECK(cudaLibraryLoadData(&library, softgpu_stub_image((const void *)nothing), NULL, NULL, 0, NULL, NULL, 0));
+    layers_backward(0, stream);
+    CHECK(cudaLibraryUnload(library));
+    DDP_STEP(stream);
+    layers_update();
 }
 
 /* The device is reset in the middle, and all memory is another afterwards. */

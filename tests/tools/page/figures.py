@@ -104,12 +104,10 @@ METRICS = {"step": ("step_seconds", 1e3), "rate": ("steps_per_second", 1), "item
            "bound": ("exposed_bound_seconds", 1e3), "slowed": ("slowed_seconds", 1e3), "waiting": ("waiting_seconds", 1e3), "steps": ("steps_total", 1),
            "ranks": ("ranks", 1), "buckets": ("buckets", 1)}
 FIGURES = {"step": "step", "rate": "steps_per_second", "items": "items_per_second", "exposed": "exposed", "slowed": "slowed",
-           "waiting": "waiting", "steps": "steps", "seconds": "seconds", "ranks": "ranks",
-           "alone": "alone", "efficiency": "efficiency"}
+           "waiting": "waiting", "steps": "steps", "seconds": "seconds", "ranks": "ranks", "alone": "alone", "efficiency": "efficiency"}
 NAMES = {"step": "a step takes", "rate": "steps per second", "items": "items per second", "exposed": "exposed communication per step",
-         "slowed": "kernels slowed by all-reduces", "waiting": "waiting for other ranks", "steps": "steps",
-         "seconds": "wall time", "ranks": "ranks", "alone": "without averaging",
-         "efficiency": "efficiency"}
+         "slowed": "kernels slowed by all-reduces", "waiting": "waiting for other ranks", "steps": "steps", "seconds": "wall time",
+         "ranks": "ranks", "alone": "without averaging", "efficiency": "efficiency"}
 COUNTS = {"straggler", "steps", "overlapped", "measured", "first", "last", "ranks", "buckets"}
 
 
@@ -129,10 +127,6 @@ def read_metrics(text):
         say("straggler", "metrics", found[1])
 
 
-def of_kind(one):
-    return {"time": 1e-6 if one["id"] == "seconds" else 1e-3}.get(one["kind"], 1)
-
-
 def read_page(output, page, summary):
     report, markup = report_of(page), parts(page)
     figures = {one["id"]: one for one in section(report, "verdict")["figures"]}
@@ -142,7 +136,7 @@ def read_page(output, page, summary):
             if summary and summary.get(MEMBERS.get(figure)) is not None:
                 complain("%s has no %s" % (output, name))
             continue
-        say(figure, output + "'s data", float(one["value"]), of_kind(one))
+        say(figure, output + "'s data", float(one["value"]), 1 if one["kind"] != "time" else 1e-6 if name == "seconds" else 1e-3)
         shown = re.search(r"<dd id='run-%s'>([^<]*)" % name, markup["verdict"])
         if one["kind"] == "time" and shown:
             say(figure, output, html.unescape(shown[1]), 1e-3 if name == "seconds" else 1)
@@ -221,23 +215,17 @@ def lines_of(rank):
     return {line["step"]: line for line in lines[begin:] if "released_us" in line and "graph" not in line}
 
 
-def whole_steps(ranks, first, last):
+def whole_steps(summary):
     """Of each measured step that all ranks have in their files: its line in each."""
-    of = [lines_of(rank) for rank in range(ranks)]
+    of = [lines_of(rank) for rank in range(summary["ranks"])]
     for step in sorted(set.intersection(*(set(steps) for steps in of))):
-        if first <= step <= last and not any(steps[step].get("control") for steps in of):
+        if summary["first_measured"] <= step <= summary["last_measured"] and not any(steps[step].get("control") for steps in of):
             yield step, [steps[step] for steps in of]
-
-
-def raw_steps(ranks, first, last):
-    """What each rank waited, in ms."""
-    for step, lines in whole_steps(ranks, first, last):
-        yield step, [max(0, line["released_us"]) / 1e3 for line in lines]
 
 
 def parts_of_own(summary, rank):
     """Before backward, and in it, in all."""
-    own = [lines[rank] for _, lines in whole_steps(summary["ranks"], summary["first_measured"], summary["last_measured"])]
+    own = [lines[rank] for _, lines in whole_steps(summary)]
     own = [(line["interval_us"], line.get("backward_us") or 0) for line in own if line.get("interval_us") is not None]
     return sum(backward - begin for begin, backward in own), -sum(backward for _, backward in own)
 
@@ -249,7 +237,7 @@ def bounds(values, count):
 
 
 def hold_to_raw(summary):
-    steps = list(raw_steps(summary["ranks"], summary["first_measured"], summary["last_measured"]))
+    steps = [(step, [max(0, line["released_us"]) / 1e3 for line in lines]) for step, lines in whole_steps(summary)]  # what each rank waited, in ms
     if len(steps) < summary["measured_steps"]:
         complain("%d steps were measured, and the traces have %d" % (summary["measured_steps"], len(steps)))
 
@@ -317,7 +305,7 @@ def hold_sums(summary):
 
 def hold_delay(summary):
     """Rank 1 was late in so many of the measured steps; what comes on top is the machine's."""
-    late = sum(step in LATE_STEPS for step, _ in raw_steps(summary["ranks"], summary["first_measured"], summary["last_measured"]))
+    late = sum(step in LATE_STEPS for step, _ in whole_steps(summary))
     least = LATE_MS * late / summary["measured_steps"] * 0.8
     for output, value, _ in said["rank 0 waiting"]:
         if value < least:
