@@ -2,9 +2,10 @@
 """operators.py BUILD [FOLDER] [--write] [--every N] - would unit tests notice a wrong operator?
 
 tests/operators.txt lists operators of the product that were drawn at random (--draw COUNT SEED writes a new list). Each is replaced
-in the source, for instance < by <=, and the unit tests are built and run that have the file in them, with 20 seconds for each
-program. A row that says "killed" and whose mutant survives is a failure. --write writes what came of each row; a row whose line is
-no longer in the file once is skipped. Sources are changed in place and restored: nothing else may build in this folder meanwhile.
+in the source, for instance < by <=, and the unit tests are built and run that have the file in them, with 20 seconds of CPU time for
+each program, and 200 of the clock; one that fails must do so twice. A row that says "killed" and whose mutant survives is a failure.
+--write writes what came of each row; a row whose line is no longer in the file once is skipped. Sources are changed in place and
+restored: nothing else may build in this folder meanwhile.
 """
 import argparse
 import os
@@ -19,7 +20,7 @@ FOLDERS = ("bucketing", "comm", "interpose", "launcher", "tools")
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
          "+=": "-=", "-=": "+="}
 OPERATOR = re.compile(r"(?<= )(<=?|>=?|==|!=|&&|\|\||[+-]=?)(?= )")
-SECONDS = 20
+CPU_SECONDS, SECONDS = 20, 200
 
 
 def drawn(count, seed):
@@ -44,13 +45,21 @@ def drawn(count, seed):
 
 def tests_of(build):
     """For each source the unit tests that are built from it."""
-    folder = os.path.join(build, "tests/unit")
     of = {}
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(os.listdir(os.path.join(build, "tests/unit"))):
         inputs = subprocess.run(["ninja", "-C", build, "-t", "inputs", f"tests/unit/{name}"], capture_output=True, text=True)
         for path in inputs.stdout.split("\n"):
             of.setdefault(os.path.relpath(os.path.join(build, path), ROOT), []).append(name)
     return of
+
+
+def fails(build, name):
+    try:
+        run = subprocess.run(["prlimit", f"--cpu={CPU_SECONDS}", os.path.join(build, "tests/unit", name)], capture_output=True,
+                             timeout=SECONDS, cwd=build, env={**os.environ, "CK_FORK": "no"}, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        return True
+    return run.returncode not in (0, 77)
 
 
 def outcome(build, path, tests, mutant):
@@ -62,18 +71,9 @@ def outcome(build, path, tests, mutant):
     try:
         with open(whole, "w", encoding="utf-8") as file:
             file.write(mutant)
-        targets = [f"tests/unit/{name}" for name in tests]
-        if subprocess.run(["ninja", "-C", build, *targets], capture_output=True).returncode != 0:
+        if subprocess.run(["ninja", "-C", build, *(f"tests/unit/{name}" for name in tests)], capture_output=True).returncode != 0:
             return "killed"  # a warning is an error
-        for name in tests:
-            try:
-                run = subprocess.run([os.path.join(build, "tests/unit", name)], capture_output=True, timeout=SECONDS, cwd=build,
-                                     env={**os.environ, "CK_FORK": "no"}, stdin=subprocess.DEVNULL)
-            except subprocess.TimeoutExpired:
-                return "killed"
-            if run.returncode not in (0, 77):
-                return "killed"
-        return "survives"
+        return "killed" if any(fails(build, name) and fails(build, name) for name in tests) else "survives"
     finally:
         with open(whole, "w", encoding="utf-8") as file:
             file.write(original)
