@@ -18,7 +18,7 @@ killed "mpirun 5, a rank that is killed" 3 "${mpirun[@]}"
 killed "prterun, a rank that is killed" 2 "${prterun[@]}"
 # It would be a success to PRRTE if it noticed first; it ends once the system gives up its connection, after 15 minutes by default.
 for host in h1 h2; do
-    hosts_on "$host" sh -c 'echo 3 >/proc/sys/net/ipv4/tcp_retries2'
+    hosts_on "$host" sh -c 'echo 5 >/proc/sys/net/ipv4/tcp_retries2'
 done
 cut_off "a host that loses its network" "${prterun[@]}" --prtemca oob_tcp_keepalive_time 0 "$ddprun" --heartbeat-timeout 3
 check "a host that loses its network: ddprun reports it" grep -Eq '^ddprun: the ddprun of rank [23] \(.*host h2\) is lost' "$work/stderr"
