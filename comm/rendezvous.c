@@ -20,9 +20,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Of what one rank says, and of what rank 0 tells of all. */
-enum { MESSAGE_BYTES_AT_MOST = 64 << 20, ALL_BYTES_AT_MOST = 1 << 30 };
-enum { TRIES = 8 };
+/* Of what one rank says, of what rank 0 tells of all, and of connections to the supervisor, one after the other. */
+enum { MESSAGE_BYTES_AT_MOST = 64 << 20, ALL_BYTES_AT_MOST = 1 << 30, TRIES = 8 };
 
 static _Atomic int supervisor = -1;
 
@@ -110,14 +109,15 @@ rendezvous_open(struct rendezvous *rendezvous, int index, unsigned generation, i
     struct supervisor_message place = {0};
     int64_t deadline_ms = clock_now_ms() + (int64_t)timeout_s * 1000;
     /* Strangers may take the place of a connection before its JOIN is read (launcher/start/engine_link.h). */
-    for (int tries = 1, fd; place.kind == 0 && tries <= TRIES; ++tries) {
+    for (int tries = 1; place.kind == 0 && tries <= TRIES; ++tries) {
         rendezvous_forget();
-        fd = connect_to_supervisor(error);
+        int fd = connect_to_supervisor(error);
         if (fd < 0)
             return false;
         atomic_store(&supervisor, fd);
         (void)send_message(SUPERVISOR_JOIN, index, generation);
-        if (!receive_message(&place, &fd, deadline_ms, error) && (place.kind != 0 || tries == TRIES))
+        if (!receive_message(&place, &fd, deadline_ms, error) &&
+            (place.kind != 0 || tries == TRIES || clock_now_ms() >= deadline_ms))
             return false;
     }
     if (place.kind != SUPERVISOR_PLACE || place.world_size < 1 || place.rank < 0 || place.rank >= place.world_size)
