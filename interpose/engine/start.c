@@ -194,11 +194,13 @@ before_context_destroy(CUcontext context)
     functions_after_unload();
     if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context)
         return;
-    OBSERVED(program_ends);
+    bool is_used = engine_state.context != NULL || atomic_load(&engine_state.collectives_ready);
+    if (is_used) /* else the program tries the device before it annotates anything */
+        OBSERVED(program_ends);
     unaveraged_last_look(0, UINT64_MAX);
     close_device();
     unmap_before_free(1, SIZE_MAX - 1); /* all memory goes */
-    if (!engine_state.alone)
+    if (is_used && !engine_state.alone)
         atomic_store(&engine_state.context_ended, true);
     else
         engine_state.context = NULL; /* what is annotated next may be in another */
@@ -307,9 +309,7 @@ begin_range(const struct group *group, size_t bucket, bool early) BY_ISSUER
 static void
 end_range(const struct group *group, size_t bucket, bool early)
 {
-    (void)group;
-    (void)bucket;
-    (void)early;
+    (void)group, (void)bucket, (void)early;
     range_end();
 }
 

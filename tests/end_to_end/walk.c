@@ -58,8 +58,7 @@ void
 __cyg_profile_func_exit(void *function, void *caller)
 {
     const char *path;
-    (void)function;
-    (void)caller;
+    (void)function, (void)caller;
     if (--walk.depth > 0)
         return;
     if (has((void *)touches_begin, walk.begun)) {

@@ -232,9 +232,7 @@ leftovers_find(const struct place *place, const char *mark, const char *folder, 
 static int
 remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
 {
-    (void)status;
-    (void)type;
-    (void)place;
+    (void)status, (void)type, (void)place;
     return remove(path);
 }
 

@@ -6,7 +6,6 @@
 void *
 library_route(const char *name, void *real)
 {
-    (void)name;
-    (void)real;
+    (void)name, (void)real;
     return NULL;
 }

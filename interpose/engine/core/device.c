@@ -37,8 +37,8 @@ void
 device_refuse_after_reset(const char *macro, const struct ddp_site *site)
 {
     if (atomic_load(&engine_state.context_ended) && !engine_state.alone)
-        stop_job("%s (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; reset it at "
-                 "the end only",
+        stop_job("%s (%s:%d) after the device was reset: ddprun's streams and buffers are gone with it; reset it "
+                 "before the first annotation, or at the end",
                  macro, site->file, site->line);
 }
 

@@ -11,9 +11,8 @@
  * round.
  *
  * All ranks must see the same batches, and launch the same (rank_agreement.c). What ranks average, and when, is in a
- * struct of calls (struct way): by_gradients.c, by_state.c, turns.c, exchange.c.
- *
- * What does not fit the plan ends the rank, with the operation's name. Threads: `following` lets one at a time through.
+ * struct of calls (struct way): by_gradients.c, by_state.c, turns.c, exchange.c. What does not fit the plan ends the
+ * rank, with the operation's name. Threads: `following` lets one at a time through.
  */
 #include "base/message.h"
 #include "tools/check/format/element.h"
@@ -600,6 +599,9 @@ device_goes(void)
         player.is_open = false;
         is_gone = true;
     }
+    agreement_release(1, SIZE_MAX - 1);
+    player_forget(1, SIZE_MAX - 1);
+    kernels_forget(true);
     player_unlock();
 }
 

@@ -336,7 +336,7 @@ after_unload(void)
 {
     player.engine->after_unload();
     player_lock();
-    kernels_forget();
+    kernels_forget(false);
     player_unlock();
 }
 

@@ -118,8 +118,9 @@ kernels_argument(const struct operation *operation, const struct kernel *kernel,
 }
 
 void
-kernels_forget(void)
+kernels_forget(bool all)
 {
+    scout_state.stream = all ? NULL : scout_state.stream;
     variables_forget();
     for (size_t i = 0; i < kernel_count; ++i)
         kernels[i]->function = NULL; /* the rest stays: operations that were noted refer to it */

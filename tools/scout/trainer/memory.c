@@ -1,15 +1,14 @@
 /*
  * memory.c - copies between the device's memory and the recorder's own, on the stream of the launch that is made again,
- * else on one of its own. Copies are enqueued, and waited for together: to wait costs more than most of them.
- *
- * Called when the device has nothing to do. Pinned memory of the trainer is read where it is.
+ * else on one of its own. Copies are enqueued, and waited for together: to wait costs more than most of them. Called
+ * when the device has nothing to do. Pinned memory of the trainer is read where it is.
  */
 #include "base/clock.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <xxhash.h>
 
-static CUstream stream, followed; /* NULL: none */
+static CUstream followed; /* NULL: none */
 static CUcontext stream_context;
 static bool any_enqueued;
 
@@ -17,7 +16,7 @@ void
 memory_wait(void)
 {
     if (any_enqueued)
-        scout_require(scout_state.driver.cuStreamSynchronize_p(followed != NULL ? followed : stream),
+        scout_require(scout_state.driver.cuStreamSynchronize_p(followed != NULL ? followed : scout_state.stream),
                       "copying memory of the trainer");
     any_enqueued = false;
 }
@@ -36,13 +35,13 @@ stream_now(void)
     if (followed != NULL)
         return followed;
     scout_require(scout_state.driver.cuCtxGetCurrent_p(&context), "cuCtxGetCurrent");
-    if (stream == NULL || context != stream_context) {
+    if (scout_state.stream == NULL || context != stream_context) {
         memory_wait();
-        scout_require(scout_state.driver.cuStreamCreateWithPriority_p(&stream, CU_STREAM_NON_BLOCKING, 0),
+        scout_require(scout_state.driver.cuStreamCreateWithPriority_p(&scout_state.stream, CU_STREAM_NON_BLOCKING, 0),
                       "cuStreamCreate");
         stream_context = context;
     }
-    return stream;
+    return scout_state.stream;
 }
 
 void
@@ -52,8 +51,7 @@ memory_read_later(const struct allocation *allocation, uint64_t offset, void *to
     if (bytes > 0 && allocation->memory == SCOUT_PINNED) {
         memcpy(to, (const void *)(uintptr_t)from, bytes);
     } else if (bytes > 0) {
-        CUstream on = stream_now();
-        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, on), "cuMemcpyDtoH");
+        scout_require(scout_state.driver.cuMemcpyDtoHAsync_p(to, from, bytes, stream_now()), "cuMemcpyDtoH");
         any_enqueued = true;
     }
 }
@@ -72,8 +70,7 @@ memory_write(const struct allocation *allocation, uint64_t offset, const void *f
     if (bytes > 0 && allocation->memory == SCOUT_PINNED) {
         memcpy((void *)(uintptr_t)to, from, bytes);
     } else if (bytes > 0) {
-        CUstream on = stream_now();
-        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(to, from, bytes, on), "cuMemcpyHtoD");
+        scout_require(scout_state.driver.cuMemcpyHtoDAsync_p(to, from, bytes, stream_now()), "cuMemcpyHtoD");
         any_enqueued = true;
     }
 }

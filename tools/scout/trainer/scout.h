@@ -38,6 +38,7 @@ struct scout_state {
     struct scout_progress *progress; /* mapped, shared with the launcher */
     struct scout_writer log;
     struct driver driver;
+    CUstream stream; /* the recorder's own; NULL: none, or its context is gone */
     uint64_t operation_count;
 };
 extern struct scout_state scout_state;
@@ -228,8 +229,8 @@ struct kernel {
 const struct kernel *kernels_find(CUfunction function);
 /* Where a parameter of a launch lies on the host, during the call; NULL: the launch has none. */
 const char *kernels_argument(const struct operation *operation, const struct kernel *kernel, unsigned number);
-/* Handles may be used again for other kernels. */
-void kernels_forget(void);
+/* Handles may be used again for other kernels. `all`: the context is about to go, and the recorder's stream with it. */
+void kernels_forget(bool all);
 /* Of a name as a plan has it, cut off. */
 uint64_t kernels_hash(const char *name);
 

@@ -1,8 +1,6 @@
 /*
- * start.c - the recorder's beginning, and its end with the program: what the shim gets in the engine's place
- * (interpose/engine.h).
- *
- * In a world of one. Annotations are written down; nothing is averaged.
+ * start.c - the recorder's beginning and end: what the shim gets in the engine's place (interpose/engine.h). In a world
+ * of one. Annotations are written down; nothing is averaged.
  */
 #include "tools/common/direct.h"
 #include "tools/common/idle.h"
@@ -13,7 +11,6 @@ static pid_t own_pid;
 
 /* ---- the end ---- */
 
-/* The program ends by itself. */
 static void
 at_exit(int exit_status, void *unused)
 {
@@ -78,7 +75,7 @@ static void
 after_unload(void)
 {
     scout_lock();
-    kernels_forget();
+    kernels_forget(false);
     scout_unlock();
 }
 
@@ -87,7 +84,9 @@ before_context_destroy(CUcontext context)
 {
     (void)context;
     before_release(1, SIZE_MAX - 1);
-    after_unload();
+    scout_lock();
+    kernels_forget(true);
+    scout_unlock();
 }
 
 static void
