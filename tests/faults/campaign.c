@@ -111,8 +111,7 @@ watch(struct campaign *campaign, struct job *job, double limit_s)
         note_pace(&campaign->pace, job, first_ns, last_ns);
 }
 
-/* By turns, a rank that calls exit(0) gives its round up: the others make one update of what there is of it, and wait.
- */
+/* By turns, a rank that calls exit(0) gives its round up: the others make one update of the rest of it, and wait. */
 static bool
 may_be_wrong(const struct run *run, const struct job *job, uint32_t step)
 {

@@ -169,8 +169,7 @@ find_in_folder(const char *folder, const char *name, size_t allowed, bool (*may_
         printable_append(text, bytes, "in %s:%s; ", path, found);
 }
 
-/* Those with a name: others are known by descriptors only, and go with their processes (or, passed on, a little later).
- */
+/* Those with a name: others are known by descriptors only, and go with the last process that holds one. */
 static void
 find_sockets(const char *process, const char *name, char *text, size_t bytes)
 {

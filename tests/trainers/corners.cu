@@ -210,8 +210,7 @@ MODE("buffer", buffer, int)
     stream_follow(stream, side, event);
 }
 
-/* A gradient is annotated in each step only when it was written: in a step that overlaps, ddprun would come too late.
- */
+/* Each step annotates a gradient only after it was written: in a step that overlaps, ddprun would come too late. */
 MODE("annotate-last", annotate_last, int)
 {
     CHECK(cudaStreamSynchronize(stream));

@@ -119,8 +119,7 @@ rewinddir(DIR *stream)
         REAL(rewinddir)(stream);
 }
 
-/* ---- what libc offers above opendir(): inside, it calls its own, which sees directories as they are on the disk ----
- */
+/* ---- what libc offers above opendir(): its own opendir() sees directories as they are on the disk ---- */
 
 /* Of a directory that is really there the real entries, without the run's own. */
 typedef int scandir_filter(const struct dirent *entry);

@@ -113,8 +113,7 @@ start_call(struct caller *caller, ncclComm_t comm)
     EXPECT(pthread_create(&caller->thread, NULL, call, caller) == 0);
 }
 
-/* The last rank dies in place of its first collective: the others' calls return when their communicators are aborted.
- */
+/* The last rank dies in place of its first collective: the others' calls return as their communicators are aborted. */
 RANKS_LOOP_TEST(death_before_connections, 2, 4, 1u << (_i - 1))
 {
     ncclComm_t comm = device_comm(rank, n, shared, 0);
@@ -136,8 +135,7 @@ RANKS_LOOP_TEST(death_before_connections, 2, 4, 1u << (_i - 1))
 
 /* ---- two threads ---- */
 
-/* While one thread is inside the first all-reduce, in vain, another one registers memory until one of them is refused.
- */
+/* While one thread is inside the first all-reduce, in vain, another one registers memory until a call is refused. */
 RANKS_TEST(two_threads_in_one_communicator, 2, 0)
 {
     ncclComm_t comm = device_comm(rank, n, shared, 0);

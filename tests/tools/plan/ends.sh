@@ -42,6 +42,7 @@ row() {
         ;;
     esac
     [ "$2" != goes-on ] || check "$name: updates alone" grep -q 'rank 0 made [0-9]* updates alone.* is not the result of' "$work/stderr"
+    check "$name: what ranks did not share" test "$(grep -c 'ranks did not share that' "$work/stderr")" -eq "$([ "$2" != again ]; echo $?)"
     [ "$2" != evaluate ] || check "$name: figures" test "$(grep -c '^evaluated' "$work/stdout")" -eq 1
 }
 

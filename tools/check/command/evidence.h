@@ -98,8 +98,7 @@ bool check_evidence_weighs(const struct check_evidence *evidence);
 struct written written_find(const char *folder, int ranks);
 void written_free(struct written *written);
 
-/* Fills in `readings` and `reading_places`, from the rows that ranks have left. Reads the program's debug information.
- */
+/* Fills in `readings` and `reading_places`, from the rows of ranks. Reads the program's debug information. */
 void readings_describe(struct check_evidence *evidence);
 
 /* ---- equal.c ---- */

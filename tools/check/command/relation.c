@@ -562,8 +562,7 @@ copied_by(const struct looked *looked, const struct look_operation *its, uint32_
     return all;
 }
 
-/* Some items have one process's numbers in another order, as pictures that are shifted otherwise; all others are its.
- */
+/* Some items have one process's numbers in another order, as pictures that are shifted otherwise; the rest is its. */
 static bool
 are_mixed_up(const struct contents *all, const struct contents *one, uint64_t items)
 {

@@ -29,6 +29,7 @@ static pid_t own_pid;
 static bool is_awaited;      /* the program's end, by at_exit() in front of the engine's */
 static bool is_gone;         /* the context, with all memory */
 static uint64_t rounds;      /* that were averaged and complete */
+static uint64_t outside;     /* operations since the last batch began that the plan does not know */
 static bool is_elsewhere;    /* one of its name has come from a place that is not in the plan */
 static uint64_t *names;      /* [operation_count]: hash of each name */
 static struct chain *chains; /* [operation_count]: calls that led to it last */
@@ -352,6 +353,7 @@ judge_order(const char *name, uint32_t at)
 static void
 begin_period(const char *name, CUstream stream)
 {
+    outside = 0;
     if (!player.begun) {
         begin_training();
     } else {
@@ -398,6 +400,7 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
     if (player.begun && operation->graph != NULL && misfit(name, "launches a CUDA graph", false))
         return;
     if (at == NO_PLACE) {
+        outside += player.begun;
         if (way.must_close != NULL && way.must_close(operation))
             average_round(operation->stream);
         is_stray = player.begun && way.updates != NULL && way.updates(operation, name);
@@ -648,6 +651,11 @@ end_following(void)
         return;
     rounds_end();
     way.say();
+    if (2 * outside > (player.period + 1) * player.play.plan.operation_count)
+        message_warning("outside_plan",
+                        "plan: after the last batch of the plan the program launched %llu operations that are not in "
+                        "the plan. Each rank made all of them: if they train, ranks did not share that training",
+                        (unsigned long long)outside);
     if (player.seen > 0)
         message_warning(
             "unplanned_reads",

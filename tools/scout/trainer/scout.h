@@ -476,8 +476,7 @@ void effect_judge(struct effect *effect, struct part *part);
 /* Whether the judged part is a single number that was overwritten, and may depend on smaller ones than it was changed
  * to, as the smallest loss so far does. */
 bool effect_may_be_least(const struct effect *effect, const struct part *part);
-/* Changes the first part of each batch of the step, or, `stay`, of those that were there before. False: there is none.
- */
+/* Changes the first part of each batch of the step, or, `stay`, of those there before. False: there is none. */
 bool effect_change_shares(struct effect *effect, bool stay);
 /* Whether that has changed the first part of the results alone, as it does where records lie one after the other. */
 void effect_judge_shares(struct effect *effect);

@@ -35,6 +35,7 @@ static const char *const ends[] = {"plain",         /* it saves its weights, and
                                    "exception",     /* it is thrown, and caught by what saves */
                                    "abort",         /* it saves, and aborts */
                                    "signal",        /* it saves, and ends by a signal */
+                                   "again",         /* it saves, and trains another model by another line */
                                    "goes-on"};      /* from some batch on it has other kernels, and trains on */
 
 static const char *way, *end_by, *path = "/dev/null";
@@ -253,6 +254,10 @@ main(int argc, char **argv)
     for (float *memory : {weights, gradient, x, y, predicted, loss})
         if (is("free"))
             CHECK(cudaFree(memory));
+    if (is("again")) {
+        weights = device_floats(INPUTS), gradient = device_floats(INPUTS);
+        train();
+    }
     if (is("abort"))
         abort();
     if (is("signal"))

@@ -29,8 +29,7 @@ forward(const float *x, const float *w, float *h, float *y)
         y[r] = sum;
 }
 
-/* Each record adds its part; `offset` is added by some and taken off by others, so that little is left of large sums.
- */
+/* Each record adds its part; some add `offset` and others take it off, so that little is left of large sums. */
 __global__ void
 backward(const float *x, const float *t, const float *w, const float *h, const float *y, float *g, float *loss,
          float scale, float offset)

@@ -453,8 +453,7 @@ place_step(struct search *search, uint32_t number)
 
 /* ---- all ---- */
 
-/* Operations before the first step: those from which on everything comes again, from the first update on at the latest.
- */
+/* Operations before the first step: what follows them comes in each step. They end before the first update. */
 static void
 find_start(struct search *search)
 {

@@ -403,8 +403,7 @@ pass_value(const struct passage *passage, const char *name, size_t length, char 
     return false;
 }
 
-/* "in" of "net->x = in;", the only value that the function gives an expression before its use; "": there are several.
- */
+/* "in" of "net->x = in;", the only value that the function gives an expression before its use; "": several. */
 static void
 follow_value(const struct passage *passage, char expression[LIFT_BYTES])
 {

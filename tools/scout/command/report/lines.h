@@ -227,8 +227,7 @@ void annotated_print(FILE *out, const struct scout_log *log, const struct scout_
 void annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                           struct sites *sites, bool by_gradients);
 
-/* ---- spots.c: where a line can stand in a source, and what the search for lines knows. For insert.c and shares.c ----
- */
+/* ---- spots.c, for insert.c and shares.c: where a line can stand, and what the search for lines knows ---- */
 struct search {
     struct sites *sites;
     const struct scout_log *log;
