@@ -85,8 +85,7 @@ void drift_compare(struct drift_found *found, double calm);
 /* The element is conspicuous: it is in the samples of later looks. */
 void drift_mark(struct drift *drift, uint64_t place);
 
-/* At the program's end: values of a sample alone, `largest` and `differing` are of the sample. Whether it is a mistake.
- */
+/* At the program's end: values of a sample; `largest` and `differing` are of the sample. Whether it is a mistake. */
 bool drift_is_mistake_at_end(struct drift *drift, const struct drift_look *look, struct drift_found *found_p);
 
 /* How soon the next comparison comes. All zero at first. */

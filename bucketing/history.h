@@ -81,8 +81,7 @@ void history_touch_uncounted(struct history *history, size_t gradient);
 /* The program says that the gradient is complete: whatever touched it before in this interval does not matter. */
 void history_declare(struct history *history, size_t gradient);
 
-/* From now on the touches of this gradient do not matter: others may still repeat, and it is the last in every order.
- */
+/* From now on touches of this gradient do not matter: others may still repeat, and it is the last in every order. */
 void history_ignore(struct history *history, size_t gradient);
 
 /*

@@ -69,8 +69,7 @@ bool readiness_has_left(const struct readiness *readiness, size_t gradient);
 /* At a boundary: `history` may have learned by it that some expected touches are optional, or others than those. */
 void readiness_learn_optional(struct readiness *readiness, const struct history *history);
 
-/* Whether the interval that `history` has just closed was what is expected of every interval, deferred gradients aside.
- */
+/* Whether the interval that `history` has just closed was what is expected of each, deferred gradients aside. */
 bool readiness_fits(const struct readiness *readiness, const struct history *history);
 
 /*

@@ -102,8 +102,7 @@ is_in(const unsigned char *at, const struct words_spans *spans)
     return false;
 }
 
-/* The first place in the block at `start` whose word is in a span, of those where outside[] is 0; WORDS_NONE if none.
- */
+/* The first place in the block at `start` whose word is in a span, of those where outside[] is 0; or WORDS_NONE. */
 static size_t
 find_in_block(const unsigned char *start, const int32_t *outside, const struct words_spans *spans)
 {

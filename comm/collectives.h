@@ -123,8 +123,7 @@ bool collectives_gather_words(struct collectives *collectives, CUdeviceptr send,
  */
 bool collectives_sound(struct collectives *collectives, struct comm_error *error);
 
-/* For how long the issuer has been inside a call of that communicator, in microseconds; 0: it is in none. Any thread.
- */
+/* How long the issuer has been inside a call of that communicator, in microseconds; 0: it is in none. Any thread. */
 int64_t collectives_in_call_us(const struct collectives *collectives, unsigned communicator);
 
 /*

@@ -138,8 +138,7 @@ bool wire_looks_in_part(const struct bucket_wire *wire);
  */
 ncclRedOp_t wire_operation(const struct bucket_wire *wire, const struct wire_setting *setting);
 
-/* Enqueues `count` elements at `address`, each times a number, over another, in place. Both 1: nothing. Needs kernels.
- */
+/* Enqueues `count` elements at `address`, each times a number, over another, in place. Both 1: none. Needs kernels. */
 bool wire_scale(const struct wire_setting *setting, CUdeviceptr address, size_t count, ncclDataType_t type,
                 double times, double over, CUstream stream, struct comm_error *error) MUST_USE;
 

@@ -95,8 +95,7 @@ enum memory_kind {
     MEMORY_PINNED,  /* the host's own, pinned by cuMemHostRegister: it is there before and after that */
 };
 
-/* Launches that hooks let pass because they touch no gradient: for reports, so it does not matter that some are lost.
- */
+/* Launches that hooks let pass because they touch no gradient: for reports, so that some may be lost. */
 struct shim_launches {
     uint64_t count;
     CUfunction last; /* of all launches */

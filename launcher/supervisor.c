@@ -177,8 +177,7 @@ take_report(struct supervisor *s, const struct error *error, int suspect, struct
         report_take(report, s->ranks, s->view_count, error->rank, suspect, &sources);
 }
 
-/* A rank that ends itself may have seen what another rank's gradient has brought, which that rank has not yet reported.
- */
+/* A rank that ends itself may have seen what another rank's gradient brought, which that rank has not yet reported. */
 static void
 let_ranks_look(struct supervisor *s)
 {

@@ -148,6 +148,7 @@ tell_launcher(void)
 {
     unaveraged_tell();
     nonfinite_tell();
+    forgotten_period();
 }
 
 /* ---- the end ---- */

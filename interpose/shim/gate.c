@@ -33,8 +33,7 @@ static _Atomic bool bound;
 /* Set while this thread is inside the driver on the gate's behalf: its look-ups are its own business. */
 static __thread int in_gate __attribute__((tls_model("initial-exec")));
 
-/* By cuGetProcAddress; NULL if a driver that lacks this version or flavour has answered with an earlier row's function.
- */
+/* By cuGetProcAddress; NULL if a driver without this version or flavour has answered with an earlier row's function. */
 static void *
 ask_for_route(get_proc_v2_fn get_proc, const struct route *route)
 {

@@ -46,8 +46,7 @@ helper_takes_time(void)
     say(TAKES_TIME);
 }
 
-/* What others wait for the end of, such as pipes of the ranks, and locks, must not live as long as a helper that hangs.
- */
+/* What others wait for the end of, such as ranks' pipes, and locks, must not live as long as a helper that hangs. */
 static void
 close_own_descriptors(void)
 {

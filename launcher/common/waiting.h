@@ -33,8 +33,7 @@ double last_rank_gap(const struct last_rank *last);
 /* With fewer than WAITING_LEAST boundaries nothing is said of ranks. Who is late now, the last WAITING_LATEST say. */
 enum { WAITING_LEAST = 8, WAITING_LATEST = 20 };
 
-/* Figures of the same `count` boundaries, which are no control steps: means, so that they add up to what a step takes.
- */
+/* Figures of the same `count` boundaries, without control steps: means, so that they add up to what a step takes. */
 struct waiting {
     size_t count;
     double least;      /* waiting_least() of these steps: */

@@ -15,8 +15,7 @@ enum { LEAST_ROWS = 5, LEAST_COLUMNS = 30, MOST_COLUMNS = 400 };
 
 #define SAVE    "\0337"
 #define RESTORE "\0338"
-/* Down one row in the same column, scrolling at the bottom; up one row: afterwards the cursor is not in the last row.
- */
+/* Down one row in the same column, scrolling at the bottom; up one row: then the cursor is not in the last row. */
 #define DOWN "\033D"
 #define UP   "\033[A"
 

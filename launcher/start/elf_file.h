@@ -55,8 +55,7 @@ int elf_file_inspect(int fd, struct elf_facts *facts) __attribute__((warn_unused
 
 /* ---- what is in it ---- */
 
-/* Whether it is of 64 bits, and has a dynamic section, which lies within it: of other files the two below say nothing.
- */
+/* Whether it is of 64 bits, and has a dynamic section that lies within it: of other files the two below say nothing. */
 bool elf_file_is_dynamic(const struct elf_file *file);
 
 /* Whether it has a section with bytes whose name `is_wanted`. */

@@ -74,8 +74,7 @@ engine_link_open(struct engine_link *link_p, int folder_fd, const char *folder, 
     return false;
 }
 
-/* What was to be sent to a process that is the rank no more. Rank 0 still gets its socket, and learns of the end by it.
- */
+/* What was to be sent to a process that is the rank no more. Rank 0 still gets its socket, and by it sees the end. */
 static void
 forget_process(struct engine_slot *slot)
 {

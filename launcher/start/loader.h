@@ -37,8 +37,7 @@ bool loader_is_own(const char *loader);
 bool loader_ask(const char *loader, const char *program, char *const *environment, struct loader_list *loaded,
                 char *why) __attribute__((warn_unused_result));
 
-/* What the loader wrote: lines "\tNAME => PATH (0xADDRESS)", "\tPATH (0xADDRESS)", "\tNAME => not found", complaints.
- */
+/* What the loader wrote: lines "\tNAME => PATH (0xADDRESS)", "\tPATH (0xADDRESS)", "\tNAME => not found", errors. */
 void loader_parse(const char *text, size_t length, struct loader_list *loaded);
 
 /* The place of the library that is the file `path`; -1: it is not in the list. */

@@ -33,8 +33,7 @@ struct nvml_gpu {
     bool is_divided; /* MIG mode is on */
 };
 
-/* NULL: no such library here, or it found no driver; *why then says which, as text that lasts as long as the process.
- */
+/* NULL: no library, or it found no driver; *why then says which, as text that lasts as long as the process. */
 struct nvml *nvml_open(const char **why);
 void nvml_close(struct nvml *nvml);
 

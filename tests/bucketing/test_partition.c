@@ -127,8 +127,7 @@ SEED_TEST(best_equals_the_quadratic_recurrence, 10000, CASES)
     ck_assert_int_ge(end_fs, partition_bound_fs(pieces, LARGE, &cost));
 }
 
-/* A random schedule: pieces of pieces, some of them in one all-reduce, in an order that need not be that of readiness.
- */
+/* A random schedule: pieces of pieces, some of them in one all-reduce, in an order that need not be of readiness. */
 static int64_t
 random_schedule_fs(unsigned *seed, const struct ready_piece *pieces, size_t count, const struct cost *cost)
 {

@@ -113,8 +113,7 @@ blas_create(cudaStream_t stream)
 
 #if defined(MATRIX_DRIVER) || defined(MATRIX_ANY_SHAPE)
 
-/* One launch; the call is written as a launch is, with the arguments after it. Its form changes from launch to launch.
- */
+/* One launch; the call is written as a launch is, with the arguments after it. Its form changes by the launch. */
 template <typename... Parameters> struct any_launch {
     void (*kernel)(Parameters...);
     unsigned blocks;

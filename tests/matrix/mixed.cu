@@ -47,8 +47,7 @@ listed_kernel(const void *kernel)
 
 enum form { RUNTIME, FUNCTION, LISTED };
 
-/* CUfunctions stand at the beginning of backward: where an engine takes them for unknown, other layers still overlap.
- */
+/* CUfunctions begin backward: where an engine takes them for unknown, other layers still overlap. */
 static enum form
 form_of(int l)
 {

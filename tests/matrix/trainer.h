@@ -70,8 +70,7 @@ noise(unsigned salt, unsigned number)
     return noise_of(options.seed * 31u + salt, number);
 }
 
-/* Device memory with `count` weights of noise around 0, of a matrix with `inputs` columns: activations keep their size.
- */
+/* Device memory with `count` weights of noise around 0, by `inputs` columns: activations keep their size. */
 static inline float *
 weights_create(unsigned salt, size_t count, int inputs)
 {

@@ -299,8 +299,7 @@ forward_backward(struct trainer *t, size_t count)
             input_delta<<<blocks_for(n), THREADS>>>(t->layers[l - 1].delta, t->layers[l].weight, t->layers[l].delta,
                                                     t->layers[l - 1].output, width, width, (int)count);
     }
-    /* The host reads the loss and loads the next batch after the default stream; the side stream must be done by then.
-     */
+    /* The host reads the loss and loads the next batch after the default stream; the side stream must be done then. */
     if (t->options.streams == 2)
         stream_follow(weights_on, 0, t->event);
 }

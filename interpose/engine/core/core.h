@@ -104,8 +104,7 @@ void role_take(void) TAKES_ROLE;
 void role_give(void) GIVES_ROLE;
 
 /* ---- status.c ---- */
-/* This rank waits on the host for all others to reach `place`; status_waits_no_more() ends that. One thread at a time.
- */
+/* This rank waits on the host for all others to reach `place`, up to status_waits_no_more(). One thread at a time. */
 void status_waits_at(const char *place);
 void status_waits_no_more(void);
 /* What it did last, for reports; any thread. */
@@ -139,8 +138,7 @@ void exchange(const char *about, const void *mine, size_t bytes, struct control_
 /* Each of these becomes the least that a rank has; the greatest that a rank has. */
 void least_of_ranks(const char *about, uint64_t *words, size_t count);
 uint64_t greatest_of_ranks(const char *about, uint64_t word);
-/* An exchange of ranks that reach one kind of place in different ways: `place` is where this rank is reported to wait.
- */
+/* An exchange of ranks that reach one kind of place in different ways: `place` is where reports say it waits. */
 void exchange_at(const char *place, const char *about, const void *mine, size_t bytes, struct control_messages *all);
 /* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
 bool exchange_last(const void *mine, size_t bytes, struct control_messages *all);
@@ -256,8 +254,7 @@ void streams_wait_for_buckets(void) BY_ISSUER;
 void streams_wait_for_collectives(void);
 
 /* ---- ending.c ---- */
-/* At the engine's start: the program's end calls `end` if it is one with code 0, else `failure`, which calls no CUDA.
- */
+/* At the engine's start: the program's end calls `end` if its code is 0, else `failure`, which calls no CUDA. */
 void ending_open(void (*end)(void), void (*failure)(void));
 /* At the program's end the engine is called before what has registered itself until now: the driver has. */
 void ending_before_driver(void);
@@ -293,8 +290,7 @@ struct reduce_kind {
     char text[112]; /* "DDP_REDUCE (main.c:50), 160 int64, sum" */
 };
 
-/* Words in which a rank says which calls it has made: their number, a hash of their sequence, and the last ones' keys.
- */
+/* Words in which a rank says which calls it has made: their number, a hash of their sequence, and the last keys. */
 enum { REDUCE_CALLS_KEPT = 64, REDUCE_WORDS = 2 + REDUCE_CALLS_KEPT };
 
 /* A call as the program made it. */

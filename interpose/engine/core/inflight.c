@@ -27,8 +27,7 @@ record_sent(CUevent event, unsigned communicator)
          engine_state.collectives.communicators[communicator].stream);
 }
 
-/* The place after the ring's last, where the watch thread does not look yet: it stays the same when the first leave.
- */
+/* The place after the ring's last, where the watch thread does not look yet: it stays when the first leave. */
 static unsigned
 place_behind(const struct awaited *awaited)
 {

@@ -46,8 +46,7 @@
 
 enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; bits of a mask */
 
-/* What an observer may switch off, bits of engine_state.off: when it opens, but for the last, what it looks at itself.
- */
+/* Bits of engine_state.off: what an observer, which looks itself, switches off when it opens; the last, at any time. */
 enum engine_off {
     OFF_LAUNCH_FILTER = 1, /* each launch is reported */
     OFF_NONFINITE = 2,     /* verify/nonfinite.c */

@@ -67,8 +67,7 @@ void measure_times_used(const struct group *group) BY_ISSUER;
 void measure_promise(const struct group *group, int64_t exposed_ns, int64_t bound_ns) BY_ISSUER;
 /* The same, to look at. */
 void measure_promised(const struct group *group, int64_t *exposed_ns_p, int64_t *bound_ns_p);
-/* The issuer: steps go another way from here on: what was promised, and what buckets and boundaries took, is no more.
- */
+/* The issuer: steps go another way from here on; what was promised, and times of buckets and boundaries, are over. */
 void measure_way_changed(const struct group *group) BY_ISSUER;
 
 /* ---- noise.c ---- */

@@ -42,8 +42,7 @@ int escape_bucket_type(const struct plan_bucket *bucket);
 bool escape_bucket_is_deferred(const struct plan_bucket *bucket);
 
 /* ---- escaped_late.c: gradients whose address escaped after they were launched ---- */
-/* Not with lock held, any thread: what was launched of the gradient is hashed once it is reduced, before this returns.
- */
+/* Not with lock held, any thread: what was launched of the gradient is reduced and hashed before this returns. */
 void escaped_late_add(const struct tensor *gradient);
 /* The issuer, at the group's boundary, before the trainer's stream is let go: ends the job soon if it has changed. */
 void escaped_late_compare(const struct group *group) BY_ISSUER;

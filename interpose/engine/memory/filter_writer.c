@@ -144,8 +144,7 @@ filter_set_index(struct filter *filter, const struct filter_span *spans, size_t 
 
 /* ---- kernels ---- */
 
-/* `hashes` is a power of two. Behind the last of them is room for kernels that find their place taken, and for the end.
- */
+/* `hashes` is a power of two. Behind the last is room for kernels that find their place taken, and for the end. */
 static struct filter_kernels *
 make_kernels(struct filter *filter, size_t hashes)
 {

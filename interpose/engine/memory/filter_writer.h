@@ -20,8 +20,7 @@ struct filter_span {
     uint64_t begin, end;
 };
 
-/* From now on all that is tracked lies in [lowest, highest); lowest >= highest: nothing is tracked. Forgets the index.
- */
+/* From now on all that is tracked lies in [lowest, highest); lowest >= highest: nothing does. Forgets the index. */
 void filter_set_bounds(struct filter *filter, uint64_t lowest, uint64_t highest);
 
 /*

@@ -12,8 +12,7 @@
 
 enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STATE, TENSOR_ROLES };
 
-/* Why a gradient is averaged at DDP_STEP, and not as soon as it is complete. Of several ranks' reasons the last counts.
- */
+/* Why a gradient is averaged at DDP_STEP, and not as soon as it is complete. Of several reasons the last counts. */
 enum deferral {
     DEFERRED_NOT,
     DEFERRED_IRREGULAR, /* what touches it differs from step to step */
@@ -177,8 +176,7 @@ enum tensor_placing {
 /* Whether its group's boundary averages it. */
 bool tensor_will_be_averaged(const struct tensor *tensor) WITH_LOCK;
 
-/* DDP_STEP_PARAMETERS is the group's boundary from now on: its parameters, and its states of float types, are averaged.
- */
+/* DDP_STEP_PARAMETERS is the group's boundary from now on: its parameters, and states of float types, are averaged. */
 void tensor_average_parameters(struct group *group) WITH_LOCK;
 
 /* The number among those of its role that the tensor gets when it is entered. */

@@ -7,8 +7,7 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-/* The first of `count` places, `stride` apart from `start`, whose `bytes` end after `begin`; `count` if no place does.
- */
+/* The first of `count` places, `stride` apart from `start`, whose `bytes` end after `begin`; else `count`. */
 static size_t
 first_after(uint64_t start, size_t stride, size_t count, size_t bytes, uint64_t begin)
 {

@@ -264,8 +264,7 @@ latest_times(const struct control_messages *votes, size_t count)
     return latest_ns;
 }
 
-/* Whether `best` is worth a change: it ends earlier by more than times differ from day to day, or needs fewer buckets.
- */
+/* Whether `best` is worth a change: it ends earlier by more than times vary by day, or needs fewer buckets. */
 static bool
 is_worth_it(const struct group *group, const struct plan *best, const struct plan_forecast *of_best,
             const struct plan_forecast *of_present) BY_ISSUER

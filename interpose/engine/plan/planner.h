@@ -52,8 +52,7 @@ void layouts_end(const struct group *group) BY_ISSUER;
 void plans_compare(const struct group *group, const struct plan *plan) BY_ISSUER;
 
 /* ---- deferred.c: gradients that wait for DDP_STEP ---- */
-/* The issuer, before a vote: ranks agree on what is deferred, and why. True if the plan in force was made for others.
- */
+/* The issuer, before a vote: ranks agree on what is deferred, and why. True if the plan was made for others. */
 bool deferred_agree(const struct group *group) BY_ISSUER;
 /* Deferred gradients go last. */
 void deferred_order(const struct group *group, size_t *order) BY_ISSUER;

@@ -282,8 +282,7 @@ add_layout(struct trial *trial, const struct group *group, int kind) BY_ISSUER
         plan_free(plan);
 }
 
-/* Whether the trial that begins has this way: the one in doubt; at first overlap, then all layouts; later one in turn.
- */
+/* Whether the trial that begins has this way: the one in doubt; first overlap, then all layouts; later one in turn. */
 static bool
 is_tried(const struct trial *trial, int kind) BY_ISSUER
 {

@@ -115,8 +115,7 @@ trace_costs(const struct cost *cost)
     idle_cost = cost->count > 0 ? cost : NULL;
 }
 
-/* The time of an event that may be incomplete still, on another stream or in another thread: then the line is without.
- */
+/* The time of an event; another stream or thread may not have completed it: then the line is without. */
 static void
 add_if_complete(struct json *line, const char *name, const struct step_trace *step, CUevent event)
 {

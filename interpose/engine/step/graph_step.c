@@ -125,8 +125,7 @@ find_producers(struct nodes *nodes, const struct capture *capture, const struct 
 
 /* ---- the lane ---- */
 
-/* What is enqueued on the lane next comes after these nodes, and after what it has; the first time, only after these.
- */
+/* What is enqueued on the lane next comes after these nodes and after what it has; at first only after these. */
 static void
 order_lane(const struct capture *capture, const struct nodes *nodes, bool first)
 {

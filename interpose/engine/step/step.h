@@ -112,8 +112,7 @@ void step_open(uint64_t number, const char *what, const struct ddp_site *site) T
  * and for the one that the trainer names. Where parameters are compared, for those of other groups too: their
  * optimizers have read their gradients there. `group` NULL: those of all groups. */
 void step_wait_for_producers(const struct group *group, CUstream stream) BY_ISSUER;
-/* The stream, and others before they touch gradients, wait for all collectives so far, and for what is checked of them.
- */
+/* The stream, and others before they touch gradients, wait for all collectives so far, and for their checks. */
 void step_release(const struct group *group, CUstream stream) BY_ISSUER;
 /* The group's interval is over; whether it repeated the one before. */
 bool step_close_interval(struct group *group, CUstream stream) BY_ISSUER;

@@ -15,7 +15,8 @@
  *
  * In the same steps it is noted which annotated parameters operations name: those that none names any more are
  * reported, too. All are reported once, as questions, and nothing ends. What graphs do, and what is captured, is not
- * looked at. Called by hooks in any thread, and by DDP_STEP.
+ * looked at. Called by hooks in any thread, by DDP_STEP, and by the watch thread: where the program launches for long
+ * without another DDP_STEP, it may train a second model, and that is looked at, too.
  */
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/memory.h"
@@ -36,6 +37,8 @@ enum {
     PLACES_AT_MOST = 256,
     FOLLOWED_AT_MOST = 256,
     EXEMPT_AT_MOST = 1024,
+    LATE_LAUNCHES = 1000, /* without a DDP_STEP, and twice as many as between two so far, begin a late look */
+    LATE_PERIODS = 200,   /* of the watch thread end it */
 };
 
 /* An argument in which an annotated tensor was. */
@@ -64,18 +67,22 @@ static struct {
     size_t followed_count;
     struct operand exempt[EXEMPT_AT_MOST]; /* memory beside annotated parameters, or that DDP_REDUCE got */
     size_t exempt_count;
+    uint64_t late_updates; /* each counts as a step */
     bool reported;
 
     _Atomic bool looking; /* operations are looked at */
     _Atomic bool blind;   /* and not all that they reach is seen */
     _Atomic bool parted;  /* an annotated parameter was updated by memory that is annotated as nothing */
 
-    /* Of DDP_STEP. */
-    uint64_t begin, next; /* the look that is under way, the next one: boundaries before */
+    /* Of DDP_STEP and the watch thread, which take turns. */
+    pthread_mutex_t turn;
+    uint64_t launches, longest; /* that touch no gradient: so far, at the last DDP_STEP; most between two */
+    _Atomic bool late;          /* the watch thread has begun a look since the last DDP_STEP */
+    uint64_t begin, next;       /* the look that is under way, the next one: boundaries before */
     unsigned asked_count;
     bool asked;
     uint64_t placements; /* as of the last DDP_STEP */
-} looks = {.lock = PTHREAD_MUTEX_INITIALIZER, .next = FIRST_LOOK};
+} looks = {.lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_MUTEX_INITIALIZER, .next = FIRST_LOOK};
 
 /* The operation of this thread, from before it to after it. */
 static __thread struct {
@@ -305,11 +312,12 @@ report_tensor(const struct followed *it)
         looks.reported = true;
         message_warning(
             "forgotten_tensor",
-            "a parameter may have no annotation, or was moved and not annotated again: in %u steps %s updated memory "
+            "a parameter may have no annotation, or was moved and not annotated again: in %u steps%s %s updated memory "
             "without annotation (argument %u, %p) like %s, from each rank's own gradient (argument %u, %p). Annotate "
             "it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
-            it->steps, current.name, (it->argument & argument) + 1, (void *)(uintptr_t)it->address,
-            tensor_text(&place->tensor), (it->gradient_argument & argument) + 1, (void *)(uintptr_t)it->gradient);
+            it->steps, atomic_load(&looks.late) ? " after the last DDP_STEP" : "", current.name,
+            (it->argument & argument) + 1, (void *)(uintptr_t)it->address, tensor_text(&place->tensor),
+            (it->gradient_argument & argument) + 1, (void *)(uintptr_t)it->gradient);
     }
 }
 
@@ -348,7 +356,7 @@ forgotten_end(const struct operation *operation, bool runs, bool touches)
         CUDA("copying memory of an update", cuStreamSynchronize, operation->stream);
         context_leave(before);
         pthread_mutex_lock(&looks.lock);
-        it->step = engine_state.boundary_count;
+        it->step = engine_state.boundary_count + (atomic_load(&looks.late) ? ++looks.late_updates : 0);
         it->bytes = bytes_changed(it);
         current.around = follow(it) ? NULL : it;
         pthread_mutex_unlock(&looks.lock);
@@ -435,12 +443,38 @@ look(bool begins, uint64_t step)
     pthread_mutex_unlock(&looks.lock);
 }
 
+static uint64_t
+count_launches(void)
+{
+    return __atomic_load_n(&engine_state.services->launches->count, __ATOMIC_RELAXED);
+}
+
+void
+forgotten_period(void)
+{
+    static unsigned periods;
+    pthread_mutex_lock(&looks.turn);
+    periods = atomic_load(&looks.late) ? periods + 1 : 0;
+    bool begins = looks.next > FIRST_LOOK && !atomic_load(&looks.looking) && periods == 0 &&
+                  count_launches() > looks.launches + 2 * looks.longest + LATE_LAUNCHES;
+    if (begins || periods == LATE_PERIODS)
+        look(begins, looks.begin);
+    if (begins)
+        atomic_store(&looks.late, true);
+    pthread_mutex_unlock(&looks.turn);
+}
+
 void
 forgotten_step(int group)
 {
-    uint64_t step = engine_state.boundary_count;
+    uint64_t step = engine_state.boundary_count, launches = count_launches();
     if (engine_state.rendezvous.rank != 0 || (engine_state.off & OFF_FORGOTTEN) != 0)
         return;
+    pthread_mutex_lock(&looks.turn);
+    looks.longest = launches - looks.launches > looks.longest ? launches - looks.launches : looks.longest;
+    looks.launches = launches;
+    if (atomic_exchange(&looks.late, false))
+        look(false, looks.begin);
     if (has_moved(group) && step > FIRST_LOOK && looks.asked_count < ASKED_AT_MOST)
         looks.asked = true;
     bool looking = atomic_load(&looks.looking);
@@ -448,11 +482,12 @@ forgotten_step(int group)
         tell_unnamed();
         look(looking = false, step);
     }
-    if (looking || !(step >= looks.next || looks.asked))
-        return;
-    looks.asked_count += looks.asked;
-    looks.asked = false;
-    while (looks.next <= step)
-        looks.next *= LATER;
-    look(true, step);
+    if (!looking && (step >= looks.next || looks.asked)) {
+        looks.asked_count += looks.asked;
+        looks.asked = false;
+        while (looks.next <= step)
+            looks.next *= LATER;
+        look(true, step);
+    }
+    pthread_mutex_unlock(&looks.turn);
 }

@@ -149,8 +149,7 @@ sample_of(const struct watched *watched, const struct tensor *tensor, enum array
     return sample;
 }
 
-/* What of the sample lies in the chunk goes to two arrays. `theirs` of the chunk: rank 0's values, or its own memory.
- */
+/* What of the sample lies in the chunk goes to two arrays. `theirs` of the chunk: rank 0's values, or own memory. */
 static void
 take_sample(struct values_chunk chunk, const struct watched *watched, const struct tensor *tensor, enum array value,
             enum array apart)

@@ -69,8 +69,7 @@ void nonfinite_look(const struct group *group, size_t bucket, bool early) BY_ISS
 /* The issuer: the same of a bucket in a capture, of its DDP_STEP number `step`, number `turn` of the group, both from
  * 0. */
 void nonfinite_look_captured(const struct group *group, struct bucket_wire *wire, size_t step, size_t turn) BY_ISSUER;
-/* The issuer, before a graph is launched and the trainer's stream let go: it has steps of the groups, a bit for each.
- */
+/* The issuer, before a graph is launched and the trainer's stream let go: it has steps of the groups, one bit each. */
 void nonfinite_launch(uint32_t groups) BY_ISSUER;
 /* Whether parameters are looked at, at this boundary of the group (NULL: the launch of a graph). Once a boundary,
  * before the others of it. */
@@ -103,8 +102,7 @@ void duplicate_batch_prepare(void) BY_ISSUER;
 void duplicate_batch_compare(void) BY_ISSUER;
 
 /* ---- coverage.c ---- */
-/* The ranks have agreed on annotations: counts their elements for reports; rank 0 warns once of what seems forgotten.
- */
+/* The ranks have agreed on annotations: counts their elements for reports; rank 0 warns of what seems forgotten. */
 void coverage_look(void);
 
 /* ---- forgotten.c: parameters that are annotated as nothing, or were moved ---- */
@@ -115,6 +113,7 @@ void forgotten_end(const struct operation *operation, bool runs, bool touches);
 void forgotten_reduced(CUdeviceptr address, size_t bytes);
 /* A boundary of the group begins. */
 void forgotten_step(int group);
+void forgotten_period(void); /* the watch thread's */
 
 /* ---- unaveraged.c: nothing is annotated, or no DDP_STEP comes ---- */
 /* At the engine's start, when options, rank and world are known. `wait_ms`: how long an annotation may be waited for

@@ -92,8 +92,7 @@ struct extent {
     int64_t outer_stride; /* may lead backwards */
 };
 
-/* Adds what `pointer` names, argument number `argument` (from 0); nothing where the pointer is NULL or nothing meant.
- */
+/* Adds what `pointer` names, argument number `argument` (from 0); nothing where the pointer is NULL or not meant. */
 void library_operand(struct library_call *call, uint32_t argument, const char *name, const void *pointer,
                      enum operand_access access, struct extent extent);
 

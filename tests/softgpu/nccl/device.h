@@ -44,8 +44,7 @@ ncclResult_t device_await_ready(ncclComm_t comm);
 #define EXPECT_NCCL(call, result) EXPECT((call) == (result))
 #define EXPECT_CUDA(call)         EXPECT((call) == CUDA_SUCCESS)
 
-/* A RANKS_TEST or RANKS_LOOP_TEST whose ranks have a communicator `comm`, which is destroyed after it, and a `stream`.
- */
+/* A RANKS_TEST or RANKS_LOOP_TEST whose ranks have a communicator `comm`, destroyed after it, and a `stream`. */
 #define COMM_TEST(name, ranks, die) \
     COMM_BODY_(name);               \
     RANKS_TEST(name, ranks, die)    \

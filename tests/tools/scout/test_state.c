@@ -214,8 +214,7 @@ TEST(equal_changes_are_found)
     }
 }
 
-/* A zero among floats that becomes a whole number, or the half of a wide one: seen. Others, and what was none, are not.
- */
+/* A zero among floats that becomes a whole number, or the half of a wide one, is seen. Others are not. */
 TEST(a_zero_that_becomes_a_whole_number_is_seen)
 {
     static const struct {

@@ -116,8 +116,7 @@ bits_of(float value)
     return bits;
 }
 
-/* Floats all over their range, and for each 16-bit pattern the float between it and the next one, with its neighbours.
- */
+/* Floats all over their range, and for each 16-bit pattern the float between it and the next, with neighbours. */
 static std::vector<float>
 floats_to_narrow()
 {
