@@ -104,8 +104,7 @@ enum place_follow {
 };
 #define PLACE_FOLLOW_UNLESS(condition) ((condition) ? PLACE_NO_FOLLOW : PLACE_FOLLOW)
 
-/* Finds the place. 0, or -1 with errno as the kernel's walk has it.
- */
+/* Finds the place. 0, or -1 with errno as the kernel's walk has it. */
 int place_resolve(int dirfd, const char *path, enum place_follow follow, struct place *place)
     __attribute__((warn_unused_result));
 
@@ -150,8 +149,7 @@ int overlay_make_parents(const struct place *place) __attribute__((warn_unused_r
 /* check_create and make_parents. */
 int overlay_prepare_create(const struct place *place) __attribute__((warn_unused_result));
 
-/* Copies the real file or link there (without content: an empty file of the same mode); place is PLACE_COPY after it.
- */
+/* Copies the real file or link there (without content: an empty file of its mode); place is PLACE_COPY after it. */
 int overlay_copy_up(struct place *place, bool with_content) __attribute__((warn_unused_result));
 
 /* ---- notes.c ---- */

@@ -26,8 +26,7 @@ record_scale(int step)
     /* Mistake: the mean over the whole batch, and then over the ranks. */
     if (is("divisor_whole_batch"))
         divisor = (float)batch.items;
-    /* Mistake: the loss is a sum over the records, and the rate is divided by the batch: right with --reduce sum, too
-     * small with the mean. */
+    /* Mistake: the loss is a sum over records, and the rate is divided by the batch: right with --reduce sum only. */
     if (is("sum_with_mean"))
         divisor = 1;
     if (step < 3 && is("waits")) /* right: the first steps have no gradients */
@@ -238,8 +237,7 @@ update_host_bias(float rate)
     CHECK(cudaMemcpyAsync(b1, batch.host_bias, sizeof(gradient), cudaMemcpyHostToDevice, stream));
 }
 
-/* Mistake: a tensor that no annotation names learns the images' mean in every fifth step; also by a kernel that updates
- * nothing else. */
+/* Mistake: a tensor without annotation learns the images' mean in every fifth step; also by a kernel of its own. */
 static void
 update_probe(void)
 {
@@ -534,6 +532,8 @@ main(int argc, char **argv)
     if (!is("copy_of_weight"))
         copy_weight();
     train();
+    for (int i = 0; is("probe_after") && i < 8; ++i) /* a second training, after the last step */
+        update_probe();
     if (options.save != NULL)
         save(options.save, false);
     CHECK(cudaDeviceSynchronize());

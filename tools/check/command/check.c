@@ -230,8 +230,7 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
 
 /* ---- dates ---- */
 
-/* A run of the ranks with dates of the order, `ahead`: its rows, or NULL where it does not compute what one rank does.
- */
+/* A run of the ranks with dates of the order, `ahead`: its rows, or NULL where it does not compute as one rank does. */
 static bool
 run_dated(struct check *check, int ahead, const struct check_verdict *verdict, struct check_rows **rows,
           struct error *error)

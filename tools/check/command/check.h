@@ -16,8 +16,7 @@ enum {
     CHECK_EXIT_PROGRAM_FAILED = 4, /* in place of a program's own 1 or 3 */
 };
 
-/* Its options are mixed with ddprun's own, as they may stand before the word, too. Main thread, before any other one.
- */
+/* Its options are mixed with ddprun's own, as they may stand before the word, too. Main thread, before any other. */
 extern const struct command check_command;
 
 /* ---- request.c ---- */

@@ -271,8 +271,7 @@ items_tolerance(int type)
     return type == ELEMENT_BFLOAT16 ? 0x1p-5 : type == ELEMENT_FLOAT16 ? 0x1p-8 : 1e-5;
 }
 
-/* An update computes from the reference's gradients, in the tensor's own type: no product of a narrower one is in it.
- */
+/* An update computes from the reference's gradients, in the tensor's own type: it has no product of a narrower one. */
 static bool
 has_own_tolerance(const struct check_evidence *evidence, const struct check_row *row)
 {

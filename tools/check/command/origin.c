@@ -422,8 +422,7 @@ add_sources(struct trail trail, const struct said *said, const struct variable *
     }
 }
 
-/* The argument, as the innermost frame of the program's that says it has it; the trail stands there. False: none does.
- */
+/* The argument, as the innermost frame of the program's that has it says; the trail stands there. False: none does. */
 static bool
 find_argument(struct trail *trail, uint32_t number, char said[LIFT_BYTES])
 {

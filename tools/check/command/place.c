@@ -748,9 +748,7 @@ say_read_early(const struct finding *finding)
 }
 
 /* The update changes more of the parameter than DDP_GRADIENT names of its gradient; or more than DDP_PARAMETER names,
- * by whose pointer it changes the memory that differs, which lies behind the parameter's end and has no pointer of its
- * own.
- */
+ * by whose pointer it changes the memory that differs, behind the parameter's end and without a pointer of its own. */
 static bool
 say_part(const struct finding *finding)
 {

@@ -104,8 +104,7 @@ bool relation_is_weighted(const struct finding *finding, const struct where *num
 /* Of an update: it changes memory visibly, and all as on the one rank, or it leaves the same bits. */
 bool relation_changes_same(const struct finding *finding, size_t at);
 
-/* Of an update: over what was not one process's, it has written the same as one process, so that it does not read it.
- */
+/* Of an update: over what was not one process's, it has written what one process has, so that it does not read it. */
 bool relation_is_anew(const struct finding *finding, size_t at, size_t argument);
 
 /* Of what the ranks' operations have added there, none where a rank does not make it, to what one rank's has added; or

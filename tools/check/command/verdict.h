@@ -52,8 +52,7 @@ enum check_cause {
 #undef CAUSE
 };
 
-/* One tensor over all steps and ranks. Differences are relative, as above; the larger of the whole's and the block's.
- */
+/* One tensor over all steps and ranks. Differences are relative, as above; the larger of the whole's and a block's. */
 struct check_item {
     struct check_tensor tensor;
     double difference;   /* of the worst step and rank */
@@ -134,8 +133,7 @@ void sentence_conclude(struct check_verdict *verdict, enum check_result result, 
 const char *sentence_name_tensor(const struct check_tensor *tensor, char text[400]);
 #define TENSOR_NAME(tensor) sentence_name_tensor((tensor), (char[400]){""})
 
-/* "parameter 2 of 6, `w1` (train.cu:12), 400 elements", "unannotated memory 2, which `adam` writes (argument 3), ...".
- */
+/* "parameter 2 of 6, `w1` (train.cu:12), 400 elements", "unannotated memory 2, which `adam` writes (argument 3)". */
 const char *sentence_name_item(const struct check_verdict *verdict, const struct check_item *item, char text[400]);
 #define ITEM_NAME(verdict, item) sentence_name_item((verdict), (item), (char[400]){""})
 

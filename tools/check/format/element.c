@@ -65,8 +65,7 @@ narrow(int type, double value)
         return (uint16_t)(sign | infinity | 1u << (fraction_bits - 1));
     double unit = element_unit(type, value), magnitude = rint(fabs(value) / unit); /* units: exact, ties to even */
     double least = element_unit(type, 0);
-    /* Magnitudes of IEEE numbers are ordered as their bits are: each doubling of the unit is 2^fraction_bits of them.
-     */
+    /* Magnitudes of IEEE numbers are ordered as their bits: each doubling of the unit is 2^fraction_bits of them. */
     if (!isfinite(magnitude))
         return (uint16_t)(sign | infinity);
     uint32_t bits = (uint32_t)magnitude + ((uint32_t)ilogb(unit / least) << fraction_bits);

@@ -142,6 +142,7 @@ enum check_row_kind {
                             the object */
     CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
+    CHECK_ROW_AFTER,     /* `tensor` is memory that an updater has changed again and again after the last DDP_STEP */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
 };
 

@@ -171,8 +171,7 @@ extern pthread_mutex_t memory_lock;
 /* An updater writes this, which is now at `address`, or nowhere yet (0); its number is given here. Goes into the
  * reference. */
 void memory_found(const struct check_memory *found, CUdeviceptr address);
-/* The updater was called with this pointer: where its ranges are in this step. Of `at` only what says which call it is.
- */
+/* The updater was called with this pointer: where its ranges are in this step. Of `at` only what names the call. */
 void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
 /* The call is given this memory, or copies so many bytes of it. */
 void memory_touched(uint64_t call, CUdeviceptr pointer, size_t copied);
@@ -182,5 +181,7 @@ bool memory_has(CUdeviceptr address);
 void memory_open(void);
 /* A boundary of the first group; `step` as in values_tensor(). */
 void memory_boundary(uint32_t step);
+/* The program ends: adds a CHECK_ROW_AFTER for each range that an updater may have trained after the last boundary. */
+void memory_ends(uint32_t step);
 
 #endif

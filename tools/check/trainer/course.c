@@ -548,7 +548,7 @@ check_program_ends(void)
         look_at(TENSOR_PARAMETER, course.steps, true);
         look_at(TENSOR_STATE, course.steps, true);
         if (!course.in_rounds)
-            updaters_boundary(course.steps);
+            memory_ends(course.steps), updaters_boundary(course.steps);
     }
     end_run(course.steps > 0 ? course.steps - 1 : 0, false);
 }

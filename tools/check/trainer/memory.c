@@ -23,6 +23,7 @@ enum {
     RANGES_AT_MOST = 4096,
     FIRST_STEP = 3, /* whose beginning finds the ranges known */
     UPDATES_NEEDED = 2,
+    CALLS_NEEDED = 3, /* after the last boundary: it may be a training */
 };
 
 struct range_found {
@@ -30,6 +31,7 @@ struct range_found {
     CUdeviceptr address;    /* in this step; 0: its operation has not come */
     bool updated;           /* it has, since the last boundary */
     uint32_t updates;       /* steps that have updated it */
+    uint32_t calls;         /* of the function that writes it, since the last boundary */
     struct sketch *change;  /* what was added to it; NULL: nothing was */
     CUdeviceptr changed_at; /* then */
     bool touched;           /* an operation got it after that, or copied it after its update */
@@ -84,6 +86,8 @@ memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 {
     FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
         const struct check_memory *its = &range->memory;
+        range->calls += its->call == at->call && its->argument == at->argument &&
+                        range->address == pointer + (CUdeviceptr)its->offset;
         if (its->call == at->call && its->owner == at->owner && its->ordinal == at->ordinal &&
             its->argument == at->argument) {
             range->address = pointer + (CUdeviceptr)range->memory.offset;
@@ -264,9 +268,19 @@ memory_boundary(uint32_t step)
         if (is_probed(range, step))
             change_range(range);
         range->updated = false;
+        range->calls = 0;
         if (values_writer() == NULL)
             range->address = 0; /* until its operation comes again */
     }
+}
+
+void
+memory_ends(uint32_t step)
+{
+    HOLD(&memory_lock);
+    FOR_EACH(range, memory.ranges, memory.range_count)
+        if (values_writer() != NULL && range->calls >= CALLS_NEEDED && range->memory.tensor.group != 0)
+            values_row(&(struct check_row){.kind = CHECK_ROW_AFTER, .step = step, .tensor = range->memory.tensor});
 }
 
 /* ---- where ranges are, as is known before the first step ---- */

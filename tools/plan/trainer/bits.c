@@ -77,8 +77,7 @@ is_pair(const char *content, uint64_t bytes, const struct layout *half, uint32_t
            2 * high.repeated < high.seen; /* numbers that are all the same show nothing */
 }
 
-/* What the bits look like, other than the type; NULL: nothing. A count has no exponent that is neither tiny nor huge.
- */
+/* What the bits look like, other than the type; NULL: nothing. A count has an exponent that is tiny or huge. */
 static const char *
 shown_type(const char *content, uint64_t bytes, uint32_t type, uint32_t quarters)
 {

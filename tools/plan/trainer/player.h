@@ -93,8 +93,7 @@ bool player_plays_all(void);
 bool player_makes_all(void);
 /* How many turns a round has; 1: all ranks make all operations. */
 uint32_t player_world(void);
-/* Of a round: which turn the period is, from 0; whether it is the last; whether this process makes what it alone has.
- */
+/* Of a round: which turn the period is, from 0; whether it is the last; whether it is this process's. */
 uint32_t player_turn(void);
 bool player_is_last_turn(void);
 bool player_has_turn(void);

@@ -175,8 +175,7 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
     return pid > 0;
 }
 
-/* After a run that ended while a launch was made again: what is to be left out, and said. False: nothing, or no more.
- */
+/* After a run that ended while a launch was made again: what is to be left out and said. False: nothing, or no more. */
 static bool
 leave_out(struct scout_outcome *outcome, struct scout_run_settings *settings)
 {

@@ -85,8 +85,7 @@ extern void (*names_new_object)(uint32_t number, const char *path, const char *b
 bool names_is_programs(void *const *stack, int depth);
 /* All loaded objects that the log does not have yet. */
 void names_put_objects(void);
-/* Where the object of the program was loaded that makes this call; false: none is known, or a library of CUDA's does.
- */
+/* Where the object of the program was loaded that makes this call; false: none is known, or a library of CUDA's. */
 bool names_caller(uintptr_t *base_p);
 /* What device memory that is allocated now is (enum scout_memory): `own` if the program allocates it. */
 uint32_t names_memory_of_caller(uint32_t own);
@@ -397,8 +396,7 @@ bool images_learn(struct images *images, bool *differs_p);
 /* Widens the tolerance of what the launch writes to the rounding of the largest numbers there: as sums in other orders
  * differ, also those that no repetition has shown so far. */
 void images_widen(struct images *images);
-/* Whether a run has numbers in an image that the launch writes that may differ by rounding, and few others that differ.
- */
+/* Whether a run has numbers in an image that the launch writes that may differ by rounding, and few others differ. */
 bool images_are_near(const struct images *images);
 
 /* ---- hidden.c: memory that is no argument ---- */

@@ -190,8 +190,7 @@ void note_take(struct scout_finding *finding, char *text);
 enum roles_verdict note_take_reason(struct scout_finding *finding, enum roles_verdict verdict, char *reason);
 
 /* ---- stays.c: where data comes from, and what is computed from it ---- */
-/* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; or a small batch.
- */
+/* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; a small batch. */
 bool source_is_small(const struct graph_version *version);
 /* The marks `source`, `constant` and `tainted`. */
 void sources_find(struct graph *graph);

@@ -16,8 +16,7 @@
 bool scout_prove(const struct scout_order *order, const struct scout_log *log, const struct scout_finding *finding,
                  struct scout_proofs *proofs, struct error *error) MUST_USE;
 
-/* The same of turns by state, of a period alone; without `prove` only what they would play is made. Errors as above.
- */
+/* The same of turns by state, of a period alone; without `prove` only what they would play is made. Errors too. */
 bool scout_prove_by_state(const struct scout_order *order, const struct scout_log *log,
                           const struct scout_finding *finding, const struct turns *turns, bool prove,
                           struct scout_proofs *proofs, struct error *error) MUST_USE;

@@ -404,8 +404,7 @@ fill_stack(struct search *search, uint32_t op, struct site_place frames[SITE_FRA
     return count;
 }
 
-/* Between the calls of one function that lead to two operations; `behind` the first of them, or in front of the second.
- */
+/* Between the calls of one function that lead to two operations; `behind` the first, or in front of the second. */
 static bool
 find_between(struct search *search, uint32_t first, uint32_t second, bool behind, struct spot *spot)
 {
@@ -648,8 +647,7 @@ print_data(FILE *out, const struct scout_log *log, const struct scout_finding *f
     fputc('\n', out);
 }
 
-/* What batches of shares change. Statistics of a batch, and noise by a record's place in it, show as memory of a rank.
- */
+/* What batches of shares change. Statistics of a batch, and noise by a record's place, show as memory of a rank. */
 static void
 print_shares(FILE *out, const struct scout_log *log, const struct scout_finding *finding, uint64_t records,
              struct sites *sites)

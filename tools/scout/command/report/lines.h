@@ -157,8 +157,7 @@ bool lift_find_tail(struct sources *sources, const char *callee, const struct si
 bool lift_argument(const struct source_node *node, uint32_t slot, char to[LIFT_BYTES], bool *is_choice)
     __attribute__((warn_unused_result));
 
-/* Says an expression of the function of frame `depth - 1` as frame `depth`, which calls it, has it. False: not known.
- */
+/* Says an expression of the function of frame `depth - 1` as frame `depth`, its caller, has it. False: not known. */
 bool lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth, char expression[LIFT_BYTES])
     __attribute__((warn_unused_result));
 

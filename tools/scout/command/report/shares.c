@@ -446,9 +446,7 @@ is_rewritten(const struct search *search, uint32_t alloc)
 }
 
 /* Whether pointers into what a copy brings show lists that lie one after the other: no call goes through them, as
- * through parts of a batch, and no launch reads one to which it gets no pointer, as in records that have a member
- * there.
- */
+ * through parts of a batch, and no launch reads one to which it gets no pointer, as in records with a member there. */
 static bool
 are_lists(const struct search *search, const struct batch *parts, uint32_t count)
 {
