@@ -56,14 +56,17 @@ direct_load(const char *path, void *data, size_t bytes)
     return fd >= 0 && direct_read(fd, data, bytes, -1);
 }
 
-/* The pages of a file, shared; `create`: makes it, mode 0600, of zeros. NULL with errno. Ends with munmap(). */
+/* The pages of a file, shared; `create`: makes it, mode 0600, of zeros, with room on the disk for all of it: else a
+ * write would end the process by SIGBUS. NULL with errno. Ends with munmap(). */
 static inline void *
 direct_map(const char *path, size_t bytes, bool create)
 {
     OWNED_FD int fd = open_direct(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_TRUNC : 0), 0600);
     void *pages = MAP_FAILED;
-    if (fd >= 0 && (!create || ftruncate(fd, (off_t)bytes) == 0))
+    int full = fd >= 0 && create ? posix_fallocate(fd, 0, (off_t)bytes) : 0;
+    if (fd >= 0 && full == 0)
         pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    errno = full != 0 ? full : errno;
     return pages != MAP_FAILED ? pages : NULL;
 }
 

@@ -203,9 +203,9 @@ else
     small 128 "$ddprun" -q check "${large[@]}"
     failed_with "no room for the reference" 2 "cannot write the reference .*No space left|the reference needs"
     check "no room for the reference: it prints no verdict" [ ! -s "$work/stdout" ]
-    for room in 120 160 240 360; do # enough for the reference, and not for all that is found
-        small "$room" "$ddprun" -q check "${right[@]}"
-        check "$room KiB: too little room is no difference" [ ! -s "$work/stdout" ]
+    for words in {120,160,240,360}" check" {96,128}" scout" {128,192,256,512}" scout --prove"; do # not for all that is found
+        small "${words%% *}" "$ddprun" -q ${words#* } "${right[@]}"
+        check "$words: too little room is said, or there is enough" test "$code" -eq 0 -o -n "$(grep -E 'room|No space' "$work/stderr")"
     done
     small 2000 "$ddprun" -q check "${large[@]}"
     succeeded "room for fewer than 8 steps"

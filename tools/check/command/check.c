@@ -85,10 +85,6 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     /* Rows had no room, or the summary that would report it had none: that is no difference. */
     bool lost = !ended && stop == NULL && outcome.exit_code != 0 && !outcome.late &&
                 (outcome.reason[0] == '\0' || strstr(outcome.reason, "cannot write what ddprun check") != NULL);
-    if (lost && outcome.reason[0] == '\0')
-        snprintf(outcome.reason, sizeof(outcome.reason),
-                 "the run of %s has left no report in %.300s; make room there, or set TMPDIR", order->title,
-                 check->folder.path);
     bool stopped_by_ddprun = !lost && outcome.signal == 0 && !outcome.program_failed &&
                              (stop == NULL || stop->value == 1) && any_step && !ended;
     bool ok = true;

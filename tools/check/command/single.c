@@ -44,9 +44,12 @@ session_explain(const struct check *check, const struct check_order *order, cons
                          "the run of %s has not reached %s DDP_STEP in %u s; annotate the program (man ddprun.h), or "
                          "raise --timeout",
                          order->title, any_step ? "its next" : "a", check->place.step_limit_s);
+    if (!outcome->program_failed && outcome->reason[0] == '\0')
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "in %.300s is no report of the run of %s; make room there, or set TMPDIR", check->folder.path,
+                         order->title);
     if (!outcome->program_failed)
-        return error_set(error, code == DDPRUN_EXIT_NOT_RUN ? code : DDPRUN_EXIT_USAGE, "%s",
-                         outcome->reason[0] != '\0' ? outcome->reason : "a run of the check could not be made");
+        return error_set(error, code == DDPRUN_EXIT_NOT_RUN ? code : DDPRUN_EXIT_USAGE, "%s", outcome->reason);
     bool ours = code == DDPRUN_EXIT_FAILURE || code == CHECK_EXIT_NOT_COMPARABLE;
     return error_set(error, ours ? CHECK_EXIT_PROGRAM_FAILED : code,
                      "the program failed by itself, with exit code %d, in the run of %s: %.900s", code, order->title,

@@ -163,8 +163,7 @@ struct way {
     bool (*makes)(uint32_t part);    /* whether this process makes operations of this part (enum play_part) */
     void (*add_up)(uint64_t period); /* where gradients are averaged, in each turn */
     void (*average)(CUstream stream, const struct ddp_site *site);
-    /* In front of an operation that is not in the plan: whether it reads what waits; after one that has; after all.
-     */
+    /* In front of an operation that is not in the plan: whether it reads what waits; after one that has; after all. */
     bool (*must_close)(const struct operation *operation); /* whether it has to find the round averaged */
     bool (*meet_unplanned)(const struct operation *operation, const char *name);
     void (*meet_loaded)(const struct operation *operation); /* a copy of a loader, which is ahead of its step */

@@ -250,9 +250,12 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
                          (unsigned long long)outcome->progress.period * DEFAULT_PERIODS);
     if (outcome->progress.stage == SCOUT_STAGE_OVER)
         return true;
+    if (outcome->exit_code != 0 && outcome->reason[0] == '\0')
+        return error_set(error, code, "in %.300s is no report of the program; make room there, or set TMPDIR",
+                         order->folder);
     if (outcome->exit_code != 0)
         return error_set(error, outcome->exit_code == DDPRUN_EXIT_NOT_RUN ? DDPRUN_EXIT_NOT_RUN : code, "%s",
-                         outcome->reason[0] != '\0' ? outcome->reason : "the program failed by itself");
+                         outcome->reason);
     if (outcome->progress.stage == SCOUT_STAGE_NONE || outcome->progress.operations == 0)
         return error_set(error, code,
                          "the program ended without a use of CUDA that ddprun can see; look for a problem with ddprun "

@@ -369,8 +369,7 @@ covers(const struct scout_ranges *ranges, uint64_t lo, uint64_t hi)
 }
 
 /* Bytes that changed, as far as they count: a kernel that overwrites a part of a segment and computes nothing from the
- * rest of it has written what it overwrites. Ranges of changes may have been joined across bytes that did not change.
- */
+ * rest of it has written what it overwrites. Ranges of changes may be joined across bytes that did not change. */
 static void
 target_changes(struct builder *builder, const struct scout_effect *effect, uint32_t alloc,
                const struct scout_ranges *ranges)

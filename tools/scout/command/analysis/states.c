@@ -33,8 +33,7 @@ role_of_state(const struct graph *graph, const struct graph_version *version)
     if (!version->tainted)
         return gradients || !on ? ROLE_RANDOM : ROLE_OPTIMIZER_STATE;
     if (version->carried || version->past) {
-        /* shown as harmless only if it is known to be: with other contents no parameter and no gradient is another one
-         */
+        /* harmless only if that is known: with other contents no parameter and no gradient is another one */
         bool leads = gradients || on;
         bool is_safe = !leads || version->type == SCOUT_INTEGER;
         return !is_safe ? ROLE_SUSPECT : leads || version->carried ? ROLE_CARRIED : ROLE_STATISTICS;

@@ -5,8 +5,7 @@
 #include <math.h>
 
 /* Two runs may be so many times as far apart as those of one process: of all that a tensor has moved by at most
- * `most_sum`, of what one element has by at most `most_element`; and by the least of each where these agree by chance.
- */
+ * `most_sum`, of what one element has by at most `most_element`; by the least of each where these agree by chance. */
 static const double factor = 8, most_sum = 1e-4, least_sum = 1e-5, most_element = 5e-2, least_element = 1e-3;
 
 const char *
