@@ -12,7 +12,7 @@ says() {
     check "$1" grep -Eq "^proof \($3\): ($4)" "$work/stdout"
     check "$1: exit code $2" test "$code" -eq "$2"
     check "$1: leaves nothing" test -z "$(ls -A "$TMPDIR")"
-    check "$1: leaves no process" none_left
+    check "$1: leaves no process" within 5 none_left
 }
 
 # claims NAME CODE PROOF PATTERN PROGRAM...: the program is scouted, and that is said of it.
