@@ -67,5 +67,5 @@ if [ -e gradients.json ] && grep -qE "$pattern" <<<'gradients goes-on'; then
     check "1,000 updates alone: exit code 1" test "$code" -eq 1
     check "1,000 updates alone: what to do" grep -q 'rank 0 has made 1000 updates alone: end the program where' "$work/stderr"
 fi
-none_left "leaves nothing"
+check "leaves no process" within 5 none_left
 finish

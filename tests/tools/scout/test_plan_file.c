@@ -53,8 +53,7 @@ static void
 end(void)
 {
     json_object_put(plan);
-    unlink(path);
-    unlink(to);
+    unlink(path), unlink(to), unlink(strcat(to, ".reads"));
     rmdir(folder);
 }
 
