@@ -225,7 +225,8 @@ section_verdict(json_object *report, const struct facts *facts)
     put_figures(section, facts);
 }
 
-/* ---- how the job ended on each rank, warnings, settings, versions and checks, as the launcher has them ---- */
+/* ---- how the job ended on each rank, what was warned of, settings, versions and checks, as the launcher has it ----
+ */
 
 enum { MOST_OBJECTS = 100, MOST_MEMBERS = 6 };
 

@@ -250,7 +250,7 @@ void agreement_begin(void);
 void agreement_note(const struct operation *operation, uint32_t index, bool is_update);
 /* A copy of a loader's thread. */
 void agreement_load(const struct operation *operation);
-/* Whether an operation outside of the plan has the name of one of its update, and gets the same kinds of memory. */
+/* Whether an operation outside of the plan has the name of one of its update's, and gets the same kinds of memory. */
 bool agreement_update(const struct operation *operation, const char *name);
 /* Before memory goes; bytes 0: the allocation that begins there. */
 void agreement_release(CUdeviceptr address, uint64_t bytes);
