@@ -168,8 +168,7 @@ capture_invalidate(struct stream *stream)
     pthread_mutex_unlock(&lock);
 }
 
-/* Ends the captures that have a stream in this context, if asked only those with a blocking one. True: there are some.
- */
+/* Ends the captures that have a stream in this context, if asked only those with a blocking one. True: some have. */
 static bool
 invalidate_context(struct context *context, bool only_blocking)
 {

@@ -159,10 +159,13 @@ context_enter(struct context **context_p)
 void
 context_fail(struct context *context, CUresult failure, const char *what)
 {
-    int expected = CUDA_SUCCESS;
-    if (atomic_compare_exchange_strong(&context->failure, &expected, (int)failure)) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (atomic_load(&context->failure) == CUDA_SUCCESS) {
         say("%s; every further call on this device returns error %d", what, (int)failure);
+        atomic_store(&context->failure, (int)failure); /* only now: a program may end when it sees the failure */
     }
+    pthread_mutex_unlock(&lock);
 }
 
 CUresult

@@ -316,8 +316,7 @@ struct stream *stream_of_thread(void);
  */
 void stream_resume(struct stream *stream);
 
-/* Waits for all that was submitted before the call; for the legacy default stream that includes all blocking streams.
- */
+/* Waits for all that was submitted before the call; the legacy default stream's includes all blocking streams. */
 CUresult stream_drain(struct stream *stream) __attribute__((warn_unused_result));
 CUresult stream_idle(struct stream *stream)
     __attribute__((warn_unused_result)); /* CUDA_SUCCESS or CUDA_ERROR_NOT_READY */
@@ -507,8 +506,7 @@ void memory_unreserve(CUdevice device, size_t bytes);
 /* How many bytes from `address` on can be copied or set at once: to the end of its allocation, or of adjacent maps. */
 size_t memory_reach(uintptr_t address);
 
-/* Enters a map of virtual.c, takes one out again (INVALID_VALUE if none begins at `base`), sets what may be done there.
- */
+/* Enters a map of virtual.c, takes one out (INVALID_VALUE: none begins at `base`), sets what may be done there. */
 CUresult memory_map(const struct allocation *record) __attribute__((warn_unused_result));
 CUresult memory_unmap(uintptr_t base) __attribute__((warn_unused_result));
 void memory_set_access(uintptr_t base, CUmemAccess_flags access);
