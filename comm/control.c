@@ -28,6 +28,8 @@ fail_with(const struct control *control, enum link_state why, int rank, const ch
                          "a message of rank %d, for which this rank waits at %s, is damaged: a process in between has "
                          "changed it, or that rank has another version of ddprun",
                          rank, about);
+    if (why == LINK_LATE && control->rank != 0 && control->world_size > 2) /* rank 0 may wait for another one */
+        return comm_fail_by(error, COMM_OTHERS, "waited %d s for the other ranks at %s", control->timeout_s, about);
     if (why == LINK_LATE)
         return comm_fail_by(error, COMM_OTHERS, "waited %d s for rank %d at %s", control->timeout_s, rank, about);
     if (why == LINK_CLOSED && !control->last)

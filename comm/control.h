@@ -43,10 +43,8 @@ bool control_open(struct control *control, struct rendezvous *rendezvous, int ti
 bool control_exchange(struct control *control, const char *about, const void *mine, size_t bytes,
                       struct control_messages *messages_p, struct comm_error *error) MUST_USE;
 
-/*
- * The same, for the last time, at the end of the program. A rank that has left already is not missed: when all others
- * have come, the call fails on all of them with COMM_LEFT.
- */
+/* The same, for the last time, at the end of the program. A rank that has left already is not missed: when all others
+ * have come, the call fails on all of them with COMM_LEFT. */
 bool control_exchange_last(struct control *control, const char *about, const void *mine, size_t bytes,
                            struct control_messages *messages_p, struct comm_error *error) MUST_USE;
 

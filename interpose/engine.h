@@ -31,11 +31,9 @@ enum operand_access {
 /* Of `argument`: entry i of a list that is argument a has the place a | i << OPERAND_LIST_SHIFT. */
 enum { OPERAND_LIST_SHIFT = 16 };
 
-/*
- * Which bytes of an operand are meant, where that is not all of them: `bytes` at each of `inner_count` places that are
+/* Which bytes of an operand are meant, where that is not all of them: `bytes` at each of `inner_count` places that are
  * `inner_stride` apart (the columns of a matrix, the elements of a vector), and that `outer_count` times,
- * `outer_stride` apart (a batch). Between them may lie other gradients.
- */
+ * `outer_stride` apart (a batch). Between them may lie other gradients. */
 struct pieces {
     size_t bytes; /* 0: the operand has no holes, and the rest means nothing */
     size_t inner_count, inner_stride;
@@ -52,11 +50,9 @@ struct operand {
     const char *name; /* what the call's documentation calls it ("C", "bias"), static storage; or NULL */
     uint32_t type;    /* enum ddp_type of its elements, where the call says that it is a float; else 0 */
 
-    /*
-     * Not 0: [address, address + bytes) is read, and holds so many device pointers; the operation goes through each of
+    /* Not 0: [address, address + bytes) is read, and holds so many device pointers; the operation goes through each of
      * them, and does there what `access` says. What the pointers are cannot be seen in the call: an engine that does
-     * not know them takes the operation for opaque.
-     */
+     * not know them takes the operation for opaque. */
     size_t pointer_count;
 };
 
@@ -77,10 +73,8 @@ struct operation {
     void *notes;                  /* the engine's, NULL when the operation touches nothing tracked */
     const CUlaunchConfig *config; /* of a launch, else NULL: its grid, its attributes */
 
-    /*
-     * Set by `end`: the same call is to be made once more, with `end` after it, and without `begin` before. Only an
-     * engine that has waited for the call's work may ask for it.
-     */
+    /* Set by `end`: the same call is to be made once more, with `end` after it, and without `begin` before. Only an
+     * engine that has waited for the call's work may ask for it. */
     bool again;
 
     /* Set by `begin`: the call is not made, and answers success; then comes `end`, as if it had been. */
@@ -109,10 +103,8 @@ struct filter;
 struct shim_services {
     unsigned abi; /* ENGINE_ABI */
 
-    /*
-     * The driver's own function `name` as of `version` (as cuGetProcAddress takes them), plain stream flavour; NULL if
-     * the driver does not have it, or if no driver was seen yet.
-     */
+    /* The driver's own function `name` as of `version` (as cuGetProcAddress takes them), plain stream flavour; NULL if
+     * the driver does not have it, or if no driver was seen yet. */
     void *(*driver_function)(const char *name, int version);
 
     /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. For NCCL. */
@@ -121,8 +113,7 @@ struct shim_services {
     /* Calls that the shim could only record, since the process started: unknown versions, and RECORDED ones. */
     uint64_t (*unknown_calls)(const char **name_p);
 
-    /* What hooks of launches compare with before they call the engine; see interpose/filter.h. The engine's to write.
-     */
+    /* What hooks of launches compare with before they call the engine; see interpose/filter.h. The engine writes it. */
     struct filter *filter;
 
     /* Written by the hooks in any thread, with plain instructions; to be read as such, word by word. */
@@ -163,17 +154,13 @@ struct engine {
     void (*begin)(struct operation *operation);
     void (*end)(struct operation *operation, bool enqueued);
 
-    /*
-     * Memory that the device reaches exists: *address and `bytes` bytes on; bytes = 0: the driver knows how many. An
-     * address in memory that was not reported is never looked for among copied addresses. `address` may be NULL.
-     */
+    /* Memory that the device reaches exists: *address and `bytes` bytes on; bytes = 0: the driver knows how many. An
+     * address in memory that was not reported is never looked for among copied addresses. `address` may be NULL. */
     void (*allocated)(const CUdeviceptr *address, size_t bytes, enum memory_kind kind);
 
-    /*
-     * A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, from the host to the device:
+    /* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, from the host to the device:
      * called before `begin`, any number of times, for what struct operation cannot say. pitch = 0: the call itself
-     * holds the bytes, and the same in each launch if it is captured.
-     */
+     * holds the bytes, and the same in each launch if it is captured. */
     void (*copied_from_host)(const void *source, size_t bytes, size_t pitch, size_t rows);
 
     /* A tensor map was encoded with this address, in a world of more than one; `done`: whether the driver did it. */
@@ -182,8 +169,7 @@ struct engine {
     /* The driver's call that follows may wait for all work of the device: it gives memory back, or loads code. */
     void (*may_wait)(bool loads);
 
-    /* This thread has waited for a stream, an event, or the device: the driver's call is over. NULL: not of interest.
-     */
+    /* This thread has waited for a stream, an event, or the device; the driver's call is over. NULL: not needed. */
     void (*waited)(void);
 
     /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver's call. */
@@ -193,20 +179,16 @@ struct engine {
     void (*before_device_reset)(CUdevice device);    /* its primary context goes, even if others hold it */
     void (*before_primary_release)(CUdevice device); /* the trainer gives its hold of the primary context back */
 
-    /*
-     * A library has given out kernels[0 .. room): fewer if `library` is not NULL and has fewer. `done`: whether the
-     * driver has filled them in.
-     */
+    /* A library has given out kernels[0 .. room): fewer if `library` is not NULL and has fewer. `done`: whether the
+     * driver has filled them in. */
     void (*kernels_found)(const CUkernel *kernels, unsigned room, CUlibrary library, bool done);
 
     /* Around the unloading of a module: its kernels' handles may be used again, and its variables are gone. */
     void (*before_unload)(void);
     void (*after_unload)(void);
 
-    /*
-     * Captures and graphs, in a world of more than one. Called after the driver unless it says before; `done`: whether
-     * the driver has done what it was asked for, else what pointers point to means nothing.
-     */
+    /* Captures and graphs, in a world of more than one. Called after the driver unless it says before; `done`: whether
+     * the driver has done what it was asked for, else what pointers point to means nothing. */
     void (*capture_begun)(CUstream stream, bool into_graph, bool done); /* into_graph: of the trainer's own making */
     void (*capture_changes)(CUstream stream); /* before: what comes next depends on other nodes than came last */
     void *(*capture_ends)(CUstream stream);   /* before; for: */
@@ -227,10 +209,8 @@ struct engine {
     void (*end_in_order)(void); /* at the program's end, or before: all ranks come; the job's training is over */
 };
 
-/*
- * Starts the engine: joins the job, finds out rank and world. Returns the engine, which lives as long as the process,
- * or does not return (the job ends with a message). `status` is this rank's record in the status page.
- */
+/* Starts the engine: joins the job, finds out rank and world. Returns the engine, which lives as long as the process,
+ * or does not return (the job ends with a message). `status` is this rank's record in the status page. */
 struct rank_status;
 typedef const struct engine *(*engine_start_fn)(const struct shim_services *services, struct rank_status *status);
 

@@ -61,7 +61,8 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     user_metrics_shard(total);
     if (more != 0)
         atomic_store(&engine_state.status->uneven_shares, 1);
-    weight_note_shard(total, more != 0 && rank == 0, site);
+    if (getpid() == engine_state.pid) /* another thread may have held its lock when this process was forked */
+        weight_note_shard(total, more != 0 && rank == 0, site);
 }
 
 /* Whether the program has used CUDA: libcuda may be there because the program is linked with it, but answers only
@@ -193,7 +194,7 @@ before_context_destroy(CUcontext context)
 {
     functions_before_unload(); /* its modules go with it */
     functions_after_unload();
-    if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context)
+    if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context || context_driver_is_gone())
         return;
     bool is_used = engine_state.context != NULL || atomic_load(&engine_state.collectives_ready);
     if (is_used) /* else the program tries the device before it annotates anything */

@@ -59,10 +59,8 @@ sync_now(void *stream, const struct ddp_site *site)
     (void)site;
 }
 
-/*
- * What a process knows without asking another process: as the rank, or as its forked child (a data loader, say), which
- * has inherited the answers and must not become a rank itself.
- */
+/* What a process knows without asking another process: as the rank, or as its forked child (a data loader, say), which
+ * has inherited the answers and must not become a rank itself. */
 static const struct engine *
 known_engine(void)
 {

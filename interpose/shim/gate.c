@@ -47,10 +47,8 @@ ask_for_route(get_proc_v2_fn get_proc, const struct route *route)
     return found;
 }
 
-/*
- * Finds each hooked function, by both ways that a caller may have: they can give different addresses. Threads that come
- * here together all do it, to the same end: one of them may hold the loader's lock, so none may wait for another.
- */
+/* Finds each hooked function, by both ways that a caller may have: they can give different addresses. Threads that come
+ * here together all do it, to the same end: one of them may hold the loader's lock, so none may wait for another. */
 static void
 bind_routes(void *handle)
 {
@@ -167,11 +165,9 @@ gate_driver_function(const char *name, int version)
 
 /* ---- dlsym ---- */
 
-/*
- * Of an exported name such as cuMemcpyHtoD_v3, which is newer than the rows: what it is called without version and
+/* Of an exported name such as cuMemcpyHtoD_v3, which is newer than the rows: what it is called without version and
  * flavour, if that is hooked. The plain names of rows whose symbol has a version are not meant: their addresses have 32
- * bits, which no device memory has.
- */
+ * bits, which no device memory has. */
 static const char *
 newer_version_of(const char *symbol)
 {

@@ -24,12 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/*
- * The process whose thread decides now, or 0. No mutex: the decision loads the engine and everything that it needs, so
+/* The process whose thread decides now, or 0. No mutex: the decision loads the engine and everything that it needs, so
  * it waits for the loader's lock, and the thread that has that lock may be in a library's constructor that allocates
  * device memory. Such a thread must not wait for the decision, and need not (see shim_become_rank). A forked child
- * finds its parent's number here and knows that no thread decides any more.
- */
+ * finds its parent's number here and knows that no thread decides any more. */
 static _Atomic int decider;
 
 /* This thread is inside the decision: what the engine's start-up calls is not the trainer's doing. */
@@ -82,6 +80,11 @@ claim_rank(void)
     if (used < 0 || used >= (int)sizeof(path))
         stop_process("the job folder's path is too long: %s", getenv(DDPRUN_ENV_JOB_DIR));
 
+    /* What the program prints to a descriptor that it has closed must not reach a connection that is opened now. */
+    for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; ++standard) {
+        if (fcntl(standard, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) < 0)
+            stop_process("cannot open /dev/null: %s", strerror(errno));
+    }
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         stop_process("cannot open %s: %s; is the launcher still running?", path, strerror(errno));
@@ -117,11 +120,9 @@ start_engine(struct rank_status *status)
     return start(&services, status);
 }
 
-/*
- * The lock has been another process's before: a script that trains several times. The record begins anew, or the next
+/* The lock has been another process's before: a script that trains several times. The record begins anew, or the next
  * training would be counted on top of the last. What ranks say to each other is distinguished by the generation, which
- * is the same on all of them as long as each program exited cleanly, for that is where all ranks meet.
- */
+ * is the same on all of them as long as each program exited cleanly, for that is where all ranks meet. */
 static void
 follow_program(struct rank_status *status)
 {
@@ -157,6 +158,9 @@ decide(const struct ddp_site *site)
 {
     if (!shim_in_job())
         return SHIM_PASSIVE;
+    if (getenv(DDPRUN_ENV_PROTOCOL) == NULL)
+        stop_process(
+            "the program has removed _DDPRUN_* from its environment; keep these variables until its first CUDA call");
     if (shim_number_from(DDPRUN_ENV_PROTOCOL) != DDPRUN_PROTOCOL_VERSION)
         stop_process("launcher and shim are of different versions (%s and %d); reinstall ddprun",
                      getenv(DDPRUN_ENV_PROTOCOL), DDPRUN_PROTOCOL_VERSION);
@@ -198,6 +202,9 @@ static void
 wait_for_decision(const struct ddp_site *site)
 {
     for (int waited_ms = 0; atomic_load(&decider) != 0; ++waited_ms) {
+        struct rank_status *status = atomic_load(&shim.status);
+        if (status != NULL && atomic_load(&status->waits) != 0) /* for other ranks, which has a limit of its own */
+            waited_ms = 0;
         if (waited_ms == DECISION_WAIT_MS)
             stop_process("rank %d: the annotation at %s:%d waits for another thread that starts ddprun's engine, and "
                          "that thread does not finish; do not annotate in a library's constructor",

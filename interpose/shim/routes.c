@@ -16,10 +16,8 @@ shim_loaded_driver(void)
     return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); /* never closed: hooks jump into it */
 }
 
-/*
- * The driver's own function behind shim_routes[index], which the program has not looked up: it was called through a
- * symbol of the shim. NULL if not found.
- */
+/* The driver's own function behind shim_routes[index], which the program has not looked up: it was called through a
+ * symbol of the shim. NULL if not found. */
 static void *
 find_real(unsigned index)
 {

@@ -35,10 +35,8 @@ extern struct shim shim __attribute__((visibility("hidden")));
 /* Written by the engine. */
 extern struct filter shim_filter __attribute__((visibility("hidden")));
 
-/*
- * What launches that touch no gradient leave behind, in two instructions each: written by the hooks of every thread, so
- * some are not counted; the engine's watch thread looks at it from time to time.
- */
+/* What launches that touch no gradient leave behind, in two instructions each: written by the hooks of every thread, so
+ * some are not counted; the engine's watch thread looks at it from time to time. */
 extern struct shim_launches shim_launches __attribute__((visibility("hidden"))); /* see engine.h */
 extern uint32_t shim_library_types __attribute__((visibility("hidden")));        /* the same */
 
@@ -76,11 +74,9 @@ void shim_note_gate(void);
 
 /* ---- rank.c ---- */
 
-/*
- * Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is
+/* Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is
  * the rank. An annotated process that cannot be ends with a message. Without `site` it may return false while another
- * thread is deciding: nothing is tracked before the first annotation.
- */
+ * thread is deciding: nothing is tracked before the first annotation. */
 bool shim_become_rank(const struct ddp_site *site);
 
 /* ---- crash.c ---- */
@@ -141,11 +137,9 @@ enum {
     ROUTE_COUNT
 };
 
-/*
- * Where to look the driver's functions up that the program has not: after this library, or, where libcuda is in the
+/* Where to look the driver's functions up that the program has not: after this library, or, where libcuda is in the
  * scope of one library only (which has opened it, or is itself an extension of Python's, say), in libcuda. NULL if it
- * is not loaded.
- */
+ * is not loaded. */
 void *shim_loaded_driver(void);
 
 /* ---- gate.c ---- */

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# again.sh BUILD - a script that trains several times in each rank: every training is what it would be by itself, the closing lines are
-# of the last one, ranks that do not train equally often get an error, and a program that did not exit cleanly is not
-# followed by another one.
+# again.sh BUILD - a script that trains several times in each rank: every training is what it would be by itself, the closing lines are of the last one, ranks
+# that do not train equally often get an error, and a program that did not exit cleanly is not followed by another one.
 source "$(dirname "$0")/lib.sh"
 export TMPDIR=$work/tmp ladder work
 mkdir "$TMPDIR"

@@ -81,8 +81,7 @@ fi
 
 works "a world of one" "$ddprun" -n 1 "$escapes" once
 
-# An address that is copied after its gradient's bucket was launched: nothing ends unless a kernel of the same step
-# writes through it.
+# An address that is copied after its gradient's bucket was launched: nothing ends unless a kernel of the same step writes through it.
 lost='^ddprun: in step 9 a copy to the device held the address of gradient 1 of 6 .* averaged at DDP_STEP'
 for mode in too-late too-late-used; do
     works "$mode" "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$escapes" "$mode" 160

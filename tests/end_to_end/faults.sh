@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# faults.sh BUILD - no rank trains on alone in silence: every failure ends the job, once, with a message that says what
-# and where.
+# faults.sh BUILD - no rank trains on alone in silence: every failure ends the job, once, with a message that says what and where.
 source "$(dirname "$0")/lib.sh"
 limit=90
 timeout=60
@@ -109,8 +108,7 @@ fault "an exit that skips the end" 1 "rank 1" quick-exit --fault-step 7 --fault-
 timeout=$patience
 fault "a rank that hangs" 1 "waited $patience s for (the other ranks|rank 1)" hang --fault-step 7 --fault-rank 1
 
-# When the launcher is killed, all ranks end with it, ranks behind a shell too: they are known by a mark in their
-# environment.
+# When the launcher is killed, all ranks end with it, ranks behind a shell too: they are known by a mark in their environment.
 mark=ddprun-orphan-$$-$RANDOM
 env "DDPRUN_TEST_MARK=$mark" "${runtime[@]}" "$ddprun" -n 2 --device "$device" sh -c "$ladder --steps 1000000; true" \
     </dev/null >"$work/orphan" 2>&1 &
@@ -143,8 +141,7 @@ run "$ddprun" -n 2 --device "$device" sh -c '(exec 9>>"$_DDPRUN_JOB_DIR/rank-$_D
 succeeded "a second annotated program while the first starts: the first continues"
 check "a second annotated program while the first starts: it stops" [ "$(grep -c 'it ended with 1$' "$work/stdout")" -eq 2 ]
 check "a second annotated program while the first starts: says why" [ "$(grep -Ec '^(\[1\] )?ddprun: process [0-9]+ (annotates at|asks for its rank).*, but process [0-9]+ already is rank [01]; start one' "$work/stderr")" -eq 2 ]
-# A program that the trainer starts may have the descriptors that the test itself has inherited, but no socket of
-# ddprun.
+# A program that the trainer starts may have the descriptors that the test itself has inherited, but no socket of ddprun.
 export LADDER_PROGRAM='readlink /proc/self/fd/*'
 works "descriptors of a trainer's program: read" "$ddprun" -n 2 --device "$device" "$ladder" --steps 12 --fault program --fault-step 7 --fault-rank 0
 check "descriptors of a trainer's program: its output is there" grep -q '^/dev/null$' "$work/stdout"

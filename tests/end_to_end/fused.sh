@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# fused.sh BUILD - DDP_STEP_PARAMETERS: trainers that update their parameters inside backward train what one process trains, with
-# overlap, beside a group with gradients, and with state; one whose input gradients use updated weights does not, and ddprun check says
-# why; misuse ends the job.
+# fused.sh BUILD - DDP_STEP_PARAMETERS: trainers that update their parameters inside backward train what one process trains, with overlap, beside a group with
+# gradients, and with state; one whose input gradients use updated weights does not, and ddprun check says why; misuse ends the job.
 source "$(dirname "$0")/lib.sh"
 limit=90
 fused=$build/tests/trainers/fused
@@ -45,8 +44,7 @@ for seed in 1 2; do
     SOFTGPU_CHAOS=$seed trains 2 mixed
 done
 
-# Averages after every fourth update and at the end, also of a program that has gradients and annotates none; disorder in
-# streams changes no bit.
+# Averages after every fourth update and at the end, also of a program that has gradients and annotates none; disorder in streams changes no bit.
 for mode in gemm momentum local streams; do
     in_turn 4 || continue
     for seed in '' 1; do

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# graph_corners.sh BUILD - what was once known does not make a captured step wrong: streams, graphs and gradients that are other
-# than they were end the job with a line, or the averages wait for all that they need; and ranks whose parameters have parted are
-# found out between launches of graphs with many steps.
+# graph_corners.sh BUILD - what was once known does not make a captured step wrong: streams, graphs and gradients that are other than they were end the job with
+# a line, or the averages wait for all that they need; and ranks whose parameters have parted are found out between launches of graphs with many steps.
 source "$(dirname "$0")/lib.sh"
 limit=90
 corners=$build/tests/trainers/graph_corners

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# graphs.sh BUILD - trainers that capture train what they would without graphs: DDP_STEP in a graph, any number of them, graphs of halves
-# of a step, captured again, updated, cloned, by turns with others and with steps outside; collectives in a graph do not wait for all of
-# backward; and ranks that do not do the same, or graphs that cannot be followed, end the job with a line that says why. One rank is left
-# alone. Ordinarily a third of the runs (in_turn).
+# graphs.sh BUILD - trainers that capture train what they would without graphs: DDP_STEP in a graph, any number of them, graphs of halves of a step, captured
+# again, updated, cloned, by turns with others and with steps outside; collectives in a graph do not wait for all of backward; and ranks that do not do the
+# same, or graphs that cannot be followed, end the job with a line that says why. One rank is left alone. Ordinarily a third of the runs (in_turn).
 source "$(dirname "$0")/lib.sh"
 limit=90
 graphs=$build/tests/trainers/graphs

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# host_waits.sh BUILD - no step makes the host wait for the device, and none starts a thread (as NCCL does for each call of a
-# communicator that does not block): the calls that do, counted by a debugger on each rank, are as many in 40 steps as in 20.
-# (The trainer itself makes none in a step.)
+# host_waits.sh BUILD - no step makes the host wait for the device, and none starts a thread (as NCCL does for each call of a communicator that does not block):
+# the calls that do, counted by a debugger on each rank, are as many in 40 steps as in 20. (The trainer itself makes none in a step.)
 source "$(dirname "$0")/lib.sh"
 command -v gdb >/dev/null || skip "no gdb, which counts the calls"
 limit=200

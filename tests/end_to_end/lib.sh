@@ -97,8 +97,7 @@ overlapped() {
     check "$1: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
 }
 
-# failed_with NAME CODE PATTERN: it ended with CODE, and stderr has exactly one line of ddprun's that matches; after a failure,
-# that is its only line.
+# failed_with NAME CODE PATTERN: it ended with CODE, and stderr has exactly one line of ddprun's that matches; after a failure, that is its only line.
 failed_with() {
     local lines all
     lines=$(grep -c -E "^ddprun: .*($3)" "$work/stderr")

@@ -57,8 +57,7 @@ if in_turn 3; then
     check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, as the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
 fi
 
-# In graphs, of one step and of several; captured from the first step on, and later, by a host that runs ahead, and in disorder. The
-# graph runs on behind it.
+# In graphs, of one step and of several; captured from the first step on, and later, by a host that runs ahead, and in disorder. The graph runs on behind it.
 for ((i = 0; i < 6; ++i)); do
     in_turn 3 || continue
     in_graph=$((1 + i * 5 % 4)) eager=$((i % 3 * 2))

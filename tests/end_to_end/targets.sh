@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# targets.sh BUILD - nothing that an option names as a file stops ddprun: a FIFO without a reader, one whose reader never reads, a full
-# device, /dev/null, a terminal, a folder, a link of another user, a missing folder, a name with a newline. The job ends as it would
-# without the option, one line names what was lost, SIGTERM ends it, and a killed rank is noticed. With DDPRUN_SOAK=1 each option of each
-# command with each of them.
+# targets.sh BUILD - nothing that an option names as a file stops ddprun: a FIFO without a reader, one whose reader never reads, a full device, /dev/null, a
+# terminal, a folder, a link of another user, a missing folder, a name with a newline. The job ends as it would without the option, one line names what was
+# lost, SIGTERM ends it, and a killed rank is noticed. With DDPRUN_SOAK=1 each option of each command with each of them.
 source "$(dirname "$0")/lib.sh"
 watch_leftovers
 cd "$work" || exit 1

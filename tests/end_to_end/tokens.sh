@@ -12,8 +12,7 @@ if [ "$soak" = 1 ]; then
     limit=1200 stride=4
 fi
 
-# batches KIND WHEN STEPS SEED: all steps but the first three, which are learned from, are overlapped; no gradient is
-# deferred.
+# batches KIND WHEN STEPS SEED: all steps but the first three, which are learned from, are overlapped; no gradient is deferred.
 batches() {
     works "$*" "$ddprun" -n 2 --bucket-mb 0.005 "$tokens" "$@"
     local overlapped

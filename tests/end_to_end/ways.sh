@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# ways.sh BUILD - gradients are averaged, and early, whichever operation of the driver writes them; memory that goes is waited for,
-# stays, or ends the job.
+# ways.sh BUILD - gradients are averaged, and early, whichever operation of the driver writes them; memory that goes is waited for, stays, or ends the job.
 source "$(dirname "$0")/lib.sh"
 limit=90
 ways=$build/tests/trainers/ways

@@ -19,6 +19,8 @@ overlapped "uneven"
 trains 3 uneven --compress bf16 # small whole numbers lose nothing there
 trains 3 zero
 trains 2 zero --compress fp16
+trains 3 idle
+check "idle: a line says that gradients wait" grep -q '4 of 4 gradients are averaged at DDP_STEP, .* differ between ranks' "$work/stderr"
 trains 3 sometimes
 trains 2 accumulate
 trains 3 groups

@@ -187,7 +187,10 @@ make_graph(void)
     CHECK(cudaGraphDestroy(made));
 }
 
-/* No call at all names a gradient. */
+/* No call at all names a gradient. The device is reset after the driver's own end. */
+static const int resets =
+    atexit([] { REQUIRE(!is_mode("all-hidden") || cudaDeviceReset() == cudaErrorCudartUnloading); });
+
 MODE("all-hidden", all_hidden, int)
 {
     for (int l = LAYERS - 1; l >= 0; --l)

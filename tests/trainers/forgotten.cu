@@ -243,7 +243,10 @@ main(int argc, char **argv)
             annotate(t);
     }
     for (int step = 0; step < steps; ++step) {
-        if (step == MOVED_AT && !has_habit("second"))
+        bool forgets = chosen->again && step == 2 * MOVED_AT; /* in a trial of overlap */
+        for (int t = 0; forgets && t < TENSORS; ++t)
+            DDP_FORGET(gradient[t]);
+        if (forgets || (step == MOVED_AT && !has_habit("second")))
             move_all();
         step_once(step);
     }

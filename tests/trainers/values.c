@@ -134,11 +134,9 @@ release(struct trainer *t)
 
 /* ---- what must come out ---- */
 
-/*
- * How far the mean may be from the exact one, where inputs have this mean magnitude (docs/wire.md). Each of N ranks
+/* How far the mean may be from the exact one, where inputs have this mean magnitude (docs/wire.md). Each of N ranks
  * rounds its share when it is divided or converted, and each of N - 1 additions rounds again; near zero, conversion
- * rounds by half the distance of the smallest numbers.
- */
+ * rounds by half the distance of the smallest numbers. */
 static double
 bound_of(const struct trainer *t, int gradient, double magnitude, int world)
 {

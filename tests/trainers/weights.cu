@@ -6,12 +6,12 @@
  * shares in every step; equal: shares of one size zero: the last rank has no item in every third step; its gradients
  * then hold NaN, and it runs no kernel on them sometimes: DDP_WEIGHT in every fifth step only, the others have equal
  * shares accumulate: two passes, a call for each; groups: the last layer is a group of its own graph: the step is
- * captured; other-launch: and DDP_WEIGHT says something else before a launch late: DDP_WEIGHT stands after backward;
- * above: count exceeds total; alone: count is less than total on all ranks sum, total: the last rank's count or total
- * is too large from the tenth step on missing: the last rank does not call it from the tenth step on; never: it never
- * does; shards: besides, DDP_SHARD is given 48 instead of 96 items on the last rank from the tenth step on;
- * shards-evaluated: it is given 96, and on rank 0 also what that evaluates on; shards-ahead: a thread calls it, a batch
- * further ahead on each rank
+ * captured; other-launch: and DDP_WEIGHT says something else before a launch late: DDP_WEIGHT stands after backward,
+ * from the tenth step on; idle: as zero, in each step; above: count exceeds total; alone: count is less than total on
+ * all ranks sum, total: the last rank's count or total is too large from the tenth step on missing: the last rank does
+ * not call it from the tenth step on; never: it never does; shards: besides, DDP_SHARD is given 48 instead of 96 items
+ * on the last rank from the tenth step on; shards-evaluated: it is given 96, and on rank 0 also what that evaluates on;
+ * shards-ahead: a thread calls it, a batch further ahead on each rank
  */
 enum { LAYERS = 4, COUNT = 1024, STEPS = 30, WRONG_FROM = 9 };
 #include "exact.h"
@@ -27,8 +27,8 @@ struct share {
 static int
 items_of(int rank, int step)
 {
-    bool fixed = is_mode("equal") || (is_mode("sometimes") && step % 5 != 0);
-    if (is_mode("zero") && step % 3 == 1 && rank == DDP_WORLD_SIZE() - 1 && rank > 0)
+    bool fixed = is_mode("equal") || (is_mode("sometimes") && step % 5 != 0) || (is_mode("late") && step < WRONG_FROM);
+    if ((is_mode("idle") || (is_mode("zero") && step % 3 == 1)) && rank == DDP_WORLD_SIZE() - 1 && rank > 0)
         return 0;
     int number = is_mode("graph") || is_mode("other-launch") ? 0 : step;
     return fixed ? 3 : 1 + (rank * 3 + number) % 4;
@@ -57,7 +57,7 @@ weigh(const struct share *share, int step)
 {
     bool last = is_last_rank(), wrong = last && step >= WRONG_FROM;
     int count = share->count, total = share->total;
-    if (is_mode("sometimes") && step % 5 != 0)
+    if ((is_mode("sometimes") && step % 5 != 0) || (is_mode("late") && step < WRONG_FROM))
         return;
     if ((is_mode("missing") && wrong) || (is_mode("never") && last))
         return;

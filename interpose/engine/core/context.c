@@ -20,6 +20,13 @@ context_enter(void)
 }
 
 bool
+context_driver_is_gone(void)
+{
+    CUcontext current;
+    return engine_state.driver.cuCtxGetCurrent_p(&current) == CUDA_ERROR_DEINITIALIZED;
+}
+
+bool
 context_is_primary(CUcontext context, int device)
 {
     CUcontext primary = NULL;

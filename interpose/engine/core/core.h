@@ -17,18 +17,14 @@
 /* Before anything else of the engine: what names a kernel for reports. */
 void stop_ask(const char *(*name_of)(CUfunction function));
 
-/*
- * Ends the whole job: tells the launcher why, and does not return. Any thread that may block. The text is one line
+/* Ends the whole job: tells the launcher why, and does not return. Any thread that may block. The text is one line
  * without the rank, which the launcher adds. A failure of comm/ says its cause: where that is, or may be, what another
- * rank's end did to this one, the launcher prefers the other's words.
- */
+ * rank's end did to this one, the launcher prefers the other's words. */
 #define stop_job(...) stop_job_by(COMM_OWN, __VA_ARGS__)
 void stop_job_by(enum comm_cause cause, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
-/*
- * The same from a place that must not block or call CUDA (a host function): the launcher can read why at once, and the
- * watch thread ends the job soon. `says`: RANK_SAYS_STEP or RANK_SAYS_ALL.
- */
+/* The same from a place that must not block or call CUDA (a host function): the launcher can read why at once, and the
+ * watch thread ends the job soon. `says`: RANK_SAYS_STEP or RANK_SAYS_ALL. */
 #define stop_job_soon(...) stop_job_soon_by(RANK_SAYS_STEP, __VA_ARGS__)
 void stop_job_soon_by(enum rank_follows says, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -201,16 +197,16 @@ context_leave_at(const CUcontext *before)
 #define CONTEXT_FOREIGN                                                                                      \
     "a context that is not the device's primary one, in which NCCL works: make the primary context current " \
     "(cuDevicePrimaryCtxRetain, cuCtxSetCurrent; the CUDA runtime does so by itself) in place of one of cuCtxCreate"
+/* Whether the driver's own exit handler has run, so that each call fails, and nothing is on its way. */
+bool context_driver_is_gone(void);
 /* Whether the context is the primary one of its device. Changes nothing. */
 bool context_is_primary(CUcontext context, int device);
 /* Ends the job if the stream is a default stream, which belongs to the current context, and that is not the annotated
  * memory's. `current`: the trainer's, of this thread. `site` may be NULL. */
 void context_require(CUstream stream, CUcontext current, const char *what, const struct ddp_site *site);
-/*
- * How the trainer's captures restrict this thread: returns what was, to be put back. With
+/* How the trainer's captures restrict this thread: returns what was, to be put back. With
  * CU_STREAM_CAPTURE_MODE_RELAXED allocating, waiting and asking are allowed while a stream is captured, and do not end
- * its capture.
- */
+ * its capture. */
 CUstreamCaptureMode context_exchange_capture_mode(CUstreamCaptureMode mode);
 static inline void
 context_end_relaxed(const CUstreamCaptureMode *before)
@@ -331,9 +327,7 @@ bool mapping_of_file(uint64_t begin, uint64_t end, char *file, size_t file_bytes
 void stack_describe(char *text, size_t bytes);
 
 /* ---- inflight.c ---- */
-/*
- * Which collectives are on their way: between inflight.c, which notes them, and watchdog.c, which looks at them.
- */
+/* Which collectives are on their way: between inflight.c, which notes them, and watchdog.c, which looks at them. */
 
 /* Something that is being sent, as text: "bucket 3 of step 8". */
 struct collective_in_flight {
@@ -343,11 +337,9 @@ struct collective_in_flight {
 
 enum { AWAITED_AT_MOST = 32 };
 
-/*
- * Collectives on their way through one communicator, as the watch thread sees them: a ring of those that were sent
+/* Collectives on their way through one communicator, as the watch thread sees them: a ring of those that were sent
  * last, between two events each. When it is full, what follows is only known to have been sent, until all of it is
- * done.
- */
+ * done. */
 struct awaited {
     struct {
         CUevent begin, end; /* recorded before they are counted, and not again before they have come */

@@ -101,11 +101,9 @@ user_metrics_mean(double value, const char *label, const struct ddp_site *site)
 void
 user_metrics_shard(size_t total)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the record against other threads */
-    _Atomic uint64_t *told = &engine_state.status->shard_total;
-    pthread_mutex_lock(&lock);
-    uint64_t before = atomic_load(told);
-    atomic_store(told, before == 0 || before == total ? total : UINT64_MAX);
+    _Atomic uint64_t *told = &engine_state.status->shard_total; /* without a lock: forks of the rank call this, too */
+    uint64_t before = 0;
+    if (!atomic_compare_exchange_strong(told, &before, total) && before != total)
+        atomic_store(told, UINT64_MAX);
     atomic_fetch_add(&engine_state.status->shard_calls, 1);
-    pthread_mutex_unlock(&lock);
 }

@@ -112,7 +112,8 @@ stream_note_work(CUstream handle)
 void
 streams_before_destroy(CUstream stream)
 {
-    if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended))
+    if (!atomic_load(&engine_state.driver_ready) || atomic_load(&engine_state.context_ended) ||
+        context_driver_is_gone())
         return;
     role_take(); /* no other thread names the handle from here on */
     issuer_lock();

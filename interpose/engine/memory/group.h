@@ -41,6 +41,7 @@ struct group {
         engine_mutex); /* mask: kernels on them since its last boundary may have touched deferred gradients */
     uint64_t touch_count GUARDED_BY(engine_mutex); /* of its gradients since its last boundary */
     struct weight weight GUARDED_BY(engine_mutex); /* of this rank's gradients, since its last boundary */
+    uint64_t weighed GUARDED_BY(engine_mutex), weighed_before GUARDED_BY(engine_mutex); /* calls; in the step before */
 
     struct history history GUARDED_BY(engine_mutex);
     struct plan *plan GUARDED_BY(group_fields);

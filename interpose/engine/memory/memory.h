@@ -16,6 +16,7 @@ enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STAT
 enum deferral {
     DEFERRED_NOT,
     DEFERRED_IRREGULAR, /* what touches it differs from step to step */
+    DEFERRED_UNLIKE,    /* what touches it last differs between ranks: one may have no work on it */
     DEFERRED_ESCAPED,   /* kernels may reach it unseen, and the program does not say when it is complete */
     DEFERRED_SHARED,    /* the host reaches its memory, and may write it until DDP_STEP */
     DEFERRALS
@@ -326,9 +327,7 @@ bool pointers_may_update(const struct operation *operation, const struct functio
 bool pointers_annotated(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p);
 
 /* ---- hits.c ---- */
-/*
- * What one operation touches: operand_resolve.c finds out; touches.c and graph_edits.c draw the conclusions.
- */
+/* What one operation touches: operand_resolve.c finds out; touches.c and graph_edits.c draw the conclusions. */
 
 enum { HITS_AT_HAND = 16 };
 

@@ -67,6 +67,7 @@ weight_add(size_t count, size_t total, const struct ddp_site *site)
         too_late = too_late || memory_state.groups[g].early_buckets > 0;
         memory_state.groups[g].weight.count += count;
         memory_state.groups[g].weight.total += total;
+        ++memory_state.groups[g].weighed;
     }
     engine_unlock();
     if (too_late)

@@ -35,16 +35,38 @@ wanted_deferral(const struct group *group, size_t member) WITH_LOCK
     return unseen == DEFERRED_NOT && irregular ? DEFERRED_IRREGULAR : unseen;
 }
 
-/* Of all ranks' reasons, the last. */
+/* What a rank says of a gradient. */
+struct wish {
+    uint32_t deferral;
+    uint32_t last; /* identity of the last touch, the same on every rank; 0: none; UNSTEADY: another in each step */
+};
+
+#define UNSTEADY UINT32_MAX
+
+/* With lock held. */
+static struct wish
+wish_of(const struct group *group, size_t member) WITH_LOCK
+{
+    const struct touch_list *list = &group->history.previous[member];
+    struct touch last = list->count > 0 ? list->touches[list->count - 1] : (struct touch){0, 0};
+    uint32_t identity = (uint32_t)(last.call ^ last.call >> 32) + last.argument;
+    return (struct wish){wanted_deferral(group, member), group->history.streak[member] > 0 ? identity : UNSTEADY};
+}
+
+/* Of all ranks' reasons, the last. A rank whose gradient is complete before its next backward pass would wait for one
+ * that comes to it only there, and that may wait for this rank elsewhere. */
 static enum deferral
 agreed_deferral(const struct control_messages *all, size_t count, size_t member)
 {
-    unsigned char agreed = DEFERRED_NOT;
-    for (int r = 0; r < all->count && all->bytes[r] == count; ++r) {
-        unsigned char theirs = ((const unsigned char *)all->messages[r])[member];
-        agreed = theirs > agreed && theirs < DEFERRALS ? theirs : agreed;
+    uint32_t agreed = DEFERRED_NOT, last = UNSTEADY;
+    bool unlike = false;
+    for (int r = 0; r < all->count && all->bytes[r] == count * sizeof(struct wish); ++r) {
+        const struct wish *theirs = (const struct wish *)all->messages[r] + member;
+        agreed = theirs->deferral > agreed && theirs->deferral < DEFERRALS ? theirs->deferral : agreed;
+        unlike = unlike || (last != UNSTEADY && theirs->last != UNSTEADY && theirs->last != last);
+        last = theirs->last != UNSTEADY ? theirs->last : last;
     }
-    return (enum deferral)agreed;
+    return agreed == DEFERRED_NOT && unlike ? DEFERRED_UNLIKE : (enum deferral)agreed;
 }
 
 /* Rank 0 reports once for each reason that some gradients are deferred: `first` is one of them. (Of memory that the
@@ -60,7 +82,8 @@ report_deferred(const struct group *group, size_t deferred, const struct tensor 
                     group->gradient_count,
                     first->deferral == DEFERRED_ESCAPED
                         ? "their addresses were copied to the device, so ddprun cannot see all kernels that use them"
-                        : "the kernels that use them differ from step to step",
+                    : first->deferral == DEFERRED_UNLIKE ? "the last kernels that use them differ between ranks"
+                                                         : "the kernels that use them differ from step to step",
                     tensor_text(first));
 }
 
@@ -75,13 +98,13 @@ bool
 deferred_agree(const struct group *group)
 {
     size_t count = group->gradient_count, deferred = 0;
-    unsigned char *mine = engine_calloc(count + 1, 1);
+    struct wish *mine = engine_calloc(count + 1, sizeof(*mine));
     issuer_lock();
     for (size_t i = 0; i < count; ++i)
-        mine[i] = (unsigned char)wanted_deferral(group, i);
+        mine[i] = wish_of(group, i);
     issuer_unlock();
     struct control_messages all;
-    exchange("gradients that are averaged at DDP_STEP only", mine, count, &all);
+    exchange("gradients that are averaged at DDP_STEP only", mine, count * sizeof(*mine), &all);
     free(mine);
 
     bool differs = false;

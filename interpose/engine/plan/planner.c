@@ -128,11 +128,9 @@ planner_reset(struct group *group)
 
 enum { REVIEW_EVERY = 128, MEASURED_FIRST = 16, MEASURED_LAST = 64 };
 
-/*
- * Boundaries of a group at which ranks ask each other. Until there is a plan: 3 to 6 (the third is the first that can
+/* Boundaries of a group at which ranks ask each other. Until there is a plan: 3 to 6 (the third is the first that can
  * repeat another), then ever rarer, for a program whose steps do not repeat must not pay for it. After that a few times
- * until ready times are known on all ranks, and now and then, whether the plan still fits.
- */
+ * until ready times are known on all ranks, and now and then, whether the plan still fits. */
 static bool
 is_vote_due(const struct group *group) BY_ISSUER
 {
@@ -154,10 +152,8 @@ planner_votes_within(const struct group *group, uint64_t intervals)
     return group->intervals % REVIEW_EVERY + intervals >= REVIEW_EVERY;
 }
 
-/*
- * A vote: a word of the bits below; the order in which the rank's gradients became ready; and, if it has them, when
- * they did, and after them when backward was done.
- */
+/* A vote: a word of the bits below; the order in which the rank's gradients became ready; and, if it has them, when
+ * they did, and after them when backward was done. */
 enum { VOTE_REPEATS = 1, VOTE_WANTS_PLAN = 2, VOTE_HAS_TIMES = 4 };
 
 static size_t
@@ -217,10 +213,8 @@ copy_plan(const struct group *group, const struct plan *plan) BY_ISSUER
 
 enum { GRAPH_BUCKETS = 8, GRAPH_LEAST_BYTES = 1 << 20 };
 
-/*
- * In a graph nothing is measured, and what was not learned before its capture never will be. An eighth of the gradients
- * leaves an eighth of the reduction after backward, where latency does not count more than that.
- */
+/* In a graph nothing is measured, and what was not learned before its capture never will be. An eighth of the gradients
+ * leaves an eighth of the reduction after backward, where latency does not count more than that. */
 static uint64_t
 cap_in_graph(const struct group *group)
 {
@@ -281,10 +275,8 @@ behind(int64_t end_ns, int64_t done_ns)
     return end_ns > done_ns ? end_ns - done_ns : 0;
 }
 
-/*
- * All ranks have come with ready times of the plan in force. All of them compute the same from the same numbers: the
- * plan that these times make best, and whether it is worth a change.
- */
+/* All ranks have come with ready times of the plan in force. All of them compute the same from the same numbers: the
+ * plan that these times make best, and whether it is worth a change. */
 static void
 adopt_measured(struct group *group, const size_t *order, const int64_t *latest_ns) BY_ISSUER
 {

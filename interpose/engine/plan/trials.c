@@ -81,6 +81,13 @@ steps_passed(const struct trial *trial, const struct group *group) BY_ISSUER
     return group->overlapped_steps - trial->begun;
 }
 
+/* False also between another agreement on annotations, which counts steps anew, and advance(), which ends the trial. */
+static bool
+is_running(const struct trial *trial, const struct group *group) BY_ISSUER
+{
+    return trial->phase == TRIAL_RUNS && group->overlapped_steps >= trial->begun;
+}
+
 static size_t
 steps_of(const struct trial *trial)
 {
@@ -93,7 +100,7 @@ void
 trials_backward_done(const struct group *group, CUstream stream)
 {
     struct trial *trial = trial_of(group);
-    if (trial->phase != TRIAL_RUNS)
+    if (!is_running(trial, group))
         return;
     size_t step = steps_passed(trial, group);
     issuer_lock();
@@ -108,7 +115,7 @@ void
 trials_released(const struct group *group, CUstream stream)
 {
     const struct trial *trial = trial_of(group);
-    if (trial->phase == TRIAL_RUNS)
+    if (is_running(trial, group))
         trial_times_released(steps_passed(trial, group), stream);
 }
 

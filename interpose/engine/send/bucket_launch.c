@@ -331,6 +331,8 @@ group_that_sends(void) WITH_LOCK
         (holds != NULL && __atomic_load_n(holds, __ATOMIC_ACQUIRE)))
         return NULL;
     struct group *group = &memory_state.groups[memory_state.expected_group];
+    if (group->weighed < group->weighed_before) /* a bucket of gradients without work would leave before its weight */
+        return NULL;
     return group->overlapping ? group : NULL;
 }
 

@@ -99,7 +99,7 @@ require_memory(struct tensor *tensor)
         require_host_memory(tensor);
         return;
     }
-    if (facts.begin != 0 && tensor->address + tensor->bytes > facts.begin + facts.bytes && !is_mapped(tensor))
+    if (facts.begin != 0 && tensor->bytes > facts.begin + facts.bytes - tensor->address && !is_mapped(tensor))
         stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check count and type", MADE(tensor),
                  tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
 

@@ -135,6 +135,8 @@ step_close_interval(struct group *group, CUstream stream)
     group->opaque_streams = group->hidden_streams = memory_state.buffer_streams = 0;
     group->touch_count = 0;
     group->weight = (struct weight){0, 0};
+    group->weighed_before = group->weighed;
+    group->weighed = 0;
     ++group->boundary_count;
     ++engine_state.boundary_count;
     if (group->overlapping)

@@ -45,7 +45,7 @@ unmap_before_free(CUdeviceptr address, size_t bytes)
     for (size_t i = 0; i < count; ++i)
         holds_compared = holds_compared || tensor_is_compared(&memory_state.tensors[held[i].id]);
     engine_unlock();
-    if (count == 0)
+    if (count == 0 || context_driver_is_gone())
         return;
 
     CUcontext before = context_enter();
@@ -70,10 +70,8 @@ static __thread bool unloading;
 static bool
 is_working(void)
 {
-    CUcontext current;
     return atomic_load(&engine_state.collectives_ready) && !atomic_load(&engine_state.device_closed) &&
-           !atomic_load(&engine_state.context_ended) &&
-           engine_state.driver.cuCtxGetCurrent_p(&current) != CUDA_ERROR_DEINITIALIZED; /* by an exit of the program */
+           !atomic_load(&engine_state.context_ended) && !context_driver_is_gone();
 }
 
 /* Any tensor may be a variable of the module: the driver does not tell. So nothing is on its way meanwhile. Not

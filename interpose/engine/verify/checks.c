@@ -139,10 +139,8 @@ note_reduced(void *arg, const struct hashed *hashed)
 
 enum { PATIENCE_US = 5000000, SPIN_US = 300 };
 
-/*
- * Waits at most PATIENCE_US, and gives up only once in a step: another rank may wait for this one first (a DDP_MEAN
- * within backward). A check that was not waited for is as good as those of later steps.
- */
+/* Waits at most PATIENCE_US, and gives up only once in a step: another rank may wait for this one first (a DDP_MEAN
+ * within backward). A check that was not waited for is as good as those of later steps. */
 static void
 wait_until_hashed(void)
 {
@@ -230,11 +228,9 @@ is_in_between(const struct tensor *tensor, const struct group *group)
     return group != NULL && (waits || (tensor->averaged && tensor->group != group->id));
 }
 
-/*
- * The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
+/* The issuer: hashes of all parameters go into words[checks.hash_count], HASH_OF_NOTHING for those without memory;
  * false if none has any. At a boundary of `group`, what other groups will average is left out. NULL: at the end, all;
- * the program may have given memory of the host back, without a call that is seen.
- */
+ * the program may have given memory of the host back, without a call that is seen. */
 static bool
 add_parameters(uint64_t *words, const struct group *group) BY_ISSUER
 {
@@ -377,8 +373,9 @@ describe_cause(const struct tensor *tensor, uint32_t differs, const struct compa
     else
         snprintf(text, 512,
                  "possible causes: a gradient without an annotation; DDP_STEP elsewhere than between backward and the "
-                 "optimizer; a norm before DDP_STEP; optimizer state that one rank alone has read (DDP_STATE)%s. "
+                 "optimizer; a norm before DDP_STEP; optimizer state that one rank alone has read (DDP_STATE)%s%s. "
                  "`ddprun check` finds the cause",
+                 engine_state.collectives.setting.kernels.loaded ? "" : "; rounding, without ddprun's GPU kernels",
                  (differs & HASH_MAJORITY) != 0 && were_alike ? "; a fault of that rank's memory or GPU" : "");
     return text;
 }
@@ -595,10 +592,8 @@ checks_final_hash(void)
 /* What a rank says at the end before the hashes: its steps, whether it has hashes, its calls of DDP_REDUCE. */
 enum { WORDS_BEFORE = 2 + REDUCE_WORDS };
 
-/*
- * A difference in memory of the host ends nothing there: what was freed holds anything. It is left out of differs[],
- * and rank 0 reports the first. Returns whether there was one.
- */
+/* A difference in memory of the host ends nothing there: what was freed holds anything. It is left out of differs[],
+ * and rank 0 reports the first. Returns whether there was one. */
 static bool
 leave_out_host(uint32_t *differs, size_t count)
 {

@@ -457,10 +457,10 @@ forgotten_period(void)
     periods = atomic_load(&looks.late) ? periods + 1 : 0;
     bool begins = looks.next > FIRST_LOOK && !atomic_load(&looks.looking) && periods == 0 &&
                   count_launches() > looks.launches + 2 * looks.longest + LATE_LAUNCHES;
-    if (begins || periods == LATE_PERIODS)
-        look(begins, looks.begin);
     if (begins)
         atomic_store(&looks.late, true);
+    if (begins || periods == LATE_PERIODS)
+        look(begins, looks.begin);
     pthread_mutex_unlock(&looks.turn);
 }
 
