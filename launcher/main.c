@@ -49,8 +49,7 @@ check_setuid(struct error *error)
                      "would inherit them; remove them from its file: chmod u-s,g-s, setcap -r");
 }
 
-/* Error (DDPRUN_EXIT_USAGE): options, paths and messages have no room on the stack, of the main thread and of others.
- */
+/* Error (DDPRUN_EXIT_USAGE): options, paths and messages have no room on the stack of the main thread or of others. */
 static bool
 check_stack(struct error *error)
 {

@@ -94,14 +94,15 @@ note_end(struct node *node, pid_t pid, int status)
     }
 }
 
-/* What the terminal sends, all in its foreground have. */
+/* What the terminal sends, all in its foreground have; but that it is gone, it reports to the leader of a session
+ * alone. */
 static void
 pass_on(const struct node *node, const struct signalfd_siginfo *info)
 {
     int number = (int)info->ssi_signo;
     if (number == SIGCHLD)
         return;
-    if (info->ssi_code != SI_KERNEL)
+    if (info->ssi_code != SI_KERNEL || (number == SIGHUP && getsid(0) == getpid()))
         signal_members(node, number);
     if (number == SIGTSTP) {
         raise(SIGSTOP);

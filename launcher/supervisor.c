@@ -95,7 +95,9 @@ begin_end(struct supervisor *s, int number, uint64_t grace_ns)
 static bool
 step_end(struct supervisor *s)
 {
-    size_t left = s->job->started > 0 ? processes_signal_descendants(&s->local.processes, s->job->pids[0], 0) : 0;
+    const pid_t *pids = s->job->pids;
+    int started = s->job->started;
+    size_t left = started > 0 ? processes_signal_descendants(&s->local.processes, pids, started, 0) : 0;
     uint64_t now = clock_ns();
     if (left == 0)
         return s->job->server == NULL || supervisor_server_all(s->job->server, PEERS_DONE) ||
@@ -230,8 +232,9 @@ judge_job(struct supervisor *s)
     if (nonfinite_look(s->ranks, s->view_count, now, text))
         message_warning("nonfinite", "%s", text);
     metrics_look(s->metrics, s->ranks, s->view_count, now);
-    if (judgement != JUDGED_FAILED && supervisor_net_find_error(&s->net, &s->reason)) {
-        fail(s, -1); /* no rank's doing */
+    bool is_of_rank = judgement == JUDGED_FAILED && !supervisor_net_has_reason(&s->net, error.rank);
+    if (!is_of_rank && supervisor_net_find_error(&s->net, &s->reason)) {
+        fail(s, -1);
         return;
     }
     /* A rank that waits for a reader does not hang; the watch takes a long time without a look as a pause (hang.c). */
@@ -516,11 +519,9 @@ finish_files(struct supervisor *s)
         (void)helper_do(warn_full, &s->job->options); /* a place that does not answer is not warned of */
 }
 
-/*
- * The reason stands below the ranks' last output, unless its reader delays that output. The reader is waited for,
+/* The reason stands below the ranks' last output, unless its reader delays that output. The reader is waited for,
  * however slow, unless the end was asked for: then as long as ranks were given to end, less the time for ddprun's own
- * last messages.
- */
+ * last messages. */
 static void
 supervisor_finish(struct supervisor *s)
 {

@@ -139,11 +139,13 @@ take_torch(const struct launch_request *request, struct launched *launched, stru
     launched->world_size = number_of("WORLD_SIZE");
     launched->local_rank = value_of("LOCAL_RANK") != NULL ? number_of("LOCAL_RANK") : -1;
     snprintf(launched->address, sizeof(launched->address), "%s", value_of("MASTER_ADDR"));
-    if (value_of("TORCHELASTIC_RUN_ID") != NULL)
-        snprintf(launched->run, sizeof(launched->run), "%s", value_of("TORCHELASTIC_RUN_ID"));
     launched->restart = (unsigned)number_of("TORCHELASTIC_RESTART_COUNT");
-    return take_port("MASTER_PORT", value_of("MASTER_PORT"), &launched->port, error) &&
-           refuse_count(request, launched, "WORLD_SIZE", error);
+    if (!take_port("MASTER_PORT", value_of("MASTER_PORT"), &launched->port, error))
+        return false;
+    const char *run = value_of("TORCHELASTIC_RUN_ID");
+    if (run != NULL) /* "none" in all jobs without --rdzv-id: their ports differ */
+        snprintf(launched->run, sizeof(launched->run), "%d %.56s", (int)launched->port, run);
+    return refuse_count(request, launched, "WORLD_SIZE", error);
 }
 
 static bool
@@ -320,10 +322,8 @@ says_others(const struct launch_way *way)
            ((is_own || way->needs[0] == way->size) && rank != NULL && is_number(rank) && atoi(rank) > 0);
 }
 
-/*
- * The first that is complete and of several, else the first that says that there are others: a world of one in the
- * environment may be left over from another launcher. NULL: this process is alone.
- */
+/* The first that is complete and of several, else the first that says that there are others: a world of one in the
+ * environment may be left over from another launcher. NULL: this process is alone. */
 static const struct launch_way *
 find_way(void)
 {

@@ -48,10 +48,8 @@ struct launched {
     char variables[LAUNCHED_NAMES_BYTES]; /* "A and B", which say so; "" of a process alone */
 };
 
-/*
- * Error (DDPRUN_EXIT_USAGE): another launcher started this process as one of several, and ddprun cannot join the
- * others; what is asked for contradicts that launcher, or is not complete; or this is a rank of another ddprun.
- */
+/* Error (DDPRUN_EXIT_USAGE): another launcher started this process as one of several, and ddprun cannot join the
+ * others; what is asked for contradicts that launcher, or is not complete; or this is a rank of another ddprun. */
 bool launched_look(const struct launch_request *request, struct launched *launched, struct error *error) MUST_USE;
 
 /* What the ddprun of a host sets for the one of its rank: "LOCAL_RANK:RANKS", DDPRUN_ENV_MEMBER. */

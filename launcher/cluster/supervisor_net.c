@@ -179,6 +179,15 @@ supervisor_net_find_error(const struct supervisor_net *net, struct error *error)
     return false;
 }
 
+bool
+supervisor_net_has_reason(const struct supervisor_net *net, int rank)
+{
+    const struct supervisor_net_job *job = &net->job;
+    bool is_peer = job->server != NULL && rank > 0 && rank < job->cluster->world_size;
+    const struct peer *peer = is_peer ? supervisor_server_peer(job->server, rank) : NULL;
+    return peer != NULL && peer->has_error && peer->error.signal == 0;
+}
+
 int
 supervisor_net_signal(const struct supervisor_net *net)
 {

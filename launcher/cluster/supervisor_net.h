@@ -48,6 +48,9 @@ bool supervisor_net_step(struct supervisor_net *net);
 /* Whether the supervisors themselves are a reason to end: one is lost, the launcher is gone, one ends by itself. */
 bool supervisor_net_find_error(const struct supervisor_net *net, struct error *error);
 
+/* Whether the supervisor of a rank has given a reason to end, and then ends its rank itself. */
+bool supervisor_net_has_reason(const struct supervisor_net *net, int rank);
+
 /* A signal that asked another supervisor for the end, which has not come here; 0: none. */
 int supervisor_net_signal(const struct supervisor_net *net);
 

@@ -6,6 +6,7 @@
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/file_read.h"
+#include "launcher/common/network.h"
 #include "launcher/common/xcalloc.h"
 
 #include <dirent.h>
@@ -19,13 +20,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RANDOM_LETTERS = 6, DEEPEST_FOLDER = 16, TRIES = 10 };
+enum { RANDOM_LETTERS = 6, DEEPEST_FOLDER = 16, TRIES = 10, PREFIX_BYTES = 128 };
 
-/* "ddprun-<uid>-": the beginning of our folders' names. */
+/* "ddprun-<uid>-<host>-": our folders' names begin so. On NFS a folder's lock is known to its own host alone. */
 static void
-name_prefix(char prefix[32])
+name_prefix(char prefix[PREFIX_BYTES])
 {
-    snprintf(prefix, 32, "ddprun-%lu-", (unsigned long)geteuid());
+    snprintf(prefix, PREFIX_BYTES, "ddprun-%lu-%.64s-", (unsigned long)geteuid(), host_name());
 }
 
 /* Opens folder `name` in `parent` and locks it; -1 with errno: EPERM: another user owns it, EWOULDBLOCK: another
@@ -81,7 +82,7 @@ empty_folder(int fd, int depth)
 static void
 sweep(const char *place)
 {
-    char prefix[32];
+    char prefix[PREFIX_BYTES];
     name_prefix(prefix);
     DIR *entries = opendir(place);
     if (entries == NULL)
@@ -113,7 +114,7 @@ is_still_there(int fd, const char *path)
 static bool
 make_in(const char *place, struct job_folder *folder_p)
 {
-    char prefix[32];
+    char prefix[PREFIX_BYTES];
     name_prefix(prefix);
     for (int i = 0; i < TRIES; ++i) {
         char *path = xasprintf("%s/%sXXXXXX", place, prefix);

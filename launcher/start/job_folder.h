@@ -16,11 +16,9 @@ struct job_folder {
     int fd;     /* the folder, locked */
 };
 
-/*
- * Makes the folder in $XDG_RUNTIME_DIR if that is a place of this user's own with room, else in $TMPDIR or /tmp; where
+/* Makes the folder in $XDG_RUNTIME_DIR if that is a place of this user's own with room, else in $TMPDIR or /tmp; where
  * another user could replace files there, in /dev/shm or /tmp, with a line. Removes what killed launchers of this user
- * left there. Error (DDPRUN_EXIT_FAILURE): the place does not exist or cannot be written, or there is no safe one.
- */
+ * left there. Error (DDPRUN_EXIT_FAILURE): the place does not exist or cannot be written, or there is no safe one. */
 bool job_folder_make(struct job_folder *folder, struct error *error) MUST_USE;
 
 /* Removes the folder with all that is in it, and what launchers left that were killed meanwhile. Silent about what

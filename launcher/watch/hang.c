@@ -134,10 +134,8 @@ longest_waiter(const struct hang *hang, const struct rank_view *views)
     return longest;
 }
 
-/*
- * Until when it is known what the rank did: until it was seen last to continue, if that was a moment ago. A process
- * that is stopped does nothing; of one that is not heard any more, nothing else is to be expected.
- */
+/* Until when it is known what the rank did: until it was seen last to continue, if that was a moment ago. A process
+ * that is stopped does nothing; of one that is not heard any more, nothing else is to be expected. */
 static uint64_t
 known_until_ns(const struct watched *rank, uint64_t now_ns)
 {
@@ -326,13 +324,11 @@ is_past_comparison(const struct rank_view *behind, const struct rank_view *ahead
            strncmp(ahead->wait_for, call, sizeof(call) - 1) == 0 && behind->reduce_count <= ahead->reduce_count;
 }
 
-/*
- * Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
+/* Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
  * both must have waited to be sure of it; 0: it can. It cannot if it is at its program's end, and the collective
  * belongs to a step that it has not made. Nor if it has made fewer steps, for before it continues all ranks must reach
  * its place, which the other has passed; unless what it waits to hear is still on its way. The same holds for calls of
- * DDP_REDUCE.
- */
+ * DDP_REDUCE. */
 static uint64_t
 sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
 {
@@ -396,11 +392,9 @@ judge_all_waiting(struct hang *hang, const struct rank_view *views, int waiter, 
     return outcome;
 }
 
-/*
- * No rank waits for another. Kernels may take long on all ranks alike, so that is only reported; but all that have not
+/* No rank waits for another. Kernels may take long on all ranks alike, so that is only reported; but all that have not
  * ended may be past their end, or idle, and then the job waits for nothing else. Counted from when the last of them
- * continued.
- */
+ * continued. */
 static enum hang_outcome
 judge_none_waiting(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct error *error)
 {

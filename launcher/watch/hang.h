@@ -37,25 +37,19 @@ enum hang_outcome {
     HANG_END,     /* `error` is the reason why the job ends */
 };
 
-/*
- * Judges all ranks at one moment. `error` is set unless the outcome is HANG_NONE; its `rank` is the culprit then, or
- * -1 where all ranks wait and none is behind.
- */
+/* Judges all ranks at one moment. `error` is set unless the outcome is HANG_NONE; its `rank` is the culprit then, or
+ * -1 where all ranks wait and none is behind. */
 enum hang_outcome hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, struct error *error);
 
-/*
- * The rank that the others wait for at this moment, however briefly; -1: the others wait for no rank, or no rank is
- * behind. A rank that has failed is not meant. For the report of a rank that has waited in vain.
- */
+/* The rank that the others wait for at this moment, however briefly; -1: the others wait for no rank, or no rank is
+ * behind. A rank that has failed is not meant. For the report of a rank that has waited in vain. */
 int hang_suspect(const struct hang *hang, const struct rank_view *views, uint64_t now_ns);
 
 /* ---- judge.c: how does the job stand, from look to look? ---- */
-/*
- * verdict.h and hang.h judge one moment; what takes time to be sure of is decided here: whether a rank that ended
+/* verdict.h and hang.h judge one moment; what takes time to be sure of is decided here: whether a rank that ended
  * well has left the others alone, and whether a failure is the cause or only follows from one that will be known in
  * a moment. Pure: the supervisor brings what it knows of all ranks, and the time by its own clock. Called by the
- * supervisor that judges (supervisor 0, or the only one) at each look, until the job ends.
- */
+ * supervisor that judges (supervisor 0, or the only one) at each look, until the job ends. */
 
 struct judge;
 

@@ -39,12 +39,10 @@ judge_free(struct judge *judge)
 
 /* ---- ends ---- */
 
-/*
- * A rank that ended with exit code 0 has left early only if others need it: one that is done may leave by _exit() while
+/* A rank that ended with exit code 0 has left early only if others need it: one that is done may leave by _exit() while
  * rank 0 still writes the last checkpoint. The others may end in the same way, and are given the time. By plan the same
  * holds for one that died, if rank 0 needs it. Rank 0 may have got what it was seen to wait for, and may be starved:
- * the time is that of its engine's looks.
- */
+ * the time is that of its engine's looks. */
 static void
 find_early_leavers(struct judge *judge, struct rank_view *views, uint64_t now_ns)
 {

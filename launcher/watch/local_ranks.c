@@ -186,11 +186,9 @@ process_of(const struct rank_status *status, pid_t root)
 #define IDLE_CPU_PART 0.002                /* its own watch thread's are up to 0.0005 */
 #define IDLE_CALL_NS  UINT64_C(1000000000) /* since its last call; less is not looked at, as it costs more */
 
-/*
- * For how long the main thread, and the one that made the last CUDA call, have waited for other threads or a signal,
+/* For how long the main thread, and the one that made the last CUDA call, have waited for other threads or a signal,
  * while no process of the rank has used CPU time: as far as can be seen, they would for ever. Who reads, sleeps, or
- * waits for a process may get what it waits for.
- */
+ * waits for a process may get what it waits for. */
 static uint64_t
 find_idle_ns(struct local_ranks *local, int i, uint64_t now)
 {
@@ -243,11 +241,9 @@ is_kept(const struct local_ranks *local, pid_t pid)
     return false;
 }
 
-/*
- * A process of rank i that may be its trainer and lives although the rank's own has ended: the one that the status page
+/* A process of rank i that may be its trainer and lives although the rank's own has ended: the one that the status page
  * names, in the middle of its training; a copy that the trainer has left in a session of its own, as daemon(3) does, or
- * that may be about to enter one; or, where nothing has trained, any of the rank's group. 0: no such process.
- */
+ * that may be about to enter one; or, where nothing has trained, any of the rank's group. 0: no such process. */
 static pid_t
 find_left(const struct local_ranks *local, int i, uint64_t now)
 {
@@ -336,10 +332,8 @@ find_ended(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ? info.si_pid : 0;
 }
 
-/*
- * Takes away what has fallen to us and ended: in a job of days, helpers of the ranks would use up the numbers. The
- * system tells of one ended child only, and may always tell of one that is kept; after it, all children are asked.
- */
+/* Takes away what has fallen to us and ended: in a job of days, helpers of the ranks would use up the numbers. The
+ * system tells of one ended child only, and may always tell of one that is kept; after it, all children are asked. */
 static void
 reap_orphans(const struct local_ranks *local)
 {

@@ -53,30 +53,24 @@ void local_ranks_look(struct local_ranks *local);
 /* Passes a signal on to the processes that are the ranks: not to what they have started, which need not know it. */
 void local_ranks_signal(const struct local_ranks *local, int number);
 
-/*
- * Fills in what the rank says of itself (base/rank_fields.def), and what it waits for and does, as of `now_ns`
+/* Fills in what the rank says of itself (base/rank_fields.def), and what it waits for and does, as of `now_ns`
  * (CLOCK_MONOTONIC). From its status record (base/protocol.h), which is the trainer's memory: a defect of the trainer
- * may fill it with anything, so texts are made printable, and numbers are only shown.
- */
+ * may fill it with anything, so texts are made printable, and numbers are only shown. */
 void rank_record_read(const struct rank_status *status, uint64_t now_ns, struct rank_view *view);
 
 /* ---- preload_watch.c: did our library reach the process that uses the GPU? ---- */
-/*
- * Static and setuid programs drop LD_PRELOAD, and so do wrappers that clean the environment. Such a rank would train
+/* Static and setuid programs drop LD_PRELOAD, and so do wrappers that clean the environment. Such a rank would train
  * alone, in silence: the supervisor looks whether a process of a rank has the CUDA driver mapped and our library not,
  * often at first, rarely after one has asked for the driver through us (a probe before the trainer may have), and
  * never again once one has become the rank. Supervisor's thread. (What a process with our library starts is seen by
- * that library, interpose/shim/execs.c.)
- */
+ * that library, interpose/shim/execs.c.) */
 
 struct preload_watch;
 
 struct preload_watch *preload_watch_new(int rank_count, uint64_t now_ns);
 
-/*
- * Looks, if it is time to; pids[i] was started as rank i. Of each rank that had the driver without our library ever:
- * `missed_preload`; for so long that the job must be stopped: `preload_suspect`. `processes`: scratch.
- */
+/* Looks, if it is time to; pids[i] was started as rank i. Of each rank that had the driver without our library ever:
+ * `missed_preload`; for so long that the job must be stopped: `preload_suspect`. `processes`: scratch. */
 void preload_watch_look(struct preload_watch *watch, struct process_list *processes, const pid_t *pids,
                         struct rank_view *views, uint64_t now_ns);
 

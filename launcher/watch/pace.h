@@ -45,11 +45,9 @@ struct pace pace_of(const struct rank_view *ranks, int count, struct rank_waits 
 enum { NOISE_TEXT_BYTES = 200 };
 const char *noise_scale_text(const struct noise_scale *noise, char text[NOISE_TEXT_BYTES]);
 
-/*
- * Remembers in the views what is new in the ranks' records, and whether there is a straggler now: in a second of quick
+/* Remembers in the views what is new in the ranks' records, and whether there is a straggler now: in a second of quick
  * steps any rank may be the last, on a machine with much else to do. Called a few times a second; which rank was the
- * straggler 32 looks ago, it forgets.
- */
+ * straggler 32 looks ago, it forgets. */
 void pace_note(struct rank_view *ranks, int count);
 
 #endif

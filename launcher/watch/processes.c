@@ -171,13 +171,22 @@ process_list_free(struct process_list *list)
 
 /* ---- their end ---- */
 
+static bool
+is_among(const pid_t *pids, int count, pid_t group)
+{
+    for (int i = 0; i < count; ++i)
+        if (pids[i] == group)
+            return true;
+    return false;
+}
+
 size_t
-processes_signal_descendants(struct process_list *processes, pid_t first, int number)
+processes_signal_descendants(struct process_list *processes, const pid_t *pids, int count, int number)
 {
     size_t alive = 0;
     pid_t self = getpid(), own_group = getpgrp();
     process_list_read(processes);
-    const struct process *oldest = find_process(processes, first);
+    const struct process *oldest = find_process(processes, pids[0]);
     for (size_t i = 0; oldest != NULL && i < processes->count; ++i) {
         const struct process *process = &processes->items[i];
         if (process->is_zombie || process->pid == self || process->pid == guardian_process() ||
@@ -185,7 +194,7 @@ processes_signal_descendants(struct process_list *processes, pid_t first, int nu
             !process_list_is_in_tree(processes, process->pid, self))
             continue;
         ++alive;
-        if (number != 0)
+        if (number == SIGKILL || (number != 0 && !is_among(pids, count, process->group)))
             kill(process->pid, number);
     }
     return alive;
@@ -205,7 +214,7 @@ processes_signal_all(struct process_list *processes, const pid_t *pids, int coun
     if (count == 0)
         return;
     processes_signal_groups(pids, count, number);
-    processes_signal_descendants(processes, pids[0], number);
+    processes_signal_descendants(processes, pids, count, number);
     if (number != SIGKILL)
         processes_signal_groups(pids, count, SIGCONT);
 }

@@ -32,10 +32,8 @@ struct process {
 /* `thread`: 0 for the process itself. False: no such process or thread, or /proc cannot be read. Any thread. */
 bool process_read(pid_t pid, pid_t thread, struct process *process) __attribute__((warn_unused_result));
 
-/*
- * Whether the thread waits, without a limit of time, for another thread or for a signal, or has ended: nothing outside
- * of the process wakes it. False where the system does not say so (/proc/PID/task/TID/syscall, proc(5)).
- */
+/* Whether the thread waits, without a limit of time, for another thread or for a signal, or has ended: nothing outside
+ * of the process wakes it. False where the system does not say so (/proc/PID/task/TID/syscall, proc(5)). */
 bool process_thread_waits(pid_t pid, pid_t thread);
 
 /* Whether `ancestor` is the process or one of its ancestors. */
@@ -60,33 +58,27 @@ void process_list_free(struct process_list *list);
 
 /* ---- their end ---- */
 
-/*
- * `pids`: the processes that the launcher spawned itself, in order of time; each leads a process group, and is not
- * reaped before the end: as long as it is a zombie, its group's number cannot be given to another group.
- */
+/* `pids`: the processes that the launcher spawned itself, in order of time; each leads a process group, and is not
+ * reaped before the end: as long as it is a zombie, its group's number cannot be given to another group. */
 
-/*
- * How many processes descend from the launcher and live. With number != 0, sends each that signal. What is older than
- * `first`, the process of the first rank, is not counted: children of a shell that became ddprun by exec. Nor are the
- * launcher's own children in its own group, which are its helpers. `processes`: scratch.
- */
-size_t processes_signal_descendants(struct process_list *processes, pid_t first, int number);
+/* How many processes descend from the launcher and live. With number != 0, sends that signal to each that is in none of
+ * the groups of pids[count]; SIGKILL to all. What is older than pids[0] is not counted: children of a shell that became
+ * ddprun by exec. Nor are the launcher's own children in its own group, which are its helpers. `processes`: scratch. */
+size_t processes_signal_descendants(struct process_list *processes, const pid_t *pids, int count, int number);
 
 /* Sends a signal to the groups of pids[count]. */
 void processes_signal_groups(const pid_t *pids, int count, int number);
 
-/* To groups and descendants; a stopped process is continued, so that it can end. */
+/* To groups and other descendants, once; a stopped process is continued, so that it can end. */
 void processes_signal_all(struct process_list *processes, const pid_t *pids, int count, int number);
 
 /* Takes away what has ended. */
 void processes_reap(void);
 
-/*
- * How many processes the kernel has killed for lack of memory: of this process's control group, by version 2
+/* How many processes the kernel has killed for lack of memory: of this process's control group, by version 2
  * (memory.events) or 1 (memory.oom_control); where neither is to be seen, of the whole machine (/proc/vmstat); 0 if
  * nothing is. Such a process just ends by SIGKILL, as if a user had sent it by hand; that this number grew meanwhile
- * tells the two apart. `root`: "" but for tests, which have files of their own below.
- */
+ * tells the two apart. `root`: "" but for tests, which have files of their own below. */
 uint64_t out_of_memory_kills(const char *root);
 
 #endif

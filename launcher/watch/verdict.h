@@ -58,9 +58,7 @@ bool verdict_is_unaveraged(const struct rank_view *rank);
 bool verdict_left_unaveraged(const struct rank_view *rank);
 
 /* ---- rank_describe.c: what one rank waits for, what it does and where it is, as text ---- */
-/*
- * For the lines about ranks that hang (hang.h) and for reports. Pure; the words follow from the view alone.
- */
+/* For the lines about ranks that hang (hang.h) and for reports. Pure; the words follow from the view alone. */
 
 /* " after step 12", " before its first step". Into `text`, or another one; so do those below. */
 enum { RANK_STEP_BYTES = 48, RANK_WORDS_BYTES = 512 };
@@ -86,10 +84,8 @@ bool rank_wait_is_over(const struct rank_view *view);
 bool rank_is_on_device(const struct rank_view *view);
 
 /* ---- nonfinite.c: which rank was the first to have an infinite element or NaN in what it was about to send? ---- */
-/*
- * Each rank finds its own, and a step later all have it. So the rank of the least step counts, when all have had the
- * time to tell theirs. Pure.
- */
+/* Each rank finds its own, and a step later all have it. So the rank of the least step counts, when all have had the
+ * time to tell theirs. Pure. */
 
 /* The first, as far as the views say. */
 struct nonfinite_first {
@@ -107,10 +103,8 @@ enum { NONFINITE_TEXT_BYTES = 768 };
 /* The sentence about nonfinite_rank(), the same wherever a user reads one; false: there is none. */
 bool nonfinite_text(const struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES]);
 
-/*
- * Called at each look at the ranks: true once, with a line for the user, when a finding stays and each rank that has
- * not ended has looked twice since then, or has not done so for ten seconds.
- */
+/* Called at each look at the ranks: true once, with a line for the user, when a finding stays and each rank that has
+ * not ended has looked twice since then, or has not done so for ten seconds. */
 bool nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES]);
 
 /* From nonfinite_begin_looks() on: whether each rank that has not ended, and whose engine looks at all, has looked

@@ -146,6 +146,23 @@ for restarts in 0 1; do
     check "killed, $restarts restarts: no word of a signal" bash -c "! grep -q 'SIGTERM: ending' '$work/first' || [ $restarts -gt 0 ]"
     nothing_left "killed, $restarts restarts"
 done
+# ---- a terminal is closed: the leader of its session alone receives SIGHUP ----
+pids=$(mktemp -d "$work/pids-XXXXXX")
+begin first 0 2 -n 1 "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang
+check "a closed terminal: the ddprun in it ends by SIGHUP" python3 - "$pids/rank1" "${runtime[@]}" "$ddprun" --nnodes 2 --node-rank 1 --master "localhost:$port" \
+    -n 1 "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang <<'END'
+import os, pty, signal, sys, time
+signal.alarm(60)
+child, terminal = pty.fork()
+if child == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.05)
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 129)
+END
+check "a closed terminal: and the other one's, too" ends_with first 129
+nothing_left "a closed terminal"
 begin first 0 2 -n 1 --max-restarts 1 "${train[@]}"
 begin second 1 2 -n 1 --max-restarts 2 "${train[@]}"
 check "other numbers of restarts: refused" ends_with first 2

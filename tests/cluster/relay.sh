@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# relay.sh BUILD [hosts] - a process that does not know the job's secret, between its processes (relay.py): where ranks meet, between
-# supervisors, and between ranks. Who only passes frames on does no harm: the job trains with its bits. Who changes, repeats, leaves
-# out or adds a frame ends the job, with an exit code other than 0 and a line that says why; and nothing is left. DDPRUN_SOAK=1: 20
-# rounds of each. With `hosts` each rank has a host of its own (hosts.sh), and the relay is on that of rank 0.
-# A frame of a rank that is left out may be the last that it sends: then the other waits for it.
+# relay.sh BUILD [hosts] - a process that does not know the job's secret, between its processes (relay.py): where ranks meet, between supervisors, and between
+# ranks. Who only passes frames on does no harm: the job trains with its bits. Who changes, repeats, leaves out or adds a frame ends the job, with an exit code
+# other than 0 and a line that says why; and nothing is left. DDPRUN_SOAK=1: 20 rounds of each. With `hosts` each rank has a host of its own (hosts.sh), and the
+# relay is on that of rank 0. A frame of a rank that is left out may be the last that it sends: then the other waits for it.
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${2:-}" = hosts ]; then
     source "$here/cluster.sh"

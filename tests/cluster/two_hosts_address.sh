@@ -39,8 +39,7 @@ for way in variables torchrun slurm nodes indexed pods; do
     clean "$way: a rank is killed"
 done
 
-# The address: of another rank's host; `localhost` where rank 0 is, as in a PyTorchJob; of no interface, but it leads to rank 0, as
-# that of a Service does.
+# The address: of another rank's host; `localhost` where rank 0 is, as in a PyTorchJob; of no interface, but it leads to rank 0, as that of a Service does.
 BY_ADDRESS=h2 digits_equal "rank 0 is on the other host" "${variables[@]}" "$ddprun" --interface eth0
 digits_equal "localhost on rank 0's host" bash "$by_variables" -n 4 bash -c "[ \$RANK != 0 ] || export MASTER_ADDR=localhost; $ranks_on" "$hosts_runner" \
     "$ddprun" --interface eth0

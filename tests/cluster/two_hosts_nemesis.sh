@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# two_hosts_nemesis.sh BUILD [JOBS [SEED]] - jobs on two hosts while the link is cut one way or both, delays and reorders, the clock of the day
-# steps and processes of ddprun are paused. The loss of each step is held against a job without faults, and all ranks compare hashes
-# in each step: a job ends with the same bits, or with a true line on each host and losses that are right as far as they go; and
-# nothing is left. Only with DDPRUN_SOAK=1: 200 jobs.
+# two_hosts_nemesis.sh BUILD [JOBS [SEED]] - jobs on two hosts while the link is cut one way or both, delays and reorders, the clock of the day steps and
+# processes of ddprun are paused. The loss of each step is held against a job without faults, and all ranks compare hashes in each step: a job ends with the
+# same bits, or with a true line on each host and losses that are right as far as they go; and nothing is left. Only with DDPRUN_SOAK=1: 200 jobs.
 source "$(dirname "$0")/cluster.sh"
 [ "${DDPRUN_SOAK:-0}" = 1 ] || skip "DDPRUN_SOAK=1 runs it"
 jobs=${2:-200} RANDOM=${3:-1}

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# two_hosts_prrte.sh BUILD - two_hosts_mpirun.sh under PRRTE, whose PMIx is a release newer than ours: mpirun of Open MPI 5, and
-# prterun.
+# two_hosts_prrte.sh BUILD - two_hosts_mpirun.sh under PRRTE, whose PMIx is a release newer than ours: mpirun of Open MPI 5, and prterun.
 source "$(dirname "$0")/cluster.sh"
 source "$(dirname "$0")/open_mpi_5.sh"
 open_mpi_5_take

@@ -34,8 +34,7 @@ END
 
 carried_link
 
-# traced NAME AHEAD_S MS_OF_H1 MS_OF_H2: the difference of the clocks is not known better than half a round trip, and is
-# within what is stated.
+# traced NAME AHEAD_S MS_OF_H1 MS_OF_H2: the difference of the clocks is not known better than half a round trip, and is within what is stated.
 traced() {
     local name=$1 stated off
     delayed "$3" "$4"

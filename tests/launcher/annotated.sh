@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# annotated.sh BUILD - which programs are refused before they start, for they hold kernels and no annotation: recognised
-# by the files of the program and of the libraries that it needs, wherever in them it stands. What may start or load a
-# trainer never is. Programs of one line, none of which runs.
+# annotated.sh BUILD - which programs are refused before they start, for they hold kernels and no annotation: recognised by the files of the program and of the
+# libraries that it needs, wherever in them it stands. What may start or load a trainer never is. Programs of one line, none of which runs.
 source "$(dirname "$0")/lib.sh"
 export LD_LIBRARY_PATH=$top/gpu STUB_GPUS=2
 mkdir "$top/p" && cd "$top/p" || exit 1

@@ -41,8 +41,7 @@ print('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2
       f'{package(0, a, 0x11)}{package(1, b, 0x10)}</object></topology>')
 END
 
-# ranks COMMAND...: runs it for two ranks that print their processors; sets rc, found ("LIST LIST" of ranks 0 and 1) and
-# said.
+# ranks COMMAND...: runs it for two ranks that print their processors; sets rc, found ("LIST LIST" of ranks 0 and 1) and said.
 ranks() {
     timeout -k 1 "$limit" "$@" -v -n 2 sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status >"$top/out" 2>"$top/err" </dev/null
     rc=$?

@@ -1,8 +1,7 @@
 #!/bin/bash
 # ends.sh BUILD - how a job ends: exit codes, restarts, signals, who trained alone, and the words for it.
 #
-# The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
-# no GPU.
+# The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs no GPU.
 source "$(dirname "$0")/lib.sh"
 
 # ---- exit codes ----
@@ -149,6 +148,11 @@ for name in INT:130 TERM:143 HUP:129 QUIT:131; do
     end_job
     report "SIG${name%:*} ends all, for good" "$(expect "${name#*:}" "$err" "^ddprun: SIG${name%:*}: ending 2 ranks" "$err" '^ddprun: no restart')$(all_gone "$pids" || echo "ranks are left")$(no_folders_left)"
 done
+new_pids
+start_all 2 --device softgpu -n 2 sh -c 'trap "echo >>\"$0/got\"; got=1" TERM; echo $$ >"$0/rank$RANK"; until [ "$got" ]; do sleep 0.01; done; sleep 0.5' "$pids"
+kill -TERM "$job"
+end_job
+report "each rank receives a signal once" "$(expect 143)$([ "$(wc -l <"$pids/got")" = 2 ] || echo "$(wc -l <"$pids/got") times")"
 # A scheduler warns of the end of the time in this way; who does not expect it ends as without ddprun.
 new_pids
 start -n 2 "$fake" stage 3 @0 catch 10 "$pids/0" catch 12 "$pids/2" say saved @1 catch 10 "$pids/1" catch 12 "$pids/3" @all stage 4 exit 0

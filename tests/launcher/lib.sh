@@ -2,8 +2,7 @@
 # lib.sh - sourced by run.sh, output.sh, ends.sh, seen.sh, bind.sh and doctor.sh, whose first argument is the folder of a build: a
 # private installation of its ddprun with stubs, in one temporary folder ($top), and what cases are made of.
 #
-# A case that cannot run here prints `skip - name (why)`. All that is started is ended by its id. A case waits for
-# conditions with a deadline, never for a time.
+# A case that cannot run here prints `skip - name (why)`. All that is started is ended by its id. A case waits for conditions with a deadline, never for a time.
 set -u
 # shellcheck source=tests/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"

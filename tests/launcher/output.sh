@@ -1,8 +1,7 @@
 #!/bin/bash
 # output.sh BUILD - where output, input and summaries go, also when output is not read or a disk is full.
 #
-# The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
-# no GPU.
+# The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs no GPU.
 source "$(dirname "$0")/lib.sh"
 
 # ---- where output goes, and the summary ----

@@ -1,8 +1,7 @@
 #!/bin/bash
 # run.sh BUILD - what is refused, and what a rank finds when it is started.
 #
-# The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs
-# no GPU.
+# The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs no GPU.
 source "$(dirname "$0")/lib.sh"
 
 # ---- bad input: its exit code, one line on stderr, nothing on stdout ----

@@ -292,10 +292,8 @@ TEST(different_places_are_named)
            ", rank 0 waits for bucket 0 of step 8 ");
 }
 
-/*
- * A process that is stopped in an exchange, or whose host is not heard, may have got what it waits for: what it said
- * before counts for nothing, not even in the moment in which it continues.
- */
+/* A process that is stopped in an exchange, or whose host is not heard, may have got what it waits for: what it said
+ * before counts for nothing, not even in the moment in which it continues. */
 TEST(an_old_word_is_no_different_place)
 {
     wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN"); /* for a slow rank 0 */

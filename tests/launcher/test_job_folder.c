@@ -5,6 +5,7 @@
 #include "launcher/start/job_folder.h"
 
 #include "base/status_page.h"
+#include "launcher/common/network.h"
 #include "tests/test.h"
 
 #include <sched.h>
@@ -58,9 +59,10 @@ TEST(folders_in_use_stay_abandoned_ones_go)
     struct error error;
     ck_assert(job_folder_make(&used, &error));
     char abandoned[512], named_alike[512], link[512];
-    snprintf(abandoned, sizeof(abandoned), "%s/ddprun-%lu-abcdef", place, (unsigned long)geteuid());
-    snprintf(named_alike, sizeof(named_alike), "%s/ddprun-%lu-abcdef-kept", place, (unsigned long)geteuid());
-    snprintf(link, sizeof(link), "%s/ddprun-%lu-ghijkl", place, (unsigned long)geteuid());
+    snprintf(abandoned, sizeof(abandoned), "%s/ddprun-%lu-%s-abcdef", place, (unsigned long)geteuid(), host_name());
+    snprintf(named_alike, sizeof(named_alike), "%s/ddprun-%lu-%s-abcdef-kept", place, (unsigned long)geteuid(),
+             host_name());
+    snprintf(link, sizeof(link), "%s/ddprun-%lu-%s-ghijkl", place, (unsigned long)geteuid(), host_name());
     ck_assert_int_eq(mkdir(abandoned, 0700), 0);
     ck_assert_int_eq(mkdir(named_alike, 0700), 0);
     fill(abandoned);
@@ -98,7 +100,7 @@ TEST(a_runtime_folder_is_used_if_it_is_the_user_s_own)
     snprintf(link, sizeof(link), "%s/linked", place);
     ck_assert_int_eq(mkdir(runtime, 0700), 0);
     ck_assert_int_eq(symlink("/tmp", link), 0);
-    snprintf(abandoned, sizeof(abandoned), "%s/ddprun-%lu-abcdef", runtime, (unsigned long)geteuid());
+    snprintf(abandoned, sizeof(abandoned), "%s/ddprun-%lu-%s-abcdef", runtime, (unsigned long)geteuid(), host_name());
     ck_assert_int_eq(mkdir(abandoned, 0700), 0);
     ck_assert(is_made_in(runtime));
     ck_assert(!exists(abandoned)); /* what killed launchers left goes from there, too */
@@ -206,7 +208,7 @@ TEST(prepared_names_are_not_followed)
     char theirs[64], link[512], kept[80];
     snprintf(theirs, sizeof(theirs), "%s/theirs", place);
     snprintf(kept, sizeof(kept), "%s/kept", theirs);
-    snprintf(link, sizeof(link), "%s/ddprun-%lu-AAAAAA", place, (unsigned long)geteuid());
+    snprintf(link, sizeof(link), "%s/ddprun-%lu-%s-AAAAAA", place, (unsigned long)geteuid(), host_name());
     ck_assert_int_eq(mkdir(theirs, 0700), 0);
     close(open(kept, O_CREAT | O_WRONLY, 0600));
     ck_assert_int_eq(symlink(theirs, link), 0);

@@ -158,7 +158,7 @@ static const struct place_row {
 } places[] = {
     {RUN " TORCHELASTIC_RESTART_COUNT=3",
      {.node_rank = -1},
-     {.rank = 1, .world_size = 2, .local_rank = 1, .address = "h1", .port = 29500, .run = "none", .restart = 3}},
+     {.rank = 1, .world_size = 2, .local_rank = 1, .address = "h1", .port = 29500, .run = "29500 none", .restart = 3}},
     {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h1", {.node_rank = -1}, {.world_size = 2, .local_rank = -1, .address = "h1"}},
     {SLURM " SLURM_JOB_ID=3000 SLURM_STEP_ID=4",
      {.node_rank = -1},
