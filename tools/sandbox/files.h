@@ -25,17 +25,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * The private folder of a tree of processes: an absolute path of at most 1000 bytes, existing, mode 0700. Absent or
- * empty: nothing is redirected. Two processes that share the folder share the overlay.
- */
+/* The private folder of a tree of processes: an absolute path of at most 1000 bytes, existing, mode 0700. Absent or
+ * empty: nothing is redirected. Two processes that share the folder share the overlay. */
 #define FILES_ENV_DIR "_DDPRUN_FILES_DIR"
 
-/*
- * Absolute paths that are never redirected, with everything below them, separated by colons: at most 100 of 32 KiB in
+/* Absolute paths that are never redirected, with everything below them, separated by colons: at most 100 of 32 KiB in
  * all. Symbolic links in them are resolved when the process starts. "/" alone: nothing is redirected, and the folder is
- * there for FILES_ENV_DATE only.
- */
+ * there for FILES_ENV_DATE only. */
 #define FILES_ENV_EXCEPT "_DDPRUN_FILES_EXCEPT"
 
 /*

@@ -45,10 +45,8 @@ enum real_name {
     REAL_COUNT
 };
 
-/*
- * The definition behind this library's, looked up at the first call. A function that this libc does not have is one
- * that returns -1 with ENOSYS.
- */
+/* The definition behind this library's, looked up at the first call. A function that this libc does not have is one
+ * that returns -1 with ENOSYS. */
 void *real_function(enum real_name name);
 #define REAL(name) ((__typeof__(&(name)))real_function(REAL_##name))
 

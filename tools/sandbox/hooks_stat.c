@@ -51,10 +51,8 @@ HOOK_PATH(ssize_t, llistxattr, PLACE_NO_FOLLOW, (const char *path, char *list, s
 
 /* ---- realpath ---- */
 
-/*
- * The canonical path that the program sees, if that is another than libc would find: 1; or 0, or -1 with errno. `room`
- * bytes are at `resolved`, unless it is NULL.
- */
+/* The canonical path that the program sees, if that is another than libc would find: 1; or 0, or -1 with errno. `room`
+ * bytes are at `resolved`, unless it is NULL. */
 static int
 resolve(const char *path, char *resolved, size_t room, char **result)
 {

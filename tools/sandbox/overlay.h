@@ -112,10 +112,8 @@ int place_resolve(int dirfd, const char *path, enum place_follow follow, struct 
 int place_use_real(const struct place *place, int *dirfd, const char **path);
 int place_use_copy(const struct place *place, int *dirfd, const char **path);
 
-/*
- * For calls that only read: changes `*dirfd` and `*path` to what the program sees. 0, or -1 with errno. `place` is the
- * caller's memory, in which *path points afterwards.
- */
+/* For calls that only read: changes `*dirfd` and `*path` to what the program sees. 0, or -1 with errno. `place` is the
+ * caller's memory, in which *path points afterwards. */
 int place_read(int *dirfd, const char **path, enum place_follow follow, struct place *place)
     __attribute__((warn_unused_result));
 
@@ -207,12 +205,10 @@ int listing_is_empty(const struct place *place);
 int listing_copy_up(struct place *place) __attribute__((warn_unused_result));
 
 /* ---- walk.c: from name to name along a path ---- */
-/*
- * The walk is the kernel's own, on what the program sees: two names of one file meet in one canonical path, and that
+/* The walk is the kernel's own, on what the program sees: two names of one file meet in one canonical path, and that
  * path, below FILES_WRITTEN, is where the copy lies. A directory that only the run has made is really entered where
  * it lies, so that a relative path and a descriptor of it are recognised by that; for the program it is where it
- * seems to be.
- */
+ * seems to be. */
 
 enum layer { LAYER_NONE, LAYER_REAL, LAYER_COPY };
 
@@ -230,10 +226,8 @@ struct walk {
     int error; /* of LAYER_NONE */
 };
 
-/*
- * Walks from walk->path along the path in `buffer`. 0, or what errno should be: in any case walk->path is as far as it
- * came. What is absent at the end is no error.
- */
+/* Walks from walk->path along the path in `buffer`. 0, or what errno should be: in any case walk->path is as far as it
+ * came. What is absent at the end is no error. */
 int walk_along(struct walk *walk, char buffer[PATH_MAX], enum place_follow follow, enum place_last *last,
                bool *ends_in_slash) __attribute__((warn_unused_result));
 

@@ -18,6 +18,13 @@ static const char *const names[REAL_COUNT] = {
 #undef HOOK
 };
 
+/* Of those with several. Before glibc 2.36 dlsym(RTLD_NEXT) finds the oldest (glibc's bug 14932), which differs. */
+static const char *const versions[REAL_COUNT] = {[REAL_realpath] = "GLIBC_2.3",
+                                                 [REAL_pthread_cond_timedwait] = "GLIBC_2.3.2",
+                                                 [REAL_posix_spawn] = "GLIBC_2.15",
+                                                 [REAL_glob] = "GLIBC_2.27",
+                                                 [REAL_glob64] = "GLIBC_2.27"};
+
 static _Atomic(void *) found[REAL_COUNT];
 
 static long
@@ -32,7 +39,8 @@ real_function(enum real_name name)
 {
     void *function = atomic_load_explicit(&found[name], memory_order_relaxed);
     if (function == NULL) {
-        function = dlsym(RTLD_NEXT, names[name]);
+        const char *version = versions[name];
+        function = version != NULL ? dlvsym(RTLD_NEXT, names[name], version) : dlsym(RTLD_NEXT, names[name]);
         if (function == NULL)
             function = (void *)is_not_there;
         atomic_store_explicit(&found[name], function, memory_order_relaxed);

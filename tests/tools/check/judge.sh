@@ -3,9 +3,8 @@
 # has the exit code, the cause and the words of its row, and no right one is accused (judge.py). WORDs are words of programs, or numbers
 # of rows, which run alone. SUBJECT.sh has what no table says: `prepare` runs before the table, `after` after it, where all rows run.
 #
-# Ordinarily one row of several runs (chosen), with one number of ranks and one rate; with DDPRUN_SOAK=1 all run, with all of them.
-# JUDGE_RATES and JUDGE_RANKS have others; JUDGE_SAY=1 prints what each verdict says. The last lines are the score. With JUDGE_TRUTH=1
-# the programs are tried without `check` (jury.sh).
+# Ordinarily one row of several runs (chosen), with one number of ranks and one rate; with DDPRUN_SOAK=1 all run, with all of them. JUDGE_RATES and JUDGE_RANKS
+# have others; JUDGE_SAY=1 prints what each verdict says. The last lines are the score. With JUDGE_TRUTH=1 the programs are tried without `check` (jury.sh).
 #
 # A row: [soak] wrong|right CELL | CELL ..., whose cells the line `columns` names; soak: the row runs in soaks alone. Other lines hold for
 # the rows below them:

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# kill.sh BUILD [ROUND...] - `ddprun check` that is ended at any moment leaves nothing behind: no process, no folder of its own, and the
-# user's files as they were, also those that the trainer writes. Kills come at random moments of its run: SIGINT to it or, as a
-# terminal does it, to its whole process group, SIGTERM, and in every third round SIGKILL; the folder of a command that was killed
-# may stay until the next ddprun.
+# kill.sh BUILD [ROUND...] - `ddprun check` that is ended at any moment leaves nothing behind: no process, no folder of its own, and the user's files as they
+# were, also those that the trainer writes. Kills come at random moments of its run: SIGINT to it or, as a terminal does it, to its whole process group,
+# SIGTERM, and in every third round SIGKILL; the folder of a command that was killed may stay until the next ddprun.
 #
 # 7 rounds, with DDPRUN_SOAK=1 500. A ROUND is a number that the moment is drawn from.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
@@ -82,6 +81,12 @@ for round in "${rounds[@]}"; do
         ok "$name"
     fi
 done
+# In the runs that look for the place there is a verdict already.
+SOFTGPU_COPY_US=20000 "${runtime[@]}" "$ddprun" check -n 2 "$rows" --steps 6 --mistake bias_divided </dev/null >"$work/stdout" 2>"$work/stderr" &
+within "$patience" grep -q 'recording each operation' "$work/stderr" && kill -TERM $!
+wait $!
+code=$?
+check "SIGTERM while a step is recorded: exit code 143, and no further run" [ "$code$(grep -c "further run: .*recording" "$work/stderr")" = 1431 ]
 # A reference is whole, or not there.
 command=("$ddprun" check -q -n 1 --reference "$work/reference" "$rows" --steps 40)
 for moment_us in 30000 60000 90000 150000 250000; do

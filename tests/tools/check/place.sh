@@ -7,8 +7,7 @@ after() {
     checked 2 "" "$place" norm 0.2
     check "clipping before DDP_STEP is a difference of gradients alone" [ "$code, $(grep 'DIFFERS$' "$work/stdout" | cut -c 1-9)" = "1, gradient " ]
 
-    # A cudart inside the program is no part of it: what is said is the same as with a shared one, also where all copies are made by a
-    # function of a function.
+    # A cudart inside the program is no part of it: what is said is the same as with a shared one, also where all copies are made by a function of a function.
     cat >"$work/deep.h" <<'C'
 #include <cuda_runtime.h>
 #define COPIES(name, inner) \

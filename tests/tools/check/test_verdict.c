@@ -635,10 +635,8 @@ TEST(scratch_of_many_tensors_is_no_difference)
 
 /* ---- two causes at once ---- */
 
-/*
- * In the order of strength: what differs earlier goes first, and then the order of the table in verdict.c. Whatever
- * weaker evidence there is besides, the stronger decides.
- */
+/* In the order of strength: what differs earlier goes first, and then the order of the table in verdict.c. Whatever
+ * weaker evidence there is besides, the stronger decides. */
 static const struct strength {
     const char *says;
     struct edit edits[MOST_EDITS];

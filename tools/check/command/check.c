@@ -72,9 +72,10 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
         any_step = any_step || check_rows_find(&ranked[r], CHECK_ROW_STEP) != NULL;
         stop = stop == NULL ? check_rows_find(&ranked[r], CHECK_ROW_STOPPED) : stop;
     }
-    for (int r = 0; check->place.shared != NULL && r < (count > 0 ? count : 1); ++r) {
+    bool may_be_more = check->place.shared != NULL;
+    for (int r = 0; may_be_more; ++r) {
         OWNED char *path = xasprintf("%s-%d", outcome.results, r);
-        unlink(path);
+        may_be_more = unlink(path) == 0 || r + 1 < count;
     }
     *ranked_p = ranked;
     *count_p = count;
@@ -248,11 +249,9 @@ run_dated(struct check *check, int ahead, const struct check_verdict *verdict, s
     return made || error->exit_code <= 128; /* a signal asked for the end */
 }
 
-/*
- * In training each rank has a clock and random bytes of its own, and so it has in the run that is judged. A shuffle
+/* In training each rank has a clock and random bytes of its own, and so it has in the run that is judged. A shuffle
  * that is seeded by them is one shuffle if all have the same. Ranks that agree on the highest date have another one
- * than one process; not if rank 0's is the highest.
- */
+ * than one process; not if rank 0's is the highest. */
 static bool
 judge_dates(struct check *check, struct check_verdict *verdict, struct error *error)
 {
@@ -344,20 +343,24 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     one.run.steps = one.run.look + LOOK_MORE < check->steps ? one.run.look + LOOK_MORE : check->steps;
     all.run.steps = one.run.look < check->steps ? one.run.look + 1 : check->steps;
     all.plain = true;
-    struct check_outcome outcomes[2];
-    if (!session_start(check, &one, &outcomes[0], error) || !session_start(check, &all, &outcomes[1], error))
-        return false;
-    question->ranks = check->ranks;
-    for (int k = 0; k < 2; ++k)
+    struct check_outcome outcomes[2] = {0};
+    bool ok = true;
+    for (int k = 0; k < 2 && ok; ++k) {
+        const struct check_order *order = k == 0 ? &one : &all;
+        ok = session_start(check, order, &outcomes[k], error) &&
+             ((outcomes[k].signal == 0 && !outcomes[k].late) ||
+              session_explain(check, order, &outcomes[k], NULL, true, error));
         question->results[k] = outcomes[k].results;
-    *found = place_find(question, place);
-    if (place->is_lost)
+    }
+    question->ranks = check->ranks;
+    *found = ok && place_find(question, place);
+    if (ok && place->is_lost)
         message_line("cannot write %s-0.look, or one beside it: the verdict is given without its place; make room "
                      "there, or set TMPDIR",
                      outcomes[0].results);
     free(outcomes[0].results);
     free(outcomes[1].results);
-    return true;
+    return ok;
 }
 
 /* Of what differs first. What is compared when a step begins, the step before has changed; what DDP_STEP_PARAMETERS

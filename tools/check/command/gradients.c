@@ -53,10 +53,8 @@ say_common_factor(struct judgement *judgement)
                    : "this gradient is a sum where the others are means, or is multiplied by the number of ranks");
 }
 
-/*
- * Equal parameters all the same: the update takes the factor back, as one that divides sums by the rank's share does
- * (equal.c). So does an optimizer that knows no factors, which hides a wrong divisor: that is not called equal.
- */
+/* Equal parameters all the same: the update takes the factor back, as one that divides sums by the rank's share does
+ * (equal.c). So does an optimizer that knows no factors, which hides a wrong divisor: that is not called equal. */
 bool
 gradients_say_factor(struct judgement *judgement)
 {

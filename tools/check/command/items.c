@@ -94,10 +94,8 @@ take_larger(struct distance *distance, const struct distance *other)
     distance->absolute = fmax(distance->absolute, other->absolute);
 }
 
-/*
- * Whether it is infinite or NaN where the reference is not, or the other way round. A gradient that is not finite on
- * one rank, either, says nothing: what the update makes of it does.
- */
+/* Whether it is infinite or NaN where the reference is not, or the other way round. A gradient that is not finite on
+ * one rank, either, says nothing: what the update makes of it does. */
 static bool
 is_unbounded(const struct check_row *row)
 {
@@ -181,11 +179,9 @@ find_drift(const struct sorted *sorted, const struct role_norm *parameters, uint
     return drift;
 }
 
-/*
- * Where every step begins from the reference, what a distance of one unit makes in one step is the floor; the run that
+/* Where every step begins from the reference, what a distance of one unit makes in one step is the floor; the run that
  * began so far away is farther away in later steps, and its differences are brought back to that distance. `in_rounds`
- * of DDP_REDUCE calls it is moved in each, and the second shows what one unit makes.
- */
+ * of DDP_REDUCE calls it is moved in each, and the second shows what one unit makes. */
 static void
 take_drift_out(struct sorted *sorted, const struct check_rows *rows, bool in_rounds)
 {
@@ -305,10 +301,8 @@ bearable_of(const struct check_evidence *evidence, const struct check_row *row)
     return has_own_tolerance(evidence, row) ? own : evidence->bearable;
 }
 
-/*
- * Whether a difference of the update by the tolerance explains in how many elements, of little change, the last bit is
- * another: not more than `times` as many, and two; or repeating the program does.
- */
+/* Whether a difference of the update by the tolerance explains in how many elements, of little change, the last bit is
+ * another: not more than `times` as many, and two; or repeating the program does. */
 static bool
 is_rounding(const struct check_evidence *evidence, const struct check_row *row, const struct distance *distance,
             const struct distance *floor, double times)
@@ -329,10 +323,8 @@ is_too_small(const struct check_row *row)
     return row->of_change && is_trained && row->norms.spread > row->norms.reference / 16;
 }
 
-/*
- * A gradient vanishes where the training converges, and the rounding of its sum does not: it is held against what it
- * was. So does what DDP_REDUCE finds. `most`: the largest that the reference has had so far.
- */
+/* A gradient vanishes where the training converges, and the rounding of its sum does not: it is held against what it
+ * was. So does what DDP_REDUCE finds. `most`: the largest that the reference has had so far. */
 static bool
 is_vanishing(const struct check_evidence *evidence, const struct check_row *row, const struct distance *floor,
              double most)
@@ -352,10 +344,8 @@ is_lost_in_noise(const struct check_evidence *evidence, const struct check_row *
            row->norms.difference > float32 * most / 2;
 }
 
-/*
- * One rank makes a difference of the same size in this step, from a start a unit in the last place away, and none in
- * the step before: a discrete decision, such as that of a ReLU, hangs on rounding.
- */
+/* One rank makes a difference of the same size in this step, from a start a unit in the last place away, and none in
+ * the step before: a discrete decision, such as that of a ReLU, hangs on rounding. */
 static bool
 is_decision(const struct check_evidence *evidence, const struct check_row *row)
 {
@@ -373,12 +363,10 @@ is_decision(const struct check_evidence *evidence, const struct check_row *row)
     return false;
 }
 
-/*
- * One rank, whose steps begin a unit in the last place away, and whose data are, makes a difference of this size of the
+/* One rank, whose steps begin a unit in the last place away, and whose data are, makes a difference of this size of the
  * gradient in this step, or relatively in any other: it nearly cancels, or its sum is long, and the order of its sum
  * decides. No such difference is more than what is bearable beside what gradients typically have; and none that this
- * step has not shown more than what is bearable beside the gradient.
- */
+ * step has not shown more than what is bearable beside the gradient. */
 static bool
 is_nudged(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
           const struct distance *distance)

@@ -91,8 +91,10 @@ place_list_values(const struct finding *finding, const struct where *where, char
 {
     int ranks = finding->question->ranks;
     OWNED double *values = xcalloc((size_t)ranks + 1, sizeof(*values));
-    for (int r = -1; r < ranks; ++r)
-        values[r + 1] = relation_argument(finding, r, where)->value;
+    for (int r = -1; r < ranks; ++r) {
+        const struct look_argument *it = relation_argument(finding, r, where);
+        values[r + 1] = it != NULL ? it->value : NAN; /* of a rank that does not call it */
+    }
     return list_values(values, ranks, text);
 }
 

@@ -672,7 +672,7 @@ relation_of_copies(const struct finding *finding, size_t at, int rank, struct pa
     OWNED_CONTENTS one = copied_by(&finding->one, its, its->interval),
                    own = copied_by(&finding->ranks[rank], its, its->interval);
     uint64_t items = finding->question->items, each = own.bytes < PIECE_BYTES ? own.bytes : PIECE_BYTES;
-    bool in_items = items > 0 && one.bytes % items == 0;
+    bool in_items = items > 0 && one.bytes > 0 && one.bytes % items == 0;
     each = in_items ? one.bytes / items : each;
     *part = (struct part){.bytes = own.bytes, .all = one.bytes, .copies = own.hash, .all_copies = one.hash};
     enum copied copied = COPIED_OTHERS;

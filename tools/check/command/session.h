@@ -16,10 +16,8 @@
 #include <signal.h>
 
 /* ---- run.c: one run of a check: a ddprun of its own, from its start to its last process ---- */
-/*
- * In a process group of its own, and told to end when this process dies. Its output goes to files in the check's
- * folder, and is shown if the run fails. SIGCHLD and the signals that ask for the end are blocked (check.c).
- */
+/* In a process group of its own, and told to end when this process dies. Its output goes to files in the check's
+ * folder, and is shown if the run fails. SIGCHLD and the signals that ask for the end are blocked (check.c). */
 
 /* What all runs of a check have in common. */
 struct check_place {
@@ -133,11 +131,9 @@ struct check_rows *session_rows(struct check *check, enum session_run which);
 bool session_settle_plan(struct check *check, struct error *error) MUST_USE;
 
 /* ---- scouted.c: the annotations of a program that is equal, and what nothing compared depends on ---- */
-/*
- * Scouts the program of the check, in one process, where all is equal, for as long as the runs before took, and holds
+/* Scouts the program of the check, in one process, where all is equal, for as long as the runs before took, and holds
  * its annotations against what is found: the lines to print, malloc'ed; NULL, or none: nothing is missing, or nothing
- * can be said.
- */
+ * can be said. */
 char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
 
 /* ---- show.c: the verdict of a check, for people (a table on stdout) and for programs (--json) ---- */

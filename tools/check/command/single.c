@@ -242,10 +242,8 @@ session_make_reference(struct check *check, struct error *error)
 }
 
 /* ---- --plan: ranks that take turns, against one process that plays all turns ---- */
-/*
- * Two runs where all bits are the same, which needs no floor. Else one process once more, and from a start one unit in
- * the last place away, as for one rank. No step begins from the reference: a whole training is compared.
- */
+/* Two runs where all bits are the same, which needs no floor. Else one process once more, and from a start one unit in
+ * the last place away, as for one rank. No step begins from the reference: a whole training is compared. */
 
 /* Programs by plan have no annotations of their own and no share of a batch, and one process makes other operations
  * between two averages than a rank: what is concluded from those is left out. */

@@ -116,10 +116,8 @@ void check_verdict_free(struct check_verdict *verdict);
 const char *check_cause_name(enum check_cause cause);
 
 /* ---- sentence.c ---- */
-/*
- * The parts of a verdict's sentence, and what it decides: between verdict.c and equal.c, which draw the conclusions.
- * Pure.
- */
+/* The parts of a verdict's sentence, and what it decides: between verdict.c and equal.c, which draw the conclusions.
+ * Pure. */
 
 void sentence_say(char text[1024], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -153,19 +151,15 @@ struct place;
 void sentence_put_place(struct check_verdict *verdict, const struct place *place);
 
 /* ---- items.c ---- */
-/*
- * From rows to tensors: how far each is from the reference, where it begins to differ, and what its floor is.
- * Between verdict.c, which says what that means, and the rows. Pure.
- */
+/* From rows to tensors: how far each is from the reference, where it begins to differ, and what its floor is.
+ * Between verdict.c, which says what that means, and the rows. Pure. */
 
 /* Every tensor that occurs in the runs, by role and number; `*count_p` of them, malloc'ed. `ranked`: the run that is
  * judged. */
 struct check_item *items_make(const struct check_evidence *evidence, const struct check_rows *ranked, size_t *count_p);
 
-/*
- * When something is compared, as a number that grows: parameters and unannotated memory when step `step` begins,
- * gradients, buffers and means when its averages are there. 0: never.
- */
+/* When something is compared, as a number that grows: parameters and unannotated memory when step `step` begins,
+ * gradients, buffers and means when its averages are there. 0: never. */
 unsigned items_moment(uint32_t role, uint32_t step);
 unsigned items_moment_of(const struct check_row *row);
 
@@ -187,23 +181,17 @@ int items_compare_rows(const void *a, const void *b);
 bool items_scaled_differ(const struct check_evidence *evidence, uint32_t role);
 
 /* ---- carried.c ---- */
-/*
- * Does the host keep what is trained, and copy it to the device, where no annotation names it? From what ranks copy,
- * by call site (struct check_copy).
- */
+/* Does the host keep what is trained, and copy it to the device, where no annotation names it? From what ranks copy,
+ * by call site (struct check_copy). */
 
-/*
- * Of what is equal otherwise. A weight or a state of the host's may differ from rank to rank by too little to show in
+/* Of what is equal otherwise. A weight or a state of the host's may differ from rank to rank by too little to show in
  * gradients, as at a small learning rate; its bits tell. Data may differ, too: a run of one rank from parameters that
- * are far away tells them apart, for it copies the same data.
- */
+ * are far away tells them apart, for it copies the same data. */
 void carried_judge(const struct check_evidence *evidence, struct check_verdict *verdict, struct check_wishes *wishes);
 
 /* ---- reductions.c ---- */
-/*
- * What the results of DDP_REDUCE say: all there is of a program without DDP_STEP, whose steps are rounds of such
- * calls, and something besides of others. Pure.
- */
+/* What the results of DDP_REDUCE say: all there is of a program without DDP_STEP, whose steps are rounds of such
+ * calls, and something besides of others. Pure. */
 
 /* Results that are the number of ranks times one rank's, or that part of it, do not count as different: the program may
  * divide by it. */
