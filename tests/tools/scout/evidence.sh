@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# evidence.sh BUILD [FIRST LAST] - what `ddprun scout` finds where numbers show little of what kernels do (evidence.cu): sparse gradients
-# and tiny numbers are found as they are annotated; what may be a parameter that was missed is asked about, and accepted when the user
-# names it; of random nets none is found otherwise without a word, and at most 8 of 100 are refused,
-# but for those of which half of the units are dead: of their weights it is asked whether they are trained. A recorder that changes any words, or
-# takes words that it cannot change for left alone, is seen.
+# evidence.sh BUILD [FIRST LAST] - what `ddprun scout` finds where numbers show little of what kernels do (evidence.cu): sparse gradients and tiny numbers are
+# found as they are annotated; what may be a parameter that was missed is asked about, and accepted when the user names it; of random nets none is found
+# otherwise without a word, and at most 8 of 100 are refused, but for those of which half of the units are dead: of their weights it is asked whether they are
+# trained. A recorder that changes any words, or takes words that it cannot change for left alone, is seen.
 #
 # Ordinarily seeds 1 to 40 of random nets; with DDPRUN_SOAK=1, 1 to 500.
 source "$(dirname "$0")/../../end_to_end/lib.sh"

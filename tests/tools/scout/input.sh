@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# input.sh BUILD - what `ddprun scout` does with what is wrong: one line on stderr, the exit code that its help names, nothing left in
-# TMPDIR, and no process.
+# input.sh BUILD - what `ddprun scout` does with what is wrong: one line on stderr, the exit code that its help names, nothing left in TMPDIR, and no process.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 wrong=$build/tests/tools/scout/wrong
 watch_leftovers

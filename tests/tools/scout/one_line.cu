@@ -2,6 +2,9 @@
  * one_line.cu - a trainer whose memory is made by a function on one line, and has names that do not stay, for lines.sh.
  */
 /* clang-format off */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -17,15 +20,17 @@ int main() {
     Tensor t;
     float *cursor, start[IN * OUT] = {.1f};
     CHECK(cudaMalloc(&cursor, sizeof(start)));
+    puts(R"(raw { "text)"); const int steps = 3'0;
     t.w = cursor;
     cursor += IN * OUT; /* not the weights any more where they are set */
     CHECK(cudaMemcpy(t.w, start, sizeof(start), cudaMemcpyHostToDevice));
     if (float *g = device<float>(IN * OUT)) t.g = g; /* a name of the condition alone */
     float *x = device<float>(BATCH * IN), *y = device<float>(BATCH * OUT);
     std::vector<float> host(BATCH * IN);
-    for (int step = 0; step < 30; ++step) {
+    for (int step = 0; step < steps; ++step) {
         for (float &v : host) v = (rand() % 2001 - 1000) * 1e-3f;
-        CHECK(cudaMemcpy(x, host.data(), 4 * host.size(), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(x, host.data(), 4 * host.size(), cudaMemcpyHostToDevice)); /* a comment that
+                                                                                      goes on */
         forward<<<BATCH, OUT>>>(x, t.w, y);
         backward<<<IN, OUT>>>(x, y, t.g);
         sgd<<<1, IN * OUT / 2>>>(t.w, t.g); sgd<<<1, IN * OUT / 2>>>(t.w + IN * OUT / 2, t.g + IN * OUT / 2);

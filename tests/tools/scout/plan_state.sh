@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# plan_state.sh BUILD - a plan by state: ranks have, bit for bit, the parameters and the output of one process that plays all turns,
-# also where the last round has fewer steps, and where a validation between steps ends a round early; with SGD they have those of the
-# annotated program with N times the batch. A player that leaves a change out, does not put back what stays, or does not scale a round
-# of fewer steps is seen; so is a program whose ranks all had the same batch. Plans are made by gradients, and rewritten. With
-# DDPRUN_SOAK=1 on more ranks.
+# plan_state.sh BUILD - a plan by state: ranks have, bit for bit, the parameters and the output of one process that plays all turns, also where the last round
+# has fewer steps, and where a validation between steps ends a round early; with SGD they have those of the annotated program with N times the batch. A player
+# that leaves a change out, does not put back what stays, or does not scale a round of fewer steps is seen; so is a program whose ranks all had the same batch.
+# Plans are made by gradients, and rewritten. With DDPRUN_SOAK=1 on more ranks.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 install_broken

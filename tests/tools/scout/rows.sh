@@ -16,10 +16,9 @@ words_of() {
     words[0]=$build/${words[0]}
 }
 
-# verdict NAME PROGRAM: scouts the program, and prints in one line what was found: "right": each parameter and gradient is annotated
-# as it was found, and each step stands where it has to; "N missing, M superfluous", if not; "P parameters, G gradients" of a
-# program without annotations; or the reason of a refusal, without numbers of memory. "; noted" if the host may take part. What scout
-# prints is in $work/out-NAME and $work/out-NAME.err. $scouts: another ddprun.
+# verdict NAME PROGRAM: scouts the program, and prints in one line what was found: "right": each parameter and gradient is annotated as it was found, and each
+# step stands where it has to; "N missing, M superfluous", if not; "P parameters, G gradients" of a program without annotations; or the reason of a refusal,
+# without numbers of memory. "; noted" if the host may take part. What scout prints is in $work/out-NAME and $work/out-NAME.err. $scouts: another ddprun.
 verdict() {
     local out=$work/out-$1 code=0 missing superfluous words settings
     words_of "$2"

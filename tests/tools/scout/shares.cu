@@ -361,7 +361,7 @@ main(int argc, char **argv)
     for (float &v : start)
         v = rand() / (float)RAND_MAX - 0.5f;
     cudaMalloc(&w, INPUTS * CLASSES * sizeof(float));
-    cudaMalloc(&b, CLASSES * sizeof(float));
+    cudaMalloc(&b, sizeof(float) + (CLASSES - 1) * sizeof(float));
     cudaMalloc(&gw, INPUTS * CLASSES * sizeof(float));
     cudaMalloc(&gb, CLASSES * sizeof(float));
     cudaMalloc(&y, SAMPLES * CLASSES * sizeof(float));

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# table.sh BUILD [PATTERN] - what `ddprun scout` finds in each program of the table (table.txt), whose own annotations say what is to
-# be found: they play no part in the recording. A row that is not yet as expected holds what is found today, and fails when that changes.
-# Ordinarily a third of the rows marked + is run (TESTS_PART), two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. With
-# SCOUT_TABLE=write the column "found" is written anew.
+# table.sh BUILD [PATTERN] - what `ddprun scout` finds in each program of the table (table.txt), whose own annotations say what is to be found: they play no
+# part in the recording. A row that is not yet as expected holds what is found today, and fails when that changes. Ordinarily a third of the rows marked + is
+# run (TESTS_PART), two at a time; with DDPRUN_SOAK=1 all. PATTERN: only rows that contain it. With SCOUT_TABLE=write the column "found" is written anew.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 table=$here/table.txt

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# types.sh BUILD - what `ddprun scout` finds in programs whose tensors are small, of all types, or say nothing of their type
-# (types.cu): each parameter and gradient has its type and all of its elements, or the program is refused with the reason; a
-# table of indices leads nowhere; what cuBLAS gives the host is a reader. Each rule is broken once, and seen. With
-# DDPRUN_SOAK=1 1 to 32 rows, ten seeds each.
+# types.sh BUILD - what `ddprun scout` finds in programs whose tensors are small, of all types, or say nothing of their type (types.cu): each parameter and
+# gradient has its type and all of its elements, or the program is refused with the reason; a table of indices leads nowhere; what cuBLAS gives the host is a
+# reader. Each rule is broken once, and seen. With DDPRUN_SOAK=1 1 to 32 rows, ten seeds each.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 watch_leftovers
 install_broken
@@ -14,8 +13,7 @@ else
     seeds=(1 2)
 fi
 
-# found TYPE ROWS READER: the last run has found parameters and gradients of TYPE, 8 * ROWS and ROWS elements of each, and READER
-# reads the gradients first.
+# found TYPE ROWS READER: the last run has found parameters and gradients of TYPE, 8 * ROWS and ROWS elements of each, and READER reads the gradients first.
 found() {
     local role
     [ "$code" -eq 0 ] && grep -q "\"text\":\"$3\"" "$work/plan.json" || return 1

@@ -198,12 +198,10 @@ changes(const struct comparison *it, const struct scout_effect *effect, const st
                                       it->memory_of[theirs->to] == memory && shares_bytes(&theirs->changed, tensor)));
 }
 
-/*
- * Whether what has changed a gradient may stand on either side of a step. The ranks are equal to one, so what has taken
+/* Whether what has changed a gradient may stand on either side of a step. The ranks are equal to one, so what has taken
  * effect is linear in gradients, a scaling or a difference from their mean for instance. What has left the gradient as
  * it was may be a bound that no element has reached; so may a factor in memory smaller than it, such as a norm, that
- * was 1.
- */
+ * was 1. */
 static bool
 commutes(const struct comparison *it, const struct scout_effect *effect, const struct scout_tensor *tensor)
 {

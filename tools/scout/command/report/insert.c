@@ -20,7 +20,8 @@ enum {
 static int
 rank_of(const struct insertion *insertion)
 {
-    return (strcmp(insertion->text, "}") == 0) - (strncmp(insertion->text, "#undef", 6) == 0);
+    return (strcmp(insertion->text + strspn(insertion->text, " "), "}") == 0) -
+           (strncmp(insertion->text, "#undef", 6) == 0);
 }
 
 COMPARES(compare_insertions, struct insertion,
@@ -61,6 +62,11 @@ count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
     snprintf(ending, sizeof(ending), " * sizeof(%s)", type == SCOUT_FLOAT64 ? "double" : "float");
     size_t length = strlen(bytes), cut = strlen(ending);
     bool ends = size >= sizeof(float) && length > cut && strcmp(bytes + length - cut, ending) == 0;
+    for (size_t i = 0; ends && i < length - cut;) { /* of a product, not of a sum's last part */
+        bool is_arrow = strncmp(bytes + i, "->", 2) == 0;
+        ends = is_arrow || strchr("+-?:<>&|", bytes[i]) == NULL;
+        i = strchr("([", bytes[i]) != NULL ? source_close(bytes, i) : i + 1 + is_arrow;
+    }
     bytes[ends ? length - cut : length] = '\0';
     if (ends)
         snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(bytes));

@@ -197,11 +197,9 @@ struct insertions {
     bool *data;           /* [period]: such an operation */
 };
 
-/*
- * Prints the tensors by groups, how many lines are to be added to which files, and what is left to be done by hand,
+/* Prints the tensors by groups, how many lines are to be added to which files, and what is left to be done by hand,
  * with the reason. `patch`: takes the lines as a diff; *fault_p: why it cannot be applied, for free(), or
- * NULL.
- */
+ * NULL. */
 void lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
                  struct sites *sites, char **fault_p);
 
@@ -218,11 +216,9 @@ void patch_put(FILE *out, FILE *summary, const struct insertions *insertions, st
 /* One line for each that is missing or superfluous; one line if there is none. */
 void annotated_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites);
 
-/*
- * Of a program whose steps are equal on all ranks, what these leave open: of a parameter that is annotated in part, the
+/* Of a program whose steps are equal on all ranks, what these leave open: of a parameter that is annotated in part, the
  * rest; `by_gradients`: also parameters without an annotation, where gradients of more elements are annotated, and a
- * step after an operation that trains with gradients.
- */
+ * step after an operation that trains with gradients. */
 void annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                           struct sites *sites, bool by_gradients);
 

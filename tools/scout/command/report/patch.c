@@ -81,6 +81,8 @@ put_hunk(FILE *out, const struct source *source, const struct insertion *items, 
         size_t end = at + strcspn(text + at, "\n");
         if (next < near && items[next].line == line)
             next += put_changed(out, &items[next], near - next, text, at);
+        else if (line == last && text[end] == '\0' && next < near) /* a line after the last one, which gets an end */
+            fprintf(out, "-%s\n\\ No newline at end of file\n+%s\n", text + at, text + at);
         else if (line <= last)
             put_line(out, ' ', text, at);
         at = end + (text[end] == '\n');

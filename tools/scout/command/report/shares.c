@@ -629,7 +629,7 @@ find_managed_line(struct search *search, struct stack made, const struct batch *
     if (!spot_find_parting(made, step, &at_made, &at_step) || !lift(&search->sources, made.frames, at_made, said))
         return false;
     spot->node = spot_node(search, step.frames, at_step);
-    return spot->node != NULL;
+    return spot->node != NULL && spot->node->parent != NULL && spot->node->parent->is_block;
 }
 
 /* What can be said of the memory at frame `depth` of the copy; without a name there, by the number of its allocation,

@@ -54,7 +54,8 @@ source_token(const char *text, size_t at)
     }
     if (!source_is_word(text[at]))
         return at + (text[at] != '\0');
-    while (source_is_word(text[at]))
+    bool is_number = isdigit((unsigned char)text[at]) != 0;
+    while (source_is_word(text[at]) || (is_number && text[at] == '\'' && source_is_word(text[at + 1]))) /* 10'000 */
         ++at;
     return at;
 }

@@ -99,10 +99,13 @@ spot_is_usable(const struct spot *spot)
 bool
 spot_has_line(const struct spot *spot)
 {
-    const char *text = spot->node->source->text;
-    size_t at = spot->behind, line = at + strcspn(text + at, "\n");
-    return at == 0 ? source_begins_line(spot->node)
-                   : source_skip(text, at) >= line && (!spot->needs_braces || source_begins_line(spot->node));
+    const char *text = spot->node->source->text, *from = text + spot->behind, *line = from + strcspn(from, "\n");
+    const char *comment = memmem(from, (size_t)(line - from), "/*", 2);
+    if (spot->behind == 0)
+        return source_begins_line(spot->node);
+    if (comment != NULL && memmem(comment, (size_t)(line - comment), "*/", 2) == NULL) /* the next line is inside it */
+        return false;
+    return text + source_skip(text, spot->behind) >= line && (!spot->needs_braces || source_begins_line(spot->node));
 }
 
 static int
@@ -110,6 +113,19 @@ spot_line(const struct spot *spot)
 {
     return spot->behind == 0 ? source_line(spot->node->source, spot->node->begin)
                              : source_line(spot->node->source, spot->behind) + 1;
+}
+
+/* The line of the #include: after the last macro of the system's, and after the end of the #if in which that is. */
+static int
+include_line(const struct source *source)
+{
+    const char *all = source->text, *include = strstr(all, "#include"), *macro = NULL, *at = all;
+    int depth = 0;
+    while ((at = strstr(at, "#define _")) != NULL && at < include)
+        macro = at++;
+    for (at = all; macro != NULL && at < include && (at <= macro || depth > 0); ++at)
+        depth += (strncmp(at, "#if", 3) == 0) - (strncmp(at, "#endif", 6) == 0);
+    return macro == NULL ? 1 : source_line(source, (size_t)((depth > 0 ? macro : at - 1) - all)) + 1;
 }
 
 void
@@ -122,16 +138,15 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     char indent[64];
     bool is_inside = spot->behind > 0 && spot->behind < node->end; /* of the function */
     snprintf(indent, sizeof(indent), "%.*s%s", (int)strspn(begin, " \t"), begin, is_inside ? "    " : "");
-    const char *all = source->text, *include = strstr(all, "#include"), *at = all, *next;
-    while ((next = strstr(at, "#define _")) != NULL && next < include) /* behind the last macro of the system's */
-        at = next + 1;
-    add_line(search->to, source->path, at > all ? source_line(source, (size_t)(at - all)) + 1 : 1, "",
+    add_line(search->to, source->path, include_line(source), "",
              strstr(text, "ddp_") != NULL || text[0] == '#' ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
     if (!spot_has_line(spot)) {
-        OWNED char *within = xasprintf(spot->behind == 0 ? "%s " : spot->needs_braces ? " %s }" : " %s", text);
+        OWNED char *within = xasprintf(spot->behind == 0 ? "%s " : " %s", text);
         if (spot->needs_braces)
             add_within(search, source, node->begin, "{ ");
         add_within(search, source, spot->behind == 0 ? node->begin : spot->behind, within);
+        if (spot->needs_braces)
+            add_within(search, source, spot->behind, " }");
         return;
     }
     if (spot->needs_braces)
