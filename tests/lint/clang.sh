@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# clang.sh BUILD - clang compiles without a warning what gcc compiled, and finds who has which lock (interpose/engine/core/capability.h).
-# Called by tests/run.sh; gcc's part is the build itself. What tidy.sh reads it compiles with the same warnings. That, the tests, which
-# have no such locks, and a file's second compilation with other definitions are compiled with DDPRUN_SOAK=1
-# (bash tests/run.sh --soak --filter lint/clang).
+# clang.sh BUILD - clang compiles without a warning what gcc compiled, and finds who has which lock (interpose/engine/core/capability.h). Called by
+# tests/run.sh; gcc's part is the build itself. What tidy.sh reads it compiles with the same warnings. That, the tests, which have no such locks, and a file's
+# second compilation with other definitions are compiled with DDPRUN_SOAK=1 (bash tests/run.sh --soak --filter lint/clang).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib.sh

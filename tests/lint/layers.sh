@@ -22,8 +22,7 @@ shift || true
 table=tests/lint/parts.txt
 command -v objdump >/dev/null || skip "no nm and no objdump (package binutils)"
 
-# objects PART WORDS: a line SOURCE OBJECT for each C file of the part that the build has compiled. An object without a source is left
-# from an earlier build.
+# objects PART WORDS: a line SOURCE OBJECT for each C file of the part that the build has compiled. An object without a source is left from an earlier build.
 objects() {
     local part=$1 words=" $2 " object source folder
     find "$build/${part%%/*}" -path '*/CMakeFiles/*.dir/*.c.o' | LC_ALL=C sort | while read -r object; do

@@ -72,8 +72,7 @@ kind_of() {
     kind_known[$name]=$kind
 }
 
-# resolve FILE NAME: sets `target` to the header that #include "NAME" in FILE means, from the root of the repository; empty if no such
-# file exists.
+# resolve FILE NAME: sets `target` to the header that #include "NAME" in FILE means, from the root of the repository; empty if no such file exists.
 declare -A found # a target's own include folder: the name is unique, or else the first one stands for it
 while read -r name path; do
     [ -n "${found[$name]+set}" ] || found[$name]=$path

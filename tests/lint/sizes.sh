@@ -98,8 +98,7 @@ count_lines() {
     }'
 }
 
-# hold_rows COMMIT: a row that stands higher than in that commit is explained by one since then, in a line "sizes FOLDER: what was
-# deleted for it".
+# hold_rows COMMIT: a row that stands higher than in that commit is explained by one since then, in a line "sizes FOLDER: what was deleted for it".
 hold_rows() {
     awk -v table="$table" -v messages="$(git log --format=%B "$1..HEAD" | sed -n 's/^sizes \([^ ]*\): .*/\1/p' | tr '\n' ' ')" '
     /^#/ || NF < 3 || $1 == "sum" || $1 == "allow" { next }
@@ -126,8 +125,7 @@ versions() {
     done
 }
 
-# hold_sums: none is above what the table had in one of these, but for what the message of a later one says: "sum NAME: LINES, issue
-# ISSUE".
+# hold_sums: none is above what the table had in one of these, but for what the message of a later one says: "sum NAME: LINES, issue ISSUE".
 hold_sums() {
     local commit
     for commit in $(versions); do

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# figures.sh BUILD - one run, one truth: of eight kinds of runs each figure is the same in every output, to the digit that is printed:
-# closing lines, the progress line after the last step, --summary-json, --metrics, the page of --page and that of `ddprun report DIR`,
-# `report A B`, and the timeline; parts add up to the whole; and the sums are those of the raw events (figures.py).
-# Ordinarily some of the kinds run (in_turn).
+# figures.sh BUILD - one run, one truth: of eight kinds of runs each figure is the same in every output, to the digit that is printed: closing lines, the
+# progress line after the last step, --summary-json, --metrics, the page of --page and that of `ddprun report DIR`, `report A B`, and the timeline; parts add up
+# to the whole; and the sums are those of the raw events (figures.py). Ordinarily some of the kinds run (in_turn).
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 here, which reads the outputs"
 figures=$(dirname "$0")/figures.py

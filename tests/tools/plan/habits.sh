@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# habits.sh BUILD [PATTERN [OPTIONS OF DDPRUN...]] - the program habits/, untouched, by `ddprun --plan auto`: with each habit it trains to
-# the weights and figures that its oracle says of as many ranks (habits/oracle.h), or is refused. A table is printed: what ran by gradients
-# or by state, or the sentence that refused it, and the relative errors of weights and of printed figures. Wrong is what trains to
-# others, or does not end. Ordinarily a few habits are run, on 2 ranks; with DDPRUN_SOAK=1 all, on 2 and 3. PATTERN: only names that
-# match it.
+# habits.sh BUILD [PATTERN [OPTIONS OF DDPRUN...]] - the program habits/, untouched, by `ddprun --plan auto`: with each habit it trains to the weights and
+# figures that its oracle says of as many ranks (habits/oracle.h), or is refused. A table is printed: what ran by gradients or by state, or the sentence that
+# refused it, and the relative errors of weights and of printed figures. Wrong is what trains to others, or does not end. Ordinarily a few habits are run, on 2
+# ranks; with DDPRUN_SOAK=1 all, on 2 and 3. PATTERN: only names that match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/habits

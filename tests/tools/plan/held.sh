@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# held.sh BUILD [PATTERN] - trainers of tests/held/plan, plan2 by `ddprun --plan auto` on 2 ranks, one for each rule that was found by them: the
-# saved parameters are those of the oracle of the way that is taken (but by "far", whose oracle counts updates where the program counts
-# batches), or the program is refused, by this reason. Ordinarily a fifth of them (chosen); with DDPRUN_SOAK=1 all. PATTERN: only names
-# that match it.
+# held.sh BUILD [PATTERN] - trainers of tests/held/plan, plan2 by `ddprun --plan auto` on 2 ranks, one for each rule that was found by them: the saved
+# parameters are those of the oracle of the way that is taken (but by "far", whose oracle counts updates where the program counts batches), or the program is
+# refused, by this reason. Ordinarily a fifth of them (chosen); with DDPRUN_SOAK=1 all. PATTERN: only names that match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
 # program | way, or refused | the rule; of a refusal: its words
