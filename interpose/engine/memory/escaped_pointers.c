@@ -337,11 +337,9 @@ escape_bucket_type(const struct plan_bucket *bucket)
 
 /* ---- arrays of pointers ---- */
 
-/*
- * A batched call gets an array of addresses that lies on the device. If the array came from the host, all addresses in
+/* A batched call gets an array of addresses that lies on the device. If the array came from the host, all addresses in
  * it were looked at on their way, and the call touches no gradient but deferred ones. Once a kernel has had a pointer
- * into it, or something else was written there, the content is unknown.
- */
+ * into it, or something else was written there, the content is unknown. */
 enum { TABLES_AT_MOST = 256, TABLE_BYTES_AT_MOST = 1 << 20 };
 
 struct bounded_ranges pointer_arrays;
@@ -389,11 +387,9 @@ pointer_arrays_know(uint64_t address, size_t bytes)
 
 /* ---- tensor maps ---- */
 
-/*
- * Kernels get tensor maps as parameters, and pass them to the copy engine of their multiprocessor. A map is opaque.
+/* Kernels get tensor maps as parameters, and pass them to the copy engine of their multiprocessor. A map is opaque.
  * Where the driver writes an address into it as it is, the address is found among a launch's arguments as any pointer
- * is. Where it does not, a kernel reaches the memory unseen, and the address has escaped as soon as it is encoded.
- */
+ * is. Where it does not, a kernel reaches the memory unseen, and the address has escaped as soon as it is encoded. */
 static pthread_once_t compared = PTHREAD_ONCE_INIT;
 static bool are_raw; /* written within the once */
 

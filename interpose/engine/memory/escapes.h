@@ -9,11 +9,9 @@
 #include "interpose/engine/memory/memory.h"
 
 /* ---- escaped_pointers.c: gradients and buffers that kernels may reach unseen ---- */
-/*
- * Whether a table with addresses of tensors was copied to the device since then. Numbers in other data, which may only
+/* Whether a table with addresses of tensors was copied to the device since then. Numbers in other data, which may only
  * look like addresses, are reported, once in each rank, and do not count: the graph with the DDP_STEP at `site` does
- * not wait for kernels that read them. Any thread, not with lock held.
- */
+ * not wait for kernels that read them. Any thread, not with lock held. */
 bool escape_certain_since(const struct escape_count *then, const struct ddp_site *site);
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. Gradients
  * into which they point are deferred from now on; of one that was launched in this step, the content is checked. */

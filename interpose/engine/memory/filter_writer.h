@@ -23,16 +23,12 @@ struct filter_span {
 /* From now on all that is tracked lies in [lowest, highest); lowest >= highest: nothing does. Forgets the index. */
 void filter_set_bounds(struct filter *filter, uint64_t lowest, uint64_t highest);
 
-/*
- * What exactly is tracked within these bounds: spans[count], sorted and disjoint. False when memory runs out: then
- * every launch into the bounds goes to the engine.
- */
+/* What exactly is tracked within these bounds: spans[count], sorted and disjoint. False when memory runs out: then
+ * every launch into the bounds goes to the engine. */
 bool filter_set_index(struct filter *filter, const struct filter_span *spans, size_t count);
 
-/*
- * All words of a kernel's arguments that may be pointers. False when memory runs out or the kernel has too many of
- * them: then its launches go to the engine.
- */
+/* All words of a kernel's arguments that may be pointers. False when memory runs out or the kernel has too many of
+ * them: then its launches go to the engine. */
 bool filter_add_kernel(struct filter *filter, CUfunction function, const struct filter_word *words, size_t count);
 
 /* Forgets all kernels: their handles may be used again for others. */

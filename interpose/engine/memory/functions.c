@@ -163,10 +163,8 @@ param_info(enum handle_kind kind, CUfunction function, size_t index, size_t *off
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/*
- * By asking for the first parameter. INVALID_VALUE is the answer of a kernel that has none; anything else but success
- * refuses the handle, mostly as CUDA_ERROR_INVALID_HANDLE, and it may be of the other kind.
- */
+/* By asking for the first parameter. INVALID_VALUE is the answer of a kernel that has none; anything else but success
+ * refuses the handle, mostly as CUDA_ERROR_INVALID_HANDLE, and it may be of the other kind. */
 static enum handle_kind
 find_kind(CUfunction function)
 {

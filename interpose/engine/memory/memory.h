@@ -125,10 +125,8 @@ tensor_next(const struct tensor *tensor) WITH_LOCK
     return at < engine_state.tensor_count ? &memory_state.tensors[at] : NULL;
 }
 
-/*
- * Names the tensor in a message: "parameter 4 of 6 (`w[l]`, 16 float32, train.cu:169)", for annotations stand in loops.
- * Takes the lock; works in host functions. Returns `text`.
- */
+/* Names the tensor in a message: "parameter 4 of 6 (`w[l]`, 16 float32, train.cu:169)", for annotations stand in loops.
+ * Takes the lock; works in host functions. Returns `text`. */
 enum { TENSOR_TEXT_BYTES = 256 };
 const char *tensor_describe(const struct tensor *tensor, char text[TENSOR_TEXT_BYTES]);
 /* The same; the text stays until the next call in this thread. */
@@ -294,10 +292,8 @@ void launch_filter_pause(bool pause);
 bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end);
 
 /* ---- pointers.c ---- */
-/*
- * The pointers that an operation names, and what is annotated where they point: for those who look at what an update
- * writes (check/updaters.c, verify/forgotten.c).
- */
+/* The pointers that an operation names, and what is annotated where they point: for those who look at what an update
+ * writes (check/updaters.c, verify/forgotten.c). */
 
 enum { POINTER_WORD_SHIFT = 16 }; /* of a word's place in a struct, beside its argument's */
 
@@ -370,10 +366,8 @@ void hits_clear(struct hits *hits);
 /* With lock held: it touches the tensor, too. */
 void hits_add(struct hits *hits, const struct tensor *tensor, const struct operand *operand) WITH_LOCK;
 
-/*
- * Fills `hits` with what the operation names; what a graph does that it launches is not among that. Returns whether
- * it may touch anything. *through_pointers_p: it goes through pointers in memory.
- */
+/* Fills `hits` with what the operation names; what a graph does that it launches is not among that. Returns whether
+ * it may touch anything. *through_pointers_p: it goes through pointers in memory. */
 bool hits_look(struct hits *hits, const struct operation *operation, bool *through_pointers_p);
 
 /* A copy is about to bring bytes to the device, which may be addresses of gradients. hits_look() does that, too. */

@@ -73,10 +73,8 @@ tensor_refuse_missing(const struct tensor *tensor, const char *what)
              (void *)(uintptr_t)(tensor->address + tensor->bytes), what);
 }
 
-/*
- * What is in its place now would be neither sent from rank 0 nor compared. No group says which parameters are its own:
- * those of one that steps no more went with its gradients, of as many elements. Its states went with gradients, too.
- */
+/* What is in its place now would be neither sent from rank 0 nor compared. No group says which parameters are its own:
+ * those of one that steps no more went with its gradients, of as many elements. Its states went with gradients, too. */
 void
 tensor_refuse_freed_parameters(void)
 {

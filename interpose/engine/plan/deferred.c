@@ -38,7 +38,8 @@ wanted_deferral(const struct group *group, size_t member) WITH_LOCK
 /* What a rank says of a gradient. */
 struct wish {
     uint32_t deferral;
-    uint32_t last; /* identity of the last touch, the same on every rank; 0: none; UNSTEADY: another in each step */
+    uint32_t last;  /* identity of the last touch, the same on every rank; 0: none; UNSTEADY: another in each step */
+    uint32_t count; /* of touches */
 };
 
 #define UNSTEADY UINT32_MAX
@@ -50,21 +51,26 @@ wish_of(const struct group *group, size_t member) WITH_LOCK
     const struct touch_list *list = &group->history.previous[member];
     struct touch last = list->count > 0 ? list->touches[list->count - 1] : (struct touch){0, 0};
     uint32_t identity = (uint32_t)(last.call ^ last.call >> 32) + last.argument;
-    return (struct wish){wanted_deferral(group, member), group->history.streak[member] > 0 ? identity : UNSTEADY};
+    return (struct wish){wanted_deferral(group, member), group->history.streak[member] > 0 ? identity : UNSTEADY,
+                         (uint32_t)list->count};
 }
 
 /* Of all ranks' reasons, the last. A rank whose gradient is complete before its next backward pass would wait for one
- * that comes to it only there, and that may wait for this rank elsewhere. */
+ * that comes to it only there, and that may wait for this rank elsewhere. It has fewer touches, and another last one;
+ * a rank for which a library has chosen other kernels, mostly not. */
 static enum deferral
 agreed_deferral(const struct control_messages *all, size_t count, size_t member)
 {
-    uint32_t agreed = DEFERRED_NOT, last = UNSTEADY;
+    uint32_t agreed = DEFERRED_NOT;
+    const struct wish *last = NULL; /* that is steady */
     bool unlike = false;
     for (int r = 0; r < all->count && all->bytes[r] == count * sizeof(struct wish); ++r) {
         const struct wish *theirs = (const struct wish *)all->messages[r] + member;
         agreed = theirs->deferral > agreed && theirs->deferral < DEFERRALS ? theirs->deferral : agreed;
-        unlike = unlike || (last != UNSTEADY && theirs->last != UNSTEADY && theirs->last != last);
-        last = theirs->last != UNSTEADY ? theirs->last : last;
+        if (theirs->last == UNSTEADY)
+            continue;
+        unlike = unlike || (last != NULL && theirs->last != last->last && theirs->count != last->count);
+        last = theirs;
     }
     return agreed == DEFERRED_NOT && unlike ? DEFERRED_UNLIKE : (enum deferral)agreed;
 }

@@ -21,28 +21,22 @@ struct auto_job {
     bool is_restart; /* of --max-restarts: it was asked before */
 };
 
-/*
- * Refuses --plan for one rank, but in a run of `ddprun check`, and `--plan auto` where there is no one to ask.
- * *is_auto: whether it is that (a file of that name is "./auto"). Error: with the exit code of wrong usage.
- */
+/* Refuses --plan for one rank, but in a run of `ddprun check`, and `--plan auto` where there is no one to ask.
+ * *is_auto: whether it is that (a file of that name is "./auto"). Error: with the exit code of wrong usage. */
 bool plan_auto_may_begin(const struct options *options, const struct auto_job *job, bool *is_auto,
                          struct error *error) MUST_USE;
 
-/*
- * Of options with `--plan auto`, for a job that is prepared: puts the plan's file into options->plan. Main thread,
+/* Of options with `--plan auto`, for a job that is prepared: puts the plan's file into options->plan. Main thread,
  * before there is another one, and while no signal is blocked. Error: with the exit code of wrong usage, no folder of
  * the user's own to keep plans in; else as of `ddprun scout --prove`, or the user said no, or a signal asked for the
- * end.
- */
+ * end. */
 bool plan_auto(struct options *options, const struct auto_job *job, struct error *error) MUST_USE;
 
 /* ---- plan_file.c: `--plan FILE`: a plan of `ddprun scout --prove --json FILE`, made ready for the ranks ---- */
-/*
- * Reads the plan `path`, which messages call `name`, and writes `to`, mode 0600, for the players of the ranks
+/* Reads the plan `path`, which messages call `name`, and writes `to`, mode 0600, for the players of the ranks
  * (tools/plan/format/play.h). `reads_own`: --reads own. `unproved`: also a plan whose proof (d) did not pass, and one
  * without the hash of what it holds. Error, with the exit code of wrong usage: it is no plan, of another version, of a
- * program that cannot be played, or not proved; or `to` cannot be written.
- */
+ * program that cannot be played, or not proved; or `to` cannot be written. */
 bool plan_file_prepare(const char *path, const char *name, bool unproved, bool reads_own, const char *to,
                        struct error *error) MUST_USE;
 
@@ -71,11 +65,9 @@ struct plan_cache {
 bool plan_cache_open(const char *program, char *const *arguments, const char *folder, bool softgpu,
                      const char *conditions, struct plan_cache *cache, struct error *error) MUST_USE;
 
-/*
- * The plan that was proved for this build, these arguments and the files that the program reads. *plan: NULL if there
+/* The plan that was proved for this build, these arguments and the files that the program reads. *plan: NULL if there
  * is none, else for json_object_put(). One that is damaged, or of another build, of other files or of another version,
- * is removed with a message. Error, with the exit code of wrong usage: the file is not the user's own.
- */
+ * is removed with a message. Error, with the exit code of wrong usage: the file is not the user's own. */
 bool plan_cache_find(const struct plan_cache *cache, struct json_object **plan, struct error *error) MUST_USE;
 
 /* Keeps a plan that is proved for these arguments. Error: it cannot be written. */

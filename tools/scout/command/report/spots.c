@@ -100,7 +100,9 @@ bool
 spot_has_line(const struct spot *spot)
 {
     const char *text = spot->node->source->text, *from = text + spot->behind, *line = from + strcspn(from, "\n");
-    const char *comment = memmem(from, (size_t)(line - from), "/*", 2);
+    const char *comment = NULL;
+    for (const char *at = from; (at = memmem(at, (size_t)(line - at), "/*", 2)) != NULL; at += 2)
+        comment = at;
     if (spot->behind == 0)
         return source_begins_line(spot->node);
     if (comment != NULL && memmem(comment, (size_t)(line - comment), "*/", 2) == NULL) /* the next line is inside it */
