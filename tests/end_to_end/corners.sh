@@ -7,7 +7,7 @@ corners=$build/tests/trainers/corners
 for mode in forget-parameter stream-again graph-in-thread all-hidden buffer unload; do
     works "$mode" "$ddprun" -n 2 --bucket-mb 0.005 --check-every 1 "$corners" "$mode"
 done
-works "a program that prints to descriptors which it has closed" "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" --steps 20 <&- >&- 2>&-' "$build/samples/digits"
+works "a program that prints to descriptors which it has closed" "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" --data "$1" --steps 20 <&- >&- 2>&-' "$digits" "$data"
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
 failed_with "a gradient annotated again after it was averaged" 1 \
     "DDP_GRADIENT .gradients\[0\]. .*: gradients of this step have been averaged already"

@@ -63,9 +63,9 @@ count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
     size_t length = strlen(bytes), cut = strlen(ending);
     bool ends = size >= sizeof(float) && length > cut && strcmp(bytes + length - cut, ending) == 0;
     for (size_t i = 0; ends && i < length - cut;) { /* of a product, not of a sum's last part */
-        bool is_arrow = strncmp(bytes + i, "->", 2) == 0;
-        ends = is_arrow || strchr("+-?:<>&|", bytes[i]) == NULL;
-        i = strchr("([", bytes[i]) != NULL ? source_close(bytes, i) : i + 1 + is_arrow;
+        bool is_name = strncmp(bytes + i, "->", 2) == 0 || strncmp(bytes + i, "::", 2) == 0;
+        ends = is_name || strchr("+-?:<>&|", bytes[i]) == NULL;
+        i = strchr("([", bytes[i]) != NULL ? source_close(bytes, i) : i + 1 + is_name;
     }
     bytes[ends ? length - cut : length] = '\0';
     if (ends)
