@@ -69,8 +69,7 @@ not_asked() {
     ! grep -E '^ddprun: (a parameter may have no annotation, or|.*: not used by kernels, copies)' "$1"
 }
 
-# chosen NUMBER PARTS: whether a row of a table is in this run's part of the rows: the part of $TESTS_PART, or the first. With
-# DDPRUN_SOAK=1 all rows run.
+# chosen NUMBER PARTS: whether a row of a table is in this run's part of the rows: the part of $TESTS_PART, or the first. With DDPRUN_SOAK=1 all rows run.
 part=${TESTS_PART:-0}
 chosen() {
     [ "${DDPRUN_SOAK:-0}" = 1 ] || (($1 % $2 == part % $2))

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# framework.sh BUILD - a framework with its own build, layers as templates, a loader thread, conditional clipping and switches for rank
-# and count trains as docs/frameworks.md says. make and CMake build it with the toolkit's folder alone. A loop over its parameters annotates
-# it. N ranks end with the parameters of one process that gets the whole batch. `ddprun check` says "equal", and reports a forgotten rank
-# switch. `ddprun scout` finds the annotated tensors.
+# framework.sh BUILD - a framework with its own build, layers as templates, a loader thread, conditional clipping and switches for rank and count trains as
+# docs/frameworks.md says. make and CMake build it with the toolkit's folder alone. A loop over its parameters annotates it. N ranks end with the parameters of
+# one process that gets the whole batch. `ddprun check` says "equal", and reports a forgotten rank switch. `ddprun scout` finds the annotated tensors.
 source "$(dirname "$0")/../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 toolkit=$build/lib/softgpu/toolkit

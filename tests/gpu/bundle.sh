@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# bundle.sh - one folder that runs on a machine with an NVIDIA GPU and without network, packages or a build: the product, trainers and
-# samples compiled by nvcc, the Debian libraries that these need, and first.sh, which runs the checks and writes the report. README.md
-# beside this script says how to use it.
+# bundle.sh - one folder that runs on a machine with an NVIDIA GPU and without network, packages or a build: the product, trainers and samples compiled by nvcc,
+# the Debian libraries that these need, and first.sh, which runs the checks and writes the report. README.md beside this script says how to use it.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 most_bytes=$((60 << 20))

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# programs.sh [BUILD] - compiles with nvcc what runs on a GPU, into BUILD/gpu: trainers, samples, the probes of this folder, each
-# as NAME (shared cudart) and NAME_static, and ddprun's own kernels; for sm_80, sm_90 and as PTX. Called by bundle.sh and run.sh. What is newer than its
-# sources stays.
+# programs.sh [BUILD] - compiles with nvcc what runs on a GPU, into BUILD/gpu: trainers, samples, the probes of this folder, each as NAME (shared cudart) and
+# NAME_static, and ddprun's own kernels; for sm_80, sm_90 and as PTX. Called by bundle.sh and run.sh. What is newer than its sources stays.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 source "$root/tests/gpu/libraries.sh"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# run.sh - the end-to-end tests on a real GPU, driver and NCCL: the same scripts, on programs that nvcc has built (programs.sh), with
-# all ranks on one GPU where there is only one. BUILD is a build of this checkout, or that of a bundle (bundle.sh), which needs no
-# compiler and no network.
+# run.sh - the end-to-end tests on a real GPU, driver and NCCL: the same scripts, on programs that nvcc has built (programs.sh), with all ranks on one GPU where
+# there is only one. BUILD is a build of this checkout, or that of a bundle (bundle.sh), which needs no compiler and no network.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 source "$root/tests/gpu/libraries.sh"

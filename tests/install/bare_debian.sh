@@ -3,8 +3,7 @@
 # and what they install works: ddprun says its version, its doctor says what is there, and a trainer that the installed
 # softgpu-cc compiled trains on two ranks, as an ordinary user, to the same parameters. Removing them leaves nothing.
 #
-# Needs root, debootstrap and a mirror; takes minutes and some hundred MB of download, so it is a soak. The mirror is the one in
-# the machine's own apt sources.
+# Needs root, debootstrap and a mirror; takes minutes and some hundred MB of download, so it is a soak. The mirror is the one in the machine's own apt sources.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib.sh

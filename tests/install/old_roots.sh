@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# old_roots.sh BUILD - the tarball on systems with an older glibc, in roots without development packages: Ubuntu 18.04 (glibc 2.27, older
-# than the 2.28 that is promised) and 20.04 (2.31, with OpenPMIx 3). There `ddprun doctor` finds the parts of the tarball, a sample that
-# was built here trains on two ranks to the bits of the build here, `scout` and `check` judge it as here, `--page` writes a page, and
-# where there is an mpirun, its ranks meet by its PMIx.
+# old_roots.sh BUILD - the tarball on systems with an older glibc, in roots without development packages: Ubuntu 18.04 (glibc 2.27, older than the 2.28 that is
+# promised) and 20.04 (2.31, with OpenPMIx 3). There `ddprun doctor` finds the parts of the tarball, a sample that was built here trains on two ranks to the
+# bits of the build here, `scout` and `check` judge it as here, `--page` writes a page, and where there is an mpirun, its ranks meet by its PMIx.
 #
-# The stand-in and the sample are linked for an older glibc, too (CMakeLists.txt). Needs root, debootstrap and its mirrors, so it is a
-# soak.
+# The stand-in and the sample are linked for an older glibc, too (CMakeLists.txt). Needs root, debootstrap and its mirrors, so it is a soak.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib.sh

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# portable.sh BUILD - the tarball and the wheel for other systems: no program or library in them asks for a newer glibc than 2.28 or
-# for any other library, and none shows more than the build's own, so that nothing of what is linked in meets the trainer's. The same
-# build makes the same bytes; with DDPRUN_SOAK=1 so do the same sources in another folder. What is unpacked trains to the same bits as
-# the build. old_roots.sh runs them on older systems.
+# portable.sh BUILD - the tarball and the wheel for other systems: no program or library in them asks for a newer glibc than 2.28 or for any other library, and
+# none shows more than the build's own, so that nothing of what is linked in meets the trainer's. The same build makes the same bytes; with DDPRUN_SOAK=1 so do
+# the same sources in another folder. What is unpacked trains to the same bits as the build. old_roots.sh runs them on older systems.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib.sh

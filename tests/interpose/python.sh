@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# python.sh SHIM ENGINE - the module ddprun for Python does nothing outside a job, and reaches the engine inside one: with the memory,
-# the type and the place that the program names, and with objects kept as long as they are annotated. What cannot be served is an
-# exception that says so.
+# python.sh SHIM ENGINE - the module ddprun for Python does nothing outside a job, and reaches the engine inside one: with the memory, the type and the place
+# that the program names, and with objects kept as long as they are annotated. What cannot be served is an exception that says so.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../lib.sh"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# type_of.sh INCLUDES COMPILER - DDP_TYPE_OF in templates knows float, double and CUDA's half types, wherever the headers of those
-# stand, in C++11 and later, for COMPILER, clang and nvcc; other types do not compile, and the compiler names those that do.
-# DDP_MEAN takes a float or a double that can be written.
+# type_of.sh INCLUDES COMPILER - DDP_TYPE_OF in templates knows float, double and CUDA's half types, wherever the headers of those stand, in C++11 and later,
+# for COMPILER, clang and nvcc; other types do not compile, and the compiler names those that do. DDP_MEAN takes a float or a double that can be written.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../lib.sh"

@@ -2,13 +2,11 @@
 # random.sh BUILD [FIRST LAST] - random training programs (random.cu) by their seeds: with 2, 3 or 4 ranks, in an order of the device's
 # work that the seed decides, the parameters after every step are equal to those of one process, and bitwise the same on all ranks.
 #
-# A program that suddenly makes more backward passes than before writes gradients whose buckets are launched: ddprun may
-# stop it and name the gradient.
+# A program that suddenly makes more backward passes than before writes gradients whose buckets are launched: ddprun may stop it and name the gradient.
 #
 # In every fourth program, in all shapes, steps are captured into CUDA graphs, in all with MATRIX_CAPTURE=1.
 #
-# Ordinarily seeds 1 to 10; with DDPRUN_SOAK=1, 1 to 500. Equal as in matrix.sh. Programs whose steps differ all the time may never
-# overlap; most do.
+# Ordinarily seeds 1 to 10; with DDPRUN_SOAK=1, 1 to 500. Equal as in matrix.sh. Programs whose steps differ all the time may never overlap; most do.
 source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=240
 shapes=(shared static driver)

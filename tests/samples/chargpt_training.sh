@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# chargpt_training.sh BUILD - without ddprun, the annotated sample prints and saves byte for byte what the plain one does. A run
-# repeats byte for byte, also with several workers and in disorder; another seed does not. A training that continued
-# from a checkpoint ends as one that never stopped. The losses are those of the plain C reference to 1e-4; and it
-# learns.
+# chargpt_training.sh BUILD - without ddprun, the annotated sample prints and saves byte for byte what the plain one does. A run repeats byte for byte, also
+# with several workers and in disorder; another seed does not. A training that continued from a checkpoint ends as one that never stopped. The losses are those
+# of the plain C reference to 1e-4; and it learns.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/samples/data/shakespeare.txt

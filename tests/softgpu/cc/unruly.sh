@@ -1,7 +1,6 @@
 #!/bin/bash
-# unruly.sh PROGRAM - SOFTGPU_UNRULY: 100 launches of a sum by atomics have at least 10 results, whichever way the stand-in runs the
-# kernel; seed, run, device and rank repeat them; without the switch there is one. PROGRAM is kernels/unruly.cu, which also holds what the
-# order must not change.
+# unruly.sh PROGRAM - SOFTGPU_UNRULY: 100 launches of a sum by atomics have at least 10 results, whichever way the stand-in runs the kernel; seed, run, device
+# and rank repeat them; without the switch there is one. PROGRAM is kernels/unruly.cu, which also holds what the order must not change.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 program=$1
 kernels=7

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# netns.sh PROGRAM... - runs tests of ranks (ranks.h) with the ranks in three network namespaces, each a host with an interface
-# of its own on one bridge: real addresses, no Unix socket in common, and a link that can be cut. The default choice of the
-# interface is the one under test: nothing says which to take.
+# netns.sh PROGRAM... - runs tests of ranks (ranks.h) with the ranks in three network namespaces, each a host with an interface of its own on one bridge: real
+# addresses, no Unix socket in common, and a link that can be cut. The default choice of the interface is the one under test: nothing says which to take.
 #
 # Needs the right to make namespaces; skipped by name where it is missing. Removes what it made, also when interrupted.
 set -euo pipefail
