@@ -94,8 +94,8 @@ note_end(struct node *node, pid_t pid, int status)
     }
 }
 
-/* What the terminal sends, all in its foreground have; but that it is gone, it reports to the leader of a session
- * alone. */
+/* A signal of the terminal has reached all processes of its foreground group, the members too. But SIGHUP of a closed
+ * terminal reaches the leader of its session alone. */
 static void
 pass_on(const struct node *node, const struct signalfd_siginfo *info)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # python.sh SHIM ENGINE - the module ddprun for Python does nothing outside a job, and reaches the engine inside one: with the memory, the type and the place
-# that the program names, and with objects kept as long as they are annotated. What cannot be served is an exception that says so.
+# that the program names, and with objects kept as long as they are annotated. A request that cannot be served raises an exception that names the reason.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../lib.sh"

@@ -40,7 +40,9 @@ real_function(enum real_name name)
     void *function = atomic_load_explicit(&found[name], memory_order_relaxed);
     if (function == NULL) {
         const char *version = versions[name];
-        function = version != NULL ? dlvsym(RTLD_NEXT, names[name], version) : dlsym(RTLD_NEXT, names[name]);
+        function = version != NULL ? dlvsym(RTLD_NEXT, names[name], version) : NULL;
+        if (function == NULL)
+            function = dlsym(RTLD_NEXT, names[name]);
         if (function == NULL)
             function = (void *)is_not_there;
         atomic_store_explicit(&found[name], function, memory_order_relaxed);

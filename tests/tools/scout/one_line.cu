@@ -20,14 +20,13 @@ int main() {
     Tensor t;
     float *cursor, start[IN * OUT] = {.1f};
     CHECK(cudaMalloc(&cursor, sizeof(start)));
-    puts(R"(raw { "text)"); const int steps = 3'0;
     t.w = cursor;
     cursor += IN * OUT; /* not the weights any more where they are set */
     CHECK(cudaMemcpy(t.w, start, sizeof(start), cudaMemcpyHostToDevice));
     if (float *g = device<float>(IN * OUT)) t.g = g; /* a name of the condition alone */
     float *x = device<float>(BATCH * IN), *y = device<float>(BATCH * OUT);
     std::vector<float> host(BATCH * IN);
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < 3'0; ++step) {
         for (float &v : host) v = (rand() % 2001 - 1000) * 1e-3f;
         CHECK(cudaMemcpy(x, host.data(), 4 * host.size(), cudaMemcpyHostToDevice)); /* a comment that
                                                                                       goes on */

@@ -187,10 +187,8 @@ is_probed(const struct range_found *range, uint32_t step)
     return check_run.probes && range->updated && range->change == NULL && get_sketch(range, step + 1, &theirs);
 }
 
-/*
- * Where every step begins from the reference, what has changed since the update before is compared, as it is of
- * parameters: false where that is not known. Units in the last place of all elements are rounding.
- */
+/* Where every step begins from the reference, what has changed since the update before is compared, as it is of
+ * parameters: false where that is not known. Units in the last place of all elements are rounding. */
 static bool
 compare_change(const struct range_found *range, const struct sketch *own, const struct sketch *theirs,
                struct check_norms *norms)

@@ -128,10 +128,8 @@ uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end,
                       uint32_t room);
 
 /* ---- borrow.c ---- */
-/*
- * Not every period shows all: of a launch with more inputs than the recorder tries at a time each shows other ones,
- * and in a step that a flag leaves out launches do nothing. What one period shows is lent to the others.
- */
+/* Not every period shows all: of a launch with more inputs than the recorder tries at a time each shows other ones,
+ * and in a step that a flag leaves out launches do nothing. What one period shows is lent to the others. */
 
 /* What periods show differs with their age, and what stayed open may be one thing or the other. */
 enum reading {
