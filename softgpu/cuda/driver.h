@@ -578,7 +578,7 @@ struct window {
     uint64_t random;
     uint64_t next, block_count; /* blocks become resident in ascending order: the next */
     bool ascends;               /* they are taken in that order, too */
-    uint64_t taken, seen;       /* how many were taken; and at the last window_is_stuck() */
+    uint64_t taken, seen;       /* how many were taken; and at the last window_is_stuck(), before it UINT64_MAX */
     unsigned count;
     uint64_t resident[RESIDENT_BLOCKS];
 };

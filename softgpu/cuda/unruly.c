@@ -62,9 +62,9 @@ window_open(struct window *window, const struct softgpu_image *image, uint64_t d
     pthread_mutex_init(&window->lock, NULL);
     window->image = image;
     window->random = draw;
-    window->next = window->taken = window->seen = 0;
+    window->next = window->taken = window->count = 0;
+    window->seen = UINT64_MAX;
     window->block_count = block_count;
-    window->count = 0;
     window->ascends = false;
     for (unsigned i = 0; i < WAITING_KERNELS; ++i) {
         window->ascends = window->ascends || atomic_load(&waiting[i]) == image;

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WATCH_MS = 100 };
+enum { WATCH_MS = 250 };
 
 struct job {
     struct job *next;
