@@ -115,10 +115,10 @@ include(OldGlibc)
 
 # In front of a test's command, with its limit in seconds of a quiet machine: COMMAND ${PATIENCE} 60 program. TIMEOUT is ctest's,
 # which follows no load, and is far above.
-set(PATIENCE bash ${CMAKE_SOURCE_DIR}/tests/patience.sh)
+set(PATIENCE bash ${CMAKE_SOURCE_DIR}/tests/lib/patience.sh)
 
-# The frame of unit tests (tests/test.h). Without a sanitizer, as some of the tests that link it are.
-add_library(test_frame STATIC EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/test.c)
+# The frame of unit tests (tests/lib/test.h). Without a sanitizer, as some of the tests that link it are.
+add_library(test_frame STATIC EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/lib/test.c)
 target_compile_options(test_frame PRIVATE -fno-sanitize=all)
 target_include_directories(test_frame PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(test_frame PUBLIC PkgConfig::CHECK)

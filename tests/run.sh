@@ -120,7 +120,7 @@ await() {
 # others again, alone. More than three have a common cause.
 run_tests() {
     local preset=$1 folder=$2 labels=$3 wrapper=() failed name
-    local -x TSAN_OPTIONS="suppressions=$root/tests/tsan.supp ${TSAN_OPTIONS:-}"
+    local -x TSAN_OPTIONS="suppressions=$root/tests/lib/tsan.supp ${TSAN_OPTIONS:-}"
     # ThreadSanitizer wants the old memory layout; newer kernels randomise more of it than its runtime copes with.
     if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2>/dev/null; then
         wrapper=(setarch "$(uname -m)" -R)
@@ -135,11 +135,11 @@ run_tests() {
         record "failed $preset/ctest: it wrote no report"
         return
     fi
-    awk -f tests/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >"$work/cases" || record "failed $preset/count"
+    awk -f tests/lib/count_cases.awk "$junit" | sed -E "s,^([a-z]+) ,\1 $preset/," >"$work/cases" || record "failed $preset/count"
     failed=$(grep -c '^failed ' "$work/cases" || true)
     if [ "${TESTS_RETRY:-0}" = 1 ] && [ "$failed" -ge 1 ] && [ "$failed" -le 3 ]; then
         "${ctest[@]}" --output-junit "$again" --rerun-failed --repeat until-fail:3 </dev/null || true
-        for name in $(awk -f tests/count_cases.awk "$again" | sed -n 's/^passed //p'); do
+        for name in $(awk -f tests/lib/count_cases.awk "$again" | sed -n 's/^passed //p'); do
             sed -i "s,^failed $preset/$name\$,passed $preset/$name\nunsteady $preset/$name: failed once\, then passed three times alone," \
                 "$work/cases"
         done
@@ -187,7 +187,7 @@ if stage release/build bash cmake/build.sh release tests; then
     [ "$quick" -ne 0 ] || in_spare_time tsan tsan/build bash cmake/build.sh tsan tests
     in_spare_time checks checks run_checks
     stage release/tests run_tests release build "^($left_out)\$"
-    stage main_job run_check main_job bash tests/patience.sh 300 bash samples/run.sh
+    stage main_job run_check main_job bash tests/lib/patience.sh 300 bash samples/run.sh
     for preset in asan tsan; do
         [ "$quick" -eq 0 ] || break
         printf '\n==== %s\n' "$preset"

@@ -5,7 +5,7 @@
 #include "base/flight.h"
 #include "base/printable.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { WRITERS = 2, WRITES = 300000, MANY = 2 * FLIGHT_EVENTS };
 

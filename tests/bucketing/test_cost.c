@@ -4,7 +4,7 @@
  */
 #include "bucketing/cost.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 300, SAMPLES = 10, SIZES = 200 };
 

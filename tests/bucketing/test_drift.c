@@ -5,7 +5,7 @@
  */
 #include "bucketing/drift.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <float.h>
 

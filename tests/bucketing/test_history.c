@@ -4,7 +4,7 @@
  */
 #include "bucketing/history.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 200, GRADIENTS = 7, TOUCHES = 40 };
 

@@ -5,7 +5,7 @@
  */
 #include "bucketing/measured.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 160, GRADIENTS = 120 };
 

@@ -7,7 +7,7 @@
  */
 #include "bucketing/partition.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { SMALL = 10, LARGE = 400, HUGE = 10000, CASES = 400, PARTS = 4 };
 

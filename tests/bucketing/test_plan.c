@@ -5,7 +5,7 @@
  */
 #include "bucketing/plan.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 500, GRADIENTS = 24 };
 

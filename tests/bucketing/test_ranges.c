@@ -3,7 +3,7 @@
  */
 #include "bucketing/ranges.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 300, SPACE = 400, STEPS = 120 };
 

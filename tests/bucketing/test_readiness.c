@@ -6,7 +6,7 @@
  */
 #include "bucketing/readiness.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 400, GRADIENTS = 9, TOUCHES = 60, INTERVALS = 4, UNIT_BYTES = 32768 };
 

@@ -4,7 +4,7 @@
  */
 #include "bucketing/sequence.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 300, PERIOD_AT_MOST = SEQUENCE_KEPT / 2, GROUPS = 3, LENGTH = 3 * SEQUENCE_KEPT };
 

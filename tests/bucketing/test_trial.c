@@ -5,7 +5,7 @@
  */
 #include "bucketing/trial.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { RANKS = 3, MS = 1000000 };
 

@@ -8,7 +8,7 @@
  */
 #include "bucketing/words.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 400, BYTES_AT_MOST = 3000, TOKENS = 65536, VOCABULARY = 50257 };
 

@@ -18,8 +18,8 @@
 # Nothing is left, whatever happens: the script is process 1 of a process namespace, so that all that it started ends with it;
 # namespaces have no names and $hosts_work is in memory, so both vanish with the last process. Runs side by side do not see each
 # other: each has its own network. Where this is not allowed the test is skipped by name.
-# shellcheck source=tests/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=tests/lib/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 
 hosts_allowed() {
     unshare "$@" unshare --net --uts --mount true 2>&1

@@ -1,7 +1,7 @@
 /* device.c - see device.h. */
 #include "device.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 struct driver driver;
 unsigned seed = 1;

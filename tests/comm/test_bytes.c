@@ -10,7 +10,7 @@
 #include "comm/kernels/chunk.h"
 #include "comm/nccl_versions.h"
 #include "comm/wire.h"
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { MEMBERS = 7, APART = 96 * 1024, ARENA_BYTES = MEMBERS * APART };
 

@@ -10,7 +10,7 @@
 #include "comm/hash.h"
 #include "comm/kernels.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { ARENA_BYTES = 1 << 18, RANGES = 10000, RANKS = 7, TENSORS = 300 };
 

@@ -5,7 +5,7 @@
  */
 #include "comm/nccl.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 static unsigned opened_count;
 

@@ -5,7 +5,7 @@
  */
 #include "comm/nearness.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { ELEMENTS = 32, SEEDS = 20, MANY = 10000 };
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { LIMIT_MS = 60000, MESSAGES = 100, LARGEST = 30000, OPENED_AT_MOST = 100000 };
 

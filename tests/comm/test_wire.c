@@ -14,7 +14,7 @@
 #include "comm/kernels/nonfinite.h"
 #include "comm/wire.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { ROUNDS = 200, MEMBERS_AT_MOST = 24, ARENA_BYTES = 1 << 18, WORLD_SIZE = 3 };
 

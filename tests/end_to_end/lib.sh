@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
-# lib.sh - what the end-to-end scripts share beside tests/lib.sh: where the build's programs are, how a command runs, and what its end
+# lib.sh - what the end-to-end scripts share beside tests/lib/lib.sh: where the build's programs are, how a command runs, and what its end
 # is held against. Sourced with the build folder as $1.
 set -uo pipefail
-# shellcheck source=tests/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=tests/lib/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 build=$(cd "$1" && pwd)
 ddprun=$build/bin/ddprun
 ladder=$build/tests/trainers/ladder

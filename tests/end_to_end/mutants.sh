@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mutants.sh BUILD [MUTANT...] - the tests would notice: for each defect that tests/mutants.txt names there is a scene, a run that the real
+# mutants.sh BUILD [MUTANT...] - the tests would notice: for each defect that tests/lib/mutants.txt names there is a scene, a run that the real
 # engine passes and the broken one fails. Ordinarily a third of them (in_turn); with DDPRUN_SOAK=1 all.
 source "$(dirname "$0")/lib.sh"
 limit=90

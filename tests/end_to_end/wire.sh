@@ -158,7 +158,7 @@ if [ "$(head -c 2 "$ddprun")" != '#!' ]; then
     check "with kernels that do not load: said once" [ "$(grep -c 'cannot open .*; buckets are packed by copies, and memory is hashed on the host' "$work/stderr")" -eq 1 ]
     fails "float16 with kernels that do not load" 1 "--compress needs ddprun's own kernels.*cannot open" "$work/bare/bin/ddprun" -n 2 --compress fp16 "$ladder"
 fi
-# ---- an engine that is broken on purpose (tests/mutant.h) ----
+# ---- an engine that is broken on purpose (tests/lib/mutant.h) ----
 if [ "$(head -c 2 "$ddprun")" != '#!' ] && [ -e "$build/tests/mutants/libddprun-engine.so" ]; then
     install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
     noticed SCALE_LEFT_OUT flat fp16

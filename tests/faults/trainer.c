@@ -15,7 +15,7 @@
  *   pause:   rank 0 spends so long in host code in this step, as for a checkpoint
  *   exit:    rank RANK ends with this code at the POINTth place that it reaches
  */
-#include "tests/trainer.h"
+#include "tests/lib/trainer.h"
 #include "tests/faults/record.h"
 #include "tests/faults/turns.h"
 

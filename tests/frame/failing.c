@@ -1,8 +1,8 @@
 /*
- * failing.c - programs of the frame of unit tests (tests/test.h) that must fail: without a test, with a loop or a group
- * in which nothing runs, and with a test that fails before one that does not.
+ * failing.c - programs of the frame of unit tests (tests/lib/test.h) that must fail: without a test, with a loop or a
+ * group in which nothing runs, and with a test that fails before one that does not.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #ifdef EMPTY_LOOP
 LOOP_TEST(never_runs, 2, 2)

@@ -3,7 +3,7 @@
 # that its name says: cudart shared or inside. Called by rehearse.sh; needs cuobjdump of a toolkit.
 set -euo pipefail
 bundle=${1:?usage: architectures.sh BUNDLE}
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/libraries.sh"
 cuobjdump=$(command -v cuobjdump || { gpu_toolkits && gpu_wheels | sed 's,$,/cu13,'; } | while read -r place; do
     [ ! -x "$place/bin/cuobjdump" ] || printf '%s\n' "$place/bin/cuobjdump"

@@ -58,10 +58,10 @@ mkdir -p "$(dirname "$folder")"
 part=$(mktemp -d "$(dirname "$folder")/.bundle-XXXXXX")
 trap 'rm -rf "$part"' EXIT
 chmod 755 "$part"
-mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/{comm,gpu,interpose/libraries},debian/fallback,samples/data,tests/gpu}
+mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/{comm,gpu,interpose/libraries},debian/fallback,samples/data,tests/{gpu,lib}}
 
 # ---- scripts and data ----
-cp "$root"/tests/{lib,patience}.sh "$part/tests/"
+cp "$root"/tests/lib/{lib,patience}.sh "$part/tests/lib/"
 cp -r "$root/tests/end_to_end" "$part/tests/"
 rm -f "$part"/tests/end_to_end/*.c "$part"/tests/end_to_end/CMakeLists.txt
 cp "$root"/tests/gpu/{first,run,libraries,report}.sh "$root"/tests/gpu/README.md "$part/tests/gpu/"

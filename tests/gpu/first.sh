@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/tests/gpu
 source "$here/libraries.sh"
 source "$here/report.sh"
-source "$root/tests/patience.sh"
+source "$root/tests/lib/patience.sh"
 
 all_checks=(doctor exit_order scout plan frames atomics check bandwidth room waits overlap tokens sums reduces handles addresses tensor_maps
     reading costs arithmetic lt_verify host_memory nonfinite check_every world_of_one launch_cost all_reduce)

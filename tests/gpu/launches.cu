@@ -6,7 +6,7 @@
  * launches STEPS. Rank 0 prints "launch: T ns, I instructions", medians over the second half of the steps, in which
  * ddprun has learned; "-" where the kernel has no counter of instructions for us (perf_event_open).
  */
-#include "../trainer.h"
+#include "../lib/trainer.h"
 
 #include <algorithm>
 #include <cstdint>

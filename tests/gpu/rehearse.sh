@@ -7,7 +7,7 @@
 # process and network namespace of its own. CHECKs are those of first.sh (default: all). DDPRUN_BARE_ROOT names a bare root that is there already; it is copied.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 source tests/install/bare.sh
 build=$(realpath "${1:?usage: rehearse.sh BUILD SUITE}")
 suite=${2:?usage: rehearse.sh BUILD SUITE}

@@ -4,7 +4,7 @@
 # time is half of memory's bandwidth. Needs nvcc and nvdisasm: on the PATH, or in DDPRUN_NVDISASM.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-source "$root/tests/lib.sh"
+source "$root/tests/lib/lib.sh"
 nvcc=$(command -v nvcc || true)
 nvdisasm=${DDPRUN_NVDISASM:-$(command -v nvdisasm || true)}
 [ -n "$nvcc" ] || skip "no nvcc of CUDA 13"

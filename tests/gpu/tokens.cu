@@ -6,7 +6,7 @@
  * tokens [STEPS]. Rank r adds r + 1 to every gradient, an update takes half of the mean from the weights: all exact in
  * float32. Exit code 0 only if every weight is what it has to be.
  */
-#include "../trainer.h"
+#include "../lib/trainer.h"
 
 #include <cstdint>
 #include <cstdio>

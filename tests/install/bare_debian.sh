@@ -6,7 +6,7 @@
 # Needs root, debootstrap and a mirror; takes minutes and some hundred MB of download, so it is a soak. The mirror is the one in the machine's own apt sources.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 source tests/install/bare.sh
 build=$(realpath "${1:?usage: bare_debian.sh BUILD}")
 suite=bookworm

@@ -5,7 +5,7 @@
 #   compilers.sh BUILD COMPILER [CUDA [NCCL]]    one cell: clang-15 12.4 2.18
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 build=$(realpath "${1:?usage: compilers.sh BUILD [COMPILER [CUDA [NCCL]]]}")
 [ -e "$build/compile_commands.json" ] || skip "$build was not configured"
 python3 -m pip --version >/dev/null 2>&1 || skip "no pip for Python (package python3-pip)"

@@ -3,7 +3,7 @@
 # macro has an entry of its own, and examples and paragraphs end where they end in the header. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-man.XXXXXX")
 at_exit 'rm -rf "$work"'
 

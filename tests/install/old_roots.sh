@@ -6,7 +6,7 @@
 # The stand-in and the sample are linked for an older glibc, too (CMakeLists.txt). Needs root, debootstrap and its mirrors, so it is a soak.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 source tests/install/bare.sh
 build=$(realpath "${1:?usage: old_roots.sh BUILD}")
 old=$build/tests/install/old

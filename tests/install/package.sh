@@ -4,7 +4,7 @@
 # no library of the stand-in lies where a loader would find it. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 repository=$PWD
 build=$(realpath "${1:-build}")
 for tool in dpkg-deb dpkg-shlibdeps; do

@@ -4,7 +4,7 @@
 # the same sources in another folder. What is unpacked trains to the same bits as the build. old_roots.sh runs them on older systems.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 build=$(realpath "${1:?usage: portable.sh BUILD}")
 [ -e "$build/portable/bin/ddprun" ] || skip "no static libraries here; the target portable says which"
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-portable.XXXXXX")

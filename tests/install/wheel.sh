@@ -4,7 +4,7 @@
 # libraries of the launcher the doctor lists them, each with its package. Removing the wheel leaves nothing. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 repository=$PWD
 build=$(realpath "${1:-build}")
 for tool in python3 readelf; do

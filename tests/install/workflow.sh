@@ -3,7 +3,7 @@
 # of headers that compilers.sh knows and no other, each script that it starts is there, and so is the preset.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 python3 -c 'import yaml' 2>/dev/null || skip "no YAML for Python (package python3-yaml)"
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-workflow.XXXXXX")
 at_exit 'rm -rf "$work"'

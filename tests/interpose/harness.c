@@ -2,7 +2,7 @@
 #include "harness.h"
 #include "rank_job.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 void *driver;
 get_proc_fn get_proc;

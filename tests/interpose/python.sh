@@ -3,7 +3,7 @@
 # that the program names, and with objects kept as long as they are annotated. A request that cannot be served raises an exception that names the reason.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-source "$here/../lib.sh"
+source "$here/../lib/lib.sh"
 shim=$1 engine=$2
 command -v python3 >/dev/null || skip "no python3"
 export PYTHONPATH=$here/../../interpose/python PYTHONDONTWRITEBYTECODE=1

@@ -4,7 +4,7 @@
  */
 #include "interpose/engine/memory/escapes.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wthread-safety-analysis" /* one thread: nothing is locked */

@@ -5,7 +5,7 @@
  */
 #include "random_filter.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { ROUNDS = 200, LAUNCHES = 500, KERNELS = 700 };
 

@@ -5,7 +5,7 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 struct engine_state engine_state;
 static unsigned kernels_added;

@@ -30,7 +30,7 @@
 #include "harness.h"
 #include "hook_table.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 void *next_asker_next(const char *name);
 void *next_asker_default(const char *name);

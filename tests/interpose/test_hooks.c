@@ -9,7 +9,7 @@
 #include "hook_table.h"
 
 #include "base/protocol.h"
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #define HOST     ((void *)0x5000)
 #define MORE     ((void *)0x70)

@@ -5,7 +5,7 @@
  */
 #include "interpose/engine/report/trace_file.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <json-c/json.h>
 #include <locale.h>

@@ -9,7 +9,7 @@
 
 #include "interpose/shim/older.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 TEST(calls_by_exported_name_are_seen)
 {

@@ -11,7 +11,7 @@
 #include "hook_table.h"
 #include "static_cudart.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 static get_proc_fn real_get_proc;
 static void *(*real_look_up)(void *, const char *);

@@ -8,7 +8,7 @@
 
 #include "interpose/shim/older.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <linux/seccomp.h>
 #include <sys/prctl.h>

@@ -4,7 +4,7 @@
  */
 #include "interpose/engine/memory/memory.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 20000, BYTES = 400, BASE = 5000 };
 

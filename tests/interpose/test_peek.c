@@ -5,7 +5,7 @@
  */
 #include "interpose/engine/core/core.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -10,7 +10,7 @@
 
 #include "interpose/shim/older.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { PATIENCE_MS = 60000 };
 

@@ -3,7 +3,7 @@
 # for COMPILER, clang and nvcc; other types do not compile, and the compiler names those that do. DDP_MEAN takes a float or a double that can be written.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-source "$here/../lib.sh"
+source "$here/../lib/lib.sh"
 includes=(-I"$here/../../interpose/include" -isystem "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-type-of.XXXXXX")
 at_exit 'rm -rf "$work"'

@@ -4,8 +4,8 @@
 #
 # A case that cannot run here prints `skip - name (why)`. All that is started is ended by its id. A case waits for conditions with a deadline, never for a time.
 set -u
-# shellcheck source=tests/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=tests/lib/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 
 build=$(cd "${1:?usage: ${0##*/} BUILD}" && pwd)
 helpers=$build/tests/launcher

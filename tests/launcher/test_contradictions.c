@@ -8,7 +8,7 @@
 #include "launcher/options/option_table.h"
 #include "tools/check/command/check.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { MOST_WORDS = 16 };
 

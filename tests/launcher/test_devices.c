@@ -5,7 +5,7 @@
 
 #include "base/protocol.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 /* What is there: GPUs, or devices of the stand-in; SEEN: those that CUDA_VISIBLE_DEVICES names. */
 #define GPUS(count)       .gpu_count = (count)

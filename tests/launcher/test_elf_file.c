@@ -6,7 +6,7 @@
  */
 #include "launcher/start/elf_file.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <elf.h>
 

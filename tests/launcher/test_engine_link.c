@@ -10,7 +10,7 @@
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <sys/un.h>
 

@@ -8,7 +8,7 @@
 
 #include "base/protocol.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #define SECOND UINT64_C(1000000000)
 

@@ -3,7 +3,7 @@
  */
 #include "launcher/common/helper.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 static int ends[2];
 

@@ -6,7 +6,7 @@
 
 #include "base/status_page.h"
 #include "launcher/common/network.h"
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <sched.h>
 #include <sys/mount.h>

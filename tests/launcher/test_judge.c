@@ -10,7 +10,7 @@
 
 #include "base/protocol.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #define MS UINT64_C(1000000)
 

@@ -6,7 +6,7 @@
 #include "base/protocol.h"
 #include "launcher/cluster/launched.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #define TORCH "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h1 MASTER_PORT=29500"
 #define RUN   TORCH " LOCAL_RANK=1 TORCHELASTIC_RUN_ID=none"

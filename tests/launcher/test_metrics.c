@@ -5,7 +5,7 @@
 #include "launcher/report/metrics.h"
 
 #include "base/message.h"
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 static const struct metrics_job job = {.name = "h:7", .program = "tr\"ain", .restarts = 3};
 

@@ -4,7 +4,7 @@
  */
 #include "launcher/watch/verdict.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { RANKS = 4 };
 #define S UINT64_C(1000000000)

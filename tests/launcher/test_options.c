@@ -9,7 +9,7 @@
 #include "tools/check/command/check.h"
 #include "tools/common/tool_options.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { MOST_WORDS = 64 };
 

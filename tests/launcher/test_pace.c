@@ -4,7 +4,7 @@
  */
 #include "launcher/watch/pace.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #define MS UINT64_C(1000000)
 

@@ -9,7 +9,7 @@
 #include "launcher/common/network.h"
 #include "launcher/options/options.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CHANGES = 20000 };
 

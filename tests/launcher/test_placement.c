@@ -4,7 +4,7 @@
  */
 #include "launcher/start/placement.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 300, MOST_RANKS = 24, DESCRIPTION_BYTES = 128 };
 

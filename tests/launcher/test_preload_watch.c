@@ -7,7 +7,7 @@
  */
 #include "launcher/watch/local_ranks.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #define MS UINT64_C(1000000)
 

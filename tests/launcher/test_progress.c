@@ -7,7 +7,7 @@
 #include "launcher/report/closing.h"
 #include "launcher/watch/pace.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #define SECOND 1000000000ull
 

@@ -9,7 +9,7 @@
 
 #include "base/message.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 60, SOURCES = 3, MOST_BYTES = 300000 };
 

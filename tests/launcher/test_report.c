@@ -9,7 +9,7 @@
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/processes.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <sys/epoll.h>
 #include <sys/prctl.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/launcher/net_test.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <arpa/inet.h>
 #include <sys/resource.h>

@@ -10,7 +10,7 @@
 #include "base/supervisor_link.h"
 #include "tests/launcher/net_test.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <arpa/inet.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/protocol.h"
 #include "launcher/report/closing.h"
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 /* Of a view: the stage of its rank, and the place of the rank among those that have ended. */
 #define IN(name)      .stage = RANK_STAGE_##name

@@ -4,7 +4,7 @@
 # second compilation with other definitions are compiled with DDPRUN_SOAK=1 (bash tests/run.sh --soak --filter lint/clang).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 build=${1:-build}
 commands=$build/compile_commands.json
 command -v clang >/dev/null || skip "no clang"

@@ -3,7 +3,7 @@
 # RTLD_NEXT would mean something else. They use dlvsym() or their own look-up. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 files=(interpose/shim/*.c interpose/shim/libraries/*.c)
 [ -e "${files[0]}" ] || complain "interpose/shim holds no C file: the check looked in the wrong place"
 for file in "${files[@]}"; do

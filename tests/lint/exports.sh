@@ -4,7 +4,7 @@
 # starts nothing when it is loaded, and shows exactly the names of its linker script. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 build=${1:-build}
 shim=$build/lib/libddprun.so
 map=$build/interpose/exports.map

@@ -6,7 +6,7 @@
 # Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 most_words=900 most_of_page=400 most_lines=200
 to_read=docs/annotations.md # its first part
 may_wait='samples/README.md docs/install.md'

@@ -3,7 +3,7 @@
 # tests/run.sh; `--write` formats them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 version=14 # another version breaks some lines elsewhere
 tool=$(command -v "clang-format-$version" || command -v clang-format || true)
 [ -n "$tool" ] && "$tool" --version | grep -q "version $version\." || skip "no clang-format $version"

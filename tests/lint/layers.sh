@@ -15,7 +15,7 @@
 # calls addresses itself.
 # Called by tests/run.sh; layers_test.sh is its test.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 cd "${LAYERS_ROOT:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 build=${1:-build}
 shift || true

@@ -3,7 +3,7 @@
 # folder, and tests. Called by tests/run.sh with the build folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 build=${1:-build}
 tops='base|bucketing|cmake|comm|docs|interpose|launcher|samples|softgpu|tests|tools|unit|end_to_end'
 mapfile -t pages < <(find README.md CONTRIBUTING.md docs samples -name '*.md' | sort)

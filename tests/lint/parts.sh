@@ -3,7 +3,7 @@
 # CMake files to the table parts.txt. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 table=tests/lint/parts.txt
 
 declare -A parts_of kinds_of used

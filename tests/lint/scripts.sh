@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# scripts.sh - shellcheck has no warning about our scripts; and those that source tests/lib.sh make all of their cases: `finish` is
+# scripts.sh - shellcheck has no warning about our scripts; and those that source tests/lib/lib.sh make all of their cases: `finish` is
 # their last line and nowhere else, and the EXIT trap is left to at_exit. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 
 mapfile -t files < <(find cmake samples tests -name '*.sh' | sort)
 files+=(.ci/run)
-# Scripts begin with #!; what they source, tests/lib.sh or what brings it along, does not.
+# Scripts begin with #!; what they source, tests/lib/lib.sh or what brings it along, does not.
 mapfile -t sourced < <(grep -L '^#!' "${files[@]}")
 mapfile -t libraries < <(grep -lE '^ *source .*/(lib|cluster|hosts|launched)\.sh"?$' "${sourced[@]}")
-libraries+=(tests/lib.sh)
+libraries+=(tests/lib/lib.sh)
 names=$(printf '%s\n' "${libraries[@]##*/}" | sed 's/\.sh$//' | sort -u | paste -sd'|' -)
 users=0
 for file in "${files[@]}"; do
     grep -qE "^ *source .*\b($names)\.sh\"?\$" "$file" || continue
-    ! grep -nE '^[^#]*\btrap .* EXIT' "$file" || complain "$file: use at_exit, of tests/lib.sh"
+    ! grep -nE '^[^#]*\btrap .* EXIT' "$file" || complain "$file: use at_exit, of tests/lib/lib.sh"
     [[ " ${sourced[*]} " != *" $file "* ]] || continue
     users=$((users + 1))
     calls=$(grep -cE '^([^#]*[ ;|&{(])?finish($|[ ;|&)])' "$file") || true
     [ "$calls" -eq 1 ] && [[ $(tail -n 1 "$file") =~ ^finish($|\ ) ]] || complain "$file: \`finish\` is its last line, and nowhere else; here: $calls times"
 done
-[ "$users" -gt 50 ] || complain "only $users scripts source tests/lib.sh: the check looked in the wrong place"
+[ "$users" -gt 50 ] || complain "only $users scripts source tests/lib/lib.sh: the check looked in the wrong place"
 
 command -v shellcheck >/dev/null || skip "no shellcheck"
 # With what they source scripts take three times as long. Ordinarily those of the last ten commits do, and a quarter of the others (chosen)

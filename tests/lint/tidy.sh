@@ -4,7 +4,7 @@
 # definitions run with DDPRUN_SOAK=1 (bash tests/run.sh --soak --filter lint/tidy).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 build=${1:-build}
 commands=$build/compile_commands.json
 command -v clang-tidy >/dev/null || skip "no clang-tidy"

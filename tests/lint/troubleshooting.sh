@@ -3,7 +3,7 @@
 # message in the sources. And no message names a page of docs/, which lies elsewhere where ddprun is installed. Called by tests/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 page=docs/troubleshooting.md
 sources=$(mktemp)
 quotes=$(mktemp)

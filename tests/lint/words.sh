@@ -2,7 +2,7 @@
 # words.sh - no place of one machine, no promise of later work, no idiom, and no riddle in what a user reads: messages (strings of C
 # sources, adjacent literals joined) and documents. Called by tests/run.sh; words_test.sh is its test.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 cd "${WORDS_ROOT:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 mapfile -t files < <(find .ci base bucketing cmake comm docs interpose launcher samples softgpu tests tools -type f \
     ! -name '*.csv' ! -path samples/data/shakespeare.txt ! -path tests/lint/words.sh ! -path 'tests/held/*' | sort)

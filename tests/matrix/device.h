@@ -8,7 +8,7 @@
 #ifndef TESTS_MATRIX_DEVICE_H
 #define TESTS_MATRIX_DEVICE_H
 
-#include "../trainer_net.h"
+#include "../lib/trainer_net.h"
 
 #include <cuda.h>
 #include <cuda_runtime.h>

@@ -1,6 +1,6 @@
 /*
- * layers.h - a dense layer of most trainers of the matrix: its memory, and the launches of tests/trainer_net.h for it.
- * Included by tests/matrix/NAME.cu.
+ * layers.h - a dense layer of most trainers of the matrix: its memory, and the launches of tests/lib/trainer_net.h for
+ * it. Included by tests/matrix/NAME.cu.
  */
 #ifndef TESTS_MATRIX_LAYERS_H
 #define TESTS_MATRIX_LAYERS_H

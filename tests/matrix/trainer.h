@@ -17,7 +17,7 @@ extern "C" {
 #include "common/parameter_file.h"
 }
 
-#include "../trainer_options.h"
+#include "../lib/trainer_options.h"
 #include "device.h"
 
 #include <ddprun.h>

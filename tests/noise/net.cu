@@ -26,8 +26,8 @@
  * statistics are a DDP_BUFFER. --free 1: parameters are freed before the end. --exit 1: ends by _exit(). --late MS: a
  * rank sleeps now and then. --others 1: rank r begins with values of its own, which DDP_PARAMETER makes rank 0's
  */
-#include "../trainer_memory.h"
-#include "../trainer_options.h"
+#include "../lib/trainer_memory.h"
+#include "../lib/trainer_options.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

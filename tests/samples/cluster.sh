@@ -4,7 +4,7 @@
 # tarball that the target portable makes. The images are not built here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 build=$(realpath "${1:?usage: cluster.sh BUILD}")
 python3 -c 'import yaml' 2>/dev/null || skip "no YAML for Python (package python3-yaml)"
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-recipes.XXXXXX")

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # the scripts that source it set sample and program
 # lib.sh - what the scripts about samples' input share. Sourced after $sample, its name, and $program are set; makes the folder $work.
-# shellcheck source=tests/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=tests/lib/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 work=$(mktemp -d)
 at_exit 'rm -rf "$work"'
 

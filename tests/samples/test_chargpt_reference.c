@@ -6,7 +6,7 @@
 #include "chargpt/reference/gpt.h"
 #include "common/random.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { SEQUENCES = 3, LENGTH = 7, VOCABULARY = 11 };
 

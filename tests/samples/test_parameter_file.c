@@ -4,7 +4,7 @@
  */
 #include "common/parameter_file.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 50, MOST_TENSORS = 6, MOST_VALUES = 100 };
 

@@ -5,7 +5,7 @@
 #ifndef TESTS_TOOLS_FRAME_H
 #define TESTS_TOOLS_FRAME_H
 
-#include "tests/trainer.h"
+#include "tests/lib/trainer.h"
 
 #include <ddprun.h>
 

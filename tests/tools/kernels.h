@@ -8,7 +8,7 @@
 #ifndef TESTS_TOOLS_KERNELS_H
 #define TESTS_TOOLS_KERNELS_H
 
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 
 #include <cuda_runtime.h>
 #include <math.h>

@@ -10,7 +10,7 @@
 #include "tools/common/tool_options.h"
 #include "tools/scout/command/run.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { MOST_WORDS = 16, COMMANDS = 5 };
 

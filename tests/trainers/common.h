@@ -4,8 +4,8 @@
 #ifndef TESTS_TRAINERS_COMMON_H
 #define TESTS_TRAINERS_COMMON_H
 
-#include "../elementwise.h"
-#include "../trainer_memory.h"
+#include "../lib/elementwise.h"
+#include "../lib/trainer_memory.h"
 
 #include <ddprun.h>
 #include <initializer_list>

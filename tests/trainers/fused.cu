@@ -17,9 +17,9 @@
  * forgotten: biases are a group that is never stepped; captured: in a capture; unstepped: rank 1 leaves out a step;
  * no-sync: between DDP_NO_SYNC_BEGIN and its end
  */
-#include "../trainer_net.h"
-#include "../trainer_options.h"
-#include "../trainer_save.h"
+#include "../lib/trainer_net.h"
+#include "../lib/trainer_options.h"
+#include "../lib/trainer_save.h"
 #include "common.h"
 
 enum { LAYERS = 4, WIDTH = 32, SQUARE = WIDTH * WIDTH, BATCH = 24, STEPS = 100 };

@@ -4,7 +4,7 @@
 #ifndef TESTS_TRAINERS_GRAPH_NODES_H
 #define TESTS_TRAINERS_GRAPH_NODES_H
 
-#include "../trainer.h"
+#include "../lib/trainer.h"
 
 #include <cuda.h>
 #include <cuda_runtime.h>

@@ -29,7 +29,7 @@
  *               came of that step, and annotate no parameter that would be compared
  *   mean        all average their loss after each step; it does what it does for a checkpoint before that
  */
-#include "../trainer_options.h"
+#include "../lib/trainer_options.h"
 #include "common.h"
 
 #include <pthread.h>

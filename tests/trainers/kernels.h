@@ -5,7 +5,7 @@
 #ifndef TESTS_TRAINERS_KERNELS_H
 #define TESTS_TRAINERS_KERNELS_H
 
-#include "../elementwise.h"
+#include "../lib/elementwise.h"
 
 ELEMENTWISE_OF_ALL(add, (float *values, float summand), values[i] += summand)
 ELEMENTWISE_OF_ALL(update, (float *weight, const float *gradient), weight[i] -= 0.5f * gradient[i])

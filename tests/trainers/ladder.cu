@@ -5,11 +5,11 @@
  * Kernels only, no library; every sum in a fixed order, so that one process gives the same bits every time. Built by
  * softgpu-cc and by nvcc. Prints one line "step N loss L" a step on rank 0, and saves its parameters as the samples do.
  */
-#include "../elementwise.h"
-#include "../trainer_memory.h"
-#include "../trainer_net.h"
-#include "../trainer_options.h"
-#include "../trainer_save.h"
+#include "../lib/elementwise.h"
+#include "../lib/trainer_memory.h"
+#include "../lib/trainer_net.h"
+#include "../lib/trainer_options.h"
+#include "../lib/trainer_save.h"
 
 #include <ddprun.h>
 #include <signal.h>

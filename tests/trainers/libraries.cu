@@ -10,11 +10,11 @@
  * All gradients lie in one buffer, W0 b0 W1 b1 ..., each annotated by itself; so do the parameters. A rank's gradients
  * are the mean over its samples. Prints nothing; saves its parameters as the samples do.
  */
-#include "../elementwise.h"
-#include "../trainer_memory.h"
-#include "../trainer_net.h"
-#include "../trainer_options.h"
-#include "../trainer_save.h"
+#include "../lib/elementwise.h"
+#include "../lib/trainer_memory.h"
+#include "../lib/trainer_net.h"
+#include "../lib/trainer_options.h"
+#include "../lib/trainer_save.h"
 
 #include <cublasLt.h>
 #include <ddprun.h>

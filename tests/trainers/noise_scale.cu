@@ -8,9 +8,9 @@
  * (DDP_WEIGHT), --passes N (backward passes of a step, each over a batch of its own, with a DDP_SHARD for each),
  * --sick N (a NaN in each N-th step of rank 1), --ahead N (the host waits for the device in each N-th step).
  */
-#include "../elementwise.h"
-#include "../trainer.h"
-#include "../trainer_options.h"
+#include "../lib/elementwise.h"
+#include "../lib/trainer.h"
+#include "../lib/trainer_options.h"
 
 #include <cuda_runtime.h>
 #include <ddprun.h>

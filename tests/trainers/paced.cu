@@ -17,9 +17,9 @@
  *
  * Exit code 3 if a parameter is wrong.
  */
-#include "../elementwise.h"
-#include "../trainer_memory.h"
-#include "../trainer_options.h"
+#include "../lib/elementwise.h"
+#include "../lib/trainer_memory.h"
+#include "../lib/trainer_options.h"
 
 #include <algorithm>
 #include <ddprun.h>

@@ -14,8 +14,8 @@
  * them in a graph), --eager N (so many steps before the capture), --ahead 1 (the host waits for nothing before the
  * end).
  */
-#include "../trainer.h"
-#include "../trainer_options.h"
+#include "../lib/trainer.h"
+#include "../lib/trainer_options.h"
 
 #include <cuda_runtime.h>
 #include <ddprun.h>

@@ -42,8 +42,8 @@ main(int argc, char **argv)
     return code;
 }
 #else
-#include "../elementwise.h"
-#include "../trainer.h"
+#include "../lib/elementwise.h"
+#include "../lib/trainer.h"
 
 #include <cuda_runtime.h>
 #include <stdio.h>

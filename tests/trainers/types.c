@@ -6,7 +6,7 @@
  * forget: one gradient is forgotten after a few steps, and is averaged no more.
  * Exit code 0 if every value was what it had to be.
  */
-#include "../trainer.h"
+#include "../lib/trainer.h"
 
 #include <cuda_runtime_api.h>
 #include <ddprun.h>

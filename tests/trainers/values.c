@@ -10,7 +10,7 @@
  *   TIMES: how many times as large the largest gradient is
  * Prints a hash of all results. Exit code 0 if every value was within its bound; 1 otherwise, naming the first.
  */
-#include "../trainer.h"
+#include "../lib/trainer.h"
 
 #include <cuda_runtime_api.h>
 #include <ddprun.h>

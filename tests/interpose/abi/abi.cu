@@ -4,7 +4,7 @@
  */
 #include HEADER
 
-#include "tests/trainer.h"
+#include "tests/lib/trainer.h"
 
 #include <stdio.h>
 

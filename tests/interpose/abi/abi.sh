@@ -5,7 +5,7 @@
 # the test compares the old headers' part with today's header.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
-source tests/lib.sh
+source tests/lib/lib.sh
 build=$(realpath "${1:?usage: abi.sh BUILD}")
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-abi.XXXXXX")
 at_exit 'rm -rf "$work"'

@@ -8,7 +8,7 @@
 #include "fake_cudnn.h"
 #include "recorder.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 static struct record *record;
 

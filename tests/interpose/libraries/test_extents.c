@@ -11,7 +11,7 @@
 #include "arena.h"
 #include "values.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 30, GROUPS = 2 };
 

@@ -10,7 +10,7 @@
 #include "recorder.h"
 #include "values.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 static struct record *record;
 

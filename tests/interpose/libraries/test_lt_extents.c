@@ -5,7 +5,7 @@
  */
 #include "arena.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cublasLt.h>
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # the scripts that source it use its variables
 # lib.sh - what the tests of checks share: a folder of their own, in which a check is to find what is planted there. Sourced.
-# shellcheck source=tests/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../../lib.sh"
+# shellcheck source=tests/lib/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../lib/lib.sh"
 lint=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-planted-XXXXXX")
 at_exit 'rm -rf "$work"'

@@ -4,7 +4,7 @@
  */
 #include "rewrite.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 /* The rewritten source, or NULL if it was refused; the caller frees it. */
 static char *

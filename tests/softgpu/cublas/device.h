@@ -5,7 +5,7 @@
 #ifndef TESTS_SOFTGPU_CUBLAS_DEVICE_H
 #define TESTS_SOFTGPU_CUBLAS_DEVICE_H
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cuda.h>
 #include <stdatomic.h>

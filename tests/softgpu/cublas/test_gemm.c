@@ -5,7 +5,7 @@
 #include "device.h"
 #include "elements.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cublas_v2.h>
 

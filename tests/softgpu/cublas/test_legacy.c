@@ -3,7 +3,7 @@
  */
 #include "device.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cublas.h>
 

@@ -4,7 +4,7 @@
  */
 #include "structured.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 TEST_GROUP(all, .start = structured_start, .stop = structured_stop);
 

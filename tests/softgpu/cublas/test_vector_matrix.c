@@ -4,7 +4,7 @@
  */
 #include "structured.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 TEST_GROUP(vector_matrix, .timeout_s = 60, .start = structured_start, .stop = structured_stop);
 

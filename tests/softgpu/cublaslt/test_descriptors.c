@@ -4,7 +4,7 @@
  */
 #include "../cublas/device.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cublasLt.h>
 

@@ -5,7 +5,7 @@
 #include "../cublas/device.h"
 #include "../cublas/elements.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cublasLt.h>
 

@@ -4,7 +4,7 @@
  */
 #include "capture.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 static void
 expect_status(CUstream stream, CUstreamCaptureStatus expected)

@@ -7,7 +7,7 @@
  */
 #include "kernels.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cuda_runtime_api.h>
 

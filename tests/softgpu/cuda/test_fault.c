@@ -8,7 +8,7 @@
 
 #include "softgpu/private_calls.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <setjmp.h>
 

@@ -8,7 +8,7 @@
  */
 #include "capture.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cuda_runtime_api.h>
 

@@ -9,8 +9,8 @@
 #include "../cublas/device.h"
 #include "kernels.h"
 
+#include "tests/lib/test.h"
 #include "tests/softgpu/real_dlsym.h"
-#include "tests/test.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>

@@ -6,7 +6,7 @@
  */
 #include "kernels.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 /* What mixed_image is given, and writes. */
 static struct mixed seen, *out = &seen;

@@ -7,7 +7,7 @@
  */
 #include "capture.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 /* As a host writes what a stream waits for. */
 static void

@@ -12,7 +12,7 @@
 #include "kernels.h"
 #include "order_model.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum {
     PROGRAMS = 300,

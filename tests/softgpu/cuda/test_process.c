@@ -7,7 +7,7 @@
 #include "kernels.h"
 #include "scenes.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cuda_runtime_api.h>
 #include <sys/resource.h>

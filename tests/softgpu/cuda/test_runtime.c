@@ -7,7 +7,7 @@
 #include "softgpu/block.h"
 #include "softgpu/stub.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <cuda_runtime_api.h>
 

@@ -8,7 +8,7 @@
 
 #include "softgpu/tensor_map.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 static const cuuint64_t dimensions[] = {4, 8, 16}, strides[] = {16, 128};
 static const cuuint32_t box[] = {4, 1, 1}, element_strides[] = {1, 1, 1};

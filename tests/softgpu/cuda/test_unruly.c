@@ -4,7 +4,7 @@
  */
 #include "kernels.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <sys/resource.h>
 

@@ -5,7 +5,7 @@
  */
 #include "kernels.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { UNIT = 2 << 20, UNITS = 16, CHUNKS = 6, STEPS = 300 };
 

@@ -5,7 +5,7 @@
  */
 #include "../cublas/device.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <curand.h>
 

@@ -4,7 +4,7 @@
  */
 #include "curand/sequence.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 /* Random123, kat_vectors: philox4x32, 10 rounds. */
 LOOP_TEST(test_philox_known_answers, 0, 3)

@@ -38,8 +38,8 @@ bool ranks_run(int rank_count, rank_function function, unsigned may_die);
 bool ranks_run_shared(int rank_count, rank_function function, unsigned may_die, struct ranks_shared *shared);
 
 /*
- * A test (tests/test.h) whose body is what each of `ranks` ranks does: it knows its `rank`, their number `n` and what
- * is `shared`. `die`: who may die, as in ranks_run().
+ * A test (tests/lib/test.h) whose body is what each of `ranks` ranks does: it knows its `rank`, their number `n` and
+ * what is `shared`. `die`: who may die, as in ranks_run().
  */
 #define RANKS_TEST(name, ranks, die)                   \
     RANKS_FUNCTION_(name)                              \

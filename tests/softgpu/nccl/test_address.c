@@ -6,7 +6,7 @@
 #include "nccl/bootstrap_wire.h"
 #include "nccl/collective.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 /* ---- addresses ---- */
 

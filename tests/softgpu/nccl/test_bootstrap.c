@@ -6,7 +6,7 @@
 #include "nccl/bootstrap_wire.h"
 #include "nccl/link.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <sys/syscall.h>
 

@@ -7,7 +7,7 @@
 #include "nccl/collective.h"
 #include "nccl/point_to_point.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { SIZES = 6 };
 

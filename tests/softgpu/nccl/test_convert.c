@@ -5,7 +5,7 @@
  */
 #include "library/convert.c"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { ROUNDS = 2000, LONGEST = 100, FLOATS = 1 << 20 };
 

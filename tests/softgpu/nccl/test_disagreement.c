@@ -7,7 +7,7 @@
 #include "nccl/point_to_point.h"
 #include "nccl/remote.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 /* An all-reduce of `count` zeros that all ranks take part in. */
 static void

@@ -5,7 +5,7 @@
  */
 #include "device.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <dirent.h>
 

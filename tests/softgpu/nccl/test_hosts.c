@@ -8,7 +8,7 @@
 #include "nccl/frame.h"
 #include "nccl/remote.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <arpa/inet.h>
 

@@ -8,7 +8,7 @@
  */
 #include "device.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { COUNT = 1 << 20 };
 

@@ -5,7 +5,7 @@
 #include "library/half.h"
 #include "nccl/reduce.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 const char softgpu_library_name[] = "test";
 

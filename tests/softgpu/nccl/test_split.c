@@ -4,7 +4,7 @@
  */
 #include "device.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { COUNT = 5001 };
 

@@ -5,7 +5,7 @@
 #include "nccl/auth.h"
 #include "nccl/frame.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 const char softgpu_library_name[] = "test";
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mutants.sh BUILD - an engine, or a library of files and clocks, that is broken on purpose (tests/mutant.h) has other verdicts than the
+# mutants.sh BUILD - an engine, or a library of files and clocks, that is broken on purpose (tests/lib/mutant.h) has other verdicts than the
 # real one: each scene passes with the real one and fails with the defect.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 source "$(dirname "$0")/lib.sh"

@@ -17,7 +17,7 @@
  * norm of own gradients), late_norm (after it, right), width (rows are as wide as the batch, and the divisor is the
  * batch).
  */
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
 
 #include <cublas_v2.h>

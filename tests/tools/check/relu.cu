@@ -6,7 +6,7 @@
  *   rank     (a mistake) from step 32 on rank 1 adds to this row, and no ReLU is near zero
  *   both     (a mistake) the same three steps after the ReLU
  */
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { UNITS = 16, FEATURES = 4, UNIT = 3, ITEMS = 8, STEPS = 40, STEP = 32 };

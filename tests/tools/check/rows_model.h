@@ -6,7 +6,7 @@
 #define TESTS_TOOLS_CHECK_ROWS_MODEL_H
 
 #include "rows_data.h"
-#include "tests/trainer_save.h"
+#include "tests/lib/trainer_save.h"
 
 #define LAUNCH(kernel, count) kernel<<<((count) + THREADS - 1) / THREADS, THREADS, 0, stream>>>
 

@@ -22,7 +22,7 @@
  *   whole slow                all data in each step; a rate of 1e-6
  *   averaged passes           DDP_STEP_PARAMETERS; three passes a step
  */
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { ITEMS = 960, WIDTH = 128, ROWS = 512, STEPS = 16 };

@@ -6,7 +6,7 @@
  * agree on a shuffle), `log` (a file's name, a line, a mean), `wait`. Wrong: `shuffle`, and `epoch`: only those of
  * later epochs. Right, but not comparable: `items`, which adds noise to each item of the share.
  */
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
 
 #include <algorithm>

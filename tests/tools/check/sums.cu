@@ -17,7 +17,7 @@
  * shown      a training; the mean of its loss is found, as a sum that is divided; mistakes of a training:
  *            forgotten_step, rate_by_rank
  */
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { COUNT = 16, ITEMS = 48, ROUNDS = 40 };

@@ -6,7 +6,7 @@
 #include "tools/check/format/element.h"
 #include "tools/check/format/norms.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { TYPES = 4, CASES = 60, MOST_ELEMENTS = 6000 };
 

@@ -6,7 +6,7 @@
 #include "tools/check/format/run.h"
 #include "tools/common/direct.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { CASES = 30, MOST_RECORDS = 40, MOST_BYTES = 3000 };
 

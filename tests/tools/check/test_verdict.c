@@ -2,15 +2,15 @@
  * test_verdict.c - what `ddprun check` says of evidence that is made here: each cause once, and beside it what
  * nearly has it; and of any evidence: nothing that differs passes as equal.
  *
- * Compiled with mutants (tests/mutant.h): with a floor that is taken as infinite, or with any rule broken, the table is
- * not what it says.
+ * Compiled with mutants (tests/lib/mutant.h): with a floor that is taken as infinite, or with any rule broken, the
+ * table is not what it says.
  */
 #include "world.h"
 
 #include "tools/check/command/pattern.h"
 #include "tools/check/command/verdict.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { MOST_EDITS = 8 };
 

@@ -4,7 +4,7 @@
  */
 #include "tools/check/command/evidence.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
  * Without --mistake it is correct. Each rank's gradient is the mean over its share of w - x, or with --chaos what takes
  * w to a value of the logistic map, in which an error of rounding doubles from step to step.
  */
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
 
 #include <cublas_v2.h>

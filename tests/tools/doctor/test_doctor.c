@@ -11,7 +11,7 @@
 #include "launcher/start/program.h"
 #include "tools/doctor/examine.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <elf.h>
 

@@ -11,7 +11,7 @@
 #ifndef TESTS_TOOLS_PLAN_ORACLE_H
 #define TESTS_TOOLS_PLAN_ORACLE_H
 
-#include "tests/trainer.h"
+#include "tests/lib/trainer.h"
 
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

@@ -2,7 +2,7 @@
 #include "tools/record/frames.h"
 #include "tools/record/inside.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 TEST(libraries_of_cuda_are_foreign)
 {

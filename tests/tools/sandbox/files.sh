@@ -3,7 +3,7 @@
 # is, and all that was written is in the private folder; without a private folder, and on excepted paths, nothing is redirected.
 # Files and clocks are noted where that is asked for, and the date and random bytes are what is asked for.
 set -euo pipefail
-source "$(dirname "$0")/../../lib.sh"
+source "$(dirname "$0")/../../lib/lib.sh"
 build=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 library=${FILES_LIBRARY:-$build/lib/libddprun-files.so}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mutant.sh BUILD - files.sh notices a library that lets writes through to the user's files (tests/mutant.h).
+# mutant.sh BUILD - files.sh notices a library that lets writes through to the user's files (tests/lib/mutant.h).
 set -uo pipefail
 build=$(cd "${1:?usage: mutant.sh BUILD}" && pwd)
 export FILES_LIBRARY=$build/tests/tools/sandbox/libfiles_mutants.so

@@ -2,7 +2,7 @@
 # random.sh BUILD [FIRST-SEED [SEEDS [OPERATIONS]]] - the same random file operations have the same results on a folder and behind
 # libddprun-files.so, and there the folder stays as it is. See random_operations.c.
 set -euo pipefail
-source "$(dirname "$0")/../../lib.sh"
+source "$(dirname "$0")/../../lib/lib.sh"
 build=$(realpath "$1")
 first=${2:-1} seeds=${3:-25} operations=${4:-500}
 library=$build/lib/libddprun-files.so

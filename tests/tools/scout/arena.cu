@@ -7,7 +7,7 @@
  *   captured   as without a habit, and a second stream is captured into a graph that no one launches, while towers
  * train
  */
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
 
 enum { BATCH = 8, INPUTS = 24, OUTPUTS = 8, WEIGHTS = INPUTS * OUTPUTS, BLOCK = 64, GRID = 4 };

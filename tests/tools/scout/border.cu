@@ -5,8 +5,8 @@
  *   own     the gradient has memory of its own     fused   the kernel that computes it makes the update
  *   short   annotated by hand, all weights but the last one
  */
-#include "tests/elementwise.h"
-#include "tests/trainer.h"
+#include "tests/lib/elementwise.h"
+#include "tests/lib/trainer.h"
 
 #include <cstring>
 #include <ddprun.h>

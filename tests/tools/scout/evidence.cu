@@ -13,8 +13,8 @@
  *
  * It trains for STEPS steps, and prints nothing.
  */
+#include "tests/lib/trainer.h"
 #include "tests/tools/scout/layers.h"
-#include "tests/trainer.h"
 
 #include <cstring>
 #include <ddprun.h>

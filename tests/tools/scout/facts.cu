@@ -3,8 +3,8 @@
  * repeat. At the end all memory goes to FILE: a recording must leave it as it would have been. One kernel prints a
  * line in each step.
  */
-#include "tests/elementwise.h"
-#include "tests/trainer.h"
+#include "tests/lib/elementwise.h"
+#include "tests/lib/trainer.h"
 
 #include <cooperative_groups.h>
 #include <cstdio>

@@ -170,8 +170,8 @@ fi
 
 # Memory of classes: a member or a method is named with its object, and what `this` is, is counted.
 if is_wanted methods; then
-    mkdir -p "$work/methods.d/tests/tools/scout"
-    cp "$sources/tests/trainer.h" "$work/methods.d/tests"
+    mkdir -p "$work/methods.d/tests/"{lib,tools/scout}
+    cp "$sources/tests/lib/trainer.h" "$work/methods.d/tests/lib"
     cp "$sources/tests/tools/scout/methods.cu" "$work/methods.d/tests/tools/scout"
     sed 's/SELF gpu_/this->gpu_/' "$sources/tests/tools/scout/methods.cu" >"$work/methods.d/this.cu"
     compile "$work/methods.d" "$work/methods_plain" -I. tests/tools/scout/methods.cu
@@ -233,9 +233,10 @@ fi
 
 # The annotations of a copy of the sources are taken out.
 matrix=$work/matrix.d
-mkdir -p "$matrix/tests/tools/scout"
+mkdir -p "$matrix/tests/"{lib,tools/scout}
 cp -r "$sources/samples" "$matrix"
-cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$sources"/tests/{elementwise,trainer*}.h "$matrix/tests"
+cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$matrix/tests"
+cp "$sources"/tests/lib/{elementwise,trainer*}.h "$matrix/tests/lib"
 cp "$sources"/tests/tools/{frame,kernels}.h "$matrix/tests/tools"
 cp "$sources"/tests/tools/scout/{habit.h,layers.h,public*} "$matrix/tests/tools/scout"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \

@@ -2,7 +2,7 @@
  * methods.cu - a net whose memory is of classes: `this`, sizeof, and a copy to the device inside of the call that reads
  * it. One weight for each input and output; no annotations. Without SELF members are named as they are.
  */
-#include "tests/trainer.h"
+#include "tests/lib/trainer.h"
 
 #include <vector>
 

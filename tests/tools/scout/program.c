@@ -1,7 +1,7 @@
 /* program.c - see program.h. The log is written by the writer and read by the reader that are used in earnest. */
 #include "tests/tools/scout/program.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 enum { MEMORIES = 64, OPERANDS = 16, ALLOCS = 512, NAMES = 64 };
 

@@ -11,7 +11,7 @@
  *
  * --average N: the same program, whose update is made of N batches: what N ranks by turns must print.
  */
-#include "tests/elementwise.h"
+#include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
 
 #include <cublas_v2.h>

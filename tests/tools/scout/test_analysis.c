@@ -2,7 +2,7 @@
  * test_analysis.c - the roles that the analysis finds in synthetic trainers, and what it refuses: one row for each
  * habit. Defects of the analysis, put in on purpose, are seen by a row.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tests/tools/scout/program.h"
 
 #define PLAIN   NET "step\n" FORWARD BACKWARD SGD

@@ -2,7 +2,7 @@
  * A chain of calls that was kept (tools/plan/trainer/chains.c) is known again where it is the same, and only there:
  * not when the innermost call, or one further out, stands in another line, and not on another thread.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tools/plan/trainer/player.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * test_log.c - what is written to a scout's log is what is read; of a log that was cut anywhere, all whole
  * records are read and no other; a record that refers to what is not there is refused.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tools/scout/format/log.h"
 
 static struct scout_writer writer;

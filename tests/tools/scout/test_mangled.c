@@ -2,7 +2,7 @@
  * test_mangled.c - kernels' names say what their pointers lead to: names as g++ and clang++ write them, with what was
  * declared; and what is not understood says nothing at all.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tools/scout/format/log.h"
 
 /* For each parameter: -: no pointer; v: a pointer to no float; s, d, h, b: to float32, float64, float16, bfloat16; in

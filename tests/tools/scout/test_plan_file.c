@@ -4,7 +4,7 @@
  * of another version of the player; with --unproved those train all the same, and plans that are spaced otherwise
  * always do.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tools/plan/command/auto.h"
 #include "tools/plan/format/play_json.h"
 

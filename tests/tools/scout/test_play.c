@@ -2,7 +2,7 @@
  * A run file (tools/plan/format/play.h) is loaded as it was saved, and called damaged if it is cut anywhere, has more
  * bytes than it says, or is of another version.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tools/plan/format/play.h"
 
 static char path[sizeof("/tmp/test_play.XXXXXX")];

@@ -3,7 +3,7 @@
  * tightest control group leaves, of either version, on the way up from the process's own; files that were read count as
  * free.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tools/common/room.h"
 
 #include <limits.h>

@@ -5,7 +5,7 @@
  * all ranks have had the same change is found.
  */
 #include "tests/comm/device.h"
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/kernels/state.h"
 

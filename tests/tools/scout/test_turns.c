@@ -3,7 +3,7 @@
  * class the memory has that stays from step to step; and which trainers cannot be played so: one row for each rule. A
  * defect of the rules is seen by a row.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tests/tools/scout/program.h"
 #include "tools/scout/command/analysis/turns.h"
 

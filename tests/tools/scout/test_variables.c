@@ -3,7 +3,7 @@
  * data, and each end of them: not for bytes of code, nor for those of a fat binary, which nvcc puts among the data. A
  * library of CUDA's, whose variables are no memory of the program, is asked for nothing.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 #include "tools/scout/trainer/scout.h"
 
 #include <link.h>

@@ -13,8 +13,8 @@
  * same batch in each step; `staged` has a host function make the batch, which is other numbers until that is over;
  * `host IN OUT` reads a file, writes one, and loads device code from its heap.
  */
-#include "tests/elementwise.h"
-#include "tests/trainer.h"
+#include "tests/lib/elementwise.h"
+#include "tests/lib/trainer.h"
 
 #include <atomic>
 #include <cmath>

@@ -12,8 +12,8 @@
  * step (float) tables, sealed   the same, and leaves its memory where another table, or an argument, does not fit
  * (float) answer, legacy   gradients are scaled by the norm that cuBLAS gives the host (float)
  */
-#include "tests/elementwise.h"
-#include "tests/trainer.h"
+#include "tests/lib/elementwise.h"
+#include "tests/lib/trainer.h"
 
 #include <cstring>
 #include <cublas_v2.h>

@@ -2,7 +2,7 @@
  * wrong.cu HABIT - programs that cannot be scouted: `traps` and `hangs` do so when an input is not what it was, `once`
  * does not repeat itself, `same` trains nothing.
  */
-#include "tests/trainer.h"
+#include "tests/lib/trainer.h"
 
 #include <cstring>
 

@@ -4,7 +4,7 @@
  */
 #include "tools/trace/read.h"
 
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #define MS INT64_C(1000000)
 #define S  INT64_C(1000000000)

@@ -8,9 +8,9 @@
  * and a prediction by the new weights follows. The oracle is what the file holds after training by so many ranks: by
  * gradients of the last whole round, by state of the last whole step.
  */
+#include "tests/lib/trainer_memory.h"
+#include "tests/lib/trainer_options.h"
 #include "tests/tools/plan/oracle.h"
-#include "tests/trainer_memory.h"
-#include "tests/trainer_options.h"
 
 #include <signal.h>
 #include <stdexcept>

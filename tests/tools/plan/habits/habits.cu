@@ -5,8 +5,8 @@
  *     habits HABIT [--steps N] [--save FILE] [--oracle RANKS | --oracle-gradients RANKS]
  */
 #include "kernels.h"
+#include "tests/lib/trainer_options.h"
 #include "tests/tools/plan/oracle.h"
-#include "tests/trainer_options.h"
 
 #include <cublas_v2.h>
 

@@ -3,9 +3,9 @@
  * atomics, in the order of the device's threads. --oracle N: one process makes one update from the mean gradient of N
  * batches.
  */
-#include "tests/elementwise.h"
-#include "tests/trainer_memory.h"
-#include "tests/trainer_options.h"
+#include "tests/lib/elementwise.h"
+#include "tests/lib/trainer_memory.h"
+#include "tests/lib/trainer_options.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@ function stripped(line) {
     return line
 }
 function fail(change, count) {
-    printf "tests/woven.txt: in %s this stands %d times, not once:\n%s", file, count, wanted[change] > "/dev/stderr"
+    printf "tests/lib/woven.txt: in %s this stands %d times, not once:\n%s", file, count, wanted[change] > "/dev/stderr"
     bad = 1
 }
 FNR == NR && /^#/ { next }
@@ -44,7 +44,7 @@ END {
         if (count != 1)
             fail(c, count)
     }
-    printf "#include \"tests/mutant.h\"\n#line 1 \"%s\"\n", file
+    printf "#include \"tests/lib/mutant.h\"\n#line 1 \"%s\"\n", file
     for (i = 1; i <= lines; ++i) {
         if (i in at) {
             printf "%s", instead[at[i]]

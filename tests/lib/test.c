@@ -2,7 +2,7 @@
  * test.c - the frame of a unit test: the list of its tests, how they run, and a main() for programs that need none of
  * their own.
  */
-#include "tests/test.h"
+#include "tests/lib/test.h"
 
 #include <errno.h>
 #include <stdio.h>

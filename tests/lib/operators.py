@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """operators.py BUILD [FOLDER] [--write] [--every N] - would unit tests notice a wrong operator?
 
-tests/operators.txt lists operators of the product that were drawn at random (--draw COUNT SEED writes a new list). Each is replaced
+tests/lib/operators.txt lists operators of the product that were drawn at random (--draw COUNT SEED writes a new list). Each is replaced
 in the source, for instance < by <=, and the unit tests are built and run that have the file in them, with 20 seconds of CPU time for
 each program, and 200 of the clock; one that fails must do so twice. A row that says "killed" and whose mutant survives is a failure.
 --write writes what came of each row; a row whose line is no longer in the file once is skipped. Sources are changed in place and
@@ -14,8 +14,8 @@ import re
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LIST = os.path.join(ROOT, "tests/operators.txt")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIST = os.path.join(ROOT, "tests/lib/operators.txt")
 FOLDERS = ("bucketing", "comm", "interpose", "launcher", "tools")
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
          "+=": "-=", "-=": "+="}

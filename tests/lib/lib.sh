@@ -3,7 +3,7 @@
 # test are known, and the limits of patience.sh. Sourced; starts nothing and makes no folder. A case is one line, "ok - NAME" or
 # "not ok - NAME (WHY)". `finish` is the last line of each script: exit code 1 if a case was not ok. A script that ends before with
 # exit code 0 has not made all of its cases, and fails. The EXIT trap is this file's: at_exit adds to it.
-# shellcheck source=tests/patience.sh
+# shellcheck source=tests/lib/patience.sh
 source "$(dirname "${BASH_SOURCE[0]}")/patience.sh"
 failures=0 # cases that were not ok, and complaints
 finished=  # yes once the last line is reached
