@@ -229,7 +229,7 @@ judge_job(struct supervisor *s)
     }
     progress_show(s->progress, s->ranks, s->view_count, now);
     char text[NONFINITE_TEXT_BYTES];
-    if (nonfinite_look(s->ranks, s->view_count, now, text))
+    if (nonfinite_judge(s->ranks, s->view_count, now, text))
         message_warning("nonfinite", "%s", text);
     metrics_look(s->metrics, s->ranks, s->view_count, now);
     bool is_of_rank = judgement == JUDGED_FAILED && !supervisor_net_has_reason(&s->net, error.rank);

@@ -80,7 +80,7 @@ nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFIN
 }
 
 bool
-nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES])
+nonfinite_judge(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES])
 {
     if (ranks[0].nonfinite_said || !nonfinite_first(ranks, count).stays)
         return false;

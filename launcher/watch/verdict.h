@@ -105,15 +105,15 @@ bool nonfinite_text(const struct rank_view *ranks, int count, bool failed, char 
 
 /* Called at each look at the ranks: true once, with a line for the user, when a finding stays and each rank that has
  * not ended has looked twice since then, or has not done so for ten seconds. */
-bool nonfinite_look(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES]);
+bool nonfinite_judge(struct rank_view *ranks, int count, uint64_t now_ns, char text[NONFINITE_TEXT_BYTES]);
 
 /* From nonfinite_begin_looks() on: whether each rank that has not ended, and whose engine looks at all, has looked
  * twice. */
 void nonfinite_begin_looks(struct rank_view *ranks, int count);
 bool nonfinite_have_looked(struct rank_view *ranks, int count);
 
-/* nonfinite_look() at the end, when none comes any more. `failed`: also of a finding that parameters were not looked at
- * after, for that may be why. */
+/* nonfinite_judge() at the end, when none comes any more. `failed`: also of a finding that parameters were not looked
+ * at after, for that may be why. */
 bool nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES]);
 
 #endif

@@ -5,7 +5,8 @@
  * ones: every day another, each operation up to a tenth faster or slower, on several ranks that begin up to a fiftieth
  * of backward apart. Its step end (begin of backward to end of the last all-reduce) is compared with the end of the
  * best partition for just these times, known in hindsight; beside it PyTorch's rule (25 MiB, the first bucket 1 MiB)
- * and one bucket. Arithmetic only: it runs anywhere and repeats to the last digit. Exit code 1: the plan misses its bar on a model.
+ * and one bucket. Arithmetic only: it runs anywhere and repeats to the last digit. Exit code 1: the plan misses its bar
+ * on a model.
  */
 #include "bucketing/partition.h"
 #include "bucketing/measured.h"

@@ -39,22 +39,22 @@ watch(int but)
 TEST(the_least_step_is_named_once)
 {
     begin();
-    ck_assert(!nonfinite_look(ranks, RANKS, S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, S, text));
     finds(0, RANK_NONFINITE_STAYS, 42);
     finds(1, RANK_NONFINITE_FOUND, 42);
-    ck_assert(!nonfinite_look(ranks, RANKS, S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, S, text));
     watch(3);
-    ck_assert(!nonfinite_look(ranks, RANKS, S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, S, text));
     watch(3);
-    ck_assert(!nonfinite_look(ranks, RANKS, S, text)); /* rank 3 has not looked */
+    ck_assert(!nonfinite_judge(ranks, RANKS, S, text)); /* rank 3 has not looked */
     finds(3, RANK_NONFINITE_FOUND, 41);
     watch(-1);
-    ck_assert(!nonfinite_look(ranks, RANKS, S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, S, text));
     watch(-1);
-    ck_assert(nonfinite_look(ranks, RANKS, S, text));
+    ck_assert(nonfinite_judge(ranks, RANKS, S, text));
     ck_assert_str_eq(text, "rank 3: gradient 3 of 9 has NaN in step 41, before averaging, as the first of all "
                            "ranks: check the data of this rank in that step, then its computation");
-    ck_assert(!nonfinite_look(ranks, RANKS, 99 * S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, 99 * S, text));
     ck_assert(!nonfinite_last(ranks, RANKS, true, text));
 }
 
@@ -63,17 +63,17 @@ TEST(a_rank_that_has_ended_or_does_not_answer_is_not_waited_for)
     begin();
     finds(2, RANK_NONFINITE_STAYS, 7);
     ranks[3].ended = true;
-    ck_assert(!nonfinite_look(ranks, RANKS, S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, S, text));
     watch(3);
-    ck_assert(!nonfinite_look(ranks, RANKS, S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, S, text));
     watch(3);
-    ck_assert(nonfinite_look(ranks, RANKS, S, text));
+    ck_assert(nonfinite_judge(ranks, RANKS, S, text));
 
     begin();
     finds(2, RANK_NONFINITE_STAYS, 7);
-    ck_assert(!nonfinite_look(ranks, RANKS, S, text));
-    ck_assert(!nonfinite_look(ranks, RANKS, 10 * S, text));
-    ck_assert(nonfinite_look(ranks, RANKS, 12 * S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, S, text));
+    ck_assert(!nonfinite_judge(ranks, RANKS, 10 * S, text));
+    ck_assert(nonfinite_judge(ranks, RANKS, 12 * S, text));
 }
 
 TEST(what_does_not_stay_is_said_only_of_a_job_that_fails)
@@ -82,7 +82,7 @@ TEST(what_does_not_stay_is_said_only_of_a_job_that_fails)
     finds(2, RANK_NONFINITE_FOUND, 7);
     for (int i = 0; i < 20; ++i) {
         watch(-1);
-        ck_assert(!nonfinite_look(ranks, RANKS, (uint64_t)i * S, text));
+        ck_assert(!nonfinite_judge(ranks, RANKS, (uint64_t)i * S, text));
     }
     ck_assert(!nonfinite_last(ranks, RANKS, false, text));
     ck_assert(nonfinite_last(ranks, RANKS, true, text));

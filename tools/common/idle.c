@@ -43,7 +43,7 @@ IDLE(nothing, (void))
 /* ---- captures and graphs ---- */
 
 static void *
-capture_ends(CUstream stream)
+idle_capture_ends(CUstream stream)
 {
     return NULL;
 }
@@ -82,7 +82,7 @@ const struct engine engine_idle = {
     .kernels_found = kernels_found,
     .before_unload = nothing,
     .capture_changes = stream_changes,
-    .capture_ends = capture_ends,
+    .capture_ends = idle_capture_ends,
     .graph_cloned = graph_cloned,
     .graph_made = graph_made,
     .graph_updated = graph_updated,

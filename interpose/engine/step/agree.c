@@ -64,7 +64,7 @@ kind_name(int32_t kind)
 /* Compares what all described, from tensor number `first` on, with rank 0; ends the job, naming both ranks and sizes,
  * at the first difference. */
 static void
-compare_described(const struct control_messages *all, const char *what, size_t first)
+compare_descriptions(const struct control_messages *all, const char *what, size_t first)
 {
     const struct described *zero = all->messages[0];
     size_t zero_count = all->bytes[0] / sizeof(*zero);
@@ -113,7 +113,7 @@ agree_on_shared(const struct tensor *tensor, const char *place)
     struct control_messages all;
     struct described mine = describe_tensor(tensor);
     exchange(place, &mine, sizeof(mine), &all);
-    compare_described(&all, tensor_role_name(tensor->role), tensor->index);
+    compare_descriptions(&all, tensor_role_name(tensor->role), tensor->index);
     control_free_messages(&all);
 }
 
@@ -130,7 +130,7 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
     engine_unlock();
     struct control_messages all;
     exchange(about, mine, count * sizeof(*mine), &all);
-    compare_described(&all, what, 0);
+    compare_descriptions(&all, what, 0);
     control_free_messages(&all);
     free(mine);
 }

@@ -307,7 +307,7 @@ add_described(struct library_call *call, const void *real, const void *handle, c
     (void)GET(&of, CUBLASLT_MATMUL_DESC_ALPHA_VECTOR_BATCH_STRIDE, &stride);
     if (!GET(&of, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode) || !GET(&of, CUBLASLT_MATMUL_DESC_SCALE_TYPE, &type))
         call->operation.opaque = true;
-    size_t bytes = type_bytes((cudaDataType)type);
+    size_t bytes = cuda_type_bytes((cudaDataType)type);
     add_scalar(call, alpha_place, "alpha", alpha, mode >= CUBLASLT_POINTER_MODE_DEVICE_VECTOR, bytes, stride, &output);
     add_scalar(call, beta_place, "beta", beta, mode == CUBLASLT_POINTER_MODE_DEVICE_VECTOR, bytes, stride, &output);
     add_epilogue(call, &of, &output);
@@ -320,7 +320,7 @@ transform_scalar_bytes(const void *real, const void *handle)
     struct descriptor of = descriptor_of(real, HELPER_TRANSFORM_GET, handle);
     int32_t type = CUDA_R_64F; /* no smaller than what it can be */
     (void)GET(&of, CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE, &type);
-    return type_bytes((cudaDataType)type);
+    return cuda_type_bytes((cudaDataType)type);
 }
 
 /* ---- the hooks ---- */

@@ -176,7 +176,7 @@ unsigned type_bits(cudaDataType type);
 
 /* Bytes of one element. Of a type that we do not know, and of those under a byte: 16, more than any has; so that no
  * byte is missed. */
-size_t type_bytes(cudaDataType type);
+size_t cuda_type_bytes(cudaDataType type);
 
 /* enum ddp_type of a kind of float that tensors have; 0: it is another type. */
 uint32_t type_of_floats(cudaDataType type);

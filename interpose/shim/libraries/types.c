@@ -76,7 +76,7 @@ type_bits(cudaDataType type)
 }
 
 size_t
-type_bytes(cudaDataType type)
+cuda_type_bytes(cudaDataType type)
 {
     unsigned bits = type_bits(type);
     return bits >= 8 && bits % 8 == 0 ? bits / 8 : 16;

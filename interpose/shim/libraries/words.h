@@ -36,7 +36,7 @@
 /* ---- numbers ---- */
 #define either(op, plain, transposed) (is_plain(op) ? (plain) : (transposed))
 #define on_side(side, left, right)    (is_left(side) ? (left) : (right))
-#define of(type)                      note_floats(&call, type_of_floats(type), type_bytes(type))
+#define of(type)                      note_floats(&call, type_of_floats(type), cuda_type_bytes(type))
 /* Of ELEMENT, which of() does not know. */
 #define of_element note_floats(&call, FOR_REAL(sizeof(ELEMENT) == 4 ? DDP_FLOAT32 : DDP_FLOAT64 +) 0, sizeof(ELEMENT))
 

@@ -601,7 +601,7 @@ end_operation(struct operation *operation, bool enqueued)
 }
 
 static void
-capture_begun(CUstream stream, bool into_graph, bool done)
+on_capture_begun(CUstream stream, bool into_graph, bool done)
 {
     (void)stream, (void)into_graph;
     if (done)
@@ -609,7 +609,7 @@ capture_begun(CUstream stream, bool into_graph, bool done)
 }
 
 static void
-capture_ended(void *ended, const CUgraph *graph, bool done)
+on_capture_ended(void *ended, const CUgraph *graph, bool done)
 {
     (void)ended, (void)graph, (void)done;
     if (atomic_load(&engine_state.captures_open) > 0)
@@ -627,10 +627,10 @@ show_engine(struct engine *engine)
     engine->allocated = engine_idle.allocated;
     engine->copied_from_host = note_copied;
     engine->before_stream_destroy = engine_idle.before_stream_destroy;
-    engine->capture_begun = capture_begun;
+    engine->capture_begun = on_capture_begun;
     engine->capture_changes = engine_idle.capture_changes;
     engine->capture_ends = engine_idle.capture_ends;
-    engine->capture_ended = capture_ended;
+    engine->capture_ended = on_capture_ended;
     engine->graph_cloned = engine_idle.graph_cloned;
     engine->graph_made = engine_idle.graph_made;
     engine->graph_updated = engine_idle.graph_updated;

@@ -72,7 +72,7 @@ piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
 
 /* Keeps bytes [lo, hi), and puts in what they were at the border before. */
 static void
-exchange(const struct allocation *allocation, uint64_t lo, uint64_t hi, bool puts)
+exchange_range(const struct allocation *allocation, uint64_t lo, uint64_t hi, bool puts)
 {
     if (hi <= lo)
         return;
@@ -147,7 +147,7 @@ exchange_unclassed(const struct allocation *allocation, bool puts)
     for (uint64_t at = 0; at < allocation->bytes;) {
         uint64_t next = allocation->bytes, end = end_of_classed(allocation, at, &next);
         if (end == at)
-            exchange(allocation, at, next, puts);
+            exchange_range(allocation, at, next, puts);
         at = end == at ? next : end;
     }
 }
@@ -164,7 +164,7 @@ exchange_all(bool puts)
     }
     FOR_EACH_THERE(tensor, allocation, player.play.plan.data == PLAY_STATE_EXCHANGED) {
         if (tensor->role == PLAY_CHANGES || tensor->role == PLAY_SUM || tensor->role == PLAY_PER_RANK)
-            exchange(allocation, tensor->lo, tensor->hi, puts);
+            exchange_range(allocation, tensor->lo, tensor->hi, puts);
     }
 }
 
@@ -343,7 +343,7 @@ watch(uint32_t role, uint32_t border)
             settle_samples(role, play_sample(&player.play.plan, player.pages[0], i), at_borders[i][1],
                            at_borders[i][0]);
         if (role == PLAY_SUM && (border == FIRST_EXCHANGE || border + 1 == FIRST_EXCHANGE))
-            exchange(allocation, tensor->lo, tensor->hi, border == FIRST_EXCHANGE);
+            exchange_range(allocation, tensor->lo, tensor->hi, border == FIRST_EXCHANGE);
     }
 }
 

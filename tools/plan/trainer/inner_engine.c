@@ -10,14 +10,14 @@ static bool holds; /* the engine's gradients */
 
 /* A capture whose end has failed may still be open, and counts. */
 static void
-capture_begun(CUstream stream, bool into_graph, bool done)
+pass_capture_begun(CUstream stream, bool into_graph, bool done)
 {
     captures_begin(done);
     behind->capture_begun(stream, into_graph, done);
 }
 
 static void
-capture_ended(void *ended, const CUgraph *graph, bool done)
+pass_capture_ended(void *ended, const CUgraph *graph, bool done)
 {
     captures_end(done);
     behind->capture_ended(ended, graph, done);
@@ -50,8 +50,8 @@ inner_engine_table(struct engine *table)
     table->weight = engine_idle.weight;
     table->reduce = engine_idle.reduce;
     table->shard = engine_idle.shard;
-    table->capture_begun = capture_begun;
-    table->capture_ended = capture_ended;
+    table->capture_begun = pass_capture_begun;
+    table->capture_ended = pass_capture_ended;
 }
 
 /* The engine writes a filter that the hooks do not read: they are to report each launch. */

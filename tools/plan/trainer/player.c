@@ -271,7 +271,7 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
         return;
     scout_ensure_driver();
     player_lock();
-    allocations_add(*address, bytes, kind);
+    known_allocations_add(*address, bytes, kind);
     annotate_at(*address);
     player_unlock();
 }
@@ -314,7 +314,7 @@ player_variable_found(CUdeviceptr address, size_t bytes)
 void
 player_forget(CUdeviceptr address, size_t bytes)
 {
-    allocations_remove(address, bytes);
+    known_allocations_remove(address, bytes);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
         player.named[i].live = player.named[i].live && player_allocation(&player.play.tensors[i]) != NULL;
 }

@@ -147,7 +147,7 @@ is_table(const uint64_t *table, size_t count)
 
 /* Tables of addresses count as tables of places. */
 static uint64_t
-hash_bytes(const char *bytes, size_t size, uint64_t seed)
+hash_sent_bytes(const char *bytes, size_t size, uint64_t seed)
 {
     static uint64_t table[TABLE_BYTES / sizeof(uint64_t)];
     size_t count = size / sizeof(*table);
@@ -168,7 +168,7 @@ static uint64_t
 hash_sent(const struct sent *sent, uint64_t seed)
 {
     for (size_t row = 0; row < sent->rows; ++row)
-        seed = hash_bytes(sent->source + row * sent->pitch, sent->row_bytes, seed + 1);
+        seed = hash_sent_bytes(sent->source + row * sent->pitch, sent->row_bytes, seed + 1);
     return seed;
 }
 

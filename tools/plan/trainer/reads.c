@@ -495,7 +495,7 @@ gather(char *bytes, size_t at, size_t count, bool is_back)
 
 /* Between the host's memory and slots, one behind another. `gives`: to them. */
 static void
-exchange(bool gives, const char *name)
+exchange_slots(bool gives, const char *name)
 {
     uint64_t number = now.exchange;
     for (size_t at = 0, all = bytes_brought(now.to); at < all; at += PLAY_SLOT_BYTES, ++number) {
@@ -572,7 +572,7 @@ reads_end(const struct operation *operation)
     if (is_apart)
         exchange_apart(is_own, operation);
     else if (!is_own || !now.is_given)
-        exchange(is_own, operation->name);
+        exchange_slots(is_own, operation->name);
     if (!is_own && now.is_unsure && now.differs)
         say_unsure(operation);
 }
@@ -602,7 +602,7 @@ reads_waited(void)
         if (is_new && is_apart)
             exchange_apart(now.owner == rank, &(struct operation){.name = "the host"});
         else if (is_new)
-            exchange(now.owner == rank, "the host");
+            exchange_slots(now.owner == rank, "the host");
     }
 }
 

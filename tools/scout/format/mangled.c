@@ -50,7 +50,7 @@ cut(char *text, const char *end)
 }
 
 static uint32_t
-scalar_of(const char *type)
+element_of_scalar(const char *type)
 {
     static const char *const classes[][6] = {
         [SCOUT_FLOAT32] = {"float", "float1", "float2", "float3", "float4"},
@@ -73,7 +73,7 @@ read_type(char *type)
     for (bool is_star; (is_star = cut(type, "*")) || cut(type, " const") || cut(type, " volatile") ||
                        cut(type, " __restrict") || cut(type, " restrict");)
         stars += is_star;
-    uint32_t scalar = scalar_of(type);
+    uint32_t scalar = element_of_scalar(type);
     struct mangled_parameter parameter = {
         .is_pointer = stars > 0 || strstr(type, "(*") != NULL,
         .pointee = stars == 1 ? scalar : SCOUT_UNKNOWN,

@@ -71,7 +71,7 @@ ask_about_address(uint64_t address, uint64_t *begin_p, bool *is_host_p)
 }
 
 void
-allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
+known_allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
 {
     static const uint32_t memories[] = {[MEMORY_DEVICE] = SCOUT_DEVICE,
                                         [MEMORY_MANAGED] = SCOUT_MANAGED,
@@ -91,7 +91,7 @@ allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind)
 }
 
 void
-allocations_remove(uint64_t address, uint64_t bytes)
+known_allocations_remove(uint64_t address, uint64_t bytes)
 {
     size_t at = place_of_address(address);
     while (at < live_count && (bytes == 0 ? live[at]->address == address : live[at]->address < address + bytes)) {

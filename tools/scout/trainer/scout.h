@@ -137,9 +137,9 @@ void allocations_note_batch(struct allocation *allocation, uint64_t lo, uint64_t
 const struct scout_batch *allocations_batch(const struct allocation *allocation, uint64_t lo, uint64_t hi);
 
 /* `bytes` 0: the driver is asked. Memory that is known already stays as it is. */
-void allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind);
+void known_allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind);
 /* bytes 0: the allocation that begins at `address`. */
-void allocations_remove(uint64_t address, uint64_t bytes);
+void known_allocations_remove(uint64_t address, uint64_t bytes);
 /* The live allocation that holds `address`, asking the driver about one that is not known; NULL: host memory. Valid
  * until an allocation is added or removed. */
 struct allocation *allocations_find(uint64_t address);

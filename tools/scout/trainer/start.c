@@ -57,7 +57,7 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
         return;
     scout_ensure_driver();
     scout_lock();
-    allocations_add(*address, bytes, kind);
+    known_allocations_add(*address, bytes, kind);
     scout_unlock();
 }
 
@@ -67,7 +67,7 @@ before_release(CUdeviceptr address, size_t bytes)
     if (course_now() == COURSE_OVER)
         return;
     scout_lock();
-    allocations_remove(address, bytes);
+    known_allocations_remove(address, bytes);
     scout_unlock();
 }
 
@@ -97,7 +97,7 @@ before_device_reset(CUdevice device)
 }
 
 static void
-capture_begun(CUstream stream, bool into_graph, bool done)
+on_capture_begun(CUstream stream, bool into_graph, bool done)
 {
     (void)stream, (void)into_graph;
     scout_lock();
@@ -106,7 +106,7 @@ capture_begun(CUstream stream, bool into_graph, bool done)
 }
 
 static void
-capture_ended(void *ended, const CUgraph *graph, bool done)
+on_capture_ended(void *ended, const CUgraph *graph, bool done)
 {
     (void)ended, (void)graph, (void)done;
     scout_lock();
@@ -135,8 +135,8 @@ own_table(void)
     table.before_context_destroy = before_context_destroy;
     table.before_device_reset = before_device_reset;
     table.after_unload = after_unload;
-    table.capture_begun = capture_begun;
-    table.capture_ended = capture_ended;
+    table.capture_begun = on_capture_begun;
+    table.capture_ended = on_capture_ended;
     return &table;
 }
 

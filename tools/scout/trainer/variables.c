@@ -37,7 +37,7 @@ add_variable(struct module *module, CUdeviceptr address, size_t bytes)
         return;
     (void)scout_state.driver.cuPointerGetAttributes_p(1, (CUpointer_attribute[]){CU_POINTER_ATTRIBUTE_IS_MANAGED},
                                                       (void *[]){&is_managed}, address);
-    allocations_add(address, bytes, is_managed != 0 ? MEMORY_MANAGED : MEMORY_DEVICE);
+    known_allocations_add(address, bytes, is_managed != 0 ? MEMORY_MANAGED : MEMORY_DEVICE);
     *SCOUT_GROWN(module->variables, module->count) = (struct variable){address, bytes};
     if (variables_new != NULL)
         variables_new(address, bytes);

@@ -215,7 +215,7 @@ judge_carried(const struct trial *it, const struct played *state, const struct p
 /* Makes another run; with noise, one whose steps begin as those of it->alone do. Returns whether it has come to the
  * last border. */
 static bool
-exchange(struct trial *it, enum play_data data, struct played *played)
+exchange_alone(struct trial *it, enum play_data data, struct played *played)
 {
     return played_make(it, data, PLAY_TAKES_BEGUN, played) && played_completed(played) == BORDERS;
 }
@@ -226,9 +226,9 @@ prove_classes(struct trial *it)
     OWNED_RUN struct played state = {.count = 0};
     struct played halves[2] = {{.count = 0}, {.count = 0}};
     uint32_t tensor, border;
-    bool whole = exchange(it, PLAY_STATE_EXCHANGED, &state);
-    bool first = exchange(it, PLAY_FIRST_HALVES, &halves[0]);
-    bool second = exchange(it, PLAY_SECOND_HALVES, &halves[1]);
+    bool whole = exchange_alone(it, PLAY_STATE_EXCHANGED, &state);
+    bool first = exchange_alone(it, PLAY_FIRST_HALVES, &halves[0]);
+    bool second = exchange_alone(it, PLAY_SECOND_HALVES, &halves[1]);
     if (whole && find_unlike_border(it, &state, PLAY_STREAM, BORDERS, &tensor, &border)) {
         proof_conclude(it->proof, PROOF_FAILED,
                        "by the plan %s is a stream, but it depends on averaged memory: with that memory's bytes of one "
@@ -303,7 +303,7 @@ prove_sums(struct trial *it)
         of->role = of->may_be_sum ? PLAY_SUM : of->role;
     if (!ANY(it, play->tensors, play->plan.tensor_count, it->role == PLAY_SUM))
         return;
-    bool whole = exchange(it, PLAY_SUMS_EXCHANGED, &sums);
+    bool whole = exchange_alone(it, PLAY_SUMS_EXCHANGED, &sums);
     if (!it->is_ended && !whole)
         proof_conclude(it->proof, PROOF_IMPOSSIBLE, "the program ended where sums were exchanged");
     else if (whole && sums_reach(it, &sums, &tensor))
@@ -331,7 +331,7 @@ judge_number(struct trial *it, uint32_t i)
     play.tensors = memcpy(tensors, play.tensors, play.plan.tensor_count * sizeof(*tensors));
     for (uint32_t k = 0; k < play.plan.tensor_count; ++k)
         tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
-    if (exchange(&trial, PLAY_SUMS_EXCHANGED, &exchanged) && atomic_load(&exchanged.pages[0]->exchanged) > 0 &&
+    if (exchange_alone(&trial, PLAY_SUMS_EXCHANGED, &exchanged) && atomic_load(&exchanged.pages[0]->exchanged) > 0 &&
         !sums_reach(&trial, &exchanged, &tensor))
         role = !differs(it, &exchanged, i)              ? PLAY_LAST
                : judge_sum(it, &exchanged, i) == IS_SUM ? PLAY_SUM

@@ -72,7 +72,7 @@ print_elements(const struct comparison *it, const struct scout_tensor *tensor, u
 
 /* `begun`: what no annotation has a byte of is left out. */
 static void
-compare_tensor(struct comparison *it, const struct scout_tensor *tensor, bool begun, struct scout_range *ranges)
+compare_annotated(struct comparison *it, const struct scout_tensor *tensor, bool begun, struct scout_range *ranges)
 {
     uint32_t count = 0;
     FOR_EACH(annotation, it->log->annotations, it->log->annotation_count) {
@@ -158,7 +158,7 @@ annotated_print(FILE *out, const struct scout_log *log, const struct scout_findi
     (void)graph_name_memories(log, &it.memory_of);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (is_annotated(&finding->tensors[i]))
-            compare_tensor(&it, &finding->tensors[i], false, ranges);
+            compare_annotated(&it, &finding->tensors[i], false, ranges);
     for (uint32_t i = 0; i < log->annotation_count; ++i)
         compare_annotation(&it, &log->annotations[i], ranges);
     for (uint32_t g = 0; g < finding->group_count; ++g) {
@@ -317,7 +317,7 @@ annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_
     (void)graph_name_memories(log, &it.memory_of);
     for (uint32_t i = 0; i < finding->tensor_count; ++i)
         if (finding->tensors[i].role == ROLE_PARAMETER)
-            compare_tensor(&it, &finding->tensors[i], !lacks || !by_gradients, ranges);
+            compare_annotated(&it, &finding->tensors[i], !lacks || !by_gradients, ranges);
     for (uint32_t g = 0; by_gradients && g < finding->group_count; ++g)
         compare_late_group(&it, g);
     free(it.memory_of);

@@ -76,8 +76,8 @@ count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
 
 /* The line of a tensor, as its memory is said. */
 static bool
-tensor_text(const struct search *search, const struct scout_tensor *tensor, const struct lifted *said,
-            char text[TEXT_BYTES])
+write_tensor(const struct search *search, const struct scout_tensor *tensor, const struct lifted *said,
+             char text[TEXT_BYTES])
 {
     char count[LIFT_BYTES + 16], group[48] = "", memory[LIFT_BYTES + 48];
     uint32_t bytes = scout_type_bytes(tensor->type);
@@ -161,7 +161,7 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
                   ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], spot, &said)
                   : spot_find_behind(search, &made.frames[depth], spot);
     snprintf(spot->name, sizeof(spot->name), "%s", said.memory);
-    return ok && tensor_text(search, &wide, &said, text);
+    return ok && write_tensor(search, &wide, &said, text);
 }
 
 /* Whether a tensor has an annotation of its own. */
@@ -346,7 +346,7 @@ place_by_number(struct search *search)
         struct lifted said = {0};
         snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", search->number[tensor->alloc]);
         snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", search->number[tensor->alloc]);
-        if (tensor_text(search, &wide, &said, text)) {
+        if (write_tensor(search, &wide, &said, text)) {
             spot_add_text(search, &front, text);
             search->to->names[i] = xstrdup(said.memory);
         }
