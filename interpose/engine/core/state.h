@@ -22,7 +22,7 @@
  * lock by issuer_lock(), others by engine_lock().
  * - What the engine calls of CUDA are the driver's own functions (comm/driver.h): they never come back to the hooks.
  * - In the trainer's process nothing is printed to stdout, and only abort.c ends anything.
- * - A folder calls what stands below it (CONTRIBUTING.md), and no two files call each other in a circle.
+ * - A folder calls what stands below it (interpose/engine/README.md), and no two files call each other in a circle.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_CORE_STATE_H
 #define DDPRUN_INTERPOSE_ENGINE_CORE_STATE_H
