@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   21u
+#define ENGINE_ABI   22u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -141,6 +141,8 @@ struct engine {
     void (*step_parameters)(int group, void *stream, const struct ddp_site *site);
     /* `type`: DDP_FLOAT32 or DDP_FLOAT64; `label` NULL: called as the site's text. */
     void (*mean)(const char *label, void *value, int type, const struct ddp_site *site);
+    /* Whether a rank's flag is not 0. `site` lives as long as the call. */
+    int (*any)(volatile int *flag, const struct ddp_site *site);
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
     void (*forget)(void *ptr, const struct ddp_site *site);
     void (*no_sync)(int begins, const struct ddp_site *site);

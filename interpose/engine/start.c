@@ -65,77 +65,6 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
         weight_note_shard(total, more != 0 && rank == 0, site);
 }
 
-/* Whether the program has used CUDA: libcuda may be there because the program is linked with it, but answers only
- * after cuInit. */
-static bool
-driver_was_used(void)
-{
-    CUresult (*get_count)(int *) = NULL;
-    void *found = engine_state.services->driver_function("cuDeviceGetCount", 2000);
-    memcpy(&get_count, &found, sizeof(found));
-    int count;
-    return get_count != NULL && get_count(&count) != CUDA_ERROR_NOT_INITIALIZED;
-}
-
-/* The host reads and writes it: a device's address would be a crash without words. */
-static void
-require_host_memory(const void *value, const struct ddp_site *site)
-{
-    if (!atomic_load(&engine_state.driver_ready) && driver_was_used())
-        device_ensure_driver(site);
-    struct memory_facts facts = device_ask_about((CUdeviceptr)(uintptr_t)value);
-    bool on_device = facts.type == CU_MEMORYTYPE_DEVICE && !facts.is_managed;
-    if (on_device || !memory_is_usable(value, sizeof(float), true))
-        stop_job("DDP_MEAN `%s` (%s:%d): %s; pass a float or double in host memory, after cudaMemcpy", site->text,
-                 site->file, site->line,
-                 value == NULL ? "a null pointer"
-                 : on_device   ? "device memory"
-                               : "not memory that this process can write");
-}
-
-static double
-value_at(const void *memory, int type)
-{
-    float narrow;
-    double wide;
-    memcpy(type == DDP_FLOAT64 ? (void *)&wide : &narrow, memory, type_bytes(type));
-    return type == DDP_FLOAT64 ? wide : (double)narrow;
-}
-
-static void
-average(void *value, int type, const struct ddp_site *site)
-{
-    char about[100];
-    struct control_messages all;
-    snprintf(about, sizeof(about), "DDP_MEAN%s (%.50s:%d) after step %llu", type == DDP_FLOAT64 ? " of a double" : "",
-             file_name_of(site->file), site->line, (unsigned long long)engine_state.boundary_count);
-    exchange(about, value, type_bytes(type), &all);
-
-    double sum = 0; /* in the order of ranks: the same on all of them */
-    for (int r = 0; r < all.count; ++r)
-        sum += value_at(all.messages[r], type);
-    sum /= all.count;
-    float narrow = (float)sum;
-    memcpy(value, type == DDP_FLOAT64 ? (void *)&sum : &narrow, type_bytes(type));
-    control_free_messages(&all);
-}
-
-/* `label`: what the value is called in reports; NULL: as the program's source calls it. */
-static void
-mean(const char *label, void *value, int type, const struct ddp_site *site)
-{
-    bool wild = label != NULL && !memory_is_usable(label, 1, false);
-    if (wild || (label != NULL && label[0] == '\0'))
-        stop_job("DDP_MEAN_AS `%s` (%s:%d): the label is %s; give the value a name, such as \"loss\"", site->text,
-                 site->file, site->line, wild ? "not memory of this process" : "empty");
-    struct ddp_site called = {label != NULL ? label : site->text, site->file, site->line};
-    require_host_memory(value, site);
-    if (engine_state.rendezvous.world_size > 1)
-        average(value, type, site);
-    OBSERVED(mean, value_at(value, type), type, &called);
-    user_metrics_mean(value_at(value, type), label, site);
-}
-
 static void
 before_stream_destroy(CUstream stream)
 {
@@ -338,7 +267,8 @@ static struct engine engine = {
     .gradient_group = tensor_choose_group,
     .step = boundary_step,
     .step_parameters = boundary_step_parameters,
-    .mean = mean,
+    .mean = host_value_mean,
+    .any = host_value_any,
     .shard = shard,
     .forget = tensor_forget,
     .no_sync = interval_no_sync,

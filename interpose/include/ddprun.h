@@ -20,8 +20,8 @@
  * library call reaches a gradient only through its documented pointer arguments.
  *
  * C (C99 and later) and C++ (DDP_TYPE_OF: C++11 and later). Works in executables (PIE or not) and shared libraries;
- * `ddprun` refuses fully static executables. DDP_STEP and DDP_MEAN: in one thread at a time; other macros: in any
- * thread. Misuse ends the whole job with one line that names the rank and the line of the source.
+ * `ddprun` refuses fully static executables. DDP_STEP, DDP_MEAN and DDP_ANY: in one thread at a time; other macros: in
+ * any thread. Misuse ends the whole job with one line that names the rank and the line of the source.
  */
 #ifndef DDPRUN_H
 #define DDPRUN_H
@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 /* Version of struct ddp_interface. A shim serves every version up to its own; a newer header ends the job. */
-#define DDP_INTERFACE_VERSION 5
+#define DDP_INTERFACE_VERSION 6
 
 /* Types of elements. Integers are for DDP_STATE and DDP_REDUCE only, DDP_UINT32 and DDP_UINT64 for DDP_REDUCE only. */
 enum ddp_type {
@@ -84,6 +84,8 @@ struct ddp_interface {
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
     /* since version 5; DDP_FLOAT32 or DDP_FLOAT64; label NULL: called as the site's text */
     void (*mean_of)(const char *label, void *value, int type, const struct ddp_site *site);
+    /* since version 6 */
+    int (*any)(volatile int *flag, const struct ddp_site *site);
 };
 
 /*
@@ -118,6 +120,30 @@ ddp_shard_alone(size_t total, size_t *first, size_t *count)
     *count = total;
 }
 
+/* DDP_ANY of one process. The flag is read once: a signal handler may write it meanwhile. */
+static inline int
+ddp_any_alone(volatile int *flag)
+{
+    if (*flag == 0)
+        return 0;
+    *flag = 1;
+    return 1;
+}
+
+/* The value of DDP_ANY(flag), which stands at this place. */
+static inline int
+ddp_any_at(volatile int *flag, const char *text, const char *file, int line)
+{
+    const struct ddp_interface *found = ddp_interface_get();
+    struct ddp_site site;
+    if (found == NULL)
+        return ddp_any_alone(flag);
+    site.text = text;
+    site.file = file;
+    site.line = line;
+    return found->any(flag, &site);
+}
+
 /* CUDA's stream 0 is another stream in code compiled for per-thread default streams; say which one is meant. */
 static inline void *
 ddp_stream(uintptr_t stream)
@@ -146,7 +172,9 @@ ddp_stream(uintptr_t stream)
 #if !defined(__cplusplus)
 #define DDP_TYPE_OF(pointer)    __extension__ _Generic(*(pointer), float : DDP_FLOAT32, double : DDP_FLOAT64)
 #define DDP_MEAN_TYPE_(pointer) __extension__ _Generic((pointer), float * : DDP_FLOAT32, double * : DDP_FLOAT64)
+#define DDP_FLAG_(pointer)      __extension__ _Generic((pointer), int * : (pointer), volatile int * : (pointer))
 #else
+#define DDP_FLAG_(pointer)      (pointer)
 #define DDP_MEAN_TYPE_(pointer) sizeof(ddp_mean_type_(pointer))
 extern "C++" {
 char (&ddp_mean_type_(float *))[DDP_FLOAT32];
@@ -310,6 +338,25 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  */
 #define DDP_MEAN_AS(label, pointer) \
     DDP_CALL_(mean_of, pointer, (label), (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
+
+/*
+ * DDP_ANY(&flag): has a rank set its flag? `flag` is an int in host memory, for example a volatile sig_atomic_t that a
+ * signal handler writes. Where one rank's flag is not 0, the flag of each rank becomes 1, and the value of the macro is
+ * 1 on all ranks. Else the value is 0 on all ranks, and no flag is written. All ranks leave the loop at the same step:
+ *
+ *     for (...) {
+ *         ...
+ *         if (DDP_ANY(&stop_asked))          // the value, and not `stop_asked`
+ *             break;
+ *     }
+ *
+ * Use the value of the macro. The flag is read once, when the call begins: a signal that comes later counts at the next
+ * call, and may already have set this rank's flag when the program looks at it. The call blocks the host until all
+ * ranks have called it; it waits for no work of the device. All ranks make the same number of calls, or the job ends
+ * after the time limit. Without ddprun, and with one rank, the flag becomes 1 if it is not 0, and nothing is waited
+ * for. A pointer to another type than int does not compile. Ends the job: a null pointer, device memory.
+ */
+#define DDP_ANY(flag) ddp_any_at(DDP_FLAG_(flag), #flag, __FILE__, __LINE__)
 
 /*
  * DDP_REDUCE(ptr, count, type, op, stream): replaces each of the elements ptr[0..count) by its sum, mean, minimum or

@@ -12,7 +12,7 @@
         update()
 
 Without ddprun, and without CUDA, the module is imported and every call does nothing: the rank is 0, the world size 1,
-shard(n) is (0, n), mean(v) is v.
+shard(n) is (0, n), mean(v) is v, any_rank(v) is bool(v).
 
 An object `x` is one of: an object with data_ptr() (tensors of PyTorch), with __cuda_array_interface__ (CuPy, Numba),
 with __dlpack__, with __array_interface__ or the buffer protocol (memory of the host), or a tuple (address, count, type)
@@ -35,13 +35,14 @@ import os
 import sys
 
 __all__ = ["parameter", "state", "gradient", "buffer", "gradient_group", "gradient_ready", "forget", "step",
-           "step_parameters", "sync", "reduce", "no_sync", "mean", "weight", "shard", "rank", "world_size", "local_rank"]
+           "step_parameters", "sync", "reduce", "no_sync", "mean", "any_rank", "weight", "shard", "rank", "world_size",
+           "local_rank"]
 
 # As enum ddp_type and enum ddp_operation of ddprun.h.
 _TYPES = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "int32": 5, "int64": 6, "uint8": 7, "uint32": 8,
           "uint64": 9}
 _OPERATIONS = {"sum": 1, "mean": 2, "min": 3, "max": 4}
-_INTERFACE_VERSION = 5
+_INTERFACE_VERSION = 6
 
 
 # ---- the interface of the shim ----
@@ -89,7 +90,9 @@ class _Interface(ctypes.Structure):
                 ("sync", _function(None, _POINTER, _SITE)),
                 ("reduce", _function(None, _POINTER, _SIZE, _INT, _INT, _POINTER, _SITE)),
                 # since version 5
-                ("mean_of", _function(None, ctypes.c_char_p, _POINTER, _INT, _SITE))]
+                ("mean_of", _function(None, ctypes.c_char_p, _POINTER, _INT, _SITE)),
+                # since version 6
+                ("any", _function(_INT, ctypes.POINTER(_INT), _SITE))]
 
 
 _interface_looked_up = False
@@ -455,6 +458,14 @@ def mean(value, label=None):
     number, label = ctypes.c_double(value), None if label is None else label.encode("utf-8")
     _call("mean_of", label, ctypes.byref(number), _TYPES["float64"], _site("mean"))
     return number.value
+
+
+def any_rank(flag):
+    """Whether `flag` is true on one rank at least; the same answer on all ranks: DDP_ANY."""
+    if _interface() is None:
+        return bool(flag)
+    number = ctypes.c_int(1 if flag else 0)
+    return _interface().any(ctypes.byref(number), _site("any_rank")) != 0
 
 
 def weight(count, total):

@@ -51,6 +51,17 @@ FORWARD(state, (void *ptr, size_t count, int type, const struct ddp_site *site),
 FORWARD(reduce, (void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site),
         reduce(ptr, count, type, op, stream, site))
 
+static int
+any(volatile int *flag, const struct ddp_site *site)
+{
+    const struct engine *engine = enter(site);
+    if (engine == NULL)
+        return ddp_any_alone(flag);
+    int found = engine->any(flag, site);
+    --shim_depth;
+    return found;
+}
+
 /* DDP_SYNC: of programs whose header still has it, for averages that --sync-every left out. */
 static void
 sync_now(void *stream, const struct ddp_site *site)
@@ -109,6 +120,7 @@ static const struct ddp_interface interface = {
     .sync = sync_now,
     .reduce = reduce,
     .mean_of = mean_of,
+    .any = any,
 };
 
 /* The interface, or NULL when this process was not started by ddprun. `version` is that of the caller's header. */

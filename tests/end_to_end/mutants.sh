@@ -53,6 +53,10 @@ said() {
 trainers=$build/tests/trainers
 
 # ---- scenes ----
+stopped() { # the signal reaches rank 0 of two
+    rm -f "$work/stopped"
+    well -n 2 --device softgpu "$trainers/stops" --seed 4 --save "$work/stopped" && grep -q 'rank 1 leaves' "$work/stdout"
+}
 ladder() { equal 3 "$work/ladder.serial" -- "$ladder" "${ladder_options[@]}"; }
 trainer() { equal 3 "$work/$1.serial" --bucket-mb 0.01 -- "$programs/$1_shared"; }
 late_read() { # the bucket is under way for long, on a busy machine too
@@ -200,5 +204,6 @@ mutant REDUCED_TOO_EARLY reduced host
 mutant REDUCED_NOT_WAITED_FOR reduced order
 mutant REDUCED_BEHIND_BUCKETS reduced training --bucket-mb 0.005
 mutant REDUCES_UNCOMPARED said 1 'differ in call number 21 of DDP_REDUCE' "$trainers/reduces" swapped
+mutant FLAG_ALONE stopped
 mutant STAGED_BY_SOME said 0 "" --bucket-mb 1 "$trainers/values" swapped mean none 7 9
 finish

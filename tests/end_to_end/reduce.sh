@@ -50,6 +50,13 @@ for mode in wild-mean read-only-mean; do
     ends $mode 'DDP_MEAN `.*` \(.*reduces.cu:[0-9]+\): not memory that this process can write; pass a float or double in host memory'
 done
 ends wild-label 'DDP_MEAN_AS `.*` \(.*reduces.cu:[0-9]+\): the label is not memory of this process'
+any='DDP_ANY `.*` \(.*reduces.cu:[0-9]+\)'
+ends null-any "$any: a null pointer; pass the address of an int in host memory"
+ends any-on-device "$any: device memory; pass the address of an int"
+ends wild-any "$any: not memory that this process can write"
+ends any-or-mean 'rank 0 is at DDP_ANY \(reduces.cu:[0-9]+\) after step 0, rank 1 at DDP_MEAN \(reduces.cu:[0-9]+\) after step 0'
+ends any-or-step 'rank 0 is at DDP_ANY \(reduces.cu:[0-9]+\) after step 0, rank 1 at '
+ends any-in-part 'rank 0 is at DDP_ANY \(reduces.cu:[0-9]+\) after step 0, rank 1 at the end of the program'
 ends null-shard 'DDP_SHARD of `8` \(.*reduces.cu:[0-9]+\): a null pointer; pass the addresses of two size_t'
 ends captured "$here: the stream is being captured"
 ends gradient "$here: DDP_STEP averages this memory, gradient 1 of 1"

@@ -4,6 +4,7 @@
  */
 #include "ddprun.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #ifndef ANNOTATED_MAIN
@@ -19,6 +20,8 @@ ANNOTATED_MAIN(void)
     static int counter;
     float loss = 1.5f;
     double score = 0.1;
+    int unset = 0, set = 5;
+    static volatile sig_atomic_t asked;
     size_t first, count;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -44,6 +47,10 @@ ANNOTATED_MAIN(void)
     DDP_MEAN(&score);
     DDP_MEAN_AS("score", &score);
     printf("loss %g, score %.17g\n", (double)loss, score);
+    const int first_any = DDP_ANY(&unset);
+    const int second_any = DDP_ANY(&set);
+    DDP_ANY(&asked);
+    printf("any %d %d, flags %d %d %d\n", first_any, second_any, unset, set, (int)asked);
     DDP_REDUCE(weights, 8, DDP_UINT64, DDP_OP_MAX, 0);
     DDP_FORGET(gradients);
     return 0;

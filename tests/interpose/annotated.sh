@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 head -c 65536 /dev/zero >"$folder/status"
 
-alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5, score 0.10000000000000001'
+alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5, score 0.10000000000000001\nany 0 1, flags 0 1 0'
 inside=$'rank 3 of 5, local 1
 parameter weights 8 1 line 1 ptr
 state &counter 1 5 line 1 ptr
@@ -28,6 +28,10 @@ mean 7 of type 1 as loss
 mean 0.10000000000000001 of type 2
 mean 7 of type 2 as score
 loss 8, score 8
+any 0 &unset
+any 5 &set
+any 0 &asked
+any 1 1, flags 1 1 1
 reduce weights 8 9 4 0x1 ptr
 forget gradients ptr'
 

@@ -110,6 +110,14 @@ mean(const char *label, void *value, int type, const struct ddp_site *site)
         *(float *)value = (float)after;
 }
 
+static int
+any(volatile int *flag, const struct ddp_site *site)
+{
+    printf("any %d %s\n", *flag, site->text);
+    *flag = 1;
+    return 1;
+}
+
 static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
@@ -163,6 +171,7 @@ static const struct engine engine = {
     .local_rank = 1,
     .watching = true,
     .mean = mean,
+    .any = any,
     .shard = shard,
     .begin = begin,
     .end = end,

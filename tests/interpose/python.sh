@@ -38,6 +38,10 @@ mean 1.5 of type 2
 loss 7
 mean 7.0999999999999996 of type 2 as loss
 loss 8.1
+any 0 0
+any True
+any 1 [1]
+any True
 forget gradients ptr
 gradient packed 6 1 line 1 ptr
 asked for stream -1, capsules 1 - 0
@@ -65,7 +69,7 @@ state 4 8
 ok - an older shim
 END
 
-none='0 1 0 1.5 (0, 100) 0'
+none='0 1 0 1.5 (0, 100) 0 False True'
 check "without the shim every call does nothing" bash -c "[ \"\$(python3 '$here/python_calls.py' without)\" = '$none' ]"
 check "with the shim outside a job, too" bash -c "[ \"\$(LD_PRELOAD='$shim' python3 '$here/python_calls.py' without)\" = '$none' ]"
 check "in a job the calls end well" in_job calls

@@ -121,6 +121,8 @@ def calls():
     ddprun.gradient_ready(gradients, 0)
     say("loss %g" % ddprun.mean(1.5))
     say("loss %g" % ddprun.mean(7.1, "loss"))
+    say("any %s" % ddprun.any_rank(0))
+    say("any %s" % ddprun.any_rank([1]))
     ddprun.forget(gradients)
     packed = Packed(shape=(2, 3), strides=(1, 2))
     ddprun.gradient(packed)
@@ -225,7 +227,7 @@ def versions():
         return ctypes.pointer(ddprun._Interface(4))
 
     ddprun._interface_looked_up, ctypes.CDLL = False, lambda name: types.SimpleNamespace(ddprun_interface=query)
-    refuses("an older shim", ddprun.step, RuntimeError, "interface 5", "serves 4", "start the program with")
+    refuses("an older shim", ddprun.step, RuntimeError, "interface 6", "serves 4", "start the program with")
 
 
 def without():
@@ -241,7 +243,8 @@ def without():
     ddprun.weight(1, 2)
     with ddprun.no_sync():
         pass
-    say(ddprun.rank, ddprun.world_size, ddprun.local_rank, ddprun.mean(1.5), ddprun.shard(100), len(ddprun._annotated))
+    say(ddprun.rank, ddprun.world_size, ddprun.local_rank, ddprun.mean(1.5), ddprun.shard(100), len(ddprun._annotated),
+        ddprun.any_rank(0), ddprun.any_rank(7))
 
 
 {"calls": calls, "refusals": refusals, "versions": versions, "without": without}[sys.argv[1]]()

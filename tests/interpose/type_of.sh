@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # type_of.sh INCLUDES COMPILER - DDP_TYPE_OF in templates knows float, double and CUDA's half types, wherever the headers of those stand, in C++11 and later,
-# for COMPILER, clang and nvcc; other types do not compile, and the compiler names those that do. DDP_MEAN takes a float or a double that can be written.
+# for COMPILER, clang and nvcc; other types do not compile, and the compiler names those that do. DDP_MEAN takes a float or a double that can be written,
+# DDP_ANY an int, also one that a signal handler writes.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../lib/lib.sh"
@@ -35,6 +36,15 @@ for compiler in "$2" $(command -v clang++); do
     for mean in int 'const float' 'long double'; do
         check "${compiler##*/}: DDP_MEAN not of a $mean" refused "not compatible with any (generic )?association" "${c[@]}" "-DTYPE=$mean"
         check "${compiler##*/}: DDP_MEAN not of a $mean in C++" refused "(no matching function|initializing argument).*ddp_mean_type_" "$compiler" -x c++ "$here/mean_of.c" "-DTYPE=$mean"
+    done
+    for flag in int 'volatile int' sig_atomic_t 'volatile sig_atomic_t'; do
+        check "${compiler##*/}: DDP_ANY of a $flag" compiles "${c[@]}" "-DFLAG=$flag"
+        check "${compiler##*/}: DDP_ANY of a $flag in C99" compiles "${c[@]}" -std=c99 -pedantic "-DFLAG=$flag"
+        check "${compiler##*/}: DDP_ANY of a $flag in C++98" compiles "$compiler" -x c++ "$here/mean_of.c" -std=c++98 "-DFLAG=$flag"
+    done
+    for flag in unsigned long bool 'const int' float; do
+        check "${compiler##*/}: DDP_ANY not of a $flag" refused "not compatible with any (generic )?association" "${c[@]}" "-DFLAG=$flag"
+        check "${compiler##*/}: DDP_ANY not of a $flag in C++" refused "(no matching function|initializing argument|invalid conversion|cannot convert).*(ddp_any_at|volatile int)" "$compiler" -x c++ "$here/mean_of.c" "-DFLAG=$flag"
     done
     check "${compiler##*/}: DDP_TYPE_OF not of an int in C" refused "type .int. .*not compatible with any" "${c[@]}" -DTYPE=float -DWRONG=int
 done

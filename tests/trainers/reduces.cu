@@ -335,6 +335,34 @@ MODE("other-call", reduce_or_mean, float *memory)
         DDP_REDUCE(memory, 4, DDP_FLOAT32, DDP_OP_SUM, 0);
 }
 
+MODE("any-or-mean", any_or_mean, float *)
+{
+    float value = 1;
+    int flag = 0;
+    if (is_last())
+        DDP_MEAN(&value);
+    else
+        DDP_ANY(&flag);
+}
+
+MODE("any-in-part", any_in_part, float *)
+{
+    int flag = 0;
+    if (!is_last())
+        DDP_ANY(&flag);
+}
+
+MODE("any-or-step", any_or_step, float *memory)
+{
+    int flag = 0;
+    DDP_PARAMETER(memory, COUNT / 2, DDP_FLOAT32);
+    DDP_GRADIENT(memory + COUNT / 2, COUNT / 2, DDP_FLOAT32);
+    if (is_last())
+        DDP_STEP(0);
+    else
+        DDP_ANY(&flag);
+}
+
 /* Both kinds are known to all ranks, when the last one makes its calls in another order: from number 21 on. */
 MODE("swapped", reduce_swapped, float *memory)
 {
@@ -366,6 +394,7 @@ static const uintptr_t nowhere = 0x10000;
 static const float constants[4] = {1, 2, 3, 4};
 static float here[4], *nothing;
 static size_t *no_sizes;
+static int *no_flag;
 
 static const mode_of<void(float *)> wrong_calls[] = {
     {"mean-of-integers", [](float *memory) { DDP_REDUCE(memory, COUNT, DDP_INT32, DDP_OP_MEAN, 0); }},
@@ -382,6 +411,9 @@ static const mode_of<void(float *)> wrong_calls[] = {
     {"wild-mean", [](float *) { DDP_MEAN((float *)nowhere); }},
     {"read-only-mean", [](float *) { DDP_MEAN((float *)constants); }},
     {"wild-label", [](float *) { DDP_MEAN_AS((const char *)nowhere, &here[0]); }},
+    {"null-any", [](float *) { DDP_ANY(no_flag); }},
+    {"any-on-device", [](float *memory) { DDP_ANY((int *)memory); }},
+    {"wild-any", [](float *) { DDP_ANY((int *)nowhere); }},
     {"null-shard", [](float *) { DDP_SHARD(8, no_sizes, no_sizes); }},
 };
 

@@ -19,6 +19,12 @@ IDLE(step, (int group, void *stream, const struct ddp_site *site))
 IDLE(pointer, (void *ptr, const struct ddp_site *site))
 IDLE(mean, (const char *label, void *value, int type, const struct ddp_site *site))
 
+static int
+any(volatile int *flag, const struct ddp_site *site)
+{
+    return ddp_any_alone(flag);
+}
+
 static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
@@ -66,6 +72,7 @@ const struct engine engine_idle = {
     .step = step,
     .step_parameters = step,
     .mean = mean,
+    .any = any,
     .shard = shard,
     .forget = pointer,
     .no_sync = number,

@@ -78,6 +78,12 @@ void host_memory_forget(const struct tensor *tensor);
 /* The issuer: all ranks take rank 0's bytes, now. */
 bool host_memory_broadcast(const struct tensor *tensor, struct comm_error *error) BY_ISSUER MUST_USE;
 
+/* ---- host_values.c: see engine.h ---- */
+/* DDP_MEAN; may end the job. `label`: what the value is called in reports; NULL: as the program's source calls it. */
+void host_value_mean(const char *label, void *value, int type, const struct ddp_site *site);
+/* DDP_ANY; may end the job. `site` need not outlive the call. */
+int host_value_any(volatile int *flag, const struct ddp_site *site);
+
 /* ---- reduce.c ---- */
 /* DDP_REDUCE; may end the job. */
 void reduce_memory(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);

@@ -113,5 +113,10 @@ main(void)
     DDP_MEAN(&precise);
     printf("double %g, type %d\n", precise, (int)DDP_TYPE_OF(&precise));
 #endif
+#if DDP_INTERFACE_VERSION >= 6
+    int of_last = DDP_RANK() == DDP_WORLD_SIZE() - 1 ? 3 : 0, of_none = 0;
+    bool last = DDP_ANY(&of_last), none = DDP_ANY(&of_none);
+    printf("any %d %d, flags %d %d\n", last, none, of_last, of_none);
+#endif
     return 0;
 }

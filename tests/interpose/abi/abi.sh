@@ -26,6 +26,7 @@ results() {
     )
     printf '%s\n' "${lines[@]}" | awk -v version="$1" -v ranks="$2" '$1 <= version { print $2, $(2 + ranks) }'
     [ "$1" -lt 5 ] || echo "double $([ "$2" -eq 1 ] && echo 1 || echo 1.5), type 2"
+    [ "$1" -lt 6 ] || echo "any 1 0, flags 1 0"
 }
 
 # run COMMAND...: its exit code and output

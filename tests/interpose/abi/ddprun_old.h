@@ -53,6 +53,9 @@ struct ddp_interface {
     void (*sync)(void *stream, const struct ddp_site *site);
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
 #endif
+#if DDP_INTERFACE_VERSION >= 5
+    void (*mean_of)(const char *label, void *value, int type, const struct ddp_site *site);
+#endif
 };
 static inline const struct ddp_interface *
 ddp_interface_get(void)
@@ -131,5 +134,51 @@ ddp_stream(uintptr_t stream)
 #define DDP_SYNC(stream) DDP_CALL_(sync, stream, ddp_stream((uintptr_t)(stream)))
 #define DDP_REDUCE(ptr, count, type, op, stream) \
     DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), ddp_stream((uintptr_t)(stream)))
+#endif
+#if DDP_INTERFACE_VERSION >= 5
+#undef DDP_MEAN
+#undef DDP_MEAN_AS
+#undef DDP_SYNC
+#if !defined(__cplusplus)
+#define DDP_TYPE_OF(pointer)    __extension__ _Generic(*(pointer), float : DDP_FLOAT32, double : DDP_FLOAT64)
+#define DDP_MEAN_TYPE_(pointer) __extension__ _Generic((pointer), float * : DDP_FLOAT32, double * : DDP_FLOAT64)
+#else
+#define DDP_MEAN_TYPE_(pointer) sizeof(ddp_mean_type_(pointer))
+extern "C++" {
+char (&ddp_mean_type_(float *))[DDP_FLOAT32];
+char (&ddp_mean_type_(double *))[DDP_FLOAT64];
+#if __cplusplus >= 201103L
+#define DDP_TYPE_OF(pointer) static_cast<ddp_type>(sizeof(ddp_type_of_(pointer)))
+template <typename T> struct ddp_exactly_ {
+    operator T() const;
+};
+template <typename T, typename = float> struct ddp_half_ {
+    enum { type = 0 };
+};
+template <typename T> struct ddp_half_<T, decltype(__half2float(ddp_exactly_<T>()))> {
+    enum { type = DDP_FLOAT16 };
+};
+template <typename T, typename = float> struct ddp_type_ {
+    enum { type = ddp_half_<T>::type };
+    static_assert(type != 0, "DDP_TYPE_OF takes a pointer to float, double, __half (include cuda_fp16.h) or "
+                             "__nv_bfloat16 (include cuda_bf16.h)");
+};
+template <typename T> struct ddp_type_<T, decltype(__bfloat162float(ddp_exactly_<T>()))> {
+    enum { type = DDP_BFLOAT16 };
+};
+template <> struct ddp_type_<float> {
+    enum { type = DDP_FLOAT32 };
+};
+template <> struct ddp_type_<double> {
+    enum { type = DDP_FLOAT64 };
+};
+template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::type];
+#endif
+}
+#endif
+#define DDP_MEAN(pointer) DDP_CALL_(mean_of, pointer, NULL, (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
+#define DDP_MEAN_AS(label, pointer) \
+    DDP_CALL_(mean_of, pointer, (label), (void *)(pointer), (int)DDP_MEAN_TYPE_(pointer))
+#define DDP_SYNC(stream) ((void)(stream))
 #endif
 #endif

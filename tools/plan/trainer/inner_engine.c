@@ -47,6 +47,7 @@ inner_engine_table(struct engine *table)
     table->forget = engine_idle.forget;
     table->gradient_ready = engine_idle.gradient_ready;
     table->mean = engine_idle.mean;
+    table->any = engine_idle.any;
     table->weight = engine_idle.weight;
     table->reduce = engine_idle.reduce;
     table->shard = engine_idle.shard;
