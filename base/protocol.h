@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 20
+#define DDPRUN_PROTOCOL_VERSION 21
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -103,6 +103,7 @@ struct job_options {
     uint32_t timeout_s;             /* for which a rank may wait for the others */
     bool overlap;                   /* false: reduce everything at the boundary */
     bool verify;                    /* check everything in every step */
+    bool stop_on_nan;               /* NaN in parameters, or in a DDP_MEAN, ends the job */
     bool unannotated;               /* the user knows that nothing is averaged: no warning, no exit code for it */
     char nccl[JOB_PATH_BYTES];      /* path or name to open as NCCL */
     char kernels[JOB_PATH_BYTES];   /* comm/kernels.h */
@@ -188,6 +189,7 @@ enum rank_nonfinite {
     RANK_NONFINITE_NONE = 0,
     RANK_NONFINITE_FOUND, /* which the program may leave out of the update: parameters were not looked at yet */
     RANK_NONFINITE_STAYS, /* parameters are not finite any more */
+    RANK_NONFINITE_ENDS,  /* the same, with --stop-on-nan: the rank ends the job for it, and says so */
 };
 
 /* Whose doing a rank's failure is, and what its text names itself. */

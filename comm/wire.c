@@ -325,6 +325,8 @@ take_rounds(const struct bucket_wire *wire, struct nonfinite_look *look)
     look->chunks = (uint32_t)(wanted < chunks ? wanted : chunks);
     uint64_t rounds = (chunks + look->chunks - 1) / look->chunks;
     look->turns = rounds < NONFINITE_TURNS ? (uint32_t)rounds : NONFINITE_TURNS;
+    if (wire->look.whole)
+        look->turns = 1;
     look->turn = (uint32_t)(wire->look.turn % look->turns);
 }
 

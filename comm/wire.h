@@ -52,6 +52,7 @@ struct wire_look {
     uint64_t step;      /* of that struct */
     uint64_t turn;      /* grows by 1 from time to time that the bucket is sent */
     CUdeviceptr launch; /* in a capture: struct nonfinite_launch, added to both at each launch; else 0 */
+    bool whole;         /* of a bucket in place all is looked at, at each turn */
 };
 
 /* Doubles of the device, to which the squares of this rank's elements and of the averages are added; 0: they are not

@@ -230,7 +230,7 @@ judge_job(struct supervisor *s)
     progress_show(s->progress, s->ranks, s->view_count, now);
     char text[NONFINITE_TEXT_BYTES];
     if (nonfinite_judge(s->ranks, s->view_count, now, text))
-        message_warning("nonfinite", "%s", text);
+        message_warning("nonfinite", "%s; the run continues, and --stop-on-nan ends it", text);
     metrics_look(s->metrics, s->ranks, s->view_count, now);
     bool is_of_rank = judgement == JUDGED_FAILED && !supervisor_net_has_reason(&s->net, error.rank);
     if (!is_of_rank && supervisor_net_find_error(&s->net, &s->reason)) {
@@ -468,8 +468,10 @@ report_on_ranks(struct supervisor *s)
     }
     double seconds = (double)(clock_ns() - s->begin_ns) * 1e-9;
     char text[NONFINITE_TEXT_BYTES];
-    if (nonfinite_last(s->ranks, s->view_count, s->failed && !s->interrupted, text))
-        message_warning("nonfinite", "%s", text);
+    bool has_failed = s->failed && !s->interrupted;
+    if (nonfinite_last(s->ranks, s->view_count, has_failed, text))
+        message_warning("nonfinite", "%s%s", text,
+                        has_failed ? "" : "; the run has continued, and --stop-on-nan ends it");
     if (!s->failed || s->interrupted)
         close_job(s, seconds);
     else if (!s->told)

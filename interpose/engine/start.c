@@ -183,6 +183,7 @@ end_in_order(void)
                             "compared");
         wait_for_averages();
         checks_final_hash();
+        nonfinite_stop_at_end();
         checks_at_end();
         close_device();
         if (!atomic_load(&engine_state.context_ended))
@@ -338,6 +339,9 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     status_waits_no_more();
     engine_state.alone = engine_state.rendezvous.world_size == 1;
     OBSERVED(opens, leave);
+    if (engine_state.alone && engine_state.options.stop_on_nan)
+        message_warning("stop_on_nan", "--stop-on-nan ends the job only for a DDP_MEAN that is NaN: one rank averages "
+                                       "no gradients, and does not look at them");
     unaveraged_open((int64_t)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000));
     ranges_open();
     trace_file_open();

@@ -132,7 +132,7 @@ rank_view_decode(const void *bytes, size_t count, struct rank_view *view_p)
     view.warnings = (struct warnings){0};
     view_fields_with(&from, &view);
     if (!serialize_is_complete(&from) || view.stage > RANK_STAGE_FAILED || view.wait > RANK_WAIT_DEVICE ||
-        view.nonfinite > RANK_NONFINITE_STAYS || view.exit_code < 0 || view.exit_code > 255 || view.signal < 0 ||
+        view.nonfinite > RANK_NONFINITE_ENDS || view.exit_code < 0 || view.exit_code > 255 || view.signal < 0 ||
         view.signal > 64)
         return false;
     *view_p = view;

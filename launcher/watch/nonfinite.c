@@ -25,6 +25,17 @@ nonfinite_first(const struct rank_view *ranks, int count)
     return first;
 }
 
+/* Whether a rank ends the job for what it has found: then the reason of the end says it. */
+static bool
+is_reason(const struct rank_view *ranks, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].nonfinite == RANK_NONFINITE_ENDS)
+            return true;
+    }
+    return false;
+}
+
 bool
 nonfinite_text(const struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES])
 {
@@ -73,7 +84,7 @@ nonfinite_have_looked(struct rank_view *ranks, int count)
 bool
 nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES])
 {
-    if (ranks[0].nonfinite_said || !nonfinite_text(ranks, count, failed, text))
+    if (ranks[0].nonfinite_said || is_reason(ranks, count) || !nonfinite_text(ranks, count, failed, text))
         return false;
     ranks[0].nonfinite_said = true;
     return true;

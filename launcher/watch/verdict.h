@@ -112,8 +112,8 @@ bool nonfinite_judge(struct rank_view *ranks, int count, uint64_t now_ns, char t
 void nonfinite_begin_looks(struct rank_view *ranks, int count);
 bool nonfinite_have_looked(struct rank_view *ranks, int count);
 
-/* nonfinite_judge() at the end, when none comes any more. `failed`: also of a finding that parameters were not looked
- * at after, for that may be why. */
+/* nonfinite_judge() at the end, when none comes any more; false also where the job ended for it (--stop-on-nan).
+ * `failed`: also of a finding that parameters were not looked at after, for that may be why. */
 bool nonfinite_last(struct rank_view *ranks, int count, bool failed, char text[NONFINITE_TEXT_BYTES]);
 
 #endif

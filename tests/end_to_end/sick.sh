@@ -91,7 +91,7 @@ if in_turn 3; then
 
     train --rank -2
     check "all ranks: no rank is the first" [ "$(grep -c 'as the first of all ranks' "$work/stderr")" -eq 0 ]
-    check "all ranks: the training diverges" grep -q '^ddprun: rank 0: gradient 3 of 6 .*has NaN in step 20, before averaging; 4 of 4 ranks have infinite values or NaN in that step: the training diverges$' "$work/stderr"
+    check "all ranks: the training diverges" grep -Eq '^ddprun: rank 0: gradient 3 of 6 .*has NaN in step 20, before averaging; 4 of 4 ranks have infinite values or NaN in that step: the training diverges; the run (continues|has continued), and --stop-on-nan ends it$' "$work/stderr"
 
     train --rank 1 --parameters 1
     succeeded "parameters"
@@ -102,6 +102,51 @@ if in_turn 3; then
     train --rank 2 --leave 1 --skip 1
     succeeded "one that has nothing to end for"
 fi
+
+# --stop-on-nan: the job ends in the DDP_STEP after the update, on all ranks, so no rank makes that update.
+# stops NAME STEP PATTERN OPTIONS...: in a line that matches; STEP, a pattern, is the last step that a rank has made.
+stops() {
+    rm -f "$work/end.json" "$work/end.prom"
+    run "$ddprun" -n "${ranks:-4}" ${alone:+--bucket-mb 0.1} --device softgpu --stop-on-nan --summary-json "$work/end.json" \
+        --metrics "$work/end.prom" "$sick" --says 1 "${@:4}"
+    check "$1: exit code" [ "$code" -eq 1 ]
+    check "$1: one line says why" [ "$(grep -Ec "^ddprun: $3" "$work/stderr")" -eq 1 ]
+    check "$1: no other does" [ "$(grep -c '^ddprun: .*\(before averaging\|DDP_MEAN\)' "$work/stderr")" -eq 1 ]
+    check "$1: step $2 is the last one of all ranks" grep -qxE "$2" <<<"$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}step //p' "$work/stdout" | sort -n | tail -n 1)"
+}
+# reported NAME RANK STEP: by the summary and the metrics.
+reported() {
+    check "$1: the summary has rank and step" [ "$(member rank) $(member step)" = "$2 $3" ]
+    check "$1: and the exit code" grep -q '"exit_code": 1,' "$work/end.json"
+    check "$1: the metrics have rank and step" [ "$(grep -cE "^ddprun_nonfinite_(rank\{.*\} $2|step\{.*\} $3)\$" "$work/end.prom")" -eq 2 ]
+}
+has='rank 1: gradient 3 of 6 \(.made->gradient., [0-9]+ float32, sick.cu:[0-9]+\) has NaN in step 5, before averaging, as the first of all ranks; the update has brought it into the parameters, and --stop-on-nan ends the job$'
+stops "--stop-on-nan" 5 "$has" --rank 1 --step 5
+reported "--stop-on-nan" 1 5
+SOFTGPU_CHAOS=3 stops "--stop-on-nan, a host that runs ahead" 5 "$has" --rank 1 --step 5 --ahead 1
+train --rank 1 --step 5
+succeeded "without --stop-on-nan the job continues"
+check "without --stop-on-nan: one line says that" [ "$(grep -Ec 'rank 1: .* in step 5, .*; the run (continues|has continued), and --stop-on-nan ends it$' "$work/stderr")" -eq 1 ]
+stops "--stop-on-nan in the last step" 5 'rank 1: .* has NaN in step 5, before averaging; the update has brought it into the parameters' --rank 1 --step 5 --steps 5
+stops "--stop-on-nan, an infinite element" 20 'rank 2: gradient 1 of 6 .* has an infinite element in step 20' --rank 2 --infinite 1 --tensor 0
+stops "--stop-on-nan, all ranks" 20 'rank 0: gradient 3 of 6 .* has NaN in step 20, before averaging, as 4 of 4 ranks have in that step' --rank -2
+stops "--stop-on-nan, one element of a large bucket in place" 20 'rank 1: gradient 1 of 6 .* in step 20, before averaging, as the first' "${large[@]}" --tensor 0
+ranks=2 stops "--stop-on-nan, parameters" '19|20' 'rank 1: parameter 3 of 6 .* has NaN in step 20' --rank 1 --parameters 1
+stops "--stop-on-nan, groups" 14 'rank 1: gradient 3 of 6 .* has NaN in step 27, before averaging' --rank 1 --step 14 --groups 2
+# A graph's steps are launched together: the next launch ends the job.
+for graph in 1 3; do
+    ranks=2 stops "--stop-on-nan, $graph in a graph" $((graph == 1 ? 20 : 21)) 'rank 1: .* has NaN in step 20, before averaging, as the first' --rank 1 --graph "$graph"
+done
+run "$ddprun" -n 4 --device softgpu --stop-on-nan --summary-json "$work/end.json" "$sick" --rank 1 --infinite 1 --skip 1
+succeeded "--stop-on-nan, an update that a scaler leaves out"
+check "--stop-on-nan, an update that a scaler leaves out: nothing is said" [ "$(grep -c 'before averaging' "$work/stderr")" -eq 0 ]
+stops "--stop-on-nan, a mean" 4 'rank 2: DDP_MEAN `loss` \(sick.cu:[0-9]+\) has NaN after step 5, and --stop-on-nan ends the job' --rank 2 --step 5 --mean 1
+reported "--stop-on-nan, a mean" 2 5
+train --rank 2 --step 5 --mean 1
+succeeded "a mean that is NaN, without --stop-on-nan"
+run "$ddprun" -n 1 --device softgpu --stop-on-nan "$sick" --rank 0 --step 5 --mean 1
+check "--stop-on-nan, one rank: a mean ends the job" [ "$code" -eq 1 ]
+check "--stop-on-nan, one rank: it says what is not looked at" grep -q 'ends the job only for a DDP_MEAN that is NaN: one rank averages no gradients' "$work/stderr"
 
 ranks=1 silent "one rank" --rank 0
 succeeded "one rank"

@@ -301,11 +301,12 @@ VERB(env, 1)
 /* options: what the launcher wants of the engine, one NAME=VALUE a line. */
 VERB(options, 0)
 {
-    printf("protocol=%u\nbucket_bytes=%llu\noverlap=%u\ncheck_every=%llu\nverify=%u\nunannotated=%u\n"
+    printf("protocol=%u\nbucket_bytes=%llu\noverlap=%u\ncheck_every=%llu\nverify=%u\nstop_on_nan=%u\nunannotated=%u\n"
            "timeout_s=%u\nreduction=%u\ncompression=%u\nnccl=%s\nkernels=%s\ntrace_dir=%s\n",
            options->protocol, (unsigned long long)options->bucket_bytes, options->overlap,
-           (unsigned long long)options->check_every, options->verify, options->unannotated, options->timeout_s,
-           options->reduction, options->compression, options->nccl, options->kernels, options->trace_dir);
+           (unsigned long long)options->check_every, options->verify, options->stop_on_nan, options->unannotated,
+           options->timeout_s, options->reduction, options->compression, options->nccl, options->kernels,
+           options->trace_dir);
     fflush(stdout);
 }
 

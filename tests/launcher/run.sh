@@ -204,11 +204,11 @@ report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\]
     "$out" '^LOCAL_WORLD_SIZE=2' "$out" "^LD_PRELOAD=$asan:$helpers/liblauncher_stub_library.so:$top/lib/libddprun.so\$" \
     "$out" '^bucket_bytes=524288$' "$out" '^overlap=0$' "$out" '^check_every=7$' "$out" '^timeout_s=9$' \
     "$out" '^nccl=nccl.so$' "$out" "^trace_dir=$top/trace\$" "$out" "^_DDPRUN_ENGINE=$top/lib/libddprun-engine.so" \
-    "$out" '^verify=0$' "$out" '^unannotated=0$' "$out" '^reduction=0$' "$out" '^compression=0$')"
+    "$out" '^verify=0$' "$out" '^stop_on_nan=0$' "$out" '^unannotated=0$' "$out" '^reduction=0$' "$out" '^compression=0$')"
 report "the options have the version of the variables" "$(diff <(sed -n 's/^_DDPRUN_PROTOCOL=//p' "$out") <(sed -n 's/^protocol=//p' "$out"))"
-DDPRUN_REDUCE=sum DDPRUN_OVERLAP=1 run --unannotated --verify "$fake" env DDPRUN_REDUCE options
+DDPRUN_REDUCE=sum DDPRUN_OVERLAP=1 run --unannotated --verify --stop-on-nan "$fake" env DDPRUN_REDUCE options
 report "a user's setting and what the engine gets have names of their own" "$(expect 0 "$out" '^DDPRUN_REDUCE=sum$' "$out" '^reduction=1$' \
-    "$out" '^verify=1$' "$out" '^unannotated=1$' "$out" '^overlap=1$' \
+    "$out" '^verify=1$' "$out" '^stop_on_nan=1$' "$out" '^unannotated=1$' "$out" '^overlap=1$' \
     "$out" '^nccl=libnccl.so.2$' "$out" '^trace_dir=$')"
 # A process that stays before its program is not waited for for ever, nor left behind.
 new_pids

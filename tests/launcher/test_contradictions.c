@@ -37,6 +37,7 @@ static const struct sample {
     {"yes", NULL},
     {"slow", NULL},
     {"verify", NULL},
+    {"stop-on-nan", NULL},
     {"timeout", "30"},
     {"hang-timeout", "20"},
     {"hang-timeout", "0"},

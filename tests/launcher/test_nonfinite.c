@@ -1,6 +1,7 @@
 /*
  * test_nonfinite.c - the rank of the least step is named, once, when all have had the time to tell theirs; what the
- * program leaves out of the update is not, unless the job has failed.
+ * program leaves out of the update is not, unless the job has failed. Where a rank ends the job for it, its reason says
+ * it.
  */
 #include "launcher/watch/verdict.h"
 
@@ -89,6 +90,21 @@ TEST(what_does_not_stay_is_said_only_of_a_job_that_fails)
     ck_assert_says(text, "rank 2: gradient 2 of 9 has NaN in step 7");
     begin();
     ck_assert(!nonfinite_last(ranks, RANKS, true, text));
+}
+
+TEST(a_job_that_a_rank_ends_for_it_says_it_once)
+{
+    begin();
+    finds(2, RANK_NONFINITE_ENDS, 7);
+    finds(1, RANK_NONFINITE_FOUND, 8);
+    for (int i = 0; i < 20; ++i) {
+        watch(-1);
+        ck_assert(!nonfinite_judge(ranks, RANKS, (uint64_t)i * S, text));
+    }
+    ck_assert(!nonfinite_last(ranks, RANKS, true, text));
+    ck_assert(nonfinite_text(ranks, RANKS, true, text)); /* for the summary */
+    ck_assert_says(text, "rank 2: gradient 2 of 9 has NaN in step 7");
+    ck_assert_int_eq(nonfinite_rank(ranks, RANKS, true), 2);
 }
 
 TEST(ranks_that_find_it_in_one_step_accuse_none)

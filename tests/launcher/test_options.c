@@ -139,7 +139,7 @@ static const struct flagged {
     const char *names;
 } flagged[] = {
     {TERM, "bucket-mb no-overlap reduce reads compress check-every "
-           "verify timeout hang-timeout max-restarts heartbeat-timeout "},
+           "verify stop-on-nan timeout hang-timeout max-restarts heartbeat-timeout "},
     {TRACED, "bucket-mb no-overlap reduce compress nccl check-every "
              "verify "},
     {NOT_HANDED_ON, "ranks nnodes node-rank master dry-run steps alone reference tolerance "
@@ -167,7 +167,7 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
     ck_assert_str_eq(rest,
                      "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce sum\n"
                      "--reads owner\n--compress none\n"
-                     "--check-every 100\n--verify off\n--timeout 900\n"
+                     "--check-every 100\n--verify off\n--stop-on-nan off\n--timeout 900\n"
                      "--hang-timeout 600\n--max-restarts 0\n--heartbeat-timeout 0\n");
 }
 

@@ -12,13 +12,15 @@
  * (DDP_STEP_PARAMETERS: the weight itself is sick), --mask 1 (one weight is infinite from the beginning), --groups N
  * (tensors belong to groups in turn, each with a DDP_STEP of its own in each step), --graph N (steps are captured, N of
  * them in a graph), --eager N (so many steps before the capture), --ahead 1 (the host waits for nothing before the
- * end).
+ * end), --mean 1 (a DDP_MEAN in each step, and its value is NaN where else a gradient would be), --says 1 (a line after
+ * each step).
  */
 #include "../lib/trainer.h"
 #include "../lib/trainer_options.h"
 
 #include <cuda_runtime.h>
 #include <ddprun.h>
+#include <math.h>
 
 enum { TENSORS_AT_MOST = 16, GRAPH_AT_MOST = 20 };
 
@@ -38,7 +40,7 @@ static const struct {
 
 static struct {
     int type, flat, tensors, count, steps, rank, step, tensor, whole, infinite, skip, leave, parameters, mask, groups,
-        graph, eager, ahead;
+        graph, eager, ahead, mean, says;
 } options = {.tensors = 6, .count = 3000, .steps = 40, .rank = -1, .step = 20, .tensor = 2, .groups = 1};
 
 struct tensor {
@@ -155,6 +157,12 @@ enqueue(const struct tensor *tensors, int group, int at, int *flags)
     CHECK(cudaGetLastError());
 }
 
+static bool
+is_sick_step(int step)
+{
+    return step == options.step && (options.rank == DDP_RANK() || options.rank == -2);
+}
+
 /* Steps from `step` on: one, or a graph of them. Returns how many. */
 static int
 train(const struct tensor *tensors, int step, int *flags)
@@ -163,7 +171,7 @@ train(const struct tensor *tensors, int step, int *flags)
     const bool is_graph = options.graph > 0 && step > options.eager;
     const int count = is_graph ? options.graph : 1;
     for (int i = 0; i < count; ++i) {
-        const bool is_sick = step + i == options.step && (options.rank == DDP_RANK() || options.rank == -2);
+        const bool is_sick = is_sick_step(step + i) && !options.mean;
         CHECK(cudaMemset(&flags[SICK + i], is_sick, sizeof(int)));
     }
     if (is_graph && captured == NULL)
@@ -186,12 +194,13 @@ train(const struct tensor *tensors, int step, int *flags)
 static void
 parse(int argc, char **argv)
 {
-    take_options(argc, argv, 1,
-                 {OPTION(options, type), OPTION(options, flat), OPTION(options, tensors), OPTION(options, count),
-                  OPTION(options, steps), OPTION(options, rank), OPTION(options, step), OPTION(options, tensor),
-                  OPTION(options, whole), OPTION(options, infinite), OPTION(options, skip), OPTION(options, leave),
-                  OPTION(options, parameters), OPTION(options, mask), OPTION(options, groups), OPTION(options, graph),
-                  OPTION(options, eager), OPTION(options, ahead)});
+    take_options(argc, argv, 1, {OPTION(options, type),       OPTION(options, flat),   OPTION(options, tensors),
+                                 OPTION(options, count),      OPTION(options, steps),  OPTION(options, rank),
+                                 OPTION(options, step),       OPTION(options, tensor), OPTION(options, whole),
+                                 OPTION(options, infinite),   OPTION(options, skip),   OPTION(options, leave),
+                                 OPTION(options, parameters), OPTION(options, mask),   OPTION(options, groups),
+                                 OPTION(options, graph),      OPTION(options, eager),  OPTION(options, ahead),
+                                 OPTION(options, mean),       OPTION(options, says)});
     if (options.tensors > TENSORS_AT_MOST || options.graph > GRAPH_AT_MOST)
         exit(2);
 }
@@ -212,6 +221,12 @@ main(int argc, char **argv)
             CHECK(cudaMemcpy(host, flags, sizeof(host), cudaMemcpyDeviceToHost));
         if (options.leave && host[SPOILT])
             exit(3);
+        if (options.mean) {
+            double loss = is_sick_step(step - 1) ? (double)NAN : 1.0;
+            DDP_MEAN_AS("loss", &loss);
+        }
+        if (options.says)
+            printf("step %d\n", step - 1);
     }
     return 0;
 }

@@ -218,6 +218,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     TRACED(trace_released(group, stream, released));
     trials_released(group, stream);
     checks_after_release();
+    nonfinite_stop();
     host_memory_end(group);
     if (compares)
         reduce_compare_at_boundary();

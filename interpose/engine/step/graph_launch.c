@@ -63,6 +63,7 @@ launch_begin(struct recording *recording, CUstream stream)
     step_wait_for_producers(NULL, stream);
     nonfinite_launch(groups_of(recording));
     step_release(first, stream);
+    nonfinite_stop();
 }
 
 /* ---- after ---- */

@@ -6,6 +6,9 @@
  */
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/step/step.h"
+#include "interpose/engine/verify/verify.h"
+
+#include <math.h>
 
 /* ---- is it memory of the host? ---- */
 
@@ -60,7 +63,22 @@ value_at(const void *memory, int type)
     return type == DDP_FLOAT64 ? wide : (double)narrow;
 }
 
-static void
+/* The first rank whose value makes the mean NaN: its value is NaN, or infinite. 0 if there is none. */
+static int
+find_culprit(const struct control_messages *all, int type)
+{
+    int infinite = 0;
+    for (int r = all->count - 1; r >= 0; --r)
+        infinite = isfinite(value_at(all->messages[r], type)) ? infinite : r;
+    for (int r = 0; r < all->count; ++r) {
+        if (isnan(value_at(all->messages[r], type)))
+            return r;
+    }
+    return infinite;
+}
+
+/* The rank whose value is why, where the mean is NaN; 0 where it is not. */
+static int
 average(void *value, int type, const struct ddp_site *site)
 {
     char about[100];
@@ -75,7 +93,9 @@ average(void *value, int type, const struct ddp_site *site)
     sum /= all.count;
     float narrow = (float)sum;
     memcpy(value, type == DDP_FLOAT64 ? (void *)&sum : &narrow, type_bytes(type));
+    int culprit = isnan(sum) ? find_culprit(&all, type) : 0;
     control_free_messages(&all);
+    return culprit;
 }
 
 void
@@ -87,10 +107,11 @@ host_value_mean(const char *label, void *value, int type, const struct ddp_site 
                  site->file, site->line, wild ? "not memory of this process" : "empty");
     struct ddp_site called = {label != NULL ? label : site->text, site->file, site->line};
     require_host_memory(value, site);
-    if (engine_state.rendezvous.world_size > 1)
-        average(value, type, site);
+    int culprit = engine_state.rendezvous.world_size > 1 ? average(value, type, site) : 0;
     OBSERVED(mean, value_at(value, type), type, &called);
     user_metrics_mean(value_at(value, type), label, site);
+    if (isnan(value_at(value, type)))
+        nonfinite_stop_for_mean(culprit, called.text, site);
 }
 
 /* ---- DDP_ANY ---- */

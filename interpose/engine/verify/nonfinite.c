@@ -11,6 +11,12 @@
  * In a CUDA graph the kernels are nodes, with the same arguments at each launch: the number of the step lies in device
  * memory, where it is written before each launch. They look at each launch, also while nothing is to be found, and then
  * find the claim taken.
+ *
+ * With --stop-on-nan a finding that stays ends the job at the boundary that shows it: no rank returns from it. There
+ * the host first waits for the averages of the boundary before, which the device has done in most cases, so that the
+ * findings of all steps before are known; and then the ranks tell each other whether one of them has judged that a
+ * finding stays. All of what is sent is looked at. Of the step that follows an update which was left out, gradients are
+ * not looked at: NaN from there is found a step later, in all ranks.
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/core/observer.h"
@@ -50,6 +56,7 @@ static struct {
     size_t count;
     bool known, begins;           /* `was_finite` is; it is to be found at this boundary */
     bool due;                     /* parameters are looked at, at this boundary */
+    bool asks;                    /* because of a finding */
     uint64_t dropped, dropped_at; /* how often, and boundaries passed when it was last noticed; 0: it is not yet */
 } nonfinite = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -71,6 +78,32 @@ set_phase(enum phase phase)
 }
 
 /* ---- preparation ---- */
+
+static bool
+ends_job(void)
+{
+    return engine_state.options.stop_on_nan;
+}
+
+static enum rank_nonfinite
+state_of_what_stays(void)
+{
+    return ends_job() ? RANK_NONFINITE_ENDS : RANK_NONFINITE_STAYS;
+}
+
+/* For the user, once. */
+static void
+say_blindness(void)
+{
+    static bool said;
+    if (!ends_job() || said)
+        return;
+    said = true;
+    message_warning("stop_on_nan",
+                    "rank %d: --stop-on-nan ends the job only for a DDP_MEAN that is NaN: ddprun has no kernels for "
+                    "this device, and looks at no gradients",
+                    engine_state.rendezvous.rank);
+}
 
 static void
 make_memory(void)
@@ -100,8 +133,10 @@ make_room_for_looks(size_t count)
 void
 nonfinite_prepare(void)
 {
-    if (!engine_state.collectives.setting.kernels.loaded || (engine_state.off & OFF_NONFINITE) != 0)
+    if (!engine_state.collectives.setting.kernels.loaded || (engine_state.off & OFF_NONFINITE) != 0) {
+        say_blindness();
         return;
+    }
     if (nonfinite.found == NULL) {
         make_memory();
         nonfinite.hasher = hasher_get();
@@ -118,13 +153,14 @@ nonfinite_prepare(void)
 static void
 set_look(struct bucket_wire *wire, uint64_t step, uint64_t turn, CUdeviceptr launch)
 {
-    if (wire_looks_in_part(wire))
+    if (wire_looks_in_part(wire) && !ends_job())
         atomic_store(&engine_state.status->nonfinite_in_part, 1);
     wire->look = (struct wire_look){.claim = nonfinite.claim,
                                     .found = (CUdeviceptr)(uintptr_t)nonfinite.found,
                                     .step = step,
                                     .turn = turn,
-                                    .launch = launch};
+                                    .launch = launch,
+                                    .whole = ends_job()};
 }
 
 void
@@ -195,7 +231,7 @@ publish(const struct nonfinite_found *found, const struct tensor *tensor)
     snprintf(status->nonfinite_what, sizeof(status->nonfinite_what), "%s has %s", tensor_text(tensor),
              is_infinite ? "an infinite element" : "NaN");
     atomic_store(&status->nonfinite_step, found->step);
-    atomic_store(&status->nonfinite, tensor->role == TENSOR_GRADIENT ? RANK_NONFINITE_FOUND : RANK_NONFINITE_STAYS);
+    atomic_store(&status->nonfinite, tensor->role == TENSOR_GRADIENT ? RANK_NONFINITE_FOUND : state_of_what_stays());
 }
 
 void
@@ -221,6 +257,8 @@ nonfinite_due(const struct group *group)
 {
     if (nonfinite.found == NULL)
         return false;
+    if (ends_job() && engine_state.boundary_count > 0)
+        CUDA("waiting for averages, with --stop-on-nan", cuEventSynchronize, engine_state.reduced);
     nonfinite_tell();
     nonfinite.begins = !nonfinite.known;
     pthread_mutex_lock(&nonfinite.lock);
@@ -228,6 +266,7 @@ nonfinite_due(const struct group *group)
     bool asks = nonfinite.phase == FOUND && is_behind && !nonfinite.begins;
     nonfinite.phase = asks ? ASKS : nonfinite.phase;
     pthread_mutex_unlock(&nonfinite.lock);
+    nonfinite.asks = asks;
     nonfinite.due = nonfinite.begins || asks;
     return nonfinite.due;
 }
@@ -252,7 +291,7 @@ judge_finite(void *arg, const struct hashed *hashed)
     }
     if (begins)
         return;
-    atomic_store(&engine_state.status->nonfinite, stays ? RANK_NONFINITE_STAYS : RANK_NONFINITE_NONE);
+    atomic_store(&engine_state.status->nonfinite, stays ? state_of_what_stays() : RANK_NONFINITE_NONE);
     set_phase(stays ? OFF : DROPPED);
 }
 
@@ -269,17 +308,17 @@ add_parameter(size_t index)
                look);
 }
 
-/* Findings did not stay: after a pause, it looks again. */
+/* Findings did not stay: after a pause, it looks again. With --stop-on-nan there is no pause. */
 static void
 look_again(void)
 {
     if (phase_now() != DROPPED)
         return;
-    uint64_t passed = engine_state.boundary_count, pause = nonfinite.dropped;
+    uint64_t passed = engine_state.boundary_count, pause = ends_job() ? 0 : nonfinite.dropped;
     if (nonfinite.dropped_at == 0) {
         nonfinite.dropped_at = passed;
         ++nonfinite.dropped;
-    } else {
+    } else if (pause > 0) {
         --pause;
     }
     if (passed - nonfinite.dropped_at < (pause < PAUSE_AT_MOST ? pause : PAUSE_AT_MOST))
@@ -317,6 +356,121 @@ nonfinite_after_release(void)
     if (nonfinite.due)
         hasher_collect(nonfinite.hasher, first_stream());
     nonfinite.due = false;
+}
+
+/* ---- --stop-on-nan ---- */
+
+/* What a rank says of itself where a finding stays. */
+struct verdict {
+    uint64_t step;
+    char what[sizeof(((struct rank_status *)NULL)->nonfinite_what)];
+};
+
+enum { TEXT_BYTES = sizeof(engine_state.status->failure) };
+
+/* Rank `first` ends the job, with a text that names rank and step itself. The others wait until they are ended: no rank
+ * returns to its program, and the report is that of the rank that has found it. */
+static void __attribute__((noreturn)) end_by(int first, const char *text)
+{
+    struct control_messages all;
+    if (engine_state.rendezvous.rank != first)
+        exchange("the end of the job (--stop-on-nan)", "", 1, &all);
+    stop_job_soon_by(RANK_SAYS_ALL, "%s", text);
+    stop_if_asked();
+    stop_job("%s", text); /* an observer has taken the alarm */
+}
+
+static void __attribute__((noreturn)) end_for_first(const struct control_messages *all)
+{
+    int first = -1, ranks = 0;
+    uint64_t least = UINT64_MAX;
+    for (int r = 0; r < all->count; ++r) {
+        const struct verdict *of = all->messages[r];
+        if (of->step == 0 || of->step > least)
+            continue;
+        ranks = of->step < least ? 1 : ranks + 1;
+        first = of->step < least ? r : first;
+        least = of->step;
+    }
+    char others[80] = "as the first of all ranks";
+    if (ranks > 1)
+        snprintf(others, sizeof(others), "as %d of %d ranks have in that step", ranks, all->count);
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof(text),
+             "rank %d: %s in step %llu, before averaging, %s; the update has brought it into the parameters, and "
+             "--stop-on-nan ends the job",
+             first, ((const struct verdict *)all->messages[first])->what, (unsigned long long)least, others);
+    end_by(first, text);
+}
+
+/* A rank that has found nothing says 0. */
+static void
+say_verdict(struct verdict *mine)
+{
+    const struct rank_status *status = engine_state.status;
+    memset(mine, 0, sizeof(*mine));
+    if (atomic_load(&status->nonfinite) != RANK_NONFINITE_ENDS)
+        return;
+    mine->step = atomic_load(&status->nonfinite_step);
+    snprintf(mine->what, sizeof(mine->what), "%s", status->nonfinite_what);
+}
+
+void
+nonfinite_stop(void)
+{
+    if (!ends_job())
+        return;
+    if (nonfinite.asks) {
+        nonfinite_after_release();
+        streams_wait_for_buckets();
+        nonfinite.asks = false;
+        look_again();
+    }
+    struct verdict mine;
+    struct control_messages all;
+    char about[64];
+    say_verdict(&mine);
+    snprintf(about, sizeof(about), "the look for NaN of step %llu",
+             (unsigned long long)engine_state.boundary_count + 1);
+    if (greatest_of_ranks(about, mine.step) == 0)
+        return;
+    exchange("the findings (--stop-on-nan)", &mine, sizeof(mine), &all);
+    end_for_first(&all);
+}
+
+void
+nonfinite_stop_at_end(void)
+{
+    struct verdict mine;
+    say_verdict(&mine);
+    if (mine.step == 0)
+        return;
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof(text),
+             "rank %d: %s in step %llu, before averaging; the update has brought it into the parameters, and "
+             "--stop-on-nan ends the job",
+             engine_state.rendezvous.rank, mine.what, (unsigned long long)mine.step);
+    end_by(engine_state.rendezvous.rank, text);
+}
+
+void
+nonfinite_stop_for_mean(int rank, const char *name, const struct ddp_site *site)
+{
+    struct rank_status *status = engine_state.status;
+    uint64_t step = engine_state.boundary_count;
+    char what[sizeof(status->nonfinite_what)];
+    if (!ends_job())
+        return;
+    snprintf(what, sizeof(what), "DDP_MEAN `%.100s` (%.100s:%d) has NaN", name, file_name_of(site->file), site->line);
+    if (rank == engine_state.rendezvous.rank) {
+        memcpy(status->nonfinite_what, what, sizeof(what));
+        atomic_store(&status->nonfinite_step, step);
+        atomic_store(&status->nonfinite, RANK_NONFINITE_ENDS);
+    }
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof(text), "rank %d: %s after step %llu, and --stop-on-nan ends the job", rank, what,
+             (unsigned long long)step);
+    end_by(rank, text);
 }
 
 /* ---- the end ---- */

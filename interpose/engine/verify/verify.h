@@ -77,6 +77,13 @@ bool nonfinite_due(const struct group *group) BY_ISSUER;
 /* As for checks. */
 void nonfinite_before_release(void) BY_ISSUER;
 void nonfinite_after_release(void) BY_ISSUER;
+/* The issuer, at a boundary or before the launch of a graph, after step_release(); collective. With --stop-on-nan: ends
+ * the job if a finding of a step before stays. */
+void nonfinite_stop(void) BY_ISSUER;
+/* The same at the end of the program, of this rank's findings. */
+void nonfinite_stop_at_end(void);
+/* The same of a DDP_MEAN, called `name`, that is NaN because of that rank's value; all ranks call it. */
+void nonfinite_stop_for_mean(int rank, const char *name, const struct ddp_site *site);
 /* What was found goes to the launcher. Any thread, without a wait for the device. */
 void nonfinite_tell(void);
 /* The issuer, when the device has done all: what was found last, with a look at the parameters. */

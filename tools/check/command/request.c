@@ -70,10 +70,11 @@ OPTION("json", "FILE", TEXT(json, "a file"),
 {0}};
 /* clang-format on */
 
-const char *const check_refuses[] = {"max-restarts", "trace",        "dry-run", "output",
-                                     "metrics",      "summary-json", "page",    NULL};
-const char *const check_sets[] = {"progress", "verbose",      "quiet", "max-restarts", "trace", "dry-run", "output",
-                                  "metrics",  "summary-json", "page",  "by",           "yes",   "slow",    NULL};
+const char *const check_refuses[] = {"max-restarts", "trace", "dry-run",     "output", "metrics",
+                                     "summary-json", "page",  "stop-on-nan", NULL};
+const char *const check_sets[] = {"progress", "verbose", "quiet",   "max-restarts", "trace",
+                                  "dry-run",  "output",  "metrics", "summary-json", "page",
+                                  "by",       "yes",     "slow",    "stop-on-nan",  NULL};
 
 /* ---- whether it can be done ---- */
 

@@ -33,8 +33,9 @@ options_of(const struct scout_child *child)
     return words;
 }
 
-const char *const scout_sets[] = {"plan",     "by",      "yes",          "slow", "unproved", "max-restarts", "trace",
-                                  "progress", "metrics", "summary-json", "page", "verbose",  "quiet",        NULL};
+const char *const scout_sets[] = {"plan",         "by",      "yes",      "slow",        "unproved",
+                                  "max-restarts", "trace",   "progress", "metrics",     "summary-json",
+                                  "page",         "verbose", "quiet",    "stop-on-nan", NULL};
 
 pid_t
 scout_child_start(const struct scout_order *order, const struct scout_child *child)
