@@ -2,9 +2,9 @@
  * control.h - the control plane: what ranks say to each other on the host, a few hundred bytes at a time.
  *
  * A star around rank 0: every exchange gathers one message from each rank and gives all of them to all. Used at
- * start-up, at annotations, when a plan is agreed on, for DDP_MEAN and at the end; never once per bucket. Each message
- * says what it is about, so ranks that have reached different places get an error that names them, instead of taking
- * each other's bytes.
+ * start-up, at annotations, when a plan is agreed on, for DDP_MEAN, for DDP_ANY and at the end; never once per bucket.
+ * Each message says what it is about, so ranks that have reached different places get an error that names them, instead
+ * of taking each other's bytes.
  *
  * Transport: sockets that the supervisors have made, on one host, or connected and proven, between hosts
  * (rendezvous_links). One exchange at a time in a process: callers serialise.

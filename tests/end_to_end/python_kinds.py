@@ -69,6 +69,7 @@ def reduce():
     host = (ctypes.c_int64 * N)(*[sum(i ** j for i in range(first, first + count)) for j in range(N)])
     ddprun.reduce(host, "sum")
     say("host", list(host))
+    say("any", ddprun.any_rank(first + count == BATCH), ddprun.any_rank(0))  # the last rank's alone, and no rank's
 
 
 {"parameters": parameters, "group": lambda: parameters(group=3), "fifth": lambda: parameters(every=5), "reduce": reduce}[sys.argv[1]]()

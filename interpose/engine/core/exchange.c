@@ -85,9 +85,10 @@ exchange_at(const char *place, const char *about, const void *mine, size_t bytes
 {
     struct comm_error error;
     if (atomic_flag_test_and_set(&exchanging))
-        stop_job("two threads make ddprun calls at the same time that involve the other ranks (%s is one of them): "
-                 "DDP_PARAMETER, DDP_STATE, DDP_STEP, DDP_REDUCE and DDP_MEAN must come from one thread at a time",
-                 about);
+        stop_job(
+            "two threads make ddprun calls at the same time that involve the other ranks (%s is one of them): "
+            "DDP_PARAMETER, DDP_STATE, DDP_STEP, DDP_REDUCE, DDP_MEAN and DDP_ANY must come from one thread at a time",
+            about);
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, about);
     status_waits_at(place);
     int64_t begin_ns = clock_now_ns();
