@@ -34,6 +34,7 @@ enum frame_kind {
     FRAME_ALL,           /* from rank 0: the same, with those of all ranks; */
     FRAME_FAILURE,       /* a line of text; */
     FRAME_RANK_LEFT,     /* a line for COMM_LEFT */
+    FRAME_GIVE_UP,       /* root: the client's rank is to be ended: it waits for one that has left, or has failed */
     FRAME_KINDS,
 };
 

@@ -66,6 +66,8 @@
 #define DDPRUN_DEFAULT_BUCKET_BYTES   (25u << 20) /* until times are measured */
 #define DDPRUN_DEFAULT_CHECK_EVERY    100
 #define DDPRUN_DEFAULT_TIMEOUT_S      900
+#define DDPRUN_DEFAULT_GRACE_S        30
+#define DDPRUN_LONGEST_GRACE_S        86400
 #define DDPRUN_DEFAULT_UNANNOTATED_MS 10000
 #define DDPRUN_DEFAULT_NCCL           "libnccl.so.2"
 
@@ -101,6 +103,7 @@ struct job_options {
     uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
     uint32_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t timeout_s;             /* for which a rank may wait for the others */
+    uint32_t grace_s;               /* for which ranks may continue once a signal has asked for the end */
     bool overlap;                   /* false: reduce everything at the boundary */
     bool verify;                    /* check everything in every step */
     bool stop_on_nan;               /* NaN in parameters, or in a DDP_MEAN, ends the job */

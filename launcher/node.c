@@ -19,14 +19,16 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-/* For which the others may stay once one has failed, and then once they were asked to end. */
+/* For which the others may stay once one has failed (and for the time that ranks have to save their work: --grace), and
+ * then once they were asked to end. */
 enum { OTHERS_MS = 15000, LOOK_MS = 1000 };
 
 struct node {
     const struct signals *signals;
     pid_t *pids; /* [count]; 0: has ended */
     int count, left;
-    int exit_code;   /* of the first that failed */
+    int exit_code; /* of the first that failed */
+    int64_t grace_ms;
     int64_t ends_ms; /* when the others are asked to end; 0: not yet known */
 };
 
@@ -90,7 +92,7 @@ note_end(struct node *node, pid_t pid, int status)
         if (exit_code == 0 || node->exit_code != 0)
             continue;
         node->exit_code = exit_code;
-        node->ends_ms = clock_now_ms() + OTHERS_MS;
+        node->ends_ms = clock_now_ms() + OTHERS_MS + node->grace_ms;
     }
 }
 
@@ -132,7 +134,7 @@ stay(struct node *node)
 bool
 node_run(struct job *job, char **argv, int *exit_code_p, struct error *error)
 {
-    struct node node = {.signals = &job->signals};
+    struct node node = {.signals = &job->signals, .grace_ms = (int64_t)job->options.job.grace_s * 1000};
     /* If an option is wrong or the program missing, those of its ranks find that, too, and tell the others. */
     bool is_right = job->options.program != NULL, is_chosen = is_right && job_choose(job, error);
     bool tells = !is_chosen && job->options.rank_count > 0 && (!is_right || error->exit_code == DDPRUN_EXIT_NOT_RUN);

@@ -22,6 +22,7 @@
 #include "launcher/report/report.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/spawn.h"
+#include "launcher/watch/grace.h"
 #include "launcher/watch/hang.h"
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/pace.h"
@@ -40,13 +41,15 @@ enum {
     LAST_WORDS_MS = 1000,    /* and for which it is waited for itself once the user wants the end */
     LAST_LOOKS_MS = 500, /* for which the other ranks' looks at their gradients are waited for, if one ended itself */
     LAST_LOOKS_STEP_MS = 5,
+    GRACE_ASK_MS = 500, /* between questions for views of this moment, while ranks save their work */
 };
 
-#define MS              1000000ull
-#define GRACE_NS        (PROCESSES_GRACE_MS * MS)
-#define POLITE_GRACE_NS (5000 * MS) /* the same after Ctrl-C or SIGTERM: a trainer may want to save its work */
-#define UNKILLABLE_NS   (PROCESSES_UNKILLABLE_MS * MS)
-#define OTHERS_NS       (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
+#define MS       1000000ull
+#define GRACE_NS (PROCESSES_GRACE_MS * MS)
+#define LEFT_GRACE_NS \
+    (5000 * MS) /* for what ranks have left running, after a signal; and for a reader of their output */
+#define UNKILLABLE_NS (PROCESSES_UNKILLABLE_MS * MS)
+#define OTHERS_NS     (4000 * MS) /* for other supervisors to report, and to say that nothing is left of their ranks */
 
 _Static_assert(2 * UINT64_C(1000000) * SUPERVISOR_SERVER_HEARTBEAT_MS < HANG_SILENCE_NS,
                "a heartbeat arrives before the client counts as silent, also if both ends look half a second late");
@@ -69,26 +72,117 @@ struct supervisor {
     struct side_file summary, trace, page;
     bool ending, hurried; /* hurried: a signal asked for the end, so no reader is waited for long */
     bool interrupted;     /* that is why it ends */
-    uint64_t begin_ns, kill_at_ns;
-    bool failed;           /* `reason` holds why */
-    bool told;             /* the user knows it already */
-    struct report details; /* below the reason, if it is anything */
-    char **crashes;        /* [view_count]: stacks of ranks here that have crashed; NULL: it has not */
+    int passed_on;        /* the last signal that was passed on to the ranks, such as SIGUSR1; 0: none was */
+    unsigned *left_out;   /* [started]: of each rank, bit N - 1: signal N was not sent, and that was said */
+    bool has_grace;       /* ranks were asked to stop, and have the time of --grace */
+    struct grace grace;   /* with has_grace */
+    bool at_once;         /* the user has asked for the end at once */
+    uint64_t asked_views_ns;
+    uint64_t begin_ns, end_ns, kill_at_ns;
+    uint64_t left_until_ns; /* when what is left of ranks that have ended is killed; 0: not yet known */
+    bool failed;            /* `reason` holds why */
+    bool told;              /* the user knows it already */
+    struct report details;  /* below the reason, if it is anything */
+    char **crashes;         /* [view_count]: stacks of ranks here that have crashed; NULL: it has not */
     struct report_file report_file;
     struct error reason; /* .exit_code is the job's in any case */
 };
 
 /* ---- ending ---- */
 
-/* Of all ranks: supervisor 0 also tells the others. */
-static void
-begin_end(struct supervisor *s, int number, uint64_t grace_ns)
+static uint64_t
+grace_ns(const struct supervisor *s)
 {
+    return s->job->options.job.grace_s * (1000 * MS);
+}
+
+/* Of all ranks: supervisor 0 also tells the others. `number`: the signal for ranks, 0: none; `asked`: the one that has
+ * asked them to stop, 0: none has. */
+static void
+begin_end(struct supervisor *s, int number, int asked, uint64_t time_ns)
+{
+    struct peer_order order = {.exit_code = s->failed ? s->reason.exit_code : 0,
+                               .signal = number,
+                               .grace_ms = (int)(time_ns / MS),
+                               .asked = asked};
     s->ending = true;
     progress_hide(s->progress);
-    s->kill_at_ns = clock_ns() + grace_ns;
-    supervisor_net_say_end(&s->net, s->failed ? s->reason.exit_code : 0, number, grace_ns / MS);
-    processes_signal_all(&s->local.processes, s->job->pids, s->job->started, number);
+    s->end_ns = clock_ns();
+    s->kill_at_ns = s->end_ns + time_ns;
+    supervisor_net_say_end(&s->net, &order);
+    if (asked != 0) {
+        s->has_grace = true;
+        grace_begin(&s->grace, asked, s->job->options.job.grace_s, s->view_count);
+        if (s->local.expected != asked)
+            local_ranks_expect(&s->local, asked);
+    }
+    if (number != 0)
+        processes_signal_all(&s->local.processes, s->job->pids, s->job->started, number);
+}
+
+/* Of a rank that is named by its place among all: one here, or that of another supervisor. */
+static void
+end_rank(struct supervisor *s, int rank)
+{
+    if (rank < s->job->started)
+        local_ranks_end(&s->local, rank, RANK_KILLED_WAITING);
+    else
+        supervisor_net_give_up(&s->net, rank);
+}
+
+/* Names the ranks that were killed when the time was over. Of supervisor 0, or the only one. */
+static void
+say_late(struct supervisor *s)
+{
+    char text[GRACE_TEXT_BYTES];
+    while (s->has_grace && s->net.job.client == NULL && grace_next_late(&s->grace, s->ranks, text))
+        message_line("%s", text);
+}
+
+/* Ends ranks that wait in vain. True: there are such ranks, and `text` says so. */
+static bool
+end_waiting(struct supervisor *s, char text[GRACE_TEXT_BYTES])
+{
+    bool *ends = xcalloc((size_t)s->view_count, sizeof(*ends));
+    bool any = grace_find_ends(&s->grace, s->ranks, ends, text);
+    for (int i = 0; i < s->view_count && any; ++i) {
+        if (ends[i])
+            end_rank(s, i);
+    }
+    free(ends);
+    return any;
+}
+
+/* While ranks have the time of --grace. Of supervisor 0, or the only one. */
+static void
+use_grace(struct supervisor *s)
+{
+    char text[GRACE_TEXT_BYTES];
+    uint64_t now = clock_ns();
+    if (now - s->asked_views_ns >= GRACE_ASK_MS * MS) {
+        s->asked_views_ns = now;
+        supervisor_net_ask_views(&s->net);
+    }
+    if (now < s->kill_at_ns && end_waiting(s, text))
+        message_line("%s", text);
+    say_late(s);
+}
+
+/* The time of all processes here is over. */
+static void
+kill_all(struct supervisor *s)
+{
+    if (s->has_grace && !s->at_once)
+        local_ranks_note_late(&s->local);
+    processes_signal_all(&s->local.processes, s->job->pids, s->job->started, SIGKILL);
+}
+
+/* What ranks have left running gets as much time as it needs to end by itself, not as much as a rank needs to save. */
+static void
+note_left(struct supervisor *s, uint64_t now)
+{
+    if (s->has_grace && s->left_until_ns == 0 && local_ranks_all_ended(&s->local))
+        s->left_until_ns = now + LEFT_GRACE_NS;
 }
 
 /* Returns whether no process is left, here and elsewhere. */
@@ -99,11 +193,12 @@ step_end(struct supervisor *s)
     int started = s->job->started;
     size_t left = started > 0 ? processes_signal_descendants(&s->local.processes, pids, started, 0) : 0;
     uint64_t now = clock_ns();
+    note_left(s, now);
     if (left == 0)
         return s->job->server == NULL || supervisor_server_all(s->job->server, PEERS_DONE) ||
                now >= s->kill_at_ns + OTHERS_NS;
-    if (now >= s->kill_at_ns)
-        processes_signal_all(&s->local.processes, s->job->pids, s->job->started, SIGKILL);
+    if (now >= s->kill_at_ns || (s->left_until_ns != 0 && now >= s->left_until_ns))
+        kill_all(s);
     if (now < s->kill_at_ns + UNKILLABLE_NS)
         return false;
     message_line(
@@ -192,18 +287,53 @@ let_ranks_look(struct supervisor *s)
         poll(NULL, 0, LAST_LOOKS_STEP_MS);
 }
 
+/*
+ * Whether a signal such as SIGUSR1 has asked the ranks to stop, and this failure is how they did it: a rank left with
+ * or without an exit code of its own. Then ranks that still save have the time of --grace. A crash is no such end.
+ */
+static bool
+is_stop(const struct supervisor *s, bool has_parted)
+{
+    int rank = s->reason.rank;
+    if (s->passed_on == 0 || rank < 0 || rank >= s->view_count)
+        return false;
+    const struct rank_view *view = &s->ranks[rank];
+    return has_parted || (view->ended && view->signal == 0 && view->stage != RANK_STAGE_FAILED);
+}
+
+/* The end of a job whose ranks were asked to stop. The reason is told now: ranks may save for long. */
+static void
+end_stopped(struct supervisor *s, bool has_parted)
+{
+    char text[GRACE_TEXT_BYTES];
+    begin_end(s, 0, s->passed_on, grace_ns(s));
+    message_line("%s", s->reason.text);
+    s->told = true;
+    s->grace.has_parted = has_parted;
+    if (has_parted)
+        (void)end_waiting(s, text); /* of them the reason speaks */
+}
+
 /* `suspect`: a rank that may be why, besides the one of whom the reason speaks; -1: none. */
 static void
 fail(struct supervisor *s, int suspect)
 {
+    char text[GRACE_TEXT_BYTES];
     s->failed = true;
     supervisor_net_refresh(&s->net);
-    take_report(s, &s->reason, suspect, &s->details);
+    bool has_parted = s->passed_on != 0 && grace_find_parting(s->ranks, s->view_count, s->passed_on, text);
+    if (has_parted)
+        snprintf(s->reason.text, sizeof(s->reason.text), "%s", text);
+    else
+        take_report(s, &s->reason, suspect, &s->details);
     for (int i = 0; i < 2; ++i)
         supervisor_net_ask_report(&s->net, s->details.of[i].rank);
     let_ranks_look(s);
     relays_ask_last(s->job->relays, s->reason.rank, NULL, 0);
-    begin_end(s, SIGTERM, GRACE_NS);
+    if (is_stop(s, has_parted))
+        end_stopped(s, has_parted);
+    else
+        begin_end(s, SIGTERM, 0, GRACE_NS);
 }
 
 /* For a while, that a rank keeps the others waiting is only said. */
@@ -244,7 +374,7 @@ judge_job(struct supervisor *s)
     if (judgement == JUDGED_WARNING) {
         warn(s, &error);
     } else if (judgement == JUDGED_OVER) {
-        begin_end(s, SIGTERM, GRACE_NS); /* for what the ranks may have left behind */
+        begin_end(s, SIGTERM, 0, GRACE_NS); /* for what the ranks may have left behind */
     } else if (judgement == JUDGED_FAILED) {
         s->reason = error;
         fail(s, judge_suspect(s->judge, s->ranks, now));
@@ -268,6 +398,17 @@ answer(struct supervisor *s, struct supervisor_client *client)
     free(text);
 }
 
+/* What supervisor 0 has said, of a job that ends here already, because of a signal that came here first. */
+static void
+obey_later(struct supervisor *s, const struct supervisor_client *client)
+{
+    uint64_t kill_at_ns = client->end_ns + (uint64_t)client->ending.grace_ms * MS;
+    if (!client->end)
+        return;
+    s->at_once = s->at_once || client->ending.signal == SIGKILL;
+    s->kill_at_ns = kill_at_ns < s->kill_at_ns ? kill_at_ns : s->kill_at_ns;
+}
+
 /* A supervisor that is not the first does what supervisor 0 says, and judges nothing but whether that is there. */
 static void
 follow_root(struct supervisor *s)
@@ -277,9 +418,10 @@ follow_root(struct supervisor *s)
         supervisor_client_say_view(client, &s->ranks[0]);
     if (client->asked) /* before its rank is ended */
         answer(s, client);
+    if (client->give_up && s->ranks[0].killed == RANK_KILLED_NOT)
+        local_ranks_end(&s->local, 0, RANK_KILLED_WAITING);
     if (s->ending) {
-        if (client->end && client->ending.grace_ms == 0 && s->kill_at_ns > clock_ns())
-            s->kill_at_ns = clock_ns();
+        obey_later(s, client);
     } else if (client->end && client->ending.exit_code == 0 && !s->ranks[0].ended) {
         error_set(
             &s->reason, DDPRUN_EXIT_FAILURE,
@@ -289,9 +431,8 @@ follow_root(struct supervisor *s)
     } else if (client->end) {
         s->failed = s->told = true;
         s->reason.exit_code = client->ending.exit_code;
-        /* Only a signal that asks for the end lets ranks stay so long. */
-        s->interrupted = (uint64_t)client->ending.grace_ms * MS >= POLITE_GRACE_NS;
-        begin_end(s, client->ending.signal, (uint64_t)client->ending.grace_ms * MS);
+        s->interrupted = client->ending.asked != 0 && !signals_is_for_ranks(client->ending.asked);
+        begin_end(s, client->ending.signal, client->ending.asked, (uint64_t)client->ending.grace_ms * MS);
     } else if (supervisor_net_find_error(&s->net, &s->reason)) {
         supervisor_net_say_error(&s->net, &s->reason, 0);
         s->told = client->lost == NULL;
@@ -307,15 +448,17 @@ interrupt(struct supervisor *s, int number)
     s->hurried = true;
     helper_hurry();
     if (s->ending) {
+        struct peer_order order = {.exit_code = s->reason.exit_code, .signal = SIGKILL};
+        s->at_once = true;
         s->kill_at_ns = clock_ns();
-        supervisor_net_say_end(&s->net, s->reason.exit_code, SIGKILL, 0);
+        supervisor_net_say_end(&s->net, &order);
         return;
     }
     s->failed = s->interrupted = true;
     error_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
               s->view_count, s->view_count == 1 ? "" : "s");
     supervisor_net_say_error(&s->net, &s->reason, number);
-    begin_end(s, number == SIGQUIT ? SIGTERM : number, POLITE_GRACE_NS);
+    begin_end(s, number == SIGQUIT ? SIGTERM : number, number, grace_ns(s));
     if (s->net.job.client == NULL)
         message_line("%s", s->reason.text);
     s->told = true;
@@ -342,6 +485,22 @@ suspend(const struct supervisor *s)
     processes_signal_groups(s->job->pids, s->job->started, SIGCONT);
 }
 
+/* Passes on a signal that is the ranks' own. One that would only end a rank is not sent, and that is said once. */
+static void
+pass_on(struct supervisor *s, int number)
+{
+    local_ranks_expect(&s->local, number);
+    s->passed_on = number;
+    for (int i = 0; i < s->job->started; ++i) {
+        pid_t left_out = local_ranks_signal(&s->local, i, number);
+        if (left_out == 0 || (s->left_out[i] >> number & 1) != 0)
+            continue;
+        s->left_out[i] |= 1U << number;
+        message_line("rank %d (process %d) has no handler for SIG%s: it was not sent, because it would end the rank",
+                     s->job->place.first_rank + i, (int)left_out, sigabbrev_np(number));
+    }
+}
+
 /* Returns whether a signal came that asks for the end. */
 static bool
 take_signals(struct supervisor *s)
@@ -351,7 +510,7 @@ take_signals(struct supervisor *s)
         if (number == SIGTSTP) {
             suspend(s);
         } else if (signals_is_for_ranks(number)) {
-            local_ranks_signal(&s->local, number);
+            pass_on(s, number);
         } else if (number == SIGNALS_ORPHANED) {
             end_as_orphan(s);
         } else if (number != SIGCHLD) {
@@ -360,6 +519,15 @@ take_signals(struct supervisor *s)
         }
     }
     return asked;
+}
+
+/* Ends of processes come as signals; a look at all of the machine's costs something. */
+static int
+interval_ms(const struct supervisor *s)
+{
+    if (!s->ending)
+        return s->interval_ms;
+    return s->has_grace && clock_ns() < s->kill_at_ns ? LOOK_INTERVAL_MS : END_INTERVAL_MS;
 }
 
 /* Returns whether it is time to look: what hundreds of clients and engines say is read at once, and looked at
@@ -375,7 +543,7 @@ wait_for_something(struct supervisor *s)
     if (s->ending) /* input does not matter any more */
         polled[2].fd = -1;
     supervisor_net_poll(&s->net, &polled[3]);
-    int ready = poll(polled, 3 + SUPERVISOR_NET_FDS, s->ending ? END_INTERVAL_MS : s->interval_ms);
+    int ready = poll(polled, 3 + SUPERVISOR_NET_FDS, interval_ms(s));
     if (!s->ending)
         terminal_input_move(&s->job->input, &polled[2]);
     bool messages = polled[1].revents != 0 || s->job->server != NULL;
@@ -448,11 +616,13 @@ summarize(struct supervisor *s, double seconds)
         .restarts = s->job->restarts,
         .unbound = is_unbound(s->job),
         .attempts = s->job->attempts,
+        .grace_s = s->job->options.job.grace_s,
+        .signal = s->has_grace ? s->grace.signal : 0,
     };
     const struct trace_summary trace = {&s->job->options, s->job->begun_unix_ns, &summary};
     summary_write(&s->summary, &summary);
     side_file_do(&s->trace, trace_summary_add, &trace);
-    metrics_end(s->metrics, s->ranks, s->view_count, summary.exit_code);
+    metrics_end(s->metrics, s->ranks, s->view_count, summary.exit_code, summary.signal);
     char *attempts = summary_attempts(&summary);
     free(s->job->attempts);
     s->job->attempts = attempts;
@@ -521,9 +691,17 @@ finish_files(struct supervisor *s)
         (void)helper_do(warn_full, &s->job->options); /* a place that does not answer is not warned of */
 }
 
+/* Until when a reader of the ranks' output is waited for, once the end was asked for: some seconds, but not longer than
+ * ranks were given to end, less the time for ddprun's own last messages. */
+static uint64_t
+last_read_ns(const struct supervisor *s)
+{
+    uint64_t until_ns = s->end_ns + LEFT_GRACE_NS;
+    return (until_ns < s->kill_at_ns ? until_ns : s->kill_at_ns) - LAST_WORDS_MS * MS;
+}
+
 /* The reason stands below the ranks' last output, unless its reader delays that output. The reader is waited for,
- * however slow, unless the end was asked for: then as long as ranks were given to end, less the time for ddprun's own
- * last messages. */
+ * however slow, unless the end was asked for (last_read_ns()). */
 static void
 supervisor_finish(struct supervisor *s)
 {
@@ -536,7 +714,7 @@ supervisor_finish(struct supervisor *s)
     if (!left && !s->hurried)
         left = relays_left(s, UINT64_MAX);
     if (!left)
-        left = relays_left(s, s->kill_at_ns - LAST_WORDS_MS * MS);
+        left = relays_left(s, last_read_ns(s));
     if (!left)
         message_line("the last output of the ranks was not read, and is lost");
     for (int i = 0; i < 2; ++i) {
@@ -569,12 +747,14 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
         .ranks = xcalloc((size_t)count, sizeof(*s->ranks)),
         .before = xcalloc((size_t)count, sizeof(*s->before)),
         .crashes = xcalloc((size_t)count, sizeof(*s->crashes)),
+        .left_out = xcalloc((size_t)count, sizeof(*s->left_out)),
         .watch = preload_watch_new(job->started, clock_ns()),
         .begin_ns = clock_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
         .judge = judge_new(count, &limits, clock_ns()),
         .progress = progress_new(options->quiet || job->is_client ? PROGRESS_OFF : options->progress),
-        .metrics = metrics_new(job->is_client ? NULL : options->metrics, options->program[0], job->restarts),
+        .metrics = metrics_new(job->is_client ? NULL : options->metrics, options->program[0], job->restarts,
+                               options->job.grace_s),
         .summary = summary_file(options->summary_json),
         .trace = {options->job.trace_dir[0] != '\0' ? options->job.trace_dir : NULL, "--trace",
                   .loss = "the trace lacks its summary"},
@@ -597,7 +777,7 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
     s->told = job->is_client;
     supervisor_net_say_error(&s->net, &s->reason, 0);
     s->failed = true;
-    begin_end(s, SIGTERM, GRACE_NS);
+    begin_end(s, SIGTERM, 0, GRACE_NS);
 }
 
 static void
@@ -611,6 +791,8 @@ close_supervisor(struct supervisor *s)
     for (int i = 0; i < s->job->started; ++i)
         free(s->crashes[i]);
     free(s->crashes);
+    free(s->left_out);
+    grace_free(&s->grace);
     judge_free(s->judge);
     report_free(&s->details);
     report_file_free(&s->report_file);
@@ -635,12 +817,17 @@ supervisor_run(struct job *job, const struct error *error)
             follow_root(&s);
         else if (!s.ending)
             judge_job(&s);
+        else if (s.has_grace)
+            use_grace(&s);
         over = s.ending && step_end(&s);
     }
     guardian_forget_groups();
+    look(&s, false); /* how the last of them have ended */
+    say_late(&s);
     supervisor_finish(&s);
     processes_reap();
-    int exit_code = supervisor_net_leave(&s.net, s.failed ? s.reason.exit_code : 0);
+    int64_t others_ms = s.has_grace ? (int64_t)s.job->options.job.grace_s * 1000 : 0;
+    int exit_code = supervisor_net_leave(&s.net, s.failed ? s.reason.exit_code : 0, others_ms);
     job->interrupted = s.interrupted;
     close_supervisor(&s);
     return exit_code;

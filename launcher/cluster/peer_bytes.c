@@ -14,6 +14,7 @@ order_fields(struct serialize_buffer *with, struct peer_order *order)
     serialize_int(with, &order->exit_code);
     serialize_int(with, &order->signal);
     serialize_int(with, &order->grace_ms);
+    serialize_int(with, &order->asked);
     serialize_text(with, order->text, sizeof(order->text));
 }
 
@@ -26,14 +27,22 @@ peer_order_encode(const struct peer_order *order, unsigned char *bytes, size_t r
     return to.at;
 }
 
+/* Or 0. */
+static bool
+is_signal(int number)
+{
+    return number >= 0 && number <= 64;
+}
+
 bool
 peer_order_decode(const void *bytes, size_t count, struct peer_order *order_p)
 {
     struct peer_order order;
     struct serialize_buffer from = serialize_reader(bytes, count);
     order_fields(&from, &order);
-    if (!serialize_is_complete(&from) || order.exit_code < 0 || order.exit_code > 255 || order.signal < 0 ||
-        order.signal > 64 || order.grace_ms < 0 || order.grace_ms > 60000)
+    bool is_right = order.exit_code >= 0 && order.exit_code <= 255 && is_signal(order.signal) &&
+                    is_signal(order.asked) && order.grace_ms >= 0;
+    if (!serialize_is_complete(&from) || !is_right || order.grace_ms > DDPRUN_LONGEST_GRACE_S * 1000)
         return false;
     *order_p = order;
     return true;
@@ -124,6 +133,15 @@ rank_view_encode(const struct rank_view *view, unsigned char *bytes)
     return to.at;
 }
 
+static bool
+is_possible(const struct rank_view *view)
+{
+    bool has_states = view->stage <= RANK_STAGE_FAILED && view->wait <= RANK_WAIT_DEVICE &&
+                      view->nonfinite <= RANK_NONFINITE_ENDS && view->killed <= RANK_KILLED_LATE;
+    bool has_end = view->exit_code >= 0 && view->exit_code <= 255 && is_signal(view->signal);
+    return has_states && has_end;
+}
+
 bool
 rank_view_decode(const void *bytes, size_t count, struct rank_view *view_p)
 {
@@ -131,9 +149,7 @@ rank_view_decode(const void *bytes, size_t count, struct rank_view *view_p)
     struct serialize_buffer from = serialize_reader(bytes, count);
     view.warnings = (struct warnings){0};
     view_fields_with(&from, &view);
-    if (!serialize_is_complete(&from) || view.stage > RANK_STAGE_FAILED || view.wait > RANK_WAIT_DEVICE ||
-        view.nonfinite > RANK_NONFINITE_ENDS || view.exit_code < 0 || view.exit_code > 255 || view.signal < 0 ||
-        view.signal > 64)
+    if (!serialize_is_complete(&from) || !is_possible(&view))
         return false;
     *view_p = view;
     return true;

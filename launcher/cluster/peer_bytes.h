@@ -13,6 +13,7 @@ struct peer_order {
     int exit_code;
     int signal;   /* END: for the rank; ERROR: that asked for the end, or 0 */
     int grace_ms; /* END: until SIGKILL */
+    int asked;    /* END: the signal that asked ranks to stop, at whichever supervisor; 0: none did */
     char text[1024];
 };
 

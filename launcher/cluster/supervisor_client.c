@@ -25,6 +25,7 @@ hear(struct supervisor_client *client)
     while (peer_link_next(&client->link, &frame)) {
         client->heard_ms = clock_now_ms();
         client->asked_view = client->asked_view || frame.kind == FRAME_LOOK;
+        client->give_up = client->give_up || frame.kind == FRAME_GIVE_UP;
         if (frame.kind == FRAME_ASK) {
             client->asked = true;
             client->asked_stacks = frame.count > 0 && frame.bytes[0] != 0;
@@ -38,6 +39,7 @@ hear(struct supervisor_client *client)
         if (frame.kind == FRAME_END) {
             client->end = true;
             client->ending = order;
+            client->end_ns = clock_ns();
         } else {
             client->leave = true;
             client->exit_code = order.exit_code;

@@ -21,8 +21,10 @@ struct supervisor_client {
 
     bool asked_view;          /* supervisor 0 wants to know how it is now: supervisor_client_say_view() */
     bool asked, asked_stacks; /* supervisor 0 wants a report; with stacks */
+    bool give_up;             /* its rank is to be ended now */
     bool end;                 /* the job ends: */
-    struct peer_order ending; /* how */
+    struct peer_order ending; /* how, as it was said last, */
+    uint64_t end_ns;          /* and when */
     bool leave;               /* and this process may: */
     int exit_code;            /* with this code */
     const char *lost;         /* supervisor 0 is, for this reason; else NULL */

@@ -220,11 +220,17 @@ supervisor_net_report(const struct supervisor_net *net, int rank)
 }
 
 void
-supervisor_net_say_end(struct supervisor_net *net, int exit_code, int signal, uint64_t grace_ms)
+supervisor_net_say_end(struct supervisor_net *net, const struct peer_order *order)
 {
-    struct peer_order order = {.exit_code = exit_code, .signal = signal, .grace_ms = (int)grace_ms};
     if (net->job.server != NULL)
-        supervisor_server_say(net->job.server, FRAME_END, &order);
+        supervisor_server_say(net->job.server, FRAME_END, order);
+}
+
+void
+supervisor_net_give_up(struct supervisor_net *net, int rank)
+{
+    if (is_elsewhere(net, rank))
+        supervisor_server_give_up(net->job.server, rank);
 }
 
 void
@@ -255,6 +261,13 @@ wait_for_all(const struct supervisor_net *net, enum peers_far far, int limit_ms)
 }
 
 void
+supervisor_net_ask_views(struct supervisor_net *net)
+{
+    if (net->job.server != NULL)
+        supervisor_server_ask_views(net->job.server);
+}
+
+void
 supervisor_net_refresh(struct supervisor_net *net)
 {
     if (net->job.server == NULL)
@@ -264,10 +277,10 @@ supervisor_net_refresh(struct supervisor_net *net)
 }
 
 static int
-wait_to_go(struct supervisor_net *net, int exit_code)
+wait_to_go(struct supervisor_net *net, int exit_code, int64_t others_ms)
 {
     struct supervisor_client *client = net->job.client;
-    int64_t deadline_ms = clock_now_ms() + LEAVE_LIMIT_MS;
+    int64_t deadline_ms = clock_now_ms() + LEAVE_LIMIT_MS + others_ms;
     supervisor_client_say_done(client, &net->views[0]);
     while (!client->leave && client->lost == NULL && clock_now_ms() < deadline_ms) {
         wait_a_moment(net);
@@ -279,10 +292,10 @@ wait_to_go(struct supervisor_net *net, int exit_code)
 }
 
 int
-supervisor_net_leave(struct supervisor_net *net, int exit_code)
+supervisor_net_leave(struct supervisor_net *net, int exit_code, int64_t others_ms)
 {
     if (net->job.client != NULL)
-        return wait_to_go(net, exit_code);
+        return wait_to_go(net, exit_code, others_ms);
     if (net->job.server != NULL) {
         supervisor_server_say(net->job.server, FRAME_LEAVE, &(struct peer_order){.exit_code = exit_code});
         wait_for_all(net, PEERS_LEFT, HEARD_LIMIT_MS);

@@ -62,13 +62,20 @@ const char *supervisor_net_report(const struct supervisor_net *net, int rank);
 /* Supervisor 0: asks for views of this moment, and waits for them, a fraction of a second at most. */
 void supervisor_net_refresh(struct supervisor_net *net);
 
+/* Supervisor 0: the same without waiting; they come at supervisor_net_step(). */
+void supervisor_net_ask_views(struct supervisor_net *net);
+
 /* Supervisor 0: the job ends, in this way, for all. */
-void supervisor_net_say_end(struct supervisor_net *net, int exit_code, int signal, uint64_t grace_ms);
+void supervisor_net_say_end(struct supervisor_net *net, const struct peer_order *order);
+
+/* Supervisor 0: a rank that lives elsewhere is to be ended now. */
+void supervisor_net_give_up(struct supervisor_net *net, int rank);
 
 /* Client: why it ends by itself. `signal`: that asked for it, or 0. */
 void supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal);
 
-/* The last words: supervisor 0 lets the others go with the exit code; a client waits until it may, and for its code. */
-int supervisor_net_leave(struct supervisor_net *net, int exit_code);
+/* The last words: supervisor 0 lets the others go with the exit code; a client waits until it may, and for its code.
+ * `others_ms`: the time that other ranks may still have (--grace). */
+int supervisor_net_leave(struct supervisor_net *net, int exit_code, int64_t others_ms);
 
 #endif

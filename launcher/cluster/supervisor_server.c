@@ -522,3 +522,9 @@ supervisor_server_say(struct supervisor_server *server, enum frame_kind kind, co
         peer_order_send(&server->items[i].second, kind, order);
     }
 }
+
+void
+supervisor_server_give_up(struct supervisor_server *server, int rank)
+{
+    peer_link_send(&server->items[rank].link, FRAME_GIVE_UP, NULL, 0);
+}

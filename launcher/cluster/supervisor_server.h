@@ -97,6 +97,9 @@ void supervisor_server_give(struct supervisor_server *server, int rank, const vo
 
 /* ---- the end of a job ---- */
 
+/* To one: its rank is to be ended, before the time is over that ranks have (watch/grace.h). */
+void supervisor_server_give_up(struct supervisor_server *server, int rank);
+
 /* To all that are here: FRAME_LEFT, in a meeting; FRAME_END, also to those who connect later; FRAME_LEAVE. Closing them
  * is up to supervisor_server_close(). */
 void supervisor_server_say(struct supervisor_server *server, enum frame_kind kind, const struct peer_order *order);

@@ -26,6 +26,13 @@ enum rank_wait {
     RANK_WAIT_DEVICE,     /* for its own device, which has not reached a collective yet */
 };
 
+/* Why ddprun has killed a rank after a signal that asked it to stop. */
+enum rank_killed {
+    RANK_KILLED_NOT,
+    RANK_KILLED_WAITING, /* it waited for a rank that had left, or had failed */
+    RANK_KILLED_LATE,    /* its time was over (--grace) */
+};
+
 /* What the types of rank_fields.def are in a view. */
 #define VIEW_LONG   uint64_t
 #define VIEW_NUMBER unsigned

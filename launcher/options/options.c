@@ -57,6 +57,7 @@ default_options(void)
         .job = {.protocol = DDPRUN_PROTOCOL_VERSION,
                 .overlap = true,
                 .check_every = DDPRUN_DEFAULT_CHECK_EVERY,
+                .grace_s = DDPRUN_DEFAULT_GRACE_S,
                 .nccl = DDPRUN_DEFAULT_NCCL},
         .timeout_s = DDPRUN_DEFAULT_TIMEOUT_S,
         .heartbeat_timeout_s = DEFAULT_HEARTBEAT_TIMEOUT_S,

@@ -25,14 +25,14 @@ struct metrics {
 };
 
 struct metrics *
-metrics_new(const char *path, const char *program, unsigned restarts)
+metrics_new(const char *path, const char *program, unsigned restarts, unsigned grace_s)
 {
     if (path == NULL)
         return NULL;
     struct metrics *metrics = xcalloc(1, sizeof(*metrics));
     metrics->file = (struct side_file){.path = path, .option = "--metrics", .loss = "the job continues"};
     snprintf(metrics->name, sizeof(metrics->name), "%s:%d", host_name(), (int)getpid());
-    metrics->job = (struct metrics_job){metrics->name, file_name_of(program), restarts};
+    metrics->job = (struct metrics_job){metrics->name, file_name_of(program), restarts, grace_s, 0};
     return metrics;
 }
 
@@ -143,8 +143,12 @@ metrics_compose(const struct metrics_job *job, const struct rank_view *ranks, in
     struct text text = {.out = open_memstream(&bytes, &length), .job = job};
     if (text.out == NULL)
         return xstrdup("");
-    const struct summary summary = {
-        .ranks = ranks, .rank_count = count, .exit_code = exit_code, .restarts = job->restarts};
+    const struct summary summary = {.ranks = ranks,
+                                    .rank_count = count,
+                                    .exit_code = exit_code,
+                                    .restarts = job->restarts,
+                                    .grace_s = job->grace_s,
+                                    .signal = job->signal};
     put_figures(&text, &summary);
     put_means(&text, &ranks[0]);
     put_ranks(&text, ranks, count);
@@ -178,10 +182,12 @@ metrics_look(struct metrics *metrics, const struct rank_view *ranks, int count, 
 }
 
 void
-metrics_end(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code)
+metrics_end(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code, int signal)
 {
-    if (metrics != NULL)
-        write_file(metrics, ranks, count, exit_code);
+    if (metrics == NULL)
+        return;
+    metrics->job.signal = signal;
+    write_file(metrics, ranks, count, exit_code);
 }
 
 void

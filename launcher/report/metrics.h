@@ -18,16 +18,18 @@ struct metrics_job {
     const char *name;    /* the label `job`: HOST:PID of ddprun, which stays through restarts */
     const char *program; /* the label `program`: its name without folders */
     unsigned restarts;
+    unsigned grace_s; /* --grace */
+    int signal;       /* that asked ranks to stop; 0: none did */
 };
 
 /* NULL if `path` is; the functions below do nothing with NULL. `program`: its path, or its name. Both are borrowed. */
-struct metrics *metrics_new(const char *path, const char *program, unsigned restarts);
+struct metrics *metrics_new(const char *path, const char *program, unsigned restarts, unsigned grace_s);
 
 /* Begins to write what is known of the ranks now, if it is time to. The first failure is reported, here or later. */
 void metrics_look(struct metrics *metrics, const struct rank_view *ranks, int count, uint64_t now_ns);
 
-/* Begins to write how the job ended. */
-void metrics_end(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code);
+/* Begins to write how the job ended. `signal`: that asked ranks to stop; 0: none did. */
+void metrics_end(struct metrics *metrics, const struct rank_view *ranks, int count, int exit_code, int signal);
 
 /* Waits for what is being written. */
 void metrics_free(struct metrics *metrics);

@@ -72,6 +72,15 @@ add_ns(struct json_object *object, const char *name, uint64_t value)
     add_real(object, name, value != UINT64_MAX ? (double)value * 1e-6 : NAN);
 }
 
+/* Why ddprun has killed it after a signal. */
+static const char *
+killed_text(unsigned why)
+{
+    static const char *const texts[] = {
+        [RANK_KILLED_NOT] = NULL, [RANK_KILLED_WAITING] = "waiting", [RANK_KILLED_LATE] = "grace"};
+    return why < sizeof(texts) / sizeof(texts[0]) ? texts[why] : NULL;
+}
+
 /* One rank: where it was, how far it came, what it waited, how it ended. */
 static struct json_object *
 describe_rank(const struct rank_view *rank, int number, const struct pace *pace, const struct rank_waits *waits)
@@ -91,6 +100,7 @@ describe_rank(const struct rank_view *rank, int number, const struct pace *pace,
     add_count(object, "last_steps", waits->last_count);
     add_index(object, "exit_code", rank->ended && rank->signal == 0 ? rank->exit_code : -1);
     add_text(object, "signal", rank->signal != 0 ? sigabbrev_np(rank->signal) : NULL);
+    add_text(object, "killed", killed_text(rank->killed));
     return object;
 }
 

@@ -20,6 +20,8 @@ struct summary {
     unsigned restarts;    /* of --max-restarts, so far */
     bool unbound;         /* ranks are bound to no cores, and there is one for each */
     const char *attempts; /* summary_attempts() of the attempt before; NULL: none */
+    unsigned grace_s;     /* --grace */
+    int signal;           /* that asked ranks to stop, and the job then ended; 0: none */
 };
 
 /*

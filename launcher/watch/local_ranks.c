@@ -365,6 +365,38 @@ look_at_end(struct local_ranks *local, int i, bool ended, uint64_t now)
         view->out_of_memory = out_of_memory_kills("") > local->kills_before;
 }
 
+/* ---- once ranks are asked to stop ---- */
+
+/* The trainer, as far as it has told its process; a script around it may have ended. 0: it does not live. */
+static pid_t
+find_trainer(const struct local_ranks *local, int i)
+{
+    pid_t pid = local->views[i].ended ? atomic_load(&status_page_rank(local->status_page, i)->pid)
+                                      : process_of(status_page_rank(local->status_page, i), local->pids[i]);
+    struct process process;
+    bool lives = pid > 0 && process_read(pid, 0, &process) && !process.is_zombie;
+    return lives && process_descends(pid, getpid()) ? pid : 0;
+}
+
+/* Whether the main thread blocks the signal, as it does in its handler. */
+static bool
+blocks(pid_t pid, int number)
+{
+    struct process_signals signals;
+    return pid > 0 && process_signals_read(pid, &signals) && process_signal_is_in(signals.blocked, number);
+}
+
+static void
+look_at_stopping(struct local_ranks *local)
+{
+    for (int i = 0; i < local->count; ++i) {
+        struct rank_view *view = &local->views[i];
+        pid_t trainer = find_trainer(local, i);
+        view->outlived = view->ended && trainer != 0;
+        view->in_handler = !local->seen[i].blocked && blocks(trainer, local->expected);
+    }
+}
+
 /* Ends and aborts first: what a rank wrote before is then seen with them. */
 void
 local_ranks_look(struct local_ranks *local)
@@ -382,14 +414,60 @@ local_ranks_look(struct local_ranks *local)
     local->hear_engines(local->data, local->views, local->count);
     for (int i = 0; i < local->count; ++i)
         rank_record_read(status_page_rank(local->status_page, i), now, &local->views[i]);
+    if (local->expected != 0)
+        look_at_stopping(local);
     preload_watch_look(local->watch, &local->processes, local->pids, local->views, now);
 }
 
 void
-local_ranks_signal(const struct local_ranks *local, int number)
+local_ranks_expect(struct local_ranks *local, int number)
+{
+    local->expected = number;
+    for (int i = 0; i < local->count; ++i)
+        local->seen[i].blocked = blocks(find_trainer(local, i), number);
+}
+
+pid_t
+local_ranks_signal(const struct local_ranks *local, int i, int number)
+{
+    pid_t root = local->pids[i], trainer = find_trainer(local, i);
+    bool is_left_out = trainer != 0 && !process_survives(trainer, number);
+    struct process process;
+    for (pid_t pid = trainer; pid > 1 && pid != getpid(); pid = process.parent) {
+        bool is_there = process_read(pid, 0, &process) && !process.is_zombie;
+        if (is_there && process_survives(pid, number))
+            kill(pid, number);
+        if (pid == root || !is_there)
+            break;
+    }
+    return is_left_out ? trainer : 0;
+}
+
+void
+local_ranks_end(struct local_ranks *local, int i, enum rank_killed why)
+{
+    pid_t trainer = find_trainer(local, i);
+    local->views[i].killed = why;
+    if (trainer != 0)
+        processes_kill_tree(&local->processes, trainer);
+}
+
+void
+local_ranks_note_late(struct local_ranks *local)
 {
     for (int i = 0; i < local->count; ++i) {
-        if (!local->views[i].ended)
-            kill(process_of(status_page_rank(local->status_page, i), local->pids[i]), number);
+        struct rank_view *view = &local->views[i];
+        if (view->killed == RANK_KILLED_NOT && (!view->ended || view->outlived))
+            view->killed = RANK_KILLED_LATE;
     }
+}
+
+bool
+local_ranks_all_ended(const struct local_ranks *local)
+{
+    for (int i = 0; i < local->count; ++i) {
+        if (!local->views[i].ended || local->views[i].outlived)
+            return false;
+    }
+    return true;
 }

@@ -24,6 +24,7 @@ struct seen_rank {
     uint64_t ended_ns;        /* when the process had ended, and something was left running; 0: not so far */
     uint64_t busy_ns;         /* when it was not idle last, */
     unsigned long long ticks; /* and what CPU time it had used then */
+    bool blocked;             /* its main thread blocked the signal before that was sent (local_ranks_expect()) */
 };
 
 /* All borrowed, but for `seen`. */
@@ -41,6 +42,7 @@ struct local_ranks {
     int order;                     /* of the look that noticed an end last */
     uint64_t kills_before;         /* of the kernel, for lack of memory, at the start */
     int look_at;                   /* the rank whose process is looked at next: one at each look */
+    int expected;                  /* the signal that asks the ranks to stop; 0: none has */
     struct process_list processes; /* scratch, also of the supervisor; to be freed */
 };
 
@@ -50,8 +52,25 @@ void local_ranks_place(struct local_ranks *local, const char *const *gpus, bool 
 /* Brings `views` up to date. An end is noticed once, and stays noticed. */
 void local_ranks_look(struct local_ranks *local);
 
-/* Passes a signal on to the processes that are the ranks: not to what they have started, which need not know it. */
-void local_ranks_signal(const struct local_ranks *local, int number);
+/* Before a signal is sent that asks the ranks to stop: from now on looks also tell which rank is in its handler, and
+ * which trainer outlives the script around it. */
+void local_ranks_expect(struct local_ranks *local, int number);
+
+/*
+ * Passes a signal on to rank i: to the process that was started for it, to its trainer, and to what is between them;
+ * not to what a trainer has started, which need not know it. A process that the signal would end does not get it.
+ * Returns the innermost of these processes, the trainer, if it is left out for that reason; else 0.
+ */
+pid_t local_ranks_signal(const struct local_ranks *local, int i, int number);
+
+/* Kills the trainer of rank i, with what it has started; a script around it continues. */
+void local_ranks_end(struct local_ranks *local, int i, enum rank_killed why);
+
+/* Notes that the time of all ranks that live is over; the caller kills them. */
+void local_ranks_note_late(struct local_ranks *local);
+
+/* Whether all ranks have ended, their trainers too. */
+bool local_ranks_all_ended(const struct local_ranks *local);
 
 /* Fills in what the rank says of itself (base/rank_fields.def), and what it waits for and does, as of `now_ns`
  * (CLOCK_MONOTONIC). From its status record (base/protocol.h), which is the trainer's memory: a defect of the trainer

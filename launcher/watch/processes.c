@@ -87,6 +87,51 @@ process_thread_waits(pid_t pid, pid_t thread)
     return is_pause || call == SYS_rt_sigsuspend || (call == SYS_futex && argument[3] == 0);
 }
 
+/* "\nSigCgt:\t0000000000014a07". */
+static bool
+parse_set(const char *text, const char *name, uint64_t *set)
+{
+    char wanted[16];
+    snprintf(wanted, sizeof(wanted), "\n%s:", name);
+    const char *line = strstr(text, wanted);
+    return line != NULL && sscanf(line + strlen(wanted), "%" SCNx64, set) == 1;
+}
+
+bool
+process_signals_parse(const char *text, struct process_signals *signals_p)
+{
+    struct process_signals signals;
+    if (!parse_set(text, "SigBlk", &signals.blocked) || !parse_set(text, "SigIgn", &signals.ignored) ||
+        !parse_set(text, "SigCgt", &signals.caught))
+        return false;
+    *signals_p = signals;
+    return true;
+}
+
+bool
+process_signals_read(pid_t pid, struct process_signals *signals)
+{
+    char path[64], text[8192]; /* beyond a kilobyte where a process is in many groups */
+    size_t length = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    for (ssize_t got = 1; got > 0 && length<sizeof(text) - 1; length += got> 0 ? (size_t)got : 0)
+        got = read(fd, text + length, sizeof(text) - 1 - length);
+    close(fd);
+    text[length] = '\0';
+    return process_signals_parse(text, signals);
+}
+
+bool
+process_survives(pid_t pid, int number)
+{
+    struct process_signals signals;
+    return process_signals_read(pid, &signals) &&
+           process_signal_is_in(signals.blocked | signals.ignored | signals.caught, number);
+}
+
 bool
 process_descends(pid_t pid, pid_t ancestor)
 {
@@ -217,6 +262,17 @@ processes_signal_all(struct process_list *processes, const pid_t *pids, int coun
     processes_signal_descendants(processes, pids, count, number);
     if (number != SIGKILL)
         processes_signal_groups(pids, count, SIGCONT);
+}
+
+void
+processes_kill_tree(struct process_list *processes, pid_t pid)
+{
+    process_list_read(processes);
+    for (size_t i = 0; i < processes->count; ++i) {
+        const struct process *process = &processes->items[i];
+        if (!process->is_zombie && process_list_is_in_tree(processes, process->pid, pid))
+            kill(process->pid, SIGKILL);
+    }
 }
 
 void

@@ -36,6 +36,28 @@ bool process_read(pid_t pid, pid_t thread, struct process *process) __attribute_
  * of the process wakes it. False where the system does not say so (/proc/PID/task/TID/syscall, proc(5)). */
 bool process_thread_waits(pid_t pid, pid_t thread);
 
+/* What a process has said about signals (proc_pid_status(5)): bit N - 1 is of signal N. */
+struct process_signals {
+    uint64_t blocked; /* by its main thread */
+    uint64_t ignored, caught;
+};
+
+/* Of the text of /proc/PID/status. False and untouched `signals`: it is not all there. */
+bool process_signals_parse(const char *text, struct process_signals *signals) __attribute__((warn_unused_result));
+
+/* False: no such process. */
+bool process_signals_read(pid_t pid, struct process_signals *signals) __attribute__((warn_unused_result));
+
+/* Whether `signals` has this one. */
+static inline bool
+process_signal_is_in(uint64_t signals, int number)
+{
+    return (signals >> (number - 1) & 1) != 0;
+}
+
+/* Whether the process lives on when it gets the signal: it catches, ignores or blocks it. */
+bool process_survives(pid_t pid, int number);
+
 /* Whether `ancestor` is the process or one of its ancestors. */
 bool process_descends(pid_t pid, pid_t ancestor);
 
@@ -71,6 +93,9 @@ void processes_signal_groups(const pid_t *pids, int count, int number);
 
 /* To groups and other descendants, once; a stopped process is continued, so that it can end. */
 void processes_signal_all(struct process_list *processes, const pid_t *pids, int count, int number);
+
+/* Kills (SIGKILL) a process and its descendants, but not what is older: a wrapper around it. */
+void processes_kill_tree(struct process_list *processes, pid_t pid);
 
 /* Takes away what has ended. */
 void processes_reap(void);

@@ -41,6 +41,8 @@ static const struct sample {
     {"timeout", "30"},
     {"hang-timeout", "20"},
     {"hang-timeout", "0"},
+    {"grace", "70"},
+    {"grace", "0"},
     {"heartbeat-timeout", "20"},
     {"max-restarts", "3"},
     {"secret-file", "secret"},

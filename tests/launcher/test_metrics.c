@@ -7,7 +7,8 @@
 #include "base/message.h"
 #include "tests/lib/test.h"
 
-static const struct metrics_job job = {.name = "h:7", .program = "tr\"ain", .restarts = 3};
+static const struct metrics_job job = {
+    .name = "h:7", .program = "tr\"ain", .restarts = 3, .grace_s = 70, .signal = SIGTERM};
 
 #define OF_JOB "job=\"h:7\",program=\"tr\\\"ain\""
 
@@ -71,7 +72,8 @@ TEST(labels_are_escaped_and_values_may_be_no_numbers)
     ck_assert_says(text, "\nddprun_mean{" OF_JOB ",name=\"a\\\"b\\\\c\\nd\",place=\"t.c:1\"} 0.5\n",
                    "\nddprun_mean{" OF_JOB ",name=\"e\",place=\"t.c:2\"} NaN\n",
                    "\nddprun_mean{" OF_JOB ",name=\"f\",place=\"t.c:3\"} -Inf\n", OF_JOB_LINE("ddprun_running", "0"),
-                   OF_JOB_LINE("ddprun_exit_code", "7"));
+                   OF_JOB_LINE("ddprun_exit_code", "7"), OF_JOB_LINE("ddprun_grace_seconds", "70"),
+                   OF_JOB_LINE("ddprun_signal", "15"));
     free(text);
 }
 
@@ -105,7 +107,7 @@ TEST(the_file_is_replaced_every_ten_seconds_and_at_the_end)
     char path[] = "/tmp/ddprun-test-metrics-XXXXXX";
     int fd = mkstemp(path);
     struct rank_view ranks[1] = {{.step = 1}};
-    struct metrics *metrics = metrics_new(path, "/bin/train", 0);
+    struct metrics *metrics = metrics_new(path, "/bin/train", 0, 30);
     look_until(metrics, ranks, 1000000000, path, 1);
     ranks[0].step = 2;
     for (int i = 0; i < 20; ++i)
@@ -113,7 +115,7 @@ TEST(the_file_is_replaced_every_ten_seconds_and_at_the_end)
     ck_assert_int_eq(steps_in(path), 1);
     look_until(metrics, ranks, 11000000000, path, 2);
     ranks[0].step = 3;
-    metrics_end(metrics, ranks, 1, 0);
+    metrics_end(metrics, ranks, 1, 0, 0);
     metrics_free(metrics);
     ck_assert_int_eq(steps_in(path), 3);
     close(fd);
@@ -133,10 +135,10 @@ TEST(a_failure_is_reported_once)
     message_to(ends[1]);
     const char *const paths[] = {"/no/such/folder/metrics", fifo};
     for (size_t i = 0; i < 2; ++i) {
-        struct metrics *metrics = metrics_new(paths[i], "/bin/train", 0);
+        struct metrics *metrics = metrics_new(paths[i], "/bin/train", 0, 30);
         for (uint64_t s = 1; s < 50; ++s)
             metrics_look(metrics, ranks, 1, s * 1000000000);
-        metrics_end(metrics, ranks, 1, 0);
+        metrics_end(metrics, ranks, 1, 0, 0);
         metrics_free(metrics);
         ck_assert_int_gt(read(ends[0], text, sizeof(text) - 1), 0);
         ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);

@@ -88,7 +88,7 @@ TEST(every_option_reaches_its_field)
 {
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
-              "--check-every 0 --timeout 30 --trace out -q --subst --dry-run "
+              "--check-every 0 --timeout 30 --grace 70 --trace out -q --subst --dry-run "
               "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
               "--compress bf16 ./train"),
         OPTIONS_RUN);
@@ -101,6 +101,7 @@ TEST(every_option_reaches_its_field)
     ck_assert_str_eq(options.nccl, "./n.so");
     ck_assert_uint_eq(options.job.check_every, 0);
     ck_assert_uint_eq(options.timeout_s, 30);
+    ck_assert_uint_eq(options.job.grace_s, 70);
     ck_assert_str_eq(options.trace_dir, "out");
     ck_assert(options.subst && options.dry_run);
     ck_assert_int_eq(options.output, OUTPUT_FILES);
@@ -139,7 +140,7 @@ static const struct flagged {
     const char *names;
 } flagged[] = {
     {TERM, "bucket-mb no-overlap reduce reads compress check-every "
-           "verify stop-on-nan timeout hang-timeout max-restarts heartbeat-timeout "},
+           "verify stop-on-nan timeout hang-timeout grace max-restarts heartbeat-timeout "},
     {TRACED, "bucket-mb no-overlap reduce compress nccl check-every "
              "verify "},
     {NOT_HANDED_ON, "ranks nnodes node-rank master dry-run steps alone reference tolerance "
@@ -168,7 +169,7 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
                      "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce sum\n"
                      "--reads owner\n--compress none\n"
                      "--check-every 100\n--verify off\n--stop-on-nan off\n--timeout 900\n"
-                     "--hang-timeout 600\n--max-restarts 0\n--heartbeat-timeout 0\n");
+                     "--hang-timeout 600\n--grace 30\n--max-restarts 0\n--heartbeat-timeout 0\n");
 }
 
 /* What another ddprun gets of the command line, and which options a tool refuses. */
@@ -315,6 +316,7 @@ static const struct {
     {"--trace", "''"},
     {"--output", "files= rank1"},
     {"--summary-json", "''"},
+    {"--grace", "-1 86401 1.5 30s"},
     {"--max-restarts", "-1 1001"},
     {"check -n", "0"},
     {"check --steps", "0 x -1 10001"},

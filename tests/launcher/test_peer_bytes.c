@@ -323,13 +323,20 @@ TEST(a_sealed_frame_is_believed_once_in_its_turn_and_unchanged)
 TEST(orders_are_bounded)
 {
     unsigned char bytes[2048];
-    struct peer_order order = {.exit_code = 130, .signal = 15, .grace_ms = 500, .text = "why"}, after = {0};
+    struct peer_order order = {.exit_code = 130, .signal = 15, .grace_ms = 70000, .asked = 12, .text = "why"},
+                      after = {0};
     size_t count = peer_order_encode(&order, bytes, sizeof(bytes));
     ck_assert(peer_order_decode(bytes, count, &after));
     ck_assert_int_eq(after.exit_code, 130);
+    ck_assert_int_eq(after.grace_ms, 70000);
+    ck_assert_int_eq(after.asked, 12);
     ck_assert_str_eq(after.text, "why");
     ck_assert(!peer_order_decode(bytes, count - 1, &after));
-    order.grace_ms = 10000000; /* no supervisor is to wait for hours */
+    order.grace_ms = DDPRUN_LONGEST_GRACE_S * 1000;
+    ck_assert(peer_order_decode(bytes, peer_order_encode(&order, bytes, sizeof(bytes)), &after));
+    order.grace_ms += 1; /* no option allows that */
+    ck_assert(!peer_order_decode(bytes, peer_order_encode(&order, bytes, sizeof(bytes)), &after));
+    order = (struct peer_order){.asked = 65};
     ck_assert(!peer_order_decode(bytes, peer_order_encode(&order, bytes, sizeof(bytes)), &after));
 }
 

@@ -39,12 +39,16 @@ TEST(clients_are_heard_and_hear_the_end)
     }
     NET_STEP_UNTIL(&test, test.views[1].step == 42 && test.views[2].step == 43 && test.views[3].step == 44);
 
+    supervisor_server_give_up(test.server, 2);
+    NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[2], &views[2]), test.clients[2].give_up));
+
     struct peer_order order = {.exit_code = 3, .signal = 15, .grace_ms = 100};
     supervisor_server_say(test.server, FRAME_END, &order);
     for (int rank = 1; rank < NET_WORLD; ++rank) {
         NET_STEP_UNTIL(&test, (supervisor_client_step(&test.clients[rank], &views[rank]), test.clients[rank].end));
         ck_assert_int_eq(test.clients[rank].ending.exit_code, 3);
         ck_assert_int_eq(test.clients[rank].ending.signal, 15);
+        ck_assert(test.clients[rank].give_up == (rank == 2)); /* it was for one of them */
         ck_assert(!supervisor_server_all(test.server, PEERS_DONE));
         supervisor_client_say_done(&test.clients[rank], &views[rank]);
     }

@@ -11,7 +11,8 @@
 #include <signal.h>
 #include <stdarg.h>
 
-/* The launcher kills within two seconds; beyond this it is not there. */
+/* The launcher kills within two seconds, or after the grace if another thread still saves; beyond this it is not there.
+ */
 enum { WAIT_FOR_LAUNCHER_S = 10 };
 
 static const char *(*kernel_name)(CUfunction function); /* constant once the engine has started */
@@ -47,7 +48,8 @@ tell(enum rank_follows follows, const char *text)
 
 static void __attribute__((noreturn)) wait_for_the_end(const char *text)
 {
-    for (int i = 0; i < WAIT_FOR_LAUNCHER_S && !rendezvous_launcher_is_gone(); ++i)
+    unsigned limit_s = WAIT_FOR_LAUNCHER_S + engine_state.options.grace_s;
+    for (unsigned i = 0; i < limit_s && !rendezvous_launcher_is_gone(); ++i)
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     message_line("rank %d: %s; the launcher did not end the job, so this process ends itself",
                  engine_state.rendezvous.rank, text);
