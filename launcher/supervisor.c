@@ -112,6 +112,7 @@ begin_end(struct supervisor *s, int number, int asked, uint64_t time_ns)
     supervisor_net_say_end(&s->net, &order);
     if (asked != 0) {
         s->has_grace = true;
+        s->at_once = time_ns == 0;
         grace_begin(&s->grace, asked, s->job->options.job.grace_s, s->view_count);
         if (s->local.expected != asked)
             local_ranks_expect(&s->local, asked);

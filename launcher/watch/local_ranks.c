@@ -393,7 +393,8 @@ look_at_stopping(struct local_ranks *local)
         struct rank_view *view = &local->views[i];
         pid_t trainer = find_trainer(local, i);
         view->outlived = view->ended && trainer != 0;
-        view->in_handler = !local->seen[i].blocked && blocks(trainer, local->expected);
+        if (view->killed == RANK_KILLED_NOT) /* else as it was */
+            view->in_handler = !local->seen[i].blocked && blocks(trainer, local->expected);
     }
 }
 

@@ -49,7 +49,7 @@ cat >"$top/schema.py" <<'END'
 import json, re, sys
 number, text, maybe = (int, float), str, type(None)
 top = {"ddprun_summary": int, "ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
-       "seconds": float, "restarts": int, "attempts": list, "trainings": int, "steps": int, "overlapped_steps": int, "graph_steps": int, "batches": (int, maybe), "batches_per_step": (int, maybe), "lost_batches": int, "alone_batches": int, "alone_updates": int, "batch_per_pass": (int, maybe), "gradients": int, "averaged_parameters": int, "averaged_states": int,
+       "seconds": float, "restarts": int, "attempts": list, "grace": int, "signal": (text, maybe), "trainings": int, "steps": int, "overlapped_steps": int, "graph_steps": int, "batches": (int, maybe), "batches_per_step": (int, maybe), "lost_batches": int, "alone_batches": int, "alone_updates": int, "batch_per_pass": (int, maybe), "gradients": int, "averaged_parameters": int, "averaged_states": int,
        "gradient_bytes": int, "gradient_elements": int, "parameter_elements": int, "buckets": int, "reduce_calls": int, "reduce_bytes": int, "frees_in_backward": int, "loads_in_backward": int, "steps_per_second": (float, maybe),
        "step_ms": (float, maybe), "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_planned_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
        "slowed_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
@@ -59,7 +59,7 @@ mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
 warning = {"key": text, "rank": (int, maybe), "step": (int, maybe), "count": int, "text": text}
 rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "step_ms": (float, maybe), "waited_ms": (float, maybe), "waiting_ms": (float, maybe), "last_steps": int,
-        "exit_code": (int, maybe), "signal": (text, maybe)}
+        "exit_code": (int, maybe), "signal": (text, maybe), "killed": (text, maybe)}
 
 def hold(what, members, found):
     for name in members.keys() ^ found.keys():
