@@ -302,7 +302,7 @@ is_stop(const struct supervisor *s, bool has_parted)
     return has_parted || (view->ended && view->signal == 0 && view->stage != RANK_STAGE_FAILED);
 }
 
-/* The end of a job whose ranks were asked to stop. The reason is told now: ranks may save for long. */
+/* The end of a job whose ranks were asked to stop. Prints the reason before it: ranks may save for long. */
 static void
 end_stopped(struct supervisor *s, bool has_parted)
 {

@@ -16,7 +16,7 @@
 
 enum { NAMES_AT_MOST = 8, PLACE_BYTES = 64 };
 
-#define RECIPE "decide together whether to stop: DDP_ANY(&flag) (docs/recipes.md)"
+#define RECIPE "decide together whether to stop: DDP_ANY(&flag) (man ddprun.h)"
 
 /* ---- states ---- */
 
@@ -281,7 +281,7 @@ describe_late(const struct grace *grace, const struct rank_view *view, int rank,
         return;
     printable_append(text, GRACE_TEXT_BYTES,
                      "; what it had not saved is lost: give it more time, --grace N and the scheduler's own limit "
-                     "(docs/clusters.md)");
+                     "(man ddprun, SIGNALS)");
     if (waits)
         printable_append(text, GRACE_TEXT_BYTES, ", or " RECIPE);
 }

@@ -33,6 +33,8 @@ a number that is a text|completions: 2|completions: "2"
 a command that is no list|command: .*|command: ddprun
 an argument that is a number|"2", --master|2, --master
 a mode that Jobs have not|Indexed|Index
+a pod that is killed too early|--grace, "60"|--grace, "90"
+a pod with the usual limit|terminationGracePeriodSeconds.*|
 a volume that is not there|volumes: .*|volumes: [{name: other, secret: {secretName: ddprun}}]
 END
 
@@ -58,8 +60,8 @@ check "the second, with eight ranks, which no option counts" second_of_eight
 mkdir "$work/bin"
 printf '#!/bin/sh\necho "$@"\n' >"$work/bin/srun"
 chmod +x "$work/bin/srun"
-check "without PMIx" [ "$(PATH="$work/bin:$PATH" bash $recipes/train.sbatch ./train --batch 'two words')" = 'ddprun ./train --batch two words' ]
-check "with PMIx" [ "$(PATH="$work/bin:$PATH" bash $recipes/train_pmix.sbatch ./train)" = '--mpi=pmix ddprun ./train' ]
+check "without PMIx" [ "$(PATH="$work/bin:$PATH" bash $recipes/train.sbatch ./train --batch 'two words')" = 'ddprun --grace 25 ./train --batch two words' ]
+check "with PMIx" [ "$(PATH="$work/bin:$PATH" bash $recipes/train_pmix.sbatch ./train)" = '--mpi=pmix ddprun --grace 25 ./train' ]
 check "both ask for the same" cmp <(grep '^#SBATCH' $recipes/train.sbatch) <(grep '^#SBATCH' $recipes/train_pmix.sbatch)
 
 # ---- containers ----

@@ -1,5 +1,5 @@
 """kubernetes.py FILE - the objects of a YAML file hold to the schema below: each field is one of Kubernetes' own, has its type, and those
-that are needed are there. Prints a line for each that does not, and else the commands of the containers, one a line: kind,
+that are needed are there; and a pod lives longer after SIGTERM than ddprun gives its ranks (--grace). Prints a line for each that does not, and else the commands of the containers, one a line: kind,
 variables as NAME=VALUE, `--`, command.
 
 The schema has what samples/cluster uses. A field's name ends in `!` where it is needed. A list holds one schema for its elements; a
@@ -14,6 +14,7 @@ METADATA = {"name!": str}
 POD = {
     "restartPolicy!": {"Never", "OnFailure"},
     "subdomain": str,
+    "terminationGracePeriodSeconds": int,
     "volumes": [{"name!": str, "secret!": {"secretName!": str}}],
     "containers!": [{"name!": str, "image!": str, "command!": [str], "env": [{"name!": str, "value!": str}],
                      "volumeMounts": [{"name!": str, "mountPath!": str}], "resources": {"limits!": {"nvidia.com/gpu!": int}}}],
@@ -56,6 +57,10 @@ def check(value, schema, at):
         bad.append("%s is %r, not of type %s" % (at, value, schema.__name__))
 
 
+def grace_of(command):
+    return int(command[command.index("--grace") + 1]) if "--grace" in command else 30
+
+
 def pods(item):
     if item["kind"] == "Job":
         yield item["spec"]["template"]["spec"]
@@ -79,6 +84,8 @@ if not bad:
                 for mount in container.get("volumeMounts", []):
                     if mount["name"] not in mounted:
                         bad.append("%s mounts %s, which is no volume" % (container["name"], mount["name"]))
+                if pod.get("terminationGracePeriodSeconds", 30) <= grace_of(container["command"]):
+                    bad.append("%s is killed before the time of --grace is over" % container["name"])
                 variables = ["%s=%s" % (one["name"], one["value"]) for one in container.get("env", [])]
                 print(item["kind"], *variables, "--", *map(shlex.quote, container["command"]))
 print(*bad, sep="\n", end="\n" if bad else "")

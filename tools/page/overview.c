@@ -32,6 +32,10 @@ section_head(json_object *report, const struct facts *facts)
     const char *reason = facts_string(facts->summary, "reason");
     if (code > 0 || (code == 0 && reason[0] != '\0'))
         report_sentence(section, "bad", "The job failed with exit code %.0f: %s", code, reason);
+    const char *asked = facts_string(facts->summary, "signal");
+    if (asked[0] != '\0')
+        report_sentence(section, "bad", "SIG%s asked the ranks to stop; they had %.0f s (--grace).", asked,
+                        facts_number(facts->summary, "grace"));
     /* also of a job that trains on: it has lost its parameters, too */
     if (json_object_object_get_ex(facts->summary, "nonfinite", &nonfinite) && nonfinite != NULL)
         report_sentence(section, "bad", "%s", facts_string(nonfinite, "text"));
@@ -228,7 +232,7 @@ section_verdict(json_object *report, const struct facts *facts)
 /* ---- how the job ended on each rank, what was warned of, settings, versions and checks, as the launcher has it ----
  */
 
-enum { MOST_OBJECTS = 100, MOST_MEMBERS = 6 };
+enum { MOST_OBJECTS = 100, MOST_MEMBERS = 7 };
 
 /* A section with a table of the objects of a list in the summary: a column for each of the members. Nothing, if the
  * list is empty. */
@@ -259,9 +263,10 @@ section_ends(json_object *report, const struct facts *facts)
 {
     if (facts_number(facts->summary, "exit_code") > 0)
         put_objects(report, facts, "each_rank", "failure", "How the job ended", "End of each rank",
-                    "A rank without signal and exit code was stopped with the job.",
-                    (const char *const[MOST_MEMBERS]){"rank", "host", "gpu", "steps", "signal", "exit_code"},
-                    "Rank:count|Host|GPU|Steps:count|Signal|Exit code:count");
+                    "A rank without signal and exit code was stopped with the job. Killed by ddprun after a signal that "
+                    "asked ranks to stop: waiting, for a rank that had left; grace, when the time of --grace was over.",
+                    (const char *const[MOST_MEMBERS]){"rank", "host", "gpu", "steps", "signal", "exit_code", "killed"},
+                    "Rank:count|Host|GPU|Steps:count|Signal|Exit code:count|Killed");
     put_objects(report, facts, "warnings", "warnings", "Warnings", "Kinds of warnings",
                 "First text and step of each kind. Without a rank: from ddprun.",
                 (const char *const[MOST_MEMBERS]){"rank", "step", "count", "key", "text"},
