@@ -41,7 +41,8 @@ enum {
     LAST_WORDS_MS = 1000,    /* and for which it is waited for itself once the user wants the end */
     LAST_LOOKS_MS = 500, /* for which the other ranks' looks at their gradients are waited for, if one ended itself */
     LAST_LOOKS_STEP_MS = 5,
-    GRACE_ASK_MS = 500, /* between questions for views of this moment, while ranks save their work */
+    SAME_SIGNAL_MS = 20, /* in which a signal that comes twice is one */
+    GRACE_ASK_MS = 500,  /* between questions for views of this moment, while ranks save their work */
 };
 
 #define MS       1000000ull
@@ -70,13 +71,14 @@ struct supervisor {
     struct progress *progress; /* NULL: none is shown */
     struct metrics *metrics;   /* NULL: none are written */
     struct side_file summary, trace, page;
-    bool ending, hurried; /* hurried: a signal asked for the end, so no reader is waited for long */
-    bool interrupted;     /* that is why it ends */
-    int passed_on;        /* the last signal that was passed on to the ranks, such as SIGUSR1; 0: none was */
-    unsigned *left_out;   /* [started]: of each rank, bit N - 1: signal N was not sent, and that was said */
-    bool has_grace;       /* ranks were asked to stop, and have the time of --grace */
-    struct grace grace;   /* with has_grace */
-    bool at_once;         /* the user has asked for the end at once */
+    bool ending, hurried;  /* hurried: a signal asked for the end, so no reader is waited for long */
+    bool interrupted;      /* that is why it ends */
+    int passed_on;         /* the last signal that was passed on to the ranks, such as SIGUSR1; 0: none was */
+    unsigned *left_out;    /* [started]: of each rank, bit N - 1: signal N was not sent, and that was said */
+    bool has_grace;        /* ranks were asked to stop, and have the time of --grace */
+    struct grace grace;    /* with has_grace */
+    bool at_once;          /* the user has asked for the end at once */
+    uint64_t signalled_ns; /* when the first signal that asks for the end came here; 0: none has */
     uint64_t asked_views_ns;
     uint64_t begin_ns, end_ns, kill_at_ns;
     uint64_t left_until_ns; /* when what is left of ranks that have ended is killed; 0: not yet known */
@@ -443,18 +445,36 @@ follow_root(struct supervisor *s)
 
 /* ---- signals and waiting ---- */
 
+/*
+ * Whether a signal that comes here while ranks have the time of --grace asks for the end at once: not if it is the
+ * first here, because a scheduler sends one to each ddprun of a job, and the job ends by whichever comes first; nor in
+ * the same moment as the first, as timeout(1) sends one to the process and one to its group.
+ */
+static bool
+is_second(struct supervisor *s)
+{
+    uint64_t now = clock_ns(), first_ns = s->signalled_ns;
+    if (first_ns == 0)
+        s->signalled_ns = now;
+    return first_ns != 0 && now - first_ns >= SAME_SIGNAL_MS * MS;
+}
+
+static void
+end_at_once(struct supervisor *s)
+{
+    struct peer_order order = {.exit_code = s->reason.exit_code, .signal = SIGKILL};
+    s->at_once = true;
+    s->kill_at_ns = clock_ns();
+    supervisor_net_say_end(&s->net, &order);
+}
+
+/* By a signal here, or at another supervisor. */
 static void
 interrupt(struct supervisor *s, int number)
 {
     s->hurried = true;
     helper_hurry();
-    if (s->ending) {
-        struct peer_order order = {.exit_code = s->reason.exit_code, .signal = SIGKILL};
-        s->at_once = true;
-        s->kill_at_ns = clock_ns();
-        supervisor_net_say_end(&s->net, &order);
-        return;
-    }
+    s->failed = s->interrupted = true;
     s->failed = s->interrupted = true;
     error_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
               s->view_count, s->view_count == 1 ? "" : "s");
@@ -486,6 +506,23 @@ suspend(const struct supervisor *s)
     processes_signal_groups(s->job->pids, s->job->started, SIGCONT);
 }
 
+/* A signal has come that asks for the end. Returns whether it changes anything. */
+static bool
+take_end(struct supervisor *s, int number)
+{
+    bool again = is_second(s);
+    if (!s->ending) {
+        interrupt(s, number);
+        return true;
+    }
+    if (s->has_grace && !again)
+        return false;
+    s->hurried = true;
+    helper_hurry();
+    end_at_once(s);
+    return true;
+}
+
 /* Passes on a signal that is the ranks' own. One that would only end a rank is not sent, and that is said once. */
 static void
 pass_on(struct supervisor *s, int number)
@@ -515,8 +552,7 @@ take_signals(struct supervisor *s)
         } else if (number == SIGNALS_ORPHANED) {
             end_as_orphan(s);
         } else if (number != SIGCHLD) {
-            interrupt(s, number);
-            asked = true;
+            asked = take_end(s, number) || asked;
         }
     }
     return asked;

@@ -185,8 +185,8 @@ new_pids
 start_all 2 -n 2 "$fake" stage 3 ignore 2 pid "$pids" hang
 kill -INT "$job"
 within 20 grep -q SIGINT "$err"
-kill -INT "$job"
-within 3 all_gone "$pids"
+again() { kill -INT "$job"; all_gone "$pids"; }
+within 3 again
 why=$(all_gone "$pids" || echo "ranks that ignore SIGINT are left ")
 end_job
 report "a second Ctrl-C kills" "$(expect 130)$why"

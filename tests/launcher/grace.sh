@@ -67,9 +67,20 @@ start -n 2 "$fake" stage 3 ignore 15 pid "$pids" hang
 ready 2
 kill -TERM "$job"
 within 20 grep -q 'SIGTERM: ending' "$err"
-kill -TERM "$job"
+again() { kill -TERM "$job"; all_gone "$pids"; } # one that comes in the same moment as the first is the first
+within 20 again
 end_job
 report "a second signal: at once, without a line" "$(expect 143)$(grep 'was killed' "$err")$(all_gone "$pids" || echo "ranks are left")"
+# As timeout(1) sends a signal: to the process, and to its group. Two signals wait while it is stopped, and are read together.
+new_pids
+start -n 2 "$fake" stage 3 pid "$pids" ignore 15 catch 2 "$pids/c$$" await "$pids/go" say saved exit 0
+ready 3
+kill -STOP "$job"
+for name in TERM INT CONT; do kill -"$name" "$job"; done
+within 20 grep -q 'ending 2 ranks' "$err"
+touch "$pids/go"
+end_job
+report "a signal that comes twice at once is one" "$(expect 130 "$out" '^saved')"
 new_pids
 start -n 2 "$fake" stage 3 pid "$pids" child "$pids" catch 15 "$pids/c" exit 0
 ready 5

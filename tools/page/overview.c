@@ -262,11 +262,12 @@ void
 section_ends(json_object *report, const struct facts *facts)
 {
     if (facts_number(facts->summary, "exit_code") > 0)
-        put_objects(report, facts, "each_rank", "failure", "How the job ended", "End of each rank",
-                    "A rank without signal and exit code was stopped with the job. Killed by ddprun after a signal that "
-                    "asked ranks to stop: waiting, for a rank that had left; grace, when the time of --grace was over.",
-                    (const char *const[MOST_MEMBERS]){"rank", "host", "gpu", "steps", "signal", "exit_code", "killed"},
-                    "Rank:count|Host|GPU|Steps:count|Signal|Exit code:count|Killed");
+        put_objects(
+            report, facts, "each_rank", "failure", "How the job ended", "End of each rank",
+            "A rank without signal and exit code was stopped with the job. Killed by ddprun after a signal that "
+            "asked ranks to stop: waiting, for a rank that had left; grace, when the time of --grace was over.",
+            (const char *const[MOST_MEMBERS]){"rank", "host", "gpu", "steps", "signal", "exit_code", "killed"},
+            "Rank:count|Host|GPU|Steps:count|Signal|Exit code:count|Killed");
     put_objects(report, facts, "warnings", "warnings", "Warnings", "Kinds of warnings",
                 "First text and step of each kind. Without a rank: from ddprun.",
                 (const char *const[MOST_MEMBERS]){"rank", "step", "count", "key", "text"},

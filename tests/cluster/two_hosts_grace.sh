@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# two_hosts_grace.sh BUILD - a signal at one of two hosts (--grace): all ranks have the time, more than a minute too; a rank of the other
+# host that waits for one that has left is ended at once, one whose time is over is named; hosts that disagree about the time do not begin.
+source "$(dirname "$0")/cluster.sh"
+export HOME=$work/home
+mkdir -m 700 "$HOME"
+note_quiet
+fake=$build/tests/launcher/launcher_fake_softgpu
+started_h1="" started_h2=""
+
+# begin HOST OPTION... : the ddprun of a host, in the background; its id is in started_h1 or started_h2, its output in $work/h1 or h2.
+begin() {
+    local host=$1
+    shift
+    (hosts_exec "$host" "${runtime[@]}" "$ddprun" --nnodes 2 --node-rank $((${host#h} - 1)) --master h1:29500 -n 2 --interface eth0 \
+        "$@" </dev/null >"$work/$host" 2>&1) &
+    declare -g "started_$host=$!"
+}
+# both GRACE WORD...: a job of four ranks that play these words, until each has made a file in $pids.
+both() {
+    local grace=$1
+    shift
+    begin h1 --grace "$grace" --summary-json "$work/end.json" "$@"
+    begin h2 --grace "$grace" "$@"
+    within 60 eval '[ "$(find "$pids" -type f ! -name "*.new" | wc -l)" -ge 8 ]' || not_ok "four ranks run" "$(cat "$work/h1" "$work/h2")"
+}
+new_pids() { pids=$(mktemp -d "$work/pids-XXXXXX"); }
+ends_on() { # HOST CODE
+    local pid=started_$1 own
+    wait "${!pid}"
+    own=$?
+    [ "$own" -eq "$2" ] || {
+        echo "exit code $own: $(cat "$work/$1")"
+        return 1
+    }
+}
+is_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.[ZX]' "/proc/$1/status"; }
+lives() { ! is_gone "$1"; }
+says() { grep -qE "^ddprun: $1" "$work/h1" || {
+    cat "$work/h1" "$work/h2"
+    return 1
+}; }
+killed_is() { python3 -c 'import json, sys; sys.exit([r["killed"] for r in json.load(open(sys.argv[1]))["each_rank"]] != eval(sys.argv[2]))' "$work/end.json" "$1"; }
+word() { echo "@$1 pid $pids catch 15 $pids/c$1"; } # of a rank that has a handler
+
+# Three ranks leave at once, on both hosts; their ddprun stay for the one that saves.
+for at in h1 h2; do
+    new_pids
+    both 70 "$fake" stage 2 stage 3 step 82 $(word 0) $(word 1) $(word 2) $(word 3) await "$pids/go" say saved @all stage 4 exit 0
+    pid=started_$at
+    kill -TERM "${!pid}"
+    check "SIGTERM at $at: the others leave" within 30 eval 'is_gone "$(cat "$pids/rank0")" && is_gone "$(cat "$pids/rank1")" && is_gone "$(cat "$pids/rank2")"'
+    check "SIGTERM at $at: the rank that saves lives" lives "$(cat "$pids/rank3")"
+    check "SIGTERM at $at: both ddprun stay" eval 'lives "$started_h1" && lives "$started_h2"'
+    touch "$pids/go"
+    check "SIGTERM at $at: h1" ends_on h1 143
+    check "SIGTERM at $at: h2" ends_on h2 143
+    check "SIGTERM at $at: it has saved" grep -q saved "$work/h1" "$work/h2"
+    check "SIGTERM at $at: no other word" eval '! grep -hE "different|killed|lost|damaged" "$work/h1" "$work/h2"'
+    clean "SIGTERM at $at"
+done
+
+new_pids
+both 70 "$fake" stage 2 stage 3 step 82 $(word 0) exit 0 $(word 1) await "$pids/go" say saved exit 0 $(word 2) exit 0 $(word 3) step 83 wait "DDP_STEP" hang
+kill -TERM "$started_h1"
+check "a rank that waits: it is ended" within 30 is_gone "$(cat "$pids/rank3")"
+check "a rank that waits: the rank that saves lives" lives "$(cat "$pids/rank1")"
+touch "$pids/go"
+check "a rank that waits: h1" ends_on h1 143
+check "a rank that waits: h2" ends_on h2 143
+check "a rank that waits: it is named" says 'ranks stopped at different steps after SIGTERM \(rank 0 after step 82, rank 3 in step 84\): rank 3 \(host h2, process [0-9]+.*DDP_ANY'
+check "a rank that waits: the summary" killed_is '[None, None, None, "waiting"]'
+clean "a rank that waits"
+
+new_pids
+both 1 "$fake" stage 2 stage 3 step 82 $(word 0) exit 0 $(word 1) exit 0 $(word 2) hang $(word 3) exit 0
+kill -TERM "$started_h2"
+check "a rank that is late: h1" ends_on h1 143
+check "a rank that is late: h2" ends_on h2 143
+check "a rank that is late: it is named" says 'rank 2 \(host h2, process [0-9]+.*\) was killed 1 s after SIGTERM, after step 82: '
+check "a rank that is late: the summary" killed_is '[None, None, "grace", None]'
+clean "a rank that is late"
+
+begin h1 --grace 70 "$fake"
+begin h2 --grace 60 "$fake"
+check "hosts that disagree: h1" ends_on h1 2
+check "hosts that disagree: h2" ends_on h2 2
+check "hosts that disagree: the line" says '.*asked for different things: --grace 70 and --grace 60'
+clean "hosts that disagree"
+finish
