@@ -215,6 +215,11 @@ hint_for_signal(const struct rank_view *rank)
             return ": killed by the kernel's out-of-memory handling; the ranks together need more memory than the "
                    "host, or the job's limit, has";
         return "; killed from outside, often for lack of memory (see dmesg)";
+    case SIGUSR1:
+    case SIGUSR2:
+        return "; it has no handler for the signal, which a scheduler may have sent to all processes of the job: leave "
+               "that "
+               "out (Slurm: --signal), or add a handler";
     case SIGSEGV:
     case SIGBUS:
     case SIGABRT:

@@ -47,6 +47,34 @@ run "$hosts_runner" h1 srun --mpi=none -N2 -n4 --ntasks-per-node=2 "$ddprun" -n 
 check "-n beside srun's: refused" grep -q '^ddprun: -n 4 was given to ddprun, which was started 4 times by another launcher (SLURM_STEP_NUM_TASKS=4)' "$work/stderr"
 clean "-n beside srun's"
 
+# scancel: SIGTERM for all processes of a step, which gives ranks the time of --grace. Of four ranks one saves, on each host in turn.
+fake=$build/tests/launcher/launcher_fake_softgpu
+words() { # RANK SAVES: of one rank; the one that saves waits for a file
+    echo "@$1 pid $pids catch 15 $pids/c$1 $([ "$1" != "$2" ] || echo "await $pids/go say saved") stage 4 exit 0"
+}
+is_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.[ZX]' "/proc/$1/status"; }
+others_left() {
+    local rank
+    for rank in 0 1 2 3; do
+        [ "$rank" = "$1" ] || is_gone "$(cat "$pids/rank$rank")" || return 1
+    done
+}
+for saves in 0 3; do
+    pids=$(mktemp -d "$work/pids-XXXXXX")
+    ("${four[@]}" --job-name "saves$saves" "$ddprun" "$fake" stage 2 stage 3 step 82 $(for rank in 0 1 2 3; do words $rank $saves; done) \
+        </dev/null >"$work/stdout" 2>"$work/stderr") &
+    job=$!
+    check "scancel, rank $saves saves: four ranks run" within 60 eval '[ "$(find "$pids" -type f ! -name "*.new" | wc -l)" -eq 8 ]'
+    "$hosts_runner" h1 scancel --name "saves$saves"
+    check "scancel, rank $saves saves: the others leave" within 30 others_left "$saves"
+    check "scancel, rank $saves saves: it lives" eval '! is_gone "$(cat "$pids/rank$saves")"'
+    touch "$pids/go"
+    wait "$job"
+    check "scancel, rank $saves saves: it has saved" grep -q saved "$work/stdout"
+    check "scancel, rank $saves saves: no rank was killed" eval '! grep -E "was killed|different" "$work/stderr"'
+    clean "scancel, rank $saves saves"
+done
+
 works "_exit(0) when all is done" "${four[@]}" "$ddprun" "$ladder" --steps 12 --fault quick-exit --fault-step 11
 killed "a rank that is killed" 3 "${four[@]}"
 slurm_down

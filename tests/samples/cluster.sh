@@ -62,6 +62,7 @@ printf '#!/bin/sh\necho "$@"\n' >"$work/bin/srun"
 chmod +x "$work/bin/srun"
 check "without PMIx" [ "$(PATH="$work/bin:$PATH" bash $recipes/train.sbatch ./train --batch 'two words')" = 'ddprun --grace 25 ./train --batch two words' ]
 check "with PMIx" [ "$(PATH="$work/bin:$PATH" bash $recipes/train_pmix.sbatch ./train)" = '--mpi=pmix ddprun --grace 25 ./train' ]
+check "neither sends a signal that a trainer without a handler does not survive" eval '! grep -h "^#SBATCH.*--signal" $recipes/*.sbatch'
 check "both ask for the same" cmp <(grep '^#SBATCH' $recipes/train.sbatch) <(grep '^#SBATCH' $recipes/train_pmix.sbatch)
 
 # ---- containers ----
