@@ -16,15 +16,14 @@ begin() {
         "$@" </dev/null >"$work/$host" 2>&1) &
     declare -g "started_$host=$!"
 }
-# both GRACE WORD...: a job of four ranks that play these words, until each has made a file in $pids.
+# both GRACE: a job of four ranks that play `words`, until each has made its files in $pids.
 both() {
-    local grace=$1
-    shift
-    begin h1 --grace "$grace" --summary-json "$work/end.json" "$@"
-    begin h2 --grace "$grace" "$@"
+    begin h1 --grace "$1" --summary-json "$work/end.json" "$fake" stage 2 stage 3 step 82 "${words[@]}"
+    begin h2 --grace "$1" "$fake" stage 2 stage 3 step 82 "${words[@]}"
     within 60 eval '[ "$(find "$pids" -type f ! -name "*.new" | wc -l)" -ge 8 ]' || not_ok "four ranks run" "$(cat "$work/h1" "$work/h2")"
 }
-new_pids() { pids=$(mktemp -d "$work/pids-XXXXXX"); }
+new_words() { words=() pids=$(mktemp -d "$work/pids-XXXXXX"); }
+plays() { words+=("@$1" pid "$pids" catch 15 "$pids/c$1" "${@:2}"); } # RANK WORD...: after the signal, which the rank catches
 ends_on() { # HOST CODE
     local pid=started_$1 own
     wait "${!pid}"
@@ -41,12 +40,13 @@ says() { grep -qE "^ddprun: $1" "$work/h1" || {
     return 1
 }; }
 killed_is() { python3 -c 'import json, sys; sys.exit([r["killed"] for r in json.load(open(sys.argv[1]))["each_rank"]] != eval(sys.argv[2]))' "$work/end.json" "$1"; }
-word() { echo "@$1 pid $pids catch 15 $pids/c$1"; } # of a rank that has a handler
 
 # Three ranks leave at once, on both hosts; their ddprun stay for the one that saves.
 for at in h1 h2; do
-    new_pids
-    both 70 "$fake" stage 2 stage 3 step 82 $(word 0) $(word 1) $(word 2) $(word 3) await "$pids/go" say saved @all stage 4 exit 0
+    new_words
+    for rank in 0 1 2; do plays $rank stage 4 exit 0; done
+    plays 3 await "$pids/go" say saved stage 4 exit 0
+    both 70
     pid=started_$at
     kill -TERM "${!pid}"
     check "SIGTERM at $at: the others leave" within 30 eval 'is_gone "$(cat "$pids/rank0")" && is_gone "$(cat "$pids/rank1")" && is_gone "$(cat "$pids/rank2")"'
@@ -60,8 +60,11 @@ for at in h1 h2; do
     clean "SIGTERM at $at"
 done
 
-new_pids
-both 70 "$fake" stage 2 stage 3 step 82 $(word 0) exit 0 $(word 1) await "$pids/go" say saved exit 0 $(word 2) exit 0 $(word 3) step 83 wait "DDP_STEP" hang
+new_words
+for rank in 0 2; do plays $rank exit 0; done
+plays 1 await "$pids/go" say saved exit 0
+plays 3 step 83 wait "DDP_STEP" hang
+both 70
 kill -TERM "$started_h1"
 check "a rank that waits: it is ended" within 30 is_gone "$(cat "$pids/rank3")"
 check "a rank that waits: the rank that saves lives" lives "$(cat "$pids/rank1")"
@@ -72,8 +75,10 @@ check "a rank that waits: it is named" says 'ranks stopped at different steps af
 check "a rank that waits: the summary" killed_is '[None, None, None, "waiting"]'
 clean "a rank that waits"
 
-new_pids
-both 1 "$fake" stage 2 stage 3 step 82 $(word 0) exit 0 $(word 1) exit 0 $(word 2) hang $(word 3) exit 0
+new_words
+for rank in 0 1 3; do plays $rank exit 0; done
+plays 2 hang
+both 1
 kill -TERM "$started_h2"
 check "a rank that is late: h1" ends_on h1 143
 check "a rank that is late: h2" ends_on h2 143

@@ -49,9 +49,6 @@ clean "-n beside srun's"
 
 # scancel: SIGTERM for all processes of a step, which gives ranks the time of --grace. Of four ranks one saves, on each host in turn.
 fake=$build/tests/launcher/launcher_fake_softgpu
-words() { # RANK SAVES: of one rank; the one that saves waits for a file
-    echo "@$1 pid $pids catch 15 $pids/c$1 $([ "$1" != "$2" ] || echo "await $pids/go say saved") stage 4 exit 0"
-}
 is_gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.[ZX]' "/proc/$1/status"; }
 others_left() {
     local rank
@@ -61,8 +58,11 @@ others_left() {
 }
 for saves in 0 3; do
     pids=$(mktemp -d "$work/pids-XXXXXX")
-    ("${four[@]}" --job-name "saves$saves" "$ddprun" "$fake" stage 2 stage 3 step 82 $(for rank in 0 1 2 3; do words $rank $saves; done) \
-        </dev/null >"$work/stdout" 2>"$work/stderr") &
+    words=()
+    for rank in 0 1 2 3; do words+=("@$rank" pid "$pids" catch 15 "$pids/c$rank"); done
+    words+=("@$saves" await "$pids/go" say saved @all stage 4 exit 0)
+    ("${four[@]}" --job-name "saves$saves" "$ddprun" "$fake" stage 2 stage 3 step 82 "${words[@]}" </dev/null \
+        >"$work/stdout" 2>"$work/stderr") &
     job=$!
     check "scancel, rank $saves saves: four ranks run" within 60 eval '[ "$(find "$pids" -type f ! -name "*.new" | wc -l)" -eq 8 ]'
     "$hosts_runner" h1 scancel --name "saves$saves"
