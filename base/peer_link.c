@@ -201,6 +201,13 @@ append_frame(struct peer_link *link, struct peer_frame *frame)
     out->count += frame->count;
 }
 
+static void
+announce(struct peer_link *link, uint64_t count)
+{
+    append_frame(link, &(struct peer_frame){
+                           .kind = FRAME_ANNOUNCED, .bytes = (const unsigned char *)&count, .count = sizeof(count)});
+}
+
 void
 peer_link_send_frame(struct peer_link *link, struct peer_frame *frame, bool is_urgent)
 {
@@ -211,6 +218,8 @@ peer_link_send_frame(struct peer_link *link, struct peer_frame *frame, bool is_u
         link->state = LINK_GONE;
     if (frame->count > SENT_AT_MOST)
         link->state = LINK_NO_MEMORY;
+    if (link->state == LINK_OPEN && frame->count > FRAME_BYTES_AT_MOST)
+        announce(link, frame->count);
     if (link->state == LINK_OPEN)
         append_frame(link, frame);
     if (link->state == LINK_OPEN && is_urgent && link->wakes)
@@ -256,26 +265,49 @@ peer_link_read(struct peer_link *link)
     return in->count > before;
 }
 
+/* How many bytes the next frame may have. */
+static size_t
+most_of_next(const struct peer_link *link)
+{
+    size_t most = link->announced > 0 ? link->announced : FRAME_BYTES_AT_MOST;
+    return most < link->most ? most : link->most;
+}
+
 static bool
 next_frame(struct peer_link *link, struct peer_frame *frame)
 {
     const struct link_bytes *in = &link->in;
     if (link->state == LINK_ALTERED || in->count == in->taken)
         return false;
-    long taken = peer_frame_parse(in->bytes + in->taken, in->count - in->taken, link->most, &link->seal, frame);
+    long taken = peer_frame_parse(in->bytes + in->taken, in->count - in->taken, most_of_next(link), &link->seal, frame);
     if (taken < 0)
         link->state = LINK_ALTERED;
     if (taken <= 0)
         return false;
     link->in.taken += (size_t)taken;
+    link->announced = 0;
     return true;
+}
+
+static void
+take_announcement(struct peer_link *link, const struct peer_frame *frame)
+{
+    uint64_t count = 0;
+    if (frame->count == sizeof(count))
+        memcpy(&count, frame->bytes, sizeof(count));
+    if (count <= FRAME_BYTES_AT_MOST || count > link->most)
+        link->state = LINK_ALTERED;
+    else
+        link->announced = (size_t)count;
 }
 
 bool
 peer_link_next(struct peer_link *link, struct peer_frame *frame)
 {
     while (next_frame(link, frame)) {
-        if (frame->kind != FRAME_WAKE)
+        if (frame->kind == FRAME_ANNOUNCED)
+            take_announcement(link, frame);
+        else if (frame->kind != FRAME_WAKE)
             return true;
     }
     return false;

@@ -29,7 +29,8 @@ enum frame_kind {
     FRAME_GIVE,          /* client: its bytes of a meeting's round */
     FRAME_GIVEN,         /* root: a rank, as 32 bits, and its bytes of the round; the last rank's end the round */
     FRAME_LEFT,          /* root: struct peer_order; a line about ranks that have left the meeting */
-    FRAME_WAKE,          /* nothing, in many bytes; peer_link_next() keeps it to itself */
+    FRAME_WAKE,          /* nothing, in many bytes; peer_link_next() keeps it to itself, and */
+    FRAME_ANNOUNCED,     /* how many bytes the next frame has, as 64 bits, if more than FRAME_BYTES_AT_MOST */
     FRAME_MESSAGE,       /* engine, to rank 0: a place of the program, a NUL, and bytes; */
     FRAME_ALL,           /* from rank 0: the same, with those of all ranks; */
     FRAME_FAILURE,       /* a line of text; */
@@ -38,8 +39,9 @@ enum frame_kind {
     FRAME_KINDS,
 };
 
-/* FRAME_HEADER_BYTES: length, kind and code. FRAME_BYTES_AT_MOST: between supervisors. LINK_WAKE_BYTES: more than two
- * views have. */
+/* FRAME_HEADER_BYTES: length, kind and code. FRAME_BYTES_AT_MOST: of a frame that was not announced. The code of a
+ * frame is proved once all of its bytes have come: a process in between that changes its length makes the reader keep
+ * this many bytes at most. LINK_WAKE_BYTES: more than two views have. */
 enum {
     FRAME_HEADER_BYTES = 8 + SEAL_CODE_BYTES,
     FRAME_BYTES_AT_MOST = 64 << 10,
@@ -84,7 +86,8 @@ struct peer_link {
     int fd;                /* -1: none, or closed */
     enum link_state state; /* never LINK_LATE; but for LINK_OPEN nothing more can be sent */
     bool wakes;            /* peer_link_wake_late() */
-    size_t most;           /* bytes of a frame that comes */
+    size_t most;           /* bytes of a frame that comes, */
+    size_t announced;      /* of the next one; 0: FRAME_BYTES_AT_MOST */
     struct seal seal;
     struct link_bytes in, out;
 };

@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static size_t
-bytes_of(int rank_count)
+size_t
+status_page_bytes(int rank_count)
 {
     return (size_t)rank_count * RANK_STATUS_STRIDE + JOB_OPTIONS_BYTES;
 }
@@ -39,7 +39,7 @@ status_page_map(const char *dir, int rank_count, bool create)
     if (fd < 0)
         return NULL;
 
-    size_t bytes = bytes_of(rank_count);
+    size_t bytes = status_page_bytes(rank_count);
     void *page = MAP_FAILED;
     /* Not a sparse file: where there is no room for it, a rank would end with SIGBUS in the middle of its work. */
     int full = create ? posix_fallocate(fd, 0, (off_t)bytes) : 0;
@@ -64,7 +64,7 @@ close_file:
 void
 status_page_unmap(void *page, int rank_count)
 {
-    munmap(page, bytes_of(rank_count));
+    munmap(page, status_page_bytes(rank_count));
 }
 
 struct rank_status *

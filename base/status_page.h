@@ -17,6 +17,9 @@
  */
 void *status_page_map(const char *dir, int rank_count, bool create);
 
+/* Of the mapping: whole pages. */
+size_t status_page_bytes(int rank_count);
+
 void status_page_unmap(void *page, int rank_count);
 
 struct rank_status *status_page_rank(void *page, int local_rank);

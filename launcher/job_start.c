@@ -12,6 +12,7 @@
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/spawn.h"
+#include "launcher/watch/status_loss.h"
 
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -61,6 +62,7 @@ make_shared_things(struct job *job, struct error *error)
         return error_set(error, DDPRUN_EXIT_FAILURE,
                          "cannot make the status file in %s: %s; make room there, or set TMPDIR", job->folder.path,
                          strerror(errno));
+    status_loss_watch(job->status_page, status_page_bytes(job->place.rank_count));
     if (!engine_link_open(&job->link, job->folder.fd, job->folder.path, job->place.first_rank, job->place.rank_count,
                           job->place.world_size, job->place.first_local_rank, error))
         return false;
@@ -232,6 +234,7 @@ close_net(struct job *job)
 bool
 job_end(struct job *job)
 {
+    status_loss_watch(NULL, 0);
     if (job->status_page != NULL)
         status_page_unmap(job->status_page, job->place.rank_count);
     terminal_input_close(&job->input);

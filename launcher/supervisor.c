@@ -27,6 +27,7 @@
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/pace.h"
 #include "launcher/watch/processes.h"
+#include "launcher/watch/status_loss.h"
 #include "launcher/watch/verdict.h"
 
 #include <poll.h>
@@ -443,6 +444,20 @@ follow_root(struct supervisor *s)
     }
 }
 
+/* What the ranks say is gone with the file. */
+static void
+end_without_status(struct supervisor *s)
+{
+    error_set(
+        &s->reason, DDPRUN_EXIT_FAILURE,
+        "the job's status file in %s was cut short while the job ran, by the program or by a cleaner of temporary "
+        "files; keep both away from that folder, or set TMPDIR",
+        s->job->folder.path);
+    supervisor_net_say_error(&s->net, &s->reason, 0);
+    s->told = s->net.job.client != NULL;
+    fail(s, -1);
+}
+
 /* ---- signals and waiting ---- */
 
 /*
@@ -549,7 +564,7 @@ take_signals(struct supervisor *s)
             suspend(s);
         } else if (signals_is_for_ranks(number)) {
             pass_on(s, number);
-        } else if (number == SIGNALS_ORPHANED) {
+        } else if (number == SIGNALS_ORPHANED && signals_is_orphaned(&s->job->signals)) {
             end_as_orphan(s);
         } else if (number != SIGCHLD) {
             asked = take_end(s, number) || asked;
@@ -850,6 +865,8 @@ supervisor_run(struct job *job, const struct error *error)
         if (!take_signals(&s) && elsewhere != 0 && !s.ending)
             interrupt(&s, elsewhere);
         look(&s, news);
+        if (!s.ending && status_loss_found())
+            end_without_status(&s);
         if (job->is_client)
             follow_root(&s);
         else if (!s.ending)

@@ -109,6 +109,19 @@ give_one(struct supervisor_net *net)
         net->pending = -1;
 }
 
+/* To the engines here. A job whose start failed before it had its link has no slots, and no engine. */
+static void
+give_sockets(struct supervisor_net *net)
+{
+    const struct engine_slot *slots = net->job.link->slots;
+    if (slots == NULL)
+        return;
+    if (net->job.client != NULL)
+        give_one(net);
+    else if (net->job.server != NULL && slots[0].joined && slots[0].fd >= 0)
+        give_all(net);
+}
+
 bool
 supervisor_net_step(struct supervisor_net *net)
 {
@@ -124,10 +137,7 @@ supervisor_net_step(struct supervisor_net *net)
         news = supervisor_server_step(job->server, net->views) || news;
     else if (job->client != NULL)
         supervisor_client_step(job->client, &net->views[0]);
-    if (job->client != NULL)
-        give_one(net);
-    else if (job->server != NULL && job->link->slots[0].joined && job->link->slots[0].fd >= 0)
-        give_all(net);
+    give_sockets(net);
     return news;
 }
 

@@ -1,6 +1,8 @@
 /* network.c - see network.h. */
 #include "launcher/common/network.h"
 
+#include "base/printable.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -38,7 +40,10 @@ const char *
 host_name(void)
 {
     static char name[65];
-    if (name[0] == '\0' && (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0'))
+    if (name[0] != '\0')
+        return name;
+    if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0')
         memcpy(name, "localhost", sizeof("localhost"));
+    printable_make(name, ""); /* the kernel takes any byte */
     return name;
 }

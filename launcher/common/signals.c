@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 static const int others[] = {SIGTSTP, SIGUSR1, SIGUSR2, SIGNALS_ORPHANED};
@@ -25,6 +26,7 @@ bool
 signals_take_over(struct signals *signals, struct error *error)
 {
     sigset_t read_here, blocked;
+    signals->parent = getppid();
     sigemptyset(&read_here);
     sigaddset(&read_here, SIGCHLD);
     for (int i = 0; i < END_COUNT + OTHER_COUNT; ++i) {
@@ -84,6 +86,12 @@ signals_end_was_asked(const struct signals *signals)
     while (signals_next(signals) != 0) {
     }
     return end_was_read;
+}
+
+bool
+signals_is_orphaned(const struct signals *signals)
+{
+    return getppid() != signals->parent;
 }
 
 bool

@@ -10,12 +10,15 @@
 #include "launcher/common/error.h"
 
 #include <signal.h>
+#include <sys/types.h>
 
-/* Comes when the ddprun of this host, which has started this one, ends (prctl(2), PR_SET_PDEATHSIG). */
+/* Comes when the ddprun of this host, which has started this one, ends (prctl(2), PR_SET_PDEATHSIG). Whoever else sends
+ * it asks for the end: signals_is_orphaned() tells the two apart. */
 #define SIGNALS_ORPHANED SIGPWR
 
 struct signals {
     int fd;                                   /* signalfd; non-blocking */
+    pid_t parent;                             /* that this process had at signals_take_over() */
     sigset_t old_mask;                        /* for the ranks */
     struct sigaction old_pipe, old_file_size; /* likewise, for SIGPIPE and SIGXFSZ, which the launcher ignores */
 };
@@ -31,6 +34,9 @@ int signals_next_end(const struct signals *signals);
 /* Whether a signal has asked for the end since signals_take_over(), whichever function read it. Those that wait are
  * read. */
 bool signals_end_was_asked(const struct signals *signals);
+
+/* Whether the process that has started this one is gone. */
+bool signals_is_orphaned(const struct signals *signals);
 
 /* SIGUSR1, SIGUSR2: meant for the ranks, as their sender does not know the ranks' processes. The ranks decide what the
  * signal means. */

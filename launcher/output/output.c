@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <libgen.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -62,26 +63,39 @@ choose_pipes(int rank_count, struct spawn_order *order)
     order->one_pipe = order->rank == 0 && order->pipe_output && order->pipe_error && is_same_place();
 }
 
+/* A running job holds the lock of each of its files as long as the rank, or the relay, has it open. It is asked before
+ * the file is emptied. Pipes and file systems without locks have no lock. */
+static bool
+is_of_running_job(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 static bool
 open_file(const char *dir, int rank, const char *ending, int *fd_p, struct error *error)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/rank-%d.%s", dir, rank, ending) >= (int)sizeof(path)) {
+    int fd = -1;
+    if (snprintf(path, sizeof(path), "%s/rank-%d.%s", dir, rank, ending) >= (int)sizeof(path))
         errno = ENAMETOOLONG;
-        *fd_p = -1;
-    } else {
-        /* What the ranks said before --max-restarts began anew is not lost. A FIFO without a reader is an error. */
-        int anew = getenv(DDPRUN_ENV_RESTART) == NULL ? O_TRUNC : 0;
-        bool foreign = whole_file_is_foreign(path);
-        *fd_p =
-            foreign ? -1 : open(path, O_WRONLY | O_CREAT | anew | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-        errno = foreign ? ELOOP : errno;
-        if (*fd_p >= 0)
-            fcntl(*fd_p, F_SETFL, fcntl(*fd_p, F_GETFL) & ~O_NONBLOCK);
+    else if (whole_file_is_foreign(path))
+        errno = ELOOP;
+    else /* a FIFO without a reader is an error */
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
+                         dir, rank, ending, file_why(errno));
+    if (is_of_running_job(fd)) {
+        close(fd);
+        return error_set(error, DDPRUN_EXIT_USAGE,
+                         "a running job writes its output into %s, in --output; name another folder", dir);
     }
-    return *fd_p >= 0 ||
-           error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
-                     dir, rank, ending, file_why(errno));
+    if (getenv(DDPRUN_ENV_RESTART) ==
+        NULL)                    /* else the file has what the ranks said before --max-restarts began again */
+        (void)!ftruncate(fd, 0); /* a device or a pipe has no length */
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    *fd_p = fd;
+    return true;
 }
 
 static int

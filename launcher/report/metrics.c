@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define PERIOD_NS UINT64_C(10000000000)
@@ -53,18 +54,21 @@ put_head(const struct text *text, const char *name, const char *help)
     fprintf(text->out, "# HELP ddprun_%s %s\n# TYPE ddprun_%s %s\n", name, help, name, counts ? "counter" : "gauge");
 }
 
-/* As the format wants it in a label. */
+/* As the format wants it in a label: UTF-8, with three characters escaped. A program's name may hold any byte. */
 static void
 put_label(FILE *out, const char *name, const char *value, const char *before)
 {
+    char *text = xstrdup(value);
+    printable_make(text, "\n");
     fprintf(out, "%s%s=\"", before, name);
-    for (; *value != '\0'; ++value) {
-        if (*value == '\n')
+    for (const char *at = text; *at != '\0'; ++at) {
+        if (*at == '\n')
             fputs("\\n", out);
         else
-            fprintf(out, "%s%c", *value == '"' || *value == '\\' ? "\\" : "", *value);
+            fprintf(out, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
     }
     fputc('"', out);
+    free(text);
 }
 
 /* The name and the labels, up to a figure's own. */

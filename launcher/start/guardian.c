@@ -6,14 +6,20 @@
  */
 #include "launcher/start/spawn.h"
 
+#include "base/protocol.h"
 #include "launcher/common/helper.h"
 #include "launcher/options/options.h"
 #include "launcher/start/job_folder.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum { DISMISSED = 0, NO_GROUPS = -1 };
@@ -28,6 +34,101 @@ close_all_but(int kept)
     if (kept > 0)
         close_range(0, (unsigned)kept - 1, 0);
     close_range((unsigned)kept + 1, ~0u, 0);
+}
+
+/* ---- processes of the job that left its groups ---- */
+
+enum { SCANS = 3, SCAN_PAUSE_MS = 50 };
+
+/* Of linux/dirent.h: libc has no declaration of what getdents64(2) writes. */
+struct directory_entry {
+    uint64_t inode;
+    int64_t offset;
+    unsigned short length;
+    unsigned char type;
+    char name[];
+};
+
+static bool
+is_number(const char *name)
+{
+    return name[0] != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
+/* Whether an open /proc/PID/environ holds `mark`, a variable with its value, up to its NUL. Read in parts: the end of
+ * each is looked at again with the next. */
+static bool
+has_mark(int environment, const char *mark, size_t length)
+{
+    static char bytes[1 << 16];
+    size_t kept = 0;
+    if (length > sizeof(bytes) / 2)
+        return false;
+    for (ssize_t got; (got = read(environment, bytes + kept, sizeof(bytes) - kept)) > 0;) {
+        size_t count = kept + (size_t)got;
+        if (memmem(bytes, count, mark, length) != NULL)
+            return true;
+        kept = count < length ? count : length - 1;
+        memmove(bytes, bytes + count - kept, kept);
+    }
+    return false;
+}
+
+/* A process that has changed its environment since it was started, or belongs to another user, is not found. */
+static bool
+is_of_job(int proc, const char *pid, const char *mark, size_t length)
+{
+    char path[32];
+    size_t digits = strlen(pid);
+    static const char file[] = "/environ";
+    if (digits + sizeof(file) > sizeof(path))
+        return false;
+    memcpy(path, pid, digits);
+    memcpy(path + digits, file, sizeof(file));
+    int environment = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    bool found = environment >= 0 && has_mark(environment, mark, length);
+    if (environment >= 0)
+        close(environment);
+    return found;
+}
+
+/* Returns whether a process was found. */
+static bool
+kill_marked(const char *mark, size_t length)
+{
+    static char entries[1 << 15] __attribute__((aligned(8)));
+    bool found = false;
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0)
+        return false;
+    for (long got; (got = syscall(SYS_getdents64, proc, entries, sizeof(entries))) > 0;) {
+        for (long at = 0; at < got;) {
+            const struct directory_entry *entry = (const struct directory_entry *)(entries + at);
+            at += entry->length;
+            if (!is_number(entry->name) || !is_of_job(proc, entry->name, mark, length))
+                continue;
+            found = true;
+            kill((pid_t)atoi(entry->name), SIGKILL);
+        }
+    }
+    close(proc);
+    return found;
+}
+
+/* Sessions of their own have no group that ddprun knows; all processes of a job inherit the folder's name. What one of
+ * them starts meanwhile is found by the next scan. */
+static void
+kill_others(const char *folder)
+{
+    static char mark[PATH_MAX + sizeof(DDPRUN_ENV_JOB_DIR "=")];
+    static const char name[] = DDPRUN_ENV_JOB_DIR "=";
+    size_t length = strlen(folder);
+    if (length >= PATH_MAX)
+        return;
+    memcpy(mark, name, sizeof(name) - 1);
+    memcpy(mark + sizeof(name) - 1, folder, length + 1); /* with its NUL: folders whose names begin so are others */
+    for (int i = 0; i < SCANS && kill_marked(mark, sizeof(name) + length); ++i)
+        (void)poll(NULL, 0, SCAN_PAUSE_MS);
 }
 
 static void __attribute__((noreturn)) guard(int from, const char *folder, const char *file)
@@ -56,6 +157,8 @@ static void __attribute__((noreturn)) guard(int from, const char *folder, const 
     }
     for (size_t i = 0; i < count; ++i)
         kill(-groups[i], SIGKILL);
+    if (count > 0) /* else no rank is left */
+        kill_others(folder);
     job_folder_clear(folder);
     if (file != NULL && poll(NULL, 0, END_MS) == 0) /* who writes it is ending */
         unlink(file);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { RANDOM_LETTERS = 6, DEEPEST_FOLDER = 16, TRIES = 10, PREFIX_BYTES = 128 };
@@ -216,11 +217,15 @@ temporary_place(struct error *error)
     return better;
 }
 
-/* Whether a job's first files fit in: a folder itself may need no room. */
+/* Whether a job's files fit in: a folder itself may need no room. A file system without a fixed number of files says 0.
+ */
 static bool
 has_room(const struct job_folder *folder)
 {
-    enum { ROOM_BYTES = 4 << 20 };
+    enum { ROOM_BYTES = 4 << 20, ROOM_FILES = 64 };
+    struct statvfs place;
+    if (fstatvfs(folder->fd, &place) == 0 && place.f_files > 0 && place.f_favail < ROOM_FILES)
+        return false;
     int fd = openat(folder->fd, "room", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool fits = fd >= 0 && posix_fallocate(fd, 0, ROOM_BYTES) == 0;
     if (fd >= 0)

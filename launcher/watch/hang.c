@@ -6,7 +6,7 @@
  *
  * Where no rank waits for another, no rank that may be at work is accused. But a job is not left standing without a
  * message: that all ranks wait for their own devices is reported, a rank that has nothing left to do but to exit must
- * exit, and all ranks together must not wait where nothing outside of them can continue them.
+ * exit, and all ranks together must neither wait where nothing outside of them can continue them nor stay stopped.
  */
 #include "launcher/watch/hang.h"
 
@@ -34,6 +34,7 @@ struct watched {
     uint64_t progress_ns, wait_ns; /* when that was seen first */
     uint64_t watch_ns, alive_ns;   /* when its process was seen last to continue, */
     uint64_t stayed_ns;            /* and for how long it has, waiting there */
+    uint64_t stopped_ns;           /* when it was seen first to be stopped */
     bool warned;
 };
 
@@ -102,6 +103,8 @@ follow_rank(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
     }
     if (view->wait != rank->wait || view->wait_count != rank->wait_count)
         rank->wait_ns = now_ns;
+    if (view->stopped && !rank->stopped)
+        rank->stopped_ns = now_ns;
     rank->progress = progress;
     rank->wait = view->wait;
     rank->wait_count = view->wait_count;
@@ -278,6 +281,18 @@ describe_devices(const struct rank_view *view, int rank, uint64_t idle, struct e
               rank_describe_activity(view, doing));
 }
 
+static void
+describe_stopped(const struct hang *hang, const struct rank_view *views, int rank, uint64_t idle, bool ends,
+                 struct error *error)
+{
+    char place[RANK_WORDS_BYTES], step[RANK_STEP_BYTES], doing[RANK_WORDS_BYTES], end[TEXT_BYTES];
+    describe_end(hang, ends, false, end);
+    error_set(error, DDPRUN_EXIT_FAILURE,
+              "all ranks that have not ended have been stopped for %.0f s%s; rank %d%s%s: %s%s", rank_seconds(idle),
+              ends ? ", and the job ends" : "", rank, rank_describe_place(&views[rank], place),
+              rank_describe_step(&views[rank], step), rank_describe_activity(&views[rank], doing), end);
+}
+
 /* Of one that is past its end, or idle in its program. */
 static void
 describe_idle(const struct hang *hang, const struct rank_view *views, int rank, uint64_t idle, bool ends,
@@ -428,6 +443,40 @@ judge_none_waiting(struct hang *hang, const struct rank_view *views, uint64_t no
     return outcome;
 }
 
+/* The first rank that has not ended, if all of these are stopped; -1: one is not, or all have ended. */
+static int
+find_stopped(const struct hang *hang, const struct rank_view *views)
+{
+    int first = -1;
+    for (int i = 0; i < hang->count; ++i) {
+        if (views[i].ended)
+            continue;
+        if (!views[i].stopped)
+            return -1;
+        first = first < 0 ? i : first;
+    }
+    return first;
+}
+
+/* No rank can wait for another: a batch system or a terminal may have stopped all of them. Counted from when the last
+ * of them was stopped. */
+static enum hang_outcome
+judge_all_stopped(struct hang *hang, const struct rank_view *views, int first, uint64_t now_ns, struct error *error)
+{
+    uint64_t since = 0;
+    for (int i = 0; i < hang->count; ++i) {
+        if (!views[i].ended && hang->ranks[i].stopped_ns > since)
+            since = hang->ranks[i].stopped_ns;
+    }
+    uint64_t idle = now_ns > since ? now_ns - since : 0;
+    enum hang_outcome outcome = outcome_of(hang, idle, true, &hang->ranks[first].warned);
+    if (outcome == HANG_NONE)
+        return outcome;
+    describe_stopped(hang, views, first, idle, outcome == HANG_END, error);
+    error->rank = first;
+    return outcome;
+}
+
 /* Time in which the supervisor did not look does not count. */
 static void
 skip_pause(struct hang *hang, uint64_t now_ns)
@@ -439,6 +488,7 @@ skip_pause(struct hang *hang, uint64_t now_ns)
     for (int i = 0; i < hang->count; ++i) {
         hang->ranks[i].progress_ns += pause;
         hang->ranks[i].wait_ns += pause;
+        hang->ranks[i].stopped_ns += pause;
     }
 }
 
@@ -453,6 +503,9 @@ hang_look(struct hang *hang, const struct rank_view *views, uint64_t now_ns, str
     int waiter = longest_waiter(hang, views);
     if (hang->count == 1)
         return HANG_NONE;
+    int stopped = find_stopped(hang, views);
+    if (stopped >= 0)
+        return judge_all_stopped(hang, views, stopped, now_ns, error);
     if (waiter < 0)
         return judge_none_waiting(hang, views, now_ns, error);
     if (find_different_places(hang, views, UINT64_MAX, error))

@@ -224,6 +224,8 @@ look_at_process(struct local_ranks *local, uint64_t now)
     view->pid = process_of(status, local->pids[i]);
     struct process process = {0};
     bool lives = process_read(view->pid, 0, &process) && !process.is_zombie;
+    if (!lives && process_read(local->pids[i], 0, &process)) /* a script that outlives its trainer */
+        view->pid = local->pids[i];
     view->stopped = process.is_stopped;
     /* A wrapper that continues after the rank may have much to do; a program that has ended, only its exit handlers. */
     view->exiting = lives && atomic_load(&status->stage) == RANK_STAGE_ENDED && atomic_load(&status->pid) == view->pid;

@@ -370,6 +370,22 @@ LOOP_TEST(devices_are_not_warned_about_while_a_rank_may_be_at_work, 0, 3)
     ck_assert_int_eq(play_on(5000, 0), HANG_NONE);
 }
 
+/* No rank can continue another one: a batch system has stopped all of them. Those that have ended do not count. */
+TEST(ranks_that_are_all_stopped_are_named_and_ended)
+{
+    play.views[0].ended = true;
+    play.views[1].stopped = play.views[2].stopped = true;
+    ck_assert_int_eq(play_on(59, 0), HANG_NONE);
+    EXPECT(2, 0, HANG_WARNING, 1,
+           "all ranks that have not ended have been stopped for 60 s; rank 1 (host h1, process 4001",
+           "it is stopped (SIGSTOP, or a debugger); `kill -CONT 4001` lets it continue; the job continues, unless this "
+           "lasts 600 s");
+    play.views[2].stopped = false;
+    ck_assert_int_eq(play_on(5000, 0), HANG_NONE);
+    play.views[2].stopped = true;
+    EXPECT(602, 0, HANG_END, 1, "and the job ends", "--hang-timeout allows 600 s");
+}
+
 static void
 exit_rank(int rank)
 {
