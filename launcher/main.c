@@ -206,6 +206,11 @@ restart(struct job *job, char **argv, int exit_code)
             message_line("no restart: a signal ended the job");
         return;
     }
+    if (job->is_final) {
+        if (is_first)
+            message_line("no restart: the first ddprun of a host was killed; start the job again on all hosts");
+        return;
+    }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */
     char number[16];
     char *own = xasprintf("%d:%u:%s", (int)getpid(), made + 1, job->attempts != NULL ? job->attempts : "");

@@ -74,6 +74,7 @@ struct supervisor {
     struct side_file summary, trace, page;
     bool ending, hurried;  /* hurried: a signal asked for the end, so no reader is waited for long */
     bool interrupted;      /* that is why it ends */
+    bool is_final;         /* the job must not begin again */
     int passed_on;         /* the last signal that was passed on to the ranks, such as SIGUSR1; 0: none was */
     unsigned *left_out;    /* [started]: of each rank, bit N - 1: signal N was not sent, and that was said */
     bool has_grace;        /* ranks were asked to stop, and have the time of --grace */
@@ -108,6 +109,10 @@ begin_end(struct supervisor *s, int number, int asked, uint64_t time_ns)
                                .signal = number,
                                .grace_ms = (int)(time_ns / MS),
                                .asked = asked};
+    s->is_final = s->is_final || supervisor_net_is_final(&s->net);
+    order.is_final = s->is_final;
+    if (s->failed)
+        snprintf(order.text, sizeof(order.text), "%.1000s", s->reason.text);
     s->ending = true;
     progress_hide(s->progress);
     s->end_ns = clock_ns();
@@ -438,7 +443,7 @@ follow_root(struct supervisor *s)
         s->interrupted = client->ending.asked != 0 && !signals_is_for_ranks(client->ending.asked);
         begin_end(s, client->ending.signal, client->ending.asked, (uint64_t)client->ending.grace_ms * MS);
     } else if (supervisor_net_find_error(&s->net, &s->reason)) {
-        supervisor_net_say_error(&s->net, &s->reason, 0);
+        supervisor_net_say_error(&s->net, &s->reason, 0, false);
         s->told = client->lost == NULL;
         fail(s, -1);
     }
@@ -453,7 +458,7 @@ end_without_status(struct supervisor *s)
         "the job's status file in %s was cut short while the job ran, by the program or by a cleaner of temporary "
         "files; keep both away from that folder, or set TMPDIR",
         s->job->folder.path);
-    supervisor_net_say_error(&s->net, &s->reason, 0);
+    supervisor_net_say_error(&s->net, &s->reason, 0, false);
     s->told = s->net.job.client != NULL;
     fail(s, -1);
 }
@@ -493,7 +498,7 @@ interrupt(struct supervisor *s, int number)
     s->failed = s->interrupted = true;
     error_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
               s->view_count, s->view_count == 1 ? "" : "s");
-    supervisor_net_say_error(&s->net, &s->reason, number);
+    supervisor_net_say_error(&s->net, &s->reason, number, false);
     begin_end(s, number == SIGQUIT ? SIGTERM : number, number, grace_ns(s));
     if (s->net.job.client == NULL)
         message_line("%s", s->reason.text);
@@ -507,7 +512,8 @@ end_as_orphan(struct supervisor *s)
         return;
     error_set(&s->reason, 128 + SIGKILL,
               "the first ddprun of this host, which started those of its ranks, is gone; was it killed?");
-    supervisor_net_say_error(&s->net, &s->reason, 0);
+    s->is_final = true; /* its user, or a scheduler, sees that it was killed, and starts it again as a new job */
+    supervisor_net_say_error(&s->net, &s->reason, 0, true);
     s->told = s->net.job.client != NULL;
     fail(s, -1);
 }
@@ -680,12 +686,41 @@ summarize(struct supervisor *s, double seconds)
     s->job->attempts = attempts;
 }
 
+/* Whether users see what this ddprun prints, and not what that of rank 0 does: no launcher brings the output of all
+ * hosts together, and this is the first one on another host. */
+static bool
+speaks_for_other_host(const struct job *job)
+{
+    const struct handshake *handshakes = job->handshakes;
+    if (job->launched.address[0] == '\0')
+        return false;
+    for (int i = 0; i < job->cluster.rank; ++i) {
+        if (strcmp(handshakes[i].host_id, handshakes[job->cluster.rank].host_id) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Supervisor 0 says why the job ends. Where its line is not seen, this one repeats it; what supervisor 0 did not answer
+ * to, it may not have said. */
+static void
+report_on_client(struct supervisor *s)
+{
+    const struct supervisor_client *client = s->net.job.client;
+    bool is_answered = supervisor_net_await_end(&s->net);
+    bool has_reason = client->end && client->ending.text[0] != '\0';
+    if (has_reason && !s->hurried && speaks_for_other_host(s->job))
+        message_line("the ddprun of rank 0 (host %s) ends the job: %s", s->job->handshakes[0].host,
+                     client->ending.text);
+    else if (!s->told || !is_answered)
+        message_line("%s", s->reason.text);
+}
+
 static void
 report_on_ranks(struct supervisor *s)
 {
-    if (s->net.job.client != NULL) { /* supervisor 0 does, unless it is lost */
-        if (!s->told)
-            message_line("%s", s->reason.text);
+    if (s->net.job.client != NULL) {
+        report_on_client(s);
         return;
     }
     double seconds = (double)(clock_ns() - s->begin_ns) * 1e-9;
@@ -827,7 +862,7 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
         return;
     s->reason = *error;
     s->told = job->is_client;
-    supervisor_net_say_error(&s->net, &s->reason, 0);
+    supervisor_net_say_error(&s->net, &s->reason, 0, false);
     s->failed = true;
     begin_end(s, SIGTERM, 0, GRACE_NS);
 }
@@ -883,6 +918,7 @@ supervisor_run(struct job *job, const struct error *error)
     int64_t others_ms = s.has_grace ? (int64_t)s.job->options.job.grace_s * 1000 : 0;
     int exit_code = supervisor_net_leave(&s.net, s.failed ? s.reason.exit_code : 0, others_ms);
     job->interrupted = s.interrupted;
+    job->is_final = s.is_final;
     close_supervisor(&s);
     return exit_code;
 }

@@ -11,10 +11,11 @@
 /* What END, LEAVE, ERROR and LEFT carry. */
 struct peer_order {
     int exit_code;
-    int signal;   /* END: for the rank; ERROR: that asked for the end, or 0 */
-    int grace_ms; /* END: until SIGKILL */
-    int asked;    /* END: the signal that asked ranks to stop, at whichever supervisor; 0: none did */
-    char text[1024];
+    int signal;      /* END: for the rank; ERROR: that asked for the end, or 0 */
+    int grace_ms;    /* END: until SIGKILL */
+    int asked;       /* END: the signal that asked ranks to stop, at whichever supervisor; 0: none did */
+    int is_final;    /* END, ERROR: 1: the job does not begin again (--max-restarts), on any host */
+    char text[1024]; /* why; empty where ranks have ended well */
 };
 
 size_t peer_order_encode(const struct peer_order *order, unsigned char *bytes, size_t room);

@@ -244,12 +244,26 @@ supervisor_net_give_up(struct supervisor_net *net, int rank)
 }
 
 void
-supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal)
+supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal, bool is_final)
 {
-    struct peer_order order = {.exit_code = error->exit_code, .signal = signal};
+    struct peer_order order = {.exit_code = error->exit_code, .signal = signal, .is_final = is_final};
     snprintf(order.text, sizeof(order.text), "%.1000s", error->text);
     if (net->job.client != NULL)
         peer_order_send(&net->job.client->link, FRAME_ERROR, &order);
+}
+
+bool
+supervisor_net_is_final(const struct supervisor_net *net)
+{
+    const struct supervisor_net_job *job = &net->job;
+    if (job->client != NULL)
+        return job->client->end && job->client->ending.is_final != 0;
+    for (int i = 1; job->server != NULL && i < job->cluster->world_size; ++i) {
+        const struct peer *peer = supervisor_server_peer(job->server, i);
+        if (peer->has_error && peer->error.is_final != 0)
+            return true;
+    }
+    return false;
 }
 
 static void
@@ -284,6 +298,18 @@ supervisor_net_refresh(struct supervisor_net *net)
         return;
     supervisor_server_ask_views(net->job.server);
     wait_for_all(net, PEERS_ANSWERED, REFRESH_LIMIT_MS);
+}
+
+bool
+supervisor_net_await_end(struct supervisor_net *net)
+{
+    struct supervisor_client *client = net->job.client;
+    int64_t deadline_ms = clock_now_ms() + HEARD_LIMIT_MS;
+    while (!client->end && !client->leave && client->lost == NULL && clock_now_ms() < deadline_ms) {
+        wait_a_moment(net);
+        supervisor_client_step(client, &net->views[0]);
+    }
+    return client->end || client->leave;
 }
 
 static int

@@ -11,10 +11,12 @@ fake=$build/tests/launcher/launcher_fake_softgpu
 port=29500 started_h1="" started_h2=""
 
 # begin HOST ARGUMENTS...: the ddprun of a host, in the background; its id is in started_h1 or started_h2, its output in $work/h1 or h2.
+# Its environment has what `place` says.
+place=()
 begin() {
     local host=$1
     shift
-    (hosts_exec "$host" "${runtime[@]}" "$ddprun" --nnodes 2 --node-rank $((${host#h} - 1)) --master "h1:$port" -n 2 --interface eth0 \
+    (hosts_exec "$host" "${runtime[@]}" env "${place[@]}" "$ddprun" --nnodes 2 --node-rank $((${host#h} - 1)) --master "h1:$port" -n 2 --interface eth0 \
         --heartbeat-timeout 5 "$@" </dev/null >"$work/$host" 2>&1) &
     declare -g "started_$host=$!"
 }
@@ -32,10 +34,10 @@ says() { # HOST PATTERN: one line of ddprun, which matches
     return 1
 }
 all_run() { [ "$(find "$pids" -type f ! -name '*.new' | wc -l)" -eq 4 ]; }
-on_both() { # a job that runs
+on_both() { # NAME OPTION...: a job that runs
     pids=$(mktemp -d "$work/pids-XXXXXX")
-    begin h1 "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang
-    begin h2 "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang
+    begin h1 "${@:2}" "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang
+    begin h2 "${@:2}" "$fake" stage 2 stage 3 sleep 300 pid "$pids" @all hang
     check "$1: four ranks run" within 60 all_run
 }
 parent_of() { sed 's/.*) . //; s/ .*//' "/proc/$1/stat"; }
@@ -63,11 +65,25 @@ faults() { # ROUND
     begin h2 --secret-file "$work/missing" "$fake"
     ends "round $1, no secret" 1 2 'waited 3 s for 2 of 4: ranks 2, 3 to begin' "$work/missing"
 
+    # After they have met, a host cannot start its ranks.
+    for host in h1 h2; do
+        place=()
+        [ $host = h2 ] || place=(TMPDIR="$work/missing" XDG_RUNTIME_DIR=)
+        begin h1 "$fake"
+        place=()
+        [ $host = h1 ] || place=(TMPDIR="$work/missing" XDG_RUNTIME_DIR=)
+        begin h2 "$fake"
+        place=()
+        reason="cannot use $work/missing for temporary files"
+        ends "round $1, a start that fails on $host" 1 1 "$reason" "$reason"
+    done
+
     on_both "round $1, a rank is killed"
     kill -KILL "$(rank_pid 3)"
     check "round $1, a rank is killed: h1" ends_on h1 137
     check "round $1, a rank is killed: h2" ends_on h2 137
     check "round $1, a rank is killed: its line" says h1 'rank 3 \(host h2, process [0-9]*\) was ended by SIGKILL'
+    check "round $1, a rank is killed: the line of its host" says h2 'the ddprun of rank 0 \(host h1\) ends the job: rank 3 \(host h2'
     clean "round $1, a rank is killed"
 
     on_both "round $1, a ddprun is killed"
@@ -83,8 +99,30 @@ faults() { # ROUND
     check "round $1, the first ddprun of a host is killed: h1" ends_on h1 fails
     check "round $1, the first ddprun of a host is killed: h2" ends_on h2 137
     check "round $1, the first ddprun of a host is killed: its line" says h1 'rank [23] \(host h2.*the first ddprun of this host, which started those of its ranks, is gone'
-    check "round $1, the first ddprun of a host is killed: no other line there" bash -c "! grep '^ddprun: ' '$work/h2'"
+    check "round $1, the first ddprun of a host is killed: the line there" says h2 'ends the job: rank [23] \(host h2\): the first ddprun of this host.* is gone'
     clean "round $1, the first ddprun of a host is killed"
+
+    # Both hosts end, and no host begins again: the killed one would not be there.
+    for host in h1 h2; do
+        on_both "round $1, the first ddprun of $host is killed, with --max-restarts" --max-restarts 2
+        started=started_$host
+        kill -KILL "${!started}"
+        [ $host = h1 ] && codes=(137 fails) || codes=(fails 137)
+        check "round $1, the first ddprun of $host is killed, with --max-restarts: h1" ends_on h1 "${codes[0]}"
+        check "round $1, the first ddprun of $host is killed, with --max-restarts: h2" ends_on h2 "${codes[1]}"
+        check "round $1, the first ddprun of $host is killed, with --max-restarts: why it does not begin again" grep -q '^ddprun: no restart: the first ddprun of a host was killed' "$work/h1"
+        clean "round $1, the first ddprun of $host is killed, with --max-restarts"
+    done
+
+    # Both ddprun of the host of rank 0, one after the other: no process is left there that could say why.
+    on_both "round $1, all ddprun of a host are killed"
+    members=("$(parent_of "$(rank_pid 0)")" "$(parent_of "$(rank_pid 1)")")
+    kill -KILL "$started_h1"
+    kill -KILL "${members[@]}" 2>/dev/null
+    check "round $1, all ddprun of a host are killed: h1" ends_on h1 137
+    check "round $1, all ddprun of a host are killed: h2" ends_on h2 fails
+    check "round $1, all ddprun of a host are killed: a line on the other" grep -q '^ddprun: ' "$work/h2"
+    clean "round $1, all ddprun of a host are killed"
 
     on_both "round $1, a host is cut off"
     hosts_link h2 down
