@@ -686,13 +686,19 @@ summarize(struct supervisor *s, double seconds)
     s->job->attempts = attempts;
 }
 
-/* Whether users see what this ddprun prints, and not what that of rank 0 does: no launcher brings the output of all
- * hosts together, and this is the first one on another host. */
+/* Whether the launcher brings the output of all hosts to one place. */
+static bool
+has_common_output(enum launched_by by)
+{
+    return by == LAUNCHED_BY_PMIX || by == LAUNCHED_BY_SLURM || by == LAUNCHED_BY_MPI;
+}
+
+/* Whether users see what this ddprun prints, and not what that of rank 0 does: this is the first one on another host. */
 static bool
 speaks_for_other_host(const struct job *job)
 {
     const struct handshake *handshakes = job->handshakes;
-    if (job->launched.address[0] == '\0')
+    if (has_common_output(job->launched.by))
         return false;
     for (int i = 0; i < job->cluster.rank; ++i) {
         if (strcmp(handshakes[i].host_id, handshakes[job->cluster.rank].host_id) == 0)

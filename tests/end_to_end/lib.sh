@@ -97,11 +97,13 @@ overlapped() {
     check "$1: overlaps" grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr"
 }
 
-# failed_with NAME CODE PATTERN: it ended with CODE, and stderr has exactly one line of ddprun's that matches; after a failure, that is its only line.
+# failed_with NAME CODE PATTERN: it ended with CODE, and stderr has exactly one line of ddprun's that matches; after a failure, that is its only
+# line, but for those in which other hosts repeat it.
 failed_with() {
-    local lines all
-    lines=$(grep -c -E "^ddprun: .*($3)" "$work/stderr")
-    all=$(grep -c '^ddprun: ' "$work/stderr")
+    local own lines all
+    own=$(grep '^ddprun: ' "$work/stderr" | grep -vE '^ddprun: the ddprun of rank 0 \(host [^)]*\) ends the job: ')
+    lines=$(grep -c -E "^ddprun: .*($3)" <<<"$own")
+    all=$(grep -c '^ddprun: ' <<<"$own")
     if [ "$code" -ne "$2" ]; then
         not_ok "$1" "exit code $code instead of $2"
     elif [ "$lines" -ne 1 ]; then
