@@ -237,6 +237,25 @@ process_list_is_in_tree(const struct process_list *list, pid_t pid, pid_t ancest
 }
 
 bool
+process_signals_read(pid_t pid, struct process_signals *signals)
+{
+    *signals = (struct process_signals){0};
+    return pid % 7 != 0;
+}
+
+bool
+process_survives(pid_t pid, int number)
+{
+    return (pid + number) % 2 == 0;
+}
+
+void
+processes_kill_tree(struct process_list *processes, pid_t ancestor)
+{
+    (void)processes, (void)ancestor;
+}
+
+bool
 process_thread_waits(pid_t pid, pid_t thread)
 {
     return (pid ^ thread) % 3 == 0;
