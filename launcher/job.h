@@ -17,6 +17,7 @@
 #include "launcher/options/options.h"
 #include "launcher/output/output.h"
 #include "launcher/output/relay.h"
+#include "launcher/output/terminal_input.h"
 #include "launcher/start/devices.h"
 #include "launcher/start/engine_link.h"
 #include "launcher/start/environment.h"

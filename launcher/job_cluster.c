@@ -14,7 +14,7 @@
 #include "launcher/common/xcalloc.h"
 #include "launcher/options/options.h"
 #include "launcher/report/summary.h"
-#include "launcher/start/spawn.h"
+#include "launcher/start/file_limit.h"
 
 struct job
 job_new(void)

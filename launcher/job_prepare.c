@@ -10,9 +10,9 @@
 #include "launcher/output/output.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/report/report.h"
-#include "launcher/start/child.h"
+#include "launcher/start/file_limit.h"
 #include "launcher/start/loader.h"
-#include "launcher/start/spawn.h"
+#include "launcher/start/nccl.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -231,7 +231,7 @@ place_ranks(struct job *job, struct error *error)
 static bool
 may_open_files(const struct job *job, struct error *error)
 {
-    enum { FILES_OF_A_RANK = 3, OWN_FILES = 40, MORE_FILES = 64 }; /* spawn.h; signals, relays, strangers */
+    enum { FILES_OF_A_RANK = 3, OWN_FILES = 40, MORE_FILES = 64 }; /* file_limit.h; signals, relays, strangers */
     unsigned of_ranks = (unsigned)job->place.rank_count * FILES_OF_A_RANK;
     return job->in_cluster || file_limit_raise(of_ranks + OWN_FILES + MORE_FILES, of_ranks + OWN_FILES, error);
 }

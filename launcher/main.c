@@ -12,7 +12,7 @@
 #include "launcher/options/option_table.h"
 #include "launcher/report/summary.h"
 #include "launcher/start/environment.h"
-#include "launcher/start/spawn.h"
+#include "launcher/start/file_limit.h"
 #include "tools/check/command/check.h"
 #include "tools/commands.h"
 #include "tools/page/page.h"

@@ -34,7 +34,8 @@ signals_take_over(struct signals *signals, struct error *error)
         if (!is_ignored(number))
             sigaddset(&read_here, number);
     }
-    /* Blocked as well: reading the terminal from the background is then an error instead of a stop (output.c). */
+    /* Blocked as well: reading the terminal from the background is then an error instead of a stop (terminal_input.c).
+     */
     blocked = read_here;
     sigaddset(&blocked, SIGTTIN);
     sigaddset(&blocked, SIGTTOU);

@@ -35,14 +35,4 @@ void child_run(char *const *arguments, char *const *environment, int limit_s, st
 /* "it was ended by signal 11", and the like; for a child that did not exit by itself. */
 const char *child_end_text(const struct child_result *result, char text[64]);
 
-/* ---- what an NCCL says of itself: for the doctor, and for settings that depend on its version ---- */
-/*
- * Opens `name`, a path or a name for the loader, in a child, as the engine does in a rank. The child's text is
- * "nccl VERSION PATH", or "none WHY". Main thread, before any other is started.
- */
-void nccl_ask(const char *name, struct child_result *result);
-
-/* Its version as NCCL reports it: 22809 for 2.28.9. 0: it cannot be opened, or does not say. As nccl_ask(). */
-int nccl_version(const char *name);
-
 #endif

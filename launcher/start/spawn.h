@@ -43,22 +43,6 @@ struct spawned {
  */
 bool spawn_rank(const struct spawn_order *order, struct spawned *spawned, struct error *error) MUST_USE;
 
-/* ---- how many files ddprun may have open: raised for a job, given back to what it starts ---- */
-/*
- * Each rank takes two pipes and its engine's socket, in a cluster supervisor 0 two sockets. Where no descriptor is
- * left, ranks would wait for ever, and PMIx and libevent end the process. Main thread, before others.
- */
-
-/*
- * Raises the soft limit to `wanted` more files than are open now, as far as the hard one goes. Error
- * (DDPRUN_EXIT_FAILURE): fewer than `needed` more may be opened then.
- */
-bool file_limit_raise(unsigned wanted, unsigned needed, struct error *error) MUST_USE;
-
-/* In a process that is about to become another program: the soft limit that ddprun was started with. Async-signal-safe.
- */
-void file_limit_give_back(void);
-
 /* ---- guardian.c: ends what ranks have started, and removes the job folder, when ddprun itself is killed ---- */
 /*
  * A rank's first process then ends by PR_SET_PDEATHSIG, and a trainer that a script starts notices (the engine's watch

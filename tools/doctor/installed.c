@@ -7,6 +7,7 @@
 #include "launcher/start/child.h"
 #include "launcher/start/elf_file.h"
 #include "launcher/start/loader.h"
+#include "launcher/start/nccl.h"
 #include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
