@@ -1,6 +1,7 @@
 /*
- * option_table.h - the table of ddprun's own options (options.def), for the files that parse them (options.c), print
- * their help (help.c), apply settings (settings.c) and go through rows with a flag.
+ * option_table.h - the table of ddprun's own options (options.def), for the files that parse them (options.c), hold
+ * them against each other (contradictions.c), print their help (help.c), apply settings (settings.c) and go through
+ * rows with a flag.
  */
 #ifndef DDPRUN_LAUNCHER_OPTIONS_OPTION_TABLE_H
 #define DDPRUN_LAUNCHER_OPTIONS_OPTION_TABLE_H
@@ -20,6 +21,11 @@ extern const struct command ddprun_command;
 
 /* The row of an option in options->given. */
 const struct option_row *option_row_of_given(const char *given);
+
+/* ---- contradictions.c ---- */
+
+/* Error (DDPRUN_EXIT_USAGE): two options exclude each other, wherever they come from. */
+bool contradictions_check(const struct options *options, struct error *error) MUST_USE;
 
 /* ---- settings.c ---- */
 

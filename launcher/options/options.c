@@ -75,31 +75,6 @@ check_mixed(const struct options *options, struct error *error)
                      options->mixed_given, option_mixed->name, option_mixed->name);
 }
 
-/* Options that exclude each other, wherever they come from. Pairs that are not here go together;
- * tests/launcher/test_contradictions.c goes through all of them. */
-static bool
-check_contradictions(const struct options *options, struct error *error)
-{
-    const struct {
-        bool holds;
-        const char *text;
-    } all[] = {
-        {options->quiet && options->verbose, "--quiet and --verbose contradict each other; leave one out"},
-        {options->quiet && options->progress == PROGRESS_ON,
-         "--quiet and --progress on contradict each other; leave one out"},
-        {options->job.verify && options->job.check_every == 0,
-         "--verify compares parameters in every step, --check-every 0 in few; leave one out"},
-        {options->tee && options->output != OUTPUT_FILES,
-         "--tee needs --output files=DIR; give both, or leave --tee out"},
-    };
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
-        if (all[i].holds)
-            return error_set(error, DDPRUN_EXIT_USAGE, "%s%s", all[i].text,
-                             options->has_settings ? " (DDPRUN_ variables in the environment are options, too)" : "");
-    }
-    return true;
-}
-
 /* What the environment says counts only where the command line is right. */
 enum options_result
 options_parse(int argc, char **argv, struct options *options_p, struct error *error)
@@ -107,7 +82,7 @@ options_parse(int argc, char **argv, struct options *options_p, struct error *er
     struct options options = default_options();
     enum options_result result = parse_all(argc, argv, &options, error);
     if (result == OPTIONS_RUN &&
-        !(settings_apply(&options, error) && check_mixed(&options, error) && check_contradictions(&options, error)))
+        !(settings_apply(&options, error) && check_mixed(&options, error) && contradictions_check(&options, error)))
         result = OPTIONS_BAD;
     if (result == OPTIONS_BAD) {
         options.program = NULL;

@@ -1,0 +1,31 @@
+/*
+ * contradictions.c - options that exclude each other, in one table. Pairs that are not in it go together;
+ * tests/launcher/test_contradictions.c goes through all of them. Called by options.c, once command line and settings
+ * are read.
+ */
+#include "launcher/options/option_table.h"
+
+#include "base/protocol.h"
+
+bool
+contradictions_check(const struct options *options, struct error *error)
+{
+    const struct {
+        bool holds;
+        const char *text;
+    } all[] = {
+        {options->quiet && options->verbose, "--quiet and --verbose contradict each other; leave one out"},
+        {options->quiet && options->progress == PROGRESS_ON,
+         "--quiet and --progress on contradict each other; leave one out"},
+        {options->job.verify && options->job.check_every == 0,
+         "--verify compares parameters in every step, --check-every 0 in few; leave one out"},
+        {options->tee && options->output != OUTPUT_FILES,
+         "--tee needs --output files=DIR; give both, or leave --tee out"},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
+        if (all[i].holds)
+            return error_set(error, DDPRUN_EXIT_USAGE, "%s%s", all[i].text,
+                             options->has_settings ? " (DDPRUN_ variables in the environment are options, too)" : "");
+    }
+    return true;
+}
