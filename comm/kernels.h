@@ -12,7 +12,6 @@
 
 #include "base/protocol.h"
 #include "comm/driver.h"
-#include "comm/kernels/hash.h"
 
 #include <stdbool.h>
 
@@ -45,25 +44,5 @@ bool kernels_load(struct kernels *kernels, const struct driver *driver, const ch
 /* The same of kernels of other files: those of these names, [count]. */
 bool kernels_load_named(const char *const *wanted, CUfunction *found, size_t count, const struct driver *driver,
                         const char *path, struct comm_error *error) MUST_USE;
-
-/* ---- hashes ---- */
-/*
- * Memory of the device is hashed where it is, in the order of a stream: launches of comm/kernels/hash.cu.
- *
- * Needs ddprun's own kernels (comm/kernels.h). Functions only enqueue. The engine's hashing.c and gather.c call
- * them.
- */
-
-/* Adds a range, whose `begin` it sets, of at least one byte; false if the launch has no room for it: run it first. */
-bool device_hash_add(struct hash_launch *launch, struct hash_range range) MUST_USE;
-
-/* Adds to each range's result what is in the range when the stream has reached it, and empties *launch. */
-bool device_hash_run(struct hash_launch *launch, const struct driver *driver, const struct kernels *kernels,
-                     CUstream stream, struct comm_error *error) MUST_USE;
-
-/* Device memory: words[rank * count + tensor], 0 where a rank has none; differs[tensor] becomes
- * hash_difference() of it. */
-bool device_hash_compare(CUdeviceptr words, size_t count, int ranks, CUdeviceptr differs, const struct driver *driver,
-                         const struct kernels *kernels, CUstream stream, struct comm_error *error) MUST_USE;
 
 #endif

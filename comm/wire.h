@@ -13,7 +13,6 @@
 #define DDPRUN_COMM_WIRE_H
 
 #include "comm/kernels.h"
-#include "comm/kernels/values.h"
 
 #include <nccl.h>
 #include <stddef.h>
@@ -156,18 +155,5 @@ size_t wire_element_bytes(ncclDataType_t type);
 /* "in place", "kernels", "copies"; "float32", ...: for the trace and for messages. Static storage. */
 const char *wire_path_name(enum wire_path path);
 const char *wire_type_name(ncclDataType_t type);
-
-/* ---- values ---- */
-/*
- * This rank's values beside rank 0's: launches of comm/kernels/values.cu. Needs ddprun's own kernels. Functions only
- * enqueue. The engine's verify/values.c calls them.
- */
-
-/* The chunk takes rank 0's values; what was apart is added to `found`, a struct values_found of the device. */
-bool values_compare(const struct wire_setting *setting, struct values_chunk chunk, ncclDataType_t type,
-                    CUdeviceptr found, CUstream stream, struct comm_error *error) MUST_USE;
-/* What of the sample lies in the chunk. */
-bool values_sample(const struct wire_setting *setting, struct values_chunk chunk, ncclDataType_t type,
-                   struct values_sample sample, CUstream stream, struct comm_error *error) MUST_USE;
 
 #endif

@@ -2,7 +2,7 @@
  * values.cu - this rank's values beside rank 0's: how far apart they are, and what a sample of them holds
  * (comm/kernels/values.h). Rank 0's values are taken.
  *
- * Built as wire.cu is, after it; launched by comm/wire.c with any number of threads and blocks. Elements of the chunk
+ * Built as wire.cu is, after it; launched by comm/values.c with any number of threads and blocks. Elements of the chunk
  * are all that is touched, besides results.
  */
 #include "comm/kernels/values.h"

@@ -2,7 +2,7 @@
  * values.h - this rank's values beside rank 0's: what a launch of the kernels in values.cu is given, and what it leaves
  * behind.
  *
- * Between comm/wire.c and values.cu. C, and CUDA C++.
+ * Between comm/values.c and values.cu. C, and CUDA C++.
  */
 #ifndef DDPRUN_COMM_KERNELS_VALUES_H
 #define DDPRUN_COMM_KERNELS_VALUES_H

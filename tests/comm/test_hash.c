@@ -7,8 +7,8 @@
  */
 #include "device.h"
 
+#include "comm/device_hash.h"
 #include "comm/hash.h"
-#include "comm/kernels.h"
 
 #include "tests/lib/test.h"
 

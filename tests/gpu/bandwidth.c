@@ -7,7 +7,7 @@
  * expected, the bytes read and written in a second and their ratio to the copy's, and the verdict `measured`, with tabs
  * between them; for first.sh. Members of a packed bucket are of 1 MiB and have gaps between them.
  */
-#include "comm/kernels.h"
+#include "comm/device_hash.h"
 #include "comm/kernels/nonfinite.h"
 #include "comm/nccl_versions.h"
 #include "comm/wire.h"

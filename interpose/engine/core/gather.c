@@ -8,8 +8,8 @@
 #include "interpose/engine/core/core.h"
 #include "interpose/engine/core/hashing.h"
 
+#include "comm/device_hash.h"
 #include "comm/hash.h"
-#include "comm/kernels.h"
 
 static void
 free_words(struct gathered *gathered)

@@ -9,8 +9,8 @@
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/core/core.h"
 
+#include "comm/device_hash.h"
 #include "comm/hash.h"
-#include "comm/kernels.h"
 
 enum { PIECE_BYTES = 1 << 20, SAMPLE_WINDOWS = 8, SAMPLE_WINDOW_BYTES = 2 * HASH_BLOCK, PAGE_RESULTS = 1024 };
 _Static_assert(PIECE_BYTES % HASH_BLOCK == 0 && SAMPLE_WINDOW_BYTES % HASH_BLOCK == 0, "comm/hash.h");

@@ -13,6 +13,7 @@
 
 #include "base/message.h"
 #include "comm/hash.h"
+#include "comm/values.h"
 
 #include <float.h>
 #include <math.h>
