@@ -188,7 +188,7 @@ issuer_unlock(void) REQUIRES(issuer_role) RELEASES(group_fields) RELEASES(engine
         locked_;                            \
     })
 
-/* ---- shipment.c: buckets as they are sent: those of a group outside of graphs, or those of one captured step ---- */
+/* ---- buckets as they are sent: those of a group outside of graphs, or those of one captured step ---- */
 /* What calls of DDP_WEIGHT add up to: this rank's items, and all ranks' together. 0 of 0: there was none. */
 struct weight {
     uint64_t count, total;

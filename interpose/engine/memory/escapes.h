@@ -1,6 +1,6 @@
 /*
  * escapes.h - what kernels reach through pointers in memory: gradients whose address has escaped, the memory that
- * exists, memory that host and device share, arrays of pointers.
+ * exists, memory that host and device share, arrays of pointers, tensor maps.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_MEMORY_ESCAPES_H
 #define DDPRUN_INTERPOSE_ENGINE_MEMORY_ESCAPES_H
@@ -72,7 +72,7 @@ void host_accessible_look_behind(uint64_t address);
 /* The same for [address, address + bytes) of the host's memory, whatever is there: whether all of it could be read. */
 bool host_accessible_look_through(uint64_t address, size_t bytes);
 
-/* Arrays of pointers that the host has copied to the device. */
+/* ---- pointer_arrays.c: arrays of pointers that the host has copied to the device ---- */
 /* Whether there may be one: bounded_may_hold(), cheap, without lock. */
 extern struct bounded_ranges pointer_arrays;
 /* All with lock held. */
@@ -82,6 +82,7 @@ void pointer_arrays_touched(uint64_t address, size_t bytes) WITH_LOCK;
 /* Whether all of it is as the host has copied it. */
 bool pointer_arrays_know(uint64_t address, size_t bytes) WITH_LOCK;
 
+/* ---- tensor_maps.c ---- */
 void tensor_map_encoded(CUdeviceptr address, bool done); /* see engine.h */
 
 #endif

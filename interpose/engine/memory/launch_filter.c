@@ -6,7 +6,7 @@
  * gradients in each step change them many times between two launches. The kernels' part is guarded by the lock of
  * functions.c, the ranges' part by the engine's.
  *
- * Memory in which the host may have put addresses (host_accessible.c, escaped_pointers.c) counts as gradients do: its
+ * Memory in which the host may have put addresses (host_accessible.c, pointer_arrays.c) counts as gradients do: its
  * owners enter their ranges here. Once gradients are reached unseen (escaped_pointers.c), no kernel is known to miss
  * any more, whatever its arguments.
  */

@@ -322,8 +322,7 @@ bool pointers_may_update(const struct operation *operation, const struct functio
 /* The annotated range that holds the address, or where the next one after it begins in *next_p; takes the lock. */
 bool pointers_annotated(CUdeviceptr address, struct tensor *tensor_p, CUdeviceptr *next_p);
 
-/* ---- hits.c ---- */
-/* What one operation touches: operand_resolve.c finds out; touches.c and graph_edits.c draw the conclusions. */
+/* ---- operand_resolve.c: what one operation touches; touches.c and graph_edits.c draw the conclusions ---- */
 
 enum { HITS_AT_HAND = 16 };
 
