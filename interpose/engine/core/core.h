@@ -95,7 +95,7 @@ engine_grow(void *array, size_t count, size_t *capacity, size_t bytes)
     return engine_realloc(array, *capacity * bytes);
 }
 
-/* ---- state.c ---- */
+/* ---- role.c ---- */
 void role_take(void) TAKES_ROLE;
 void role_give(void) GIVES_ROLE;
 
@@ -106,6 +106,8 @@ void status_waits_no_more(void);
 /* What it did last, for reports; any thread. */
 void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);
 void flight_note_site(enum flight_kind kind, uint64_t number, const struct ddp_site *site);
+
+/* ---- user_metrics.c: what the program says ---- */
 /* DDP_MEAN found `value`; `label`: what DDP_MEAN_AS calls it, or NULL. One thread at a time. */
 void user_metrics_mean(double value, const char *label, const struct ddp_site *site);
 
@@ -317,6 +319,8 @@ size_t peek(uint64_t address, void *to, size_t bytes);
 size_t poke(uint64_t address, const void *from, size_t bytes);
 /* Whether the first and the last of the bytes can be read, and `written`, if they are to be. */
 bool memory_is_usable(const void *from, size_t bytes, bool written);
+
+/* ---- mappings.c ---- */
 /* Whether a part of the process's memory [begin, end) is a file's, which other processes may map; its name. Each rank
  * would write its averages into the others'. */
 bool mapping_of_file(uint64_t begin, uint64_t end, char *file, size_t file_bytes);
