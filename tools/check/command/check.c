@@ -511,9 +511,8 @@ run_all(struct check *check, int *exit_code, struct error *error)
         ok = session_start(check, &order, &outcome, error);
         free(outcome.results);
     } else {
-        ok = run_judged(check, &order, error) && session_settle_plan(check, error) &&
-             judge_runs(check, &verdict, error) && judge_dates(check, &verdict, error) &&
-             judge_late(check, &verdict, error);
+        ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error) &&
+             judge_dates(check, &verdict, error) && judge_late(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;

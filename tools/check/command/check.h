@@ -19,7 +19,7 @@ enum {
 /* Its options are mixed with ddprun's own, as they may stand before the word, too. Main thread, before any other. */
 extern const struct command check_command;
 
-/* ---- request.c ---- */
+/* ---- options.c ---- */
 
 /* What was asked for. */
 struct check_options {

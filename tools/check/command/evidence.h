@@ -93,11 +93,13 @@ bool check_evidence_in_rounds(const struct check_evidence *evidence);
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);
 
+/* ---- written.c ---- */
 /* Of `ranks` ranks whose private folders (tools/sandbox/files.h) are in `folder`. What cannot be read is not
  * there, and neither are the byte codes of Python, which it replaces as a whole. */
 struct written written_find(const char *folder, int ranks);
 void written_free(struct written *written);
 
+/* ---- readings.c ---- */
 /* Fills in `readings` and `reading_places`, from the rows of ranks. Reads the program's debug information. */
 void readings_describe(struct check_evidence *evidence);
 

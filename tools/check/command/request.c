@@ -4,7 +4,6 @@
  */
 #include "tools/check/command/session.h"
 
-#include "launcher/options/option_rows.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
@@ -12,71 +11,10 @@
 #include "tools/check/format/element.h"
 #include "tools/check/format/reference.h"
 #include "tools/common/tool_options.h"
-#include "tools/plan/command/auto.h"
 
 #include <wordexp.h>
 
 enum { DEFAULT_RANKS = 2 };
-
-/* ---- options, and what becomes of ddprun's own in the runs ---- */
-
-struct check_options check_options;
-
-void
-check_options_reset(void)
-{
-    check_options = (struct check_options){.tolerance = -1};
-}
-
-/* May be empty: no arguments. */
-static bool
-take_alone(const struct option_row *row, void *target, const char *value, struct error *error)
-{
-    struct check_options *options = target;
-    (void)row, (void)error;
-    options->alone = value;
-    return true;
-}
-
-#define OPTION_TARGET                 struct check_options
-#define OPTION(name_, argument_, ...) OPTION_ALSO(name_, argument_, 0, __VA_ARGS__)
-#define OPTION_ALSO(name_, argument_, flags_, ...)          \
-    {.name = name_,                                         \
-     .argument = argument_,                                 \
-     .group = GROUP_MIXED,                                  \
-     .flags = COMMAND_LINE_ONLY | NOT_HANDED_ON | (flags_), \
-     .target = &check_options,                              \
-     __VA_ARGS__},
-/* clang-format off */
-const struct option_row check_rows[] = {
-OPTION("steps", "K", WHOLE(steps, 1, 10000, "a number of steps from 1 to 10000"),
-       .help = "compare K steps, 1 to 10000 (default: 64, or as many as one\n"
-               "process makes in 30 s)")
-OPTION("alone", "ARGS", SPECIAL(take_alone),
-       .help = "run one process with ARGS instead of the program's arguments: for\n"
-               "programs with an option for the batch of a rank. ARGS is split as\n"
-               "a shell does, without $(...)")
-OPTION("reference", "FILE", TEXT(reference, "a file"),
-       .help = "check in two commands: with -n 1 write one process's results to FILE;\nwith more ranks, also under srun or mpirun, compare with FILE")
-OPTION("tolerance", "X", REAL(tolerance, 0, 1, "a relative difference from 0 to 1"),
-       .help = "relative difference that counts as equal. Default: 20 times what\ntwo runs of one process differ by, at least 1e-5 and at most 4e-5; 4e-3\nwith float16 or TF32, 3e-2 with bfloat16. If X is more\nthan four times the default, check never reports equal: such a\ntolerance proves nothing")
-OPTION("free", NULL, SWITCH(is_free),
-       .help = "let each rank continue from its own values: differences add up\n"
-               "(default: each step starts from the values of one process)")
-OPTION_ALSO("per-rank", "LIST", OF_JOBS_TOO, TEXT(per_rank, "memory as a3,a7"),
-       .help = "for --plan auto: ddprun scout --help explains it")
-OPTION("json", "FILE", TEXT(json, "a file"),
-       .help = "write the verdict and all tensors to FILE, as JSON")
-{0}};
-/* clang-format on */
-
-const char *const check_refuses[] = {"max-restarts", "trace", "dry-run",     "output", "metrics",
-                                     "summary-json", "page",  "stop-on-nan", NULL};
-const char *const check_sets[] = {"progress", "verbose", "quiet",   "max-restarts", "trace",
-                                  "dry-run",  "output",  "metrics", "summary-json", "page",
-                                  "by",       "yes",     "slow",    "stop-on-nan",  NULL};
-
-/* ---- whether it can be done ---- */
 
 static bool
 find_ranks(struct check *check, struct error *error)
@@ -191,30 +129,6 @@ split_alone(const char *program, const char *line, struct error *error)
     return list.list;
 }
 
-/* Of --plan: refuses what does not go with it, and a plan that ranks cannot follow. */
-static bool
-prepare_plan(const struct check *check, struct error *error)
-{
-    const struct options *options = check->options;
-    const char *other = check_options.reference != NULL               ? "--reference"
-                        : check_options.alone != NULL                 ? "--alone"
-                        : options->job.reduction == DDPRUN_REDUCE_SUM ? "--reduce sum"
-                                                                      : NULL;
-    if (strcmp(options->plan, "auto") == 0)
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "ddprun check makes no plan; make one by ddprun scout --prove --json FILE, and give --plan "
-                         "FILE (a file of that name: --plan ./auto)");
-    if (other != NULL)
-        return error_set(error, DDPRUN_EXIT_USAGE, "%s and --plan contradict each other in ddprun check; leave one out",
-                         other);
-    char *to = xasprintf("%s/" DDPRUN_PLAN_NAME, check->folder.path);
-    bool ok =
-        plan_file_prepare(options->plan, options->plan, options->unproved, options->reads == PLAN_READS_OWN, to, error);
-    unlink(to);
-    free(to);
-    return ok;
-}
-
 bool
 session_prepare(struct check *check, struct error *error)
 {
@@ -224,7 +138,7 @@ session_prepare(struct check *check, struct error *error)
     check->steps = check_options.steps != 0 ? check_options.steps : CHECK_STEPS;
     check->evidence.by_plan = options->plan != NULL;
     if (!find_ranks(check, error) || !refuse_others(check, error) || !look_at_reference(check, error) ||
-        !job_folder_make(&check->folder, error) || (options->plan != NULL && !prepare_plan(check, error)))
+        !job_folder_make(&check->folder, error) || (options->plan != NULL && !by_plan_prepare(check, error)))
         return false;
     check->alone = check_options.alone != NULL ? split_alone(options->program[0], check_options.alone, error)
                                                : environment_copy(options->program);

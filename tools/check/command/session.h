@@ -1,6 +1,7 @@
 /*
  * session.h - one `ddprun check` from what was asked for to its verdict: request.c prepares it, single.c makes the runs
- * of one rank and the reference, check.c the runs of all ranks and the verdict.
+ * of one rank and the reference, by_plan.c has what is different with --plan, check.c the runs of all ranks and the
+ * verdict.
  *
  * Functions that return a bool fill in the error, and its exit code, when they return false. Main thread.
  */
@@ -123,12 +124,18 @@ enum session_run {
 };
 /* `factor`: of SESSION_SCALED; else 0. */
 bool session_run(struct check *check, enum session_run which, double factor, struct error *error) MUST_USE;
+/* The two of them that show what repeating and rounding make. */
+bool session_run_floor(struct check *check, struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
 
-/* With --plan, behind the run of all ranks: where bits differ, the runs that show what rounding and repeating make.
- * Leaves out what does not hold for turns. */
-bool session_settle_plan(struct check *check, struct error *error) MUST_USE;
+/* ---- by_plan.c: ranks that take turns, by a plan ---- */
+/* Before the first run: refuses what does not go with --plan, and a plan that ranks cannot follow. */
+bool by_plan_prepare(const struct check *check, struct error *error) MUST_USE;
+
+/* After the run of all ranks: where bits differ, the runs that show what rounding and repeating make. Leaves out what
+ * does not hold for turns. Without --plan it does nothing. */
+bool by_plan_settle(struct check *check, struct error *error) MUST_USE;
 
 /* ---- scouted.c: the annotations of a program that is equal, and what nothing compared depends on ---- */
 /* Scouts the program of the check, in one process, where all is equal, for as long as the runs before took, and holds

@@ -153,9 +153,8 @@ session_run(struct check *check, enum session_run which, double factor, struct e
     return run_alone(check, &order, session_rows(check, which), error);
 }
 
-/* The first two. */
-static bool
-run_floor(struct check *check, struct error *error)
+bool
+session_run_floor(struct check *check, struct error *error)
 {
     return session_run(check, SESSION_AGAIN, 0, error) && session_run(check, SESSION_PERTURBED, 0, error);
 }
@@ -227,7 +226,7 @@ session_make_reference(struct check *check, struct error *error)
     bool ok = run_alone(check, &first, &check->evidence.alone, error);
     if (check->evidence.by_plan) /* the others are made where bits differ */
         return ok;
-    ok = ok && run_floor(check, error) &&
+    ok = ok && session_run_floor(check, error) &&
          (!kept || (check_evidence_in_rounds(&check->evidence)
                         ? session_run(check, SESSION_SCALED, 2, error)
                         : session_run(check, SESSION_PROBE, 0, error) && session_run(check, SESSION_FAR, 0, error)));
@@ -238,45 +237,5 @@ session_make_reference(struct check *check, struct error *error)
         free(check->reference);
         check->reference = final;
     }
-    return ok;
-}
-
-/* ---- --plan: ranks that take turns, against one process that plays all turns ---- */
-/* Two runs where all bits are the same, which needs no floor. Else one process once more, and from a start one unit in
- * the last place away, as for one rank. No step begins from the reference: a whole training is compared. */
-
-/* Programs by plan have no annotations of their own and no share of a batch, and one process makes other operations
- * between two averages than a rank: what is concluded from those is left out. */
-static void
-leave_out(struct check_rows *rows)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < rows->count; ++i) {
-        uint32_t kind = rows->rows[i].kind, role = rows->rows[i].tensor.role;
-        bool tells = kind == CHECK_ROW_TENSOR
-                         ? role != CHECK_MEMORY
-                         : kind == CHECK_ROW_STEP || kind == CHECK_ROW_END || kind == CHECK_ROW_ALARM ||
-                               kind == CHECK_ROW_STOPPED || kind == CHECK_ROW_ENDLESS || kind == CHECK_ROW_SHORT ||
-                               kind == CHECK_ROW_TYPES;
-        if (tells)
-            rows->rows[kept++] = rows->rows[i];
-    }
-    rows->count = kept;
-}
-
-bool
-session_settle_plan(struct check *check, struct error *error)
-{
-    struct check_evidence *evidence = &check->evidence;
-    if (!evidence->by_plan)
-        return true;
-    leave_out(&evidence->alone);
-    for (int r = 0; r < evidence->ranks; ++r)
-        leave_out(&evidence->ranked[r]);
-    if (check_evidence_same_bits(evidence) || evidence->stopped[0] != '\0')
-        return true;
-    bool ok = run_floor(check, error);
-    leave_out(&evidence->again);
-    leave_out(&evidence->perturbed);
     return ok;
 }
