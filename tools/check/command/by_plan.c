@@ -10,14 +10,24 @@
 #include "tools/check/command/check.h"
 #include "tools/plan/command/auto.h"
 
+/* The option that --plan excludes in a check; NULL: none of them was given. */
+static const char *
+find_excluded(const struct options *options)
+{
+    if (check_options.reference != NULL)
+        return "--reference";
+    if (check_options.alone != NULL)
+        return "--alone";
+    if (options->job.reduction == DDPRUN_REDUCE_SUM)
+        return "--reduce sum";
+    return NULL;
+}
+
 bool
 by_plan_prepare(const struct check *check, struct error *error)
 {
     const struct options *options = check->options;
-    const char *other = check_options.reference != NULL               ? "--reference"
-                        : check_options.alone != NULL                 ? "--alone"
-                        : options->job.reduction == DDPRUN_REDUCE_SUM ? "--reduce sum"
-                                                                      : NULL;
+    const char *other = find_excluded(options);
     if (strcmp(options->plan, "auto") == 0)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "ddprun check makes no plan; make one by ddprun scout --prove --json FILE, and give --plan "
@@ -33,20 +43,34 @@ by_plan_prepare(const struct check *check, struct error *error)
     return ok;
 }
 
-/* Programs by plan have no annotations of their own and no share of a batch, and one process makes other operations
- * between two averages than a rank: what is concluded from those is left out. */
+/* Whether the row says of a run by plan what it says of other runs. Programs by plan have no annotations of their own
+ * and no share of a batch, and one process makes other operations between two averages than a rank: rows of those say
+ * nothing. */
+static bool
+holds_for_turns(const struct check_row *row)
+{
+    switch (row->kind) {
+    case CHECK_ROW_TENSOR:
+        return row->tensor.role != CHECK_MEMORY;
+    case CHECK_ROW_STEP:
+    case CHECK_ROW_END:
+    case CHECK_ROW_ALARM:
+    case CHECK_ROW_STOPPED:
+    case CHECK_ROW_ENDLESS:
+    case CHECK_ROW_SHORT:
+    case CHECK_ROW_TYPES:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void
 leave_out(struct check_rows *rows)
 {
     size_t kept = 0;
     for (size_t i = 0; i < rows->count; ++i) {
-        uint32_t kind = rows->rows[i].kind, role = rows->rows[i].tensor.role;
-        bool tells = kind == CHECK_ROW_TENSOR
-                         ? role != CHECK_MEMORY
-                         : kind == CHECK_ROW_STEP || kind == CHECK_ROW_END || kind == CHECK_ROW_ALARM ||
-                               kind == CHECK_ROW_STOPPED || kind == CHECK_ROW_ENDLESS || kind == CHECK_ROW_SHORT ||
-                               kind == CHECK_ROW_TYPES;
-        if (tells)
+        if (holds_for_turns(&rows->rows[i]))
             rows->rows[kept++] = rows->rows[i];
     }
     rows->count = kept;

@@ -21,15 +21,32 @@ struct copies {
 };
 
 static void
+add_copy(struct copies *copies, const char *path, int rank)
+{
+    *GROWN(copies->list, copies->count) = (struct copy){xstrdup(path), rank};
+}
+
+static void
 add_rank(struct copies *copies, const char *folder, int rank)
 {
     char *root = xasprintf("%s/rank-%d/written", folder, rank), *roots[] = {root, NULL};
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-    for (FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;) {
-        if (entry->fts_info == FTS_D && strcmp(entry->fts_name, "__pycache__") == 0)
-            (void)fts_set(tree, entry, FTS_SKIP);
-        if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL || entry->fts_info == FTS_SLNONE)
-            *GROWN(copies->list, copies->count) = (struct copy){xstrdup(entry->fts_path + strlen(root)), rank};
+    FTSENT *entry;
+    while (tree != NULL && (entry = fts_read(tree)) != NULL) {
+        const char *path = entry->fts_path + strlen(root);
+        switch (entry->fts_info) {
+        case FTS_D:
+            if (strcmp(entry->fts_name, "__pycache__") == 0)
+                (void)fts_set(tree, entry, FTS_SKIP);
+            break;
+        case FTS_F:
+        case FTS_SL:
+        case FTS_SLNONE:
+            add_copy(copies, path, rank);
+            break;
+        default:
+            break;
+        }
     }
     if (tree != NULL)
         fts_close(tree);
@@ -37,6 +54,25 @@ add_rank(struct copies *copies, const char *folder, int rank)
 }
 
 COMPARES(compare_copies, struct copy, strcmp(a->path, b->path) != 0 ? strcmp(a->path, b->path) : a->rank - b->rank)
+
+/* How many copies from the first on, in the order of paths, have its path. */
+static size_t
+count_alike(const struct copy *first, const struct copy *end)
+{
+    const struct copy *next = first + 1;
+    while (next < end && strcmp(next->path, first->path) == 0)
+        ++next;
+    return (size_t)(next - first);
+}
+
+static struct written_file
+make_file(const struct copy *copies, size_t count)
+{
+    struct written_file file = {.path = xstrdup(copies->path), .ranks = xcalloc(count, sizeof(int))};
+    for (size_t i = 0; i < count; ++i)
+        file.ranks[file.rank_count++] = copies[i].rank;
+    return file;
+}
 
 struct written
 written_find(const char *folder, int ranks)
@@ -46,17 +82,14 @@ written_find(const char *folder, int ranks)
         add_rank(&copies, folder, rank);
     SORT(copies.list, copies.count, compare_copies);
     struct written written = {.files = xcalloc(copies.count / 2 + 1, sizeof(*written.files))};
-    for (size_t i = 0, next; i < copies.count; i = next) {
-        for (next = i + 1; next < copies.count && strcmp(copies.list[next].path, copies.list[i].path) == 0;)
-            ++next;
-        if (next - i < 2)
-            continue;
-        struct written_file *file = &written.files[written.count++];
-        *file = (struct written_file){.path = xstrdup(copies.list[i].path), .ranks = xcalloc(next - i, sizeof(int))};
-        for (size_t k = i; k < next; ++k)
-            file->ranks[file->rank_count++] = copies.list[k].rank;
+    size_t i = 0;
+    while (i < copies.count) {
+        size_t alike = count_alike(copies.list + i, copies.list + copies.count);
+        if (alike > 1)
+            written.files[written.count++] = make_file(copies.list + i, alike);
+        i += alike;
     }
-    for (size_t i = 0; i < copies.count; ++i)
+    for (i = 0; i < copies.count; ++i)
         free(copies.list[i].path);
     free(copies.list);
     return written;
