@@ -5,7 +5,7 @@
  * norm of all tensors of its role, scaled to its count (a gradient that is zero in theory is rounding noise), is at
  * most max(ITEMS_FLOOR_FACTOR x floor, tolerance), as a whole and in each block of its elements. The floor of a tensor
  * is what repeating the program on one rank, or starting it one unit in the last place away, makes of it. What began a
- * step with the reference's values is held against what the step has changed (tools/check/format/norms.h). A tolerance
+ * step with the reference's values is held against what the step has changed (tools/check/format/change.h). A tolerance
  * that hides mistakes makes nothing equal.
  */
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_VERDICT_H

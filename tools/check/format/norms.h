@@ -33,7 +33,7 @@ struct norms {
  * `endless` as in struct norms: these elements are in none of the norms.
  *
  * Where a tensor's row is `of_change`: of changes, with `spread` the norm of all that differs, and `rounding`, `unit`,
- * `own` and `product` as in struct update_change.
+ * `own` and `product` as in struct update_change (change.h).
  */
 struct check_norms {
     double difference, reference, own;
@@ -58,61 +58,5 @@ void norms_begin(struct norms *norms, size_t count);
 void norms_add(struct norms *norms, int type, const void *own, const void *reference, size_t count);
 
 struct check_norms norms_end(const struct norms *norms);
-
-/* ---- how far an update is from the reference's, where both began with the same values ---- */
-/*
- * A relative difference of values says nothing of an update that moves them by less than the tolerance; so the
- * difference is held against what the reference's update has changed. The same change ends a unit in the last place
- * away where it was rounded otherwise: so much of each element's difference does not count, but `square` has it.
- */
-struct update_change {
-    struct norms norms; /* of the changes: own is the reference's, and what differs beyond rounding */
-    double square;      /* of all differences */
-    double rounding;    /* sum of each element's change times its unit: of a change that is off by a fraction f, about f
-                           times as much is the square of what rounding makes of it where it is less than a unit */
-    double unit;        /* the largest */
-    double own;         /* of the changes, rounding and all: squares of what was compared with the reference's ... */
-    double product;     /* ... and the inner product of the two */
-};
-
-/* For a tensor of `count` elements. */
-void change_begin(struct update_change *change, size_t count);
-
-/* The next `count` elements of a type of element.h: own[] after the update, the reference's before and after it;
- * `units` in the last place of an element are rounding. */
-void change_add(struct update_change *change, int type, double units, const void *own, const void *before,
-                const void *after, size_t count);
-
-/*
- * ---- memory in a thousand numbers, from which norms of differences can be estimated ----
- *
- * Each of SKETCH_COUNTERS consecutive blocks of elements becomes one sum with random signs. The sketch is linear, and
- * the norm of a sketch is an unbiased estimate of the norm of what it was made of, for large ones within some 5 %
- * (Alon, Matias, Szegedy: The space complexity of approximating the frequency moments, 1996). Memory of up to
- * SKETCH_COUNTERS elements is kept as it is, but for signs.
- */
-enum { SKETCH_COUNTERS = 1024 };
-
-struct sketch {
-    uint64_t count, at; /* elements: all, and added so far */
-    uint64_t unbounded; /* infinite or NaN: in no counter */
-    double counters[SKETCH_COUNTERS];
-};
-
-/* The next `count` elements, of a type of element.h; of a new sketch only .count is set. */
-void sketch_add(struct sketch *sketch, int type, const void *data, size_t count);
-
-/* Difference, reference, own, and the product of the last two, as estimated; nothing else. */
-struct check_norms sketch_compare(const struct sketch *own, const struct sketch *reference);
-
-/* The same of what has changed since the sketches before. */
-struct check_norms sketch_compare_changes(const struct sketch *own_before, const struct sketch *own,
-                                          const struct sketch *before, const struct sketch *reference);
-
-/*
- * How much of `change` is left in own - reference: 1 where all of it is still there, near 0 where it was overwritten.
- * NaN for a change of nothing.
- */
-double sketch_retained(const struct sketch *own, const struct sketch *reference, const struct sketch *change);
 
 #endif

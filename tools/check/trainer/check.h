@@ -2,12 +2,11 @@
  * check.h - a run of `ddprun check` (tools/check/format/run.h): what the engine in libddprun-check.so shows of itself,
  * and when.
  *
- * Data flow: course.c is what the engine calls, at boundaries, annotations, operations and the end of the program, and
- * knows the step; values.c reads tensors, compare.c writes them to the reference or
- * compares them with it and sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
- * compares what comes from the host, by the call that brings it; updaters.c finds the unannotated memory
- * that updates write, memory.c compares it, and the gradients that updates read, calls.c has their arguments; look.c
- * keeps all operations of a step.
+ * Data flow: observer.c is what the engine calls; boundaries, annotations, operations and the end of the program are
+ * reported to course.c, which knows the step; values.c reads tensors, compare.c writes them to the reference or
+ * compares them with it, force.c sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
+ * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
+ * that updates write, memory.c compares it, and the gradients that updates read; look.c keeps all operations of a step.
  *
  * Three sections of docs/check.md tell what is compared: "What is compared, and when", "Every step begins from the
  * reference" and "DDP_REDUCE". Parameters and states that DDP_STEP_PARAMETERS averages are read when boundary k is
@@ -40,6 +39,25 @@ check_unlock(pthread_mutex_t *const *held)
 
 /* Until the end of the block. */
 #define HOLD(lock) pthread_mutex_t *const held_ __attribute__((unused, cleanup(check_unlock))) = check_lock(lock)
+
+/* ---- course.c ---- */
+/* The calls of observer.c's table (interpose/engine/core/observer.h). */
+void check_open(void (*leave)(void));
+void check_annotated(const struct tensor *parameter);
+void check_boundary_begins(int group, bool captured, const struct ddp_site *site);
+void check_boundary_ends(int group);
+void check_mean(double value, int type, const struct ddp_site *site);
+void check_reduce_begins(const struct observed_reduction *reduced, CUstream stream);
+void check_reduce_ends(const struct observed_reduction *reduced, CUstream stream);
+void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
+void check_operation_begins(const struct operation *operation);
+void check_operation_ends(const struct operation *operation, bool enqueued);
+void check_program_ends(void);
+bool check_takes_alarm(const char *text);
+void check_notes_stop(const char *text);
+/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to `to` on the device; 0: that is
+ * not known. Any thread. */
+void check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows);
 
 /* ---- values.c ---- */
 /* As realloc(), `old` may be NULL; without memory it ends the job. */
@@ -126,13 +144,17 @@ void compare_mean(double value, int type, uint32_t call, uint32_t step, const st
 /* A row that is no more than a kind, a step and the tensor; and the same, written. */
 void compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row);
 void compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor);
+
+/* ---- force.c ---- */
 /* Compares gradients that DDP_STEP has averaged; then, where steps begin from the reference, sets them to it. */
 void force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at);
 
-/* ---- copies.c ---- */
+/* ---- call_site.c ---- */
 /* Identity of the call of the program's that has led here, the same in each process; its frames into text[bytes], one a
  * line: path of the object, offset in it. 0: it is not known. */
 uint64_t call_site_find(char *text, size_t bytes);
+
+/* ---- copies.c ---- */
 /* Bytes that the call site brings to the device, to or from memory that is annotated or not. Any thread. */
 void copies_seen(uint64_t site, const char *place, const void *source, size_t bytes, bool is_annotated);
 /* The step is over: what was copied in it goes into the reference, or is compared with that, and forgotten. */
@@ -165,8 +187,8 @@ void updaters_boundary(uint32_t step);
 void updaters_operation_begins(const struct operation *operation);
 void updaters_operation_ends(bool enqueued);
 
-/* ---- memory.c: unannotated memory that updates write. It and calls.c with memory_lock held, across calls of the
- * driver; nothing that they wait for takes it ---- */
+/* ---- memory.c: unannotated memory that updates write. With memory_lock held, across calls of the driver; nothing that
+ * these wait for takes it ---- */
 extern pthread_mutex_t memory_lock;
 /* An updater writes this, which is now at `address`, or nowhere yet (0); its number is given here. Goes into the
  * reference. */

@@ -1,14 +1,12 @@
 /*
  * course.c - the course of a run of `ddprun check`: which step it is, what is looked at there, and when it ends
- * (check.h). The library that is linked of the engine's objects and of this folder has its table of calls
- * (interpose/engine/core/observer.h); no job loads that library.
+ * (check.h). The engine calls it by the table of observer.c.
  */
 #include "tools/check/trainer/check.h"
 
 #include "base/clock.h"
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
-#include "tools/common/idle.h"
 #include "tools/sandbox/files.h"
 
 enum {
@@ -36,7 +34,7 @@ static struct {
     _Atomic uint64_t copied_bytes; /* behind the second boundary */
 } course;
 
-static void
+void
 check_open(void (*leave)(void))
 {
     course.leave = leave;
@@ -59,7 +57,7 @@ check_open(void (*leave)(void))
 
 /* ---- what the program says ---- */
 
-static void
+void
 check_annotated(const struct tensor *parameter)
 {
     if (!check_run.perturbed || course.any_boundary)
@@ -69,14 +67,14 @@ check_annotated(const struct tensor *parameter)
     values_perturb(parameter, true);
 }
 
-static void
+void
 check_mean(double value, int type, const struct ddp_site *site)
 {
     if (!course.over && course.wait_until_ms == 0)
         compare_mean(value, type, course.means++, course.steps, site);
 }
 
-static void
+void
 check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     size_t world = (size_t)engine_state.rendezvous.world_size;
@@ -91,9 +89,7 @@ check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *s
     last = total;
 }
 
-/* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to `to` on the device; 0: that is
- * not known. Any thread. */
-static void
+void
 check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, size_t rows)
 {
     bool is_compared = (!check_run.perturbed || check_run.is_far) && !check_run.probes && check_run.factor == 0;
@@ -376,7 +372,7 @@ memory_of(const struct observed_reduction *reduced)
 /* A program may reduce in another thread than it steps in. */
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 
-static void
+void
 check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
 {
     const struct tensor memory = memory_of(reduced);
@@ -404,7 +400,7 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
         note_own_part(&memory);
 }
 
-static void
+void
 check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
 {
     if (reduced->call->count == 0)
@@ -426,7 +422,7 @@ check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
 
 /* ---- DDP_STEP ---- */
 
-static void
+void
 check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
     HOLD(&looking);
@@ -458,7 +454,7 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
         count_step();
 }
 
-static void
+void
 check_boundary_ends(int group)
 {
     HOLD(&looking);
@@ -491,7 +487,7 @@ host_source_of(const struct operation *operation, size_t *bytes_p)
     return (const void *)(uintptr_t)operation->operands[1].address;
 }
 
-static void
+void
 check_operation_begins(const struct operation *operation)
 {
     if (course.over)
@@ -515,7 +511,7 @@ check_operation_begins(const struct operation *operation)
         look_begins(operation, course.steps, source != NULL);
 }
 
-static void
+void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
     size_t bytes;
@@ -531,7 +527,7 @@ check_operation_ends(const struct operation *operation, bool enqueued)
         look_ends(enqueued);
 }
 
-static void
+void
 check_program_ends(void)
 {
     if (course.over)
@@ -555,7 +551,7 @@ check_program_ends(void)
 
 /* ---- alarms ---- */
 
-static bool
+bool
 check_takes_alarm(const char *text)
 {
     if (!course.opened)
@@ -566,7 +562,7 @@ check_takes_alarm(const char *text)
     return true;
 }
 
-static void
+void
 check_notes_stop(const char *text)
 {
     if (!course.opened)
@@ -574,92 +570,4 @@ check_notes_stop(const char *text)
     struct check_row row = {.kind = CHECK_ROW_STOPPED, .step = course.steps, .value = DDPRUN_EXIT_FAILURE};
     snprintf(row.text, sizeof(row.text), "%s", text);
     values_row(&row);
-}
-
-/* ---- what the engine calls ---- */
-
-static void
-note_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
-{
-    check_copied(0, source, bytes, pitch, rows);
-}
-
-/* ---- a world of one, which reports nothing to the engine but frees; here its operations, too ---- */
-
-static void
-begin_operation(struct operation *operation)
-{
-    operation->notes = NULL;
-    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
-    check_operation_begins(operation);
-}
-
-static void
-end_operation(struct operation *operation, bool enqueued)
-{
-    check_operation_ends(operation, enqueued);
-}
-
-static void
-on_capture_begun(CUstream stream, bool into_graph, bool done)
-{
-    (void)stream, (void)into_graph;
-    if (done)
-        atomic_fetch_add(&engine_state.captures_open, 1);
-}
-
-static void
-on_capture_ended(void *ended, const CUgraph *graph, bool done)
-{
-    (void)ended, (void)graph, (void)done;
-    if (atomic_load(&engine_state.captures_open) > 0)
-        atomic_fetch_sub(&engine_state.captures_open, 1);
-}
-
-static void
-show_engine(struct engine *engine)
-{
-    if (engine->watching)
-        return;
-    engine->watching = true;
-    engine->begin = begin_operation;
-    engine->end = end_operation;
-    engine->allocated = engine_idle.allocated;
-    engine->copied_from_host = note_copied;
-    engine->before_stream_destroy = engine_idle.before_stream_destroy;
-    engine->capture_begun = on_capture_begun;
-    engine->capture_changes = engine_idle.capture_changes;
-    engine->capture_ends = engine_idle.capture_ends;
-    engine->capture_ended = on_capture_ended;
-    engine->graph_cloned = engine_idle.graph_cloned;
-    engine->graph_made = engine_idle.graph_made;
-    engine->graph_updated = engine_idle.graph_updated;
-    engine->graph_goes = engine_idle.graph_goes;
-    engine->graph_gone = engine_idle.graph_gone;
-    engine->graph_changes = engine_idle.graph_changes;
-    engine->graph_nested = engine_idle.graph_nested;
-    engine->node_changes = engine_idle.node_changes;
-}
-
-static const struct observer observer = {
-    .opens = check_open,
-    .shows = show_engine,
-    .program_ends = check_program_ends,
-    .takes_alarm = check_takes_alarm,
-    .job_stops = check_notes_stop,
-    .annotated = check_annotated,
-    .boundary_begins = check_boundary_begins,
-    .boundary_ends = check_boundary_ends,
-    .mean = check_mean,
-    .reduce_begins = check_reduce_begins,
-    .reduce_ends = check_reduce_ends,
-    .shard = check_shard,
-    .operation_begins = check_operation_begins,
-    .operation_ends = check_operation_ends,
-    .copied = note_copied,
-};
-
-static void __attribute__((constructor)) observe(void)
-{
-    engine_state.observer = &observer;
 }

@@ -1,0 +1,83 @@
+/*
+ * call_site.c - which call of the program's has led here? Its frames on the stack: all of them, for a program may copy
+ * everything through functions of functions. The innermost ones are named (check.h).
+ *
+ * Any thread. The lock is held across no call of the driver.
+ */
+#include "tools/check/trainer/check.h"
+
+#include "tools/record/frames.h"
+#include "tools/record/inside.h"
+
+#include <xxhash.h>
+
+#include <execinfo.h>
+#include <link.h>
+#include <unistd.h>
+
+enum { FRAMES_SEEN = 24, FRAMES_KEPT = 4, FRAMES_REMEMBERED = 256 };
+
+/* An address behind a call, and the object that it lies in. dladdr() goes through symbols, so answers are kept. */
+static struct frame {
+    const void *address;
+    const char *object; /* path; NULL: it is not the program's (tools/record/frames.h) */
+    uint64_t offset;
+} remembered[FRAMES_REMEMBERED]; /* guarded by frames_lock */
+
+static pthread_mutex_t frames_lock = PTHREAD_MUTEX_INITIALIZER;
+static char own_path[4096]; /* the same; the program's */
+
+static struct frame
+look_up(const void *address)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    struct frame frame = {.address = address};
+    if (dladdr1((const char *)address - 1, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return frame;
+    frame.offset = (uintptr_t)address - map->l_addr;
+    bool is_program = map->l_name[0] == '\0';
+    if ((!is_program && frame_owner_of(map->l_name) != FRAME_PROGRAM) || cudart_holds(map, (const char *)address - 1))
+        return frame;
+    ssize_t length = own_path[0] == '\0' ? readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) : 0;
+    if (length > 0)
+        own_path[length] = '\0';
+    frame.object = is_program ? own_path : map->l_name;
+    return frame;
+}
+
+static struct frame
+find_frame(const void *address)
+{
+    struct frame *kept = &remembered[((uintptr_t)address >> 2) % FRAMES_REMEMBERED];
+    HOLD(&frames_lock);
+    if (kept->address != address)
+        *kept = look_up(address);
+    return *kept;
+}
+
+uint64_t
+call_site_find(char *text, size_t bytes)
+{
+    void *stack[FRAMES_SEEN];
+    int depth = backtrace(stack, FRAMES_SEEN), kept = 0;
+    uint64_t site = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < depth; ++i) {
+        struct frame frame = find_frame(stack[i]);
+        if (frame.object == NULL)
+            continue;
+        const char *name = file_name_of(frame.object);
+        site = XXH3_64bits_withSeed(name, strlen(name), site);
+        site = XXH3_64bits_withSeed(&frame.offset, sizeof(frame.offset), site);
+        if (kept++ >= FRAMES_KEPT)
+            continue;
+        int wanted = snprintf(text + used, bytes - used, "%s %llx\n", frame.object, (unsigned long long)frame.offset);
+        if (wanted < 0 || (size_t)wanted >= bytes - used)
+            text[used] = '\0'; /* whole lines only */
+        else
+            used += (size_t)wanted;
+    }
+    return site;
+}
