@@ -27,6 +27,17 @@ static struct frame {
 static pthread_mutex_t frames_lock = PTHREAD_MUTEX_INITIALIZER;
 static char own_path[4096]; /* the same; the program's */
 
+/* Asked for once. Empty if the system does not say it. */
+static const char *
+find_own_path(void)
+{
+    if (own_path[0] == '\0') {
+        ssize_t length = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
+        own_path[length > 0 ? length : 0] = '\0';
+    }
+    return own_path;
+}
+
 static struct frame
 look_up(const void *address)
 {
@@ -37,12 +48,11 @@ look_up(const void *address)
         return frame;
     frame.offset = (uintptr_t)address - map->l_addr;
     bool is_program = map->l_name[0] == '\0';
-    if ((!is_program && frame_owner_of(map->l_name) != FRAME_PROGRAM) || cudart_holds(map, (const char *)address - 1))
+    if (!is_program && frame_owner_of(map->l_name) != FRAME_PROGRAM)
         return frame;
-    ssize_t length = own_path[0] == '\0' ? readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) : 0;
-    if (length > 0)
-        own_path[length] = '\0';
-    frame.object = is_program ? own_path : map->l_name;
+    if (cudart_holds(map, (const char *)address - 1))
+        return frame;
+    frame.object = is_program ? find_own_path() : map->l_name;
     return frame;
 }
 
@@ -54,6 +64,18 @@ find_frame(const void *address)
     if (kept->address != address)
         *kept = look_up(address);
     return *kept;
+}
+
+/* Appends the frame's line to the `used` bytes of text[bytes], as a whole or not at all. Returns how many there are. */
+static size_t
+add_line(const struct frame *frame, char *text, size_t used, size_t bytes)
+{
+    int wanted = snprintf(text + used, bytes - used, "%s %llx\n", frame->object, (unsigned long long)frame->offset);
+    if (wanted < 0 || (size_t)wanted >= bytes - used) {
+        text[used] = '\0';
+        return used;
+    }
+    return used + (size_t)wanted;
 }
 
 uint64_t
@@ -71,13 +93,9 @@ call_site_find(char *text, size_t bytes)
         const char *name = file_name_of(frame.object);
         site = XXH3_64bits_withSeed(name, strlen(name), site);
         site = XXH3_64bits_withSeed(&frame.offset, sizeof(frame.offset), site);
-        if (kept++ >= FRAMES_KEPT)
-            continue;
-        int wanted = snprintf(text + used, bytes - used, "%s %llx\n", frame.object, (unsigned long long)frame.offset);
-        if (wanted < 0 || (size_t)wanted >= bytes - used)
-            text[used] = '\0'; /* whole lines only */
-        else
-            used += (size_t)wanted;
+        if (kept < FRAMES_KEPT)
+            used = add_line(&frame, text, used, bytes);
+        ++kept;
     }
     return site;
 }

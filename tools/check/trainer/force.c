@@ -20,6 +20,24 @@ square(double value)
     return value * value;
 }
 
+/* Whether each gradient is `factor` times the reference's. `reference`: sum of the squares of the reference's norms, of
+ * which a gradient that is rounding noise has next to nothing. */
+static bool
+are_multiples(const struct check_row *rows, size_t count, double reference, double factor)
+{
+    for (size_t i = 0; i < count; ++i) {
+        const struct check_norms *norms = &rows[i].norms;
+        if (square(norms->reference) < 1e-8 * reference) /* rounding noise */
+            continue;
+        double own = norms->product / square(norms->reference);
+        bool same_way = norms->product > same_direction * norms->own * norms->reference;
+        bool same_size = fabs(own - factor) <= same_factor * factor;
+        if (!same_way || !same_size)
+            return false;
+    }
+    return true;
+}
+
 /* What the ranks' gradients are times the reference's; `before`, 0 in the first step, where they are no multiple: they
  * may be noise. What is made one in a later step, as by clipping, is no factor that an update undoes. */
 static double
@@ -31,41 +49,45 @@ find_factor(const struct check_row *rows, size_t count, double before)
         reference += square(rows[i].norms.reference);
     }
     double factor = reference > 0 ? product / reference : before;
-    for (size_t i = 0; i < count; ++i) {
-        const struct check_norms *norms = &rows[i].norms;
-        if (square(norms->reference) < 1e-8 * reference) /* rounding noise */
-            continue;
-        double own = norms->product / square(norms->reference);
-        if (!(norms->product > same_direction * norms->own * norms->reference) ||
-            !(fabs(own - factor) <= same_factor * factor))
-            return before;
-    }
+    if (!are_multiples(rows, count, reference, factor))
+        return before;
     double ranks = (double)engine_state.rendezvous.world_size;
     const double whole[] = {1, ranks, 1 / ranks};
     for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); ++i) {
         if (fabs(factor - whole[i]) <= same_factor * whole[i])
             return whole[i];
     }
-    return before == 0 || fabs(factor - before) <= same_factor * before ? factor : 1;
+    bool is_first = before == 0, stays = fabs(factor - before) <= same_factor * before;
+    return is_first || stays ? factor : 1;
+}
+
+/* To `factor` times the reference's, where they are not that already. */
+static void
+set_gradients(const struct tensor *list, const struct check_row *rows, size_t count, uint32_t step, double factor)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (!rows[i].same_bits || factor != 1)
+            compare_set(&list[i], &rows[i].tensor, step, factor);
+    }
 }
 
 void
 force_gradients(const struct tensor *list, size_t count, int group, const struct compare_at *at)
 {
+    static double before[GROUPS_AT_MOST];
     OWNED struct check_row *rows = values_room(NULL, count * sizeof(*rows));
     for (size_t i = 0; i < count; ++i)
         compare_tensor(&list[i], at, &rows[i]);
-    static double before[GROUPS_AT_MOST];
     double factor = check_run.factor > 0 ? check_run.factor : find_factor(rows, count, before[group]);
-    before[group] = factor = factor > 0 ? factor : 1;
-    for (size_t i = 0; i < count && check_run.forced && values_reader() != NULL; ++i) {
-        if (!rows[i].same_bits || factor != 1)
-            compare_set(&list[i], &rows[i].tensor, at->step, factor);
-    }
-    if (check_run.forced && values_reader() != NULL)
-        values_row(&(struct check_row){.kind = CHECK_ROW_FORCED,
-                                       .step = at->step,
-                                       .during = at->during,
-                                       .tensor.group = (uint32_t)group,
-                                       .norms.product = factor});
+    if (!(factor > 0))
+        factor = 1;
+    before[group] = factor;
+    if (!check_run.forced || values_reader() == NULL)
+        return;
+    set_gradients(list, rows, count, at->step, factor);
+    values_row(&(struct check_row){.kind = CHECK_ROW_FORCED,
+                                   .step = at->step,
+                                   .during = at->during,
+                                   .tensor.group = (uint32_t)group,
+                                   .norms.product = factor});
 }
