@@ -1,6 +1,6 @@
 /*
  * report.h - a report on a run, as data: sections with sentences, figures, tables and curves. docs/insight.md has its
- * form. It stands in the page as JSON, which page.js draws, and as text (page.c).
+ * form. It stands in the page as JSON, which page.js draws, and as text (html.c).
  *
  * Texts may come from outside: control characters and what is not UTF-8 become '?'. A number that is not known is NAN,
  * and null in the report. What a section is given belongs to it. One thread.
@@ -73,7 +73,7 @@ struct json_object *report_list(struct json_object *object, const char *name);
 /* overview.c: whose run it was, why it failed, what the trace lacks; and the verdict with the key figures. */
 void section_head(struct json_object *report, const struct facts *facts);
 void section_verdict(struct json_object *report, const struct facts *facts);
-/* of a job that failed, who, where, and how many steps each rank had made; and what was warned of */
+/* job.c: of a job that failed, who, where, and how many steps each rank had made; and what was warned of */
 void section_ends(struct json_object *report, const struct facts *facts);
 /* settings, versions, checks */
 void section_settings(struct json_object *report, const struct facts *facts);
@@ -84,5 +84,12 @@ void section_means(struct json_object *report, const struct facts *facts);
 void section_timeline(struct json_object *report, const struct facts *facts);
 /* buckets.c: buckets of the last plan, and their tensors */
 void section_buckets(struct json_object *report, const struct facts *facts);
+
+/* ---- html.c: the same as text ---- */
+
+void html_put_title(FILE *out, struct json_object *report);
+void html_put_body(FILE *out, struct json_object *report);
+/* As data in a <script>: no '<' is in it. */
+void html_put_data(FILE *out, struct json_object *report);
 
 #endif

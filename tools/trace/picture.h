@@ -35,7 +35,7 @@ bool picture_make(const struct picture *picture, const char *folder, const char 
  * at first. */
 int picture_run(const struct picture *picture, const struct command *command, char **words);
 
-/* ---- chrome.c: `ddprun trace DIR -o FILE`: what `ddprun --trace DIR` has written, for a viewer of timelines ---- */
+/* ---- command.c: `ddprun trace DIR -o FILE`: what `ddprun --trace DIR` has written, for a viewer of timelines ---- */
 /* Exit code 1: there is no trace to be read. Main thread. */
 extern const struct command trace_command;
 

@@ -1,0 +1,144 @@
+/*
+ * html.c - a report as text in HTML, for browsers without a script and for people who read the file; and as data in it
+ * (report.h). Called by page.c.
+ */
+#include "tools/page/report.h"
+
+#include <json-c/json.h>
+
+#include <math.h>
+#include <stdarg.h>
+
+/* Markup, in which each %s is text. */
+static void __attribute__((format(printf, 2, 3))) put(FILE *out, const char *format, ...)
+{
+    static const char special[] = "&<>\"'", *const escapes[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+    va_list texts;
+    va_start(texts, format);
+    for (const char *at = format; *at != '\0'; ++at) {
+        if (*at != '%') {
+            fputc(*at, out);
+            continue;
+        }
+        ++at; /* the s */
+        for (const char *text = va_arg(texts, const char *), *found; *text != '\0'; ++text) {
+            if ((found = strchr(special, *text)) != NULL)
+                fputs(escapes[found - special], out);
+            else
+                fputc(*text, out);
+        }
+    }
+    va_end(texts);
+}
+
+static void
+put_sentence(FILE *out, json_object *sentence)
+{
+    put(out, "<p>%s</p>\n", json_object_get_string(sentence));
+}
+
+static void
+put_figure(FILE *out, json_object *figure)
+{
+    char text[FIGURE_BYTES];
+    put(out, "<dl><dt>%s</dt><dd id='run-%s'>%s<small>%s</small></dd></dl>\n", facts_string(figure, "name"),
+        facts_string(figure, "id"), figure_text(facts_string(figure, "kind"), facts_number(figure, "value"), text),
+        facts_string(figure, "note"));
+}
+
+/* The first one of a row is its name. */
+static void
+put_cell(FILE *out, json_object *value, const char *kind, bool first)
+{
+    char text[FIGURE_BYTES];
+    double number = value != NULL ? json_object_get_double(value) : NAN;
+    put(out, first ? "<th scope='row' class='%s'>%s</th>" : "<td class='%s'>%s</td>", kind,
+        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : figure_text(kind, number, text));
+}
+
+static void
+put_table(FILE *out, json_object *table)
+{
+    const char *title = facts_string(table, "title");
+    json_object *columns = report_list(table, "columns"), *rows = report_list(table, "rows");
+    /* curves are long, and closed unless they are drawn or asked for */
+    bool closed =
+        strcmp(facts_string(table, "drawn"), "curve") == 0 || strcmp(facts_string(table, "drawn"), "closed") == 0;
+    put(out, closed ? "<details>\n" : "<details open>\n");
+    put(out, "<summary><h3>%s</h3></summary>\n", title);
+    for (size_t i = 0; i < json_object_array_length(report_list(table, "notes")); ++i)
+        put(out, "<p class='caption'>%s</p>\n",
+            json_object_get_string(json_object_array_get_idx(report_list(table, "notes"), i)));
+    put(out, "<div class='box' tabindex='0' role='region' aria-label='%s'><table>\n<thead><tr>", title);
+    for (size_t c = 0; c < json_object_array_length(columns); ++c) {
+        json_object *column = json_object_array_get_idx(columns, c);
+        put(out, "<th scope='col' class='%s'>%s</th>", facts_string(column, "kind"), facts_string(column, "name"));
+    }
+    put(out, "</tr></thead>\n<tbody>\n");
+    for (size_t r = 0; r < json_object_array_length(rows); ++r) {
+        json_object *row = json_object_array_get_idx(rows, r);
+        put(out, "<tr>");
+        for (size_t c = 0; c < json_object_array_length(columns); ++c)
+            put_cell(out, json_object_array_get_idx(row, c),
+                     facts_string(json_object_array_get_idx(columns, c), "kind"), c == 0);
+        put(out, "</tr>\n");
+    }
+    put(out, "</tbody></table></div>\n");
+    if (facts_number(table, "left_out") > 0)
+        fprintf(out, "<p class='caption'>And %.0f more rows.</p>\n", facts_number(table, "left_out"));
+    put(out, "</details>\n");
+}
+
+void
+html_put_title(FILE *out, json_object *report)
+{
+    put(out, "%s - ddprun report",
+        facts_string(json_object_array_get_idx(report_list(report, "sections"), 0), "title"));
+}
+
+static void
+put_section(FILE *out, json_object *section, const char *tag)
+{
+    static const struct {
+        const char *list;
+        void (*put)(FILE *out, json_object *one);
+    } parts[] = {{"bad", put_sentence}, {"notes", put_sentence}, {"figures", put_figure}, {"tables", put_table}};
+    fprintf(out, "<section id='%s'>\n<%s>", facts_string(section, "id"), tag);
+    put(out, "%s", facts_string(section, "title"));
+    fprintf(out, "</%s>\n", tag);
+    put(out, "<p class='caption'>%s</p>\n", facts_string(section, "caption"));
+    for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); ++p) {
+        json_object *list = report_list(section, parts[p].list);
+        bool folded = false;
+        put(out, "<div class='%s'>\n", parts[p].list);
+        for (size_t i = 0; i < json_object_array_length(list); ++i) {
+            json_object *part = json_object_array_get_idx(list, i);
+            if (!folded && json_object_get_boolean(json_object_object_get(part, "folded"))) {
+                folded = true; /* figures that show after a click are the last of their list */
+                put(out, "</div>\n<details><summary>more figures</summary><div class='figures'>\n");
+            }
+            parts[p].put(out, part);
+        }
+        put(out, folded ? "</div></details>\n" : "</div>\n");
+    }
+    put(out, "</section>\n");
+}
+
+void
+html_put_body(FILE *out, json_object *report)
+{
+    json_object *sections = report_list(report, "sections");
+    for (size_t i = 0; i < json_object_array_length(sections); ++i)
+        put_section(out, json_object_array_get_idx(sections, i), i == 0 ? "h1" : "h2");
+}
+
+void
+html_put_data(FILE *out, json_object *report)
+{
+    for (const char *at = json_object_to_json_string_ext(report, JSON_C_TO_STRING_PLAIN); *at != '\0'; ++at) {
+        if (*at == '<')
+            fputs("\\u003c", out);
+        else
+            fputc(*at, out);
+    }
+}
