@@ -32,6 +32,14 @@ bool plan_auto_may_begin(const struct options *options, const struct auto_job *j
  * end. */
 bool plan_auto(struct options *options, const struct auto_job *job, struct error *error) MUST_USE;
 
+/* ---- preview.c: what a training by a plan is going to do, printed before it begins ---- */
+/* What is averaged and compared, which batches become one update, what printed figures mean, and how fast it is: lines
+ * to stderr. `plan`: as plan_cache_find() or `ddprun scout --prove` has made it; `timed`: ranks that its forecast is
+ * of. */
+void preview_print(struct json_object *plan, int ranks, int timed, bool reads_own);
+/* How many operations of a step bring to the host what one rank computes; `prints`: each on a line. */
+unsigned preview_reads(struct json_object *plan, bool prints);
+
 /* ---- plan_file.c: `--plan FILE`: a plan of `ddprun scout --prove --json FILE`, made ready for the ranks ---- */
 /* Reads the plan `path`, which messages call `name`, and writes `to`, mode 0600, for the players of the ranks
  * (tools/plan/format/play.h). `reads_own`: --reads own. `unproved`: also a plan whose proof (d) did not pass, and one

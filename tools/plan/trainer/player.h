@@ -1,9 +1,10 @@
 /*
  * player.h - a rank of `ddprun scout --prove`, and of `ddprun --plan`: what its files know of each other. player.c: the
  * plan, its tensors and the pages; follow.c: the engine that the shim gets; inner_engine.c: the engine behind;
- * rank_agreement.c: whether all ranks do the same; pending_averages.c: operations that are not in the plan; alone.c:
- * rank 0 after an operation that the plan does not know; reads.c: what the host reads of other ranks' turns; turns.c:
- * one process that plays all turns; rounds.c: what rounds take.
+ * rank_agreement.c: whether all ranks do the same; pending_averages.c, unplanned_launches.c: operations that are not in
+ * the plan; alone.c: rank 0 after an operation that the plan does not know; reads.c: what the host reads of other
+ * ranks' turns; turns.c: one process that plays all turns; begun.c: what proofs keep of another run; rounds.c: what
+ * rounds take.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c; exchange.c: proofs in which data, or memory, is of
  * another step.
@@ -204,6 +205,12 @@ void turns_add_up(uint64_t period);
  * once all has been seen, unless it is timed then. */
 void turns_report(uint32_t rounds);
 
+/* ---- begun.c ---- */
+
+/* Of a tensor that has noise, as a step has left it on the device, of a rank: keeps its bytes, or returns how far they
+ * are from those of the other run, and puts these there, and in `own`, if it is not NULL. */
+struct play_apart begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own);
+
 /* ---- by_state.c ---- */
 
 /* A variable that a launch is about to reach is known now. If the step has launched nothing before, it has begun with
@@ -241,6 +248,15 @@ bool pending_changed(void);
  * complete before; and whether one of the last pending_touched() is complete in front of operation `next`. */
 void pending_reached(const struct operation *operation, uint32_t at);
 bool pending_is_complete(uint32_t next);
+
+/* ---- unplanned_launches.c: of launches that are not in a plan by gradients ---- */
+
+/* In front of one, by the hash of its name, in this batch; and after it: whether it comes in each batch and has
+ * changed what is trained. */
+void unplanned_meet(uint64_t hash, const char *name, uint64_t period);
+bool unplanned_changed(bool enqueued);
+/* At the end: a line for each that came in each batch. */
+void unplanned_say(void);
 
 /* ---- rank_agreement.c: whether all ranks of `ddprun --plan` do the same ---- */
 
