@@ -16,6 +16,33 @@ or_unknown(const char *text)
     return text[0] != '\0' ? text : "?";
 }
 
+/* Whether the role is one of `roles`: "a|b". */
+static bool
+is_one_of(const char *role, const char *roles)
+{
+    size_t length = strlen(role);
+    while (roles != NULL) {
+        size_t here = strcspn(roles, "|");
+        if (here == length && strncmp(roles, role, length) == 0)
+            return true;
+        roles = roles[here] == '|' ? roles + here + 1 : NULL;
+    }
+    return false;
+}
+
+static void
+print_row(struct json_object *plan, struct json_object *memory)
+{
+    char size[CLOSING_BYTES_TEXT];
+    const char *role = play_text(memory, "role");
+    uint64_t begin = play_number(memory, "begin"), end = play_number(memory, "end"),
+             alloc = play_number(memory, "allocation");
+    if (strcmp(role, "state by change") == 0)
+        role = "state";
+    message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, allocated at %s", role, alloc, begin, end,
+                 closing_bytes_text(end - begin, size), or_unknown(plan_file_place(plan, alloc)));
+}
+
 /* Of a list of memory that of these roles ("a|b"), under a title. Whether there is any. */
 static bool
 print_memory(struct json_object *plan, struct json_object *list, const char *roles, const char *title)
@@ -25,40 +52,44 @@ print_memory(struct json_object *plan, struct json_object *list, const char *rol
     size_t rows = 0;
     for (size_t i = 0; i < play_length(list); ++i) {
         struct json_object *memory = json_object_array_get_idx(list, i);
-        const char *role = play_text(memory, "role"), *found = strstr(roles, role);
-        uint64_t begin = play_number(memory, "begin"), end = play_number(memory, "end"),
-                 alloc = play_number(memory, "allocation");
-        size_t length = strlen(role);
-        if (found == NULL || (found[length] != '\0' && found[length] != '|'))
+        if (!is_one_of(play_text(memory, "role"), roles))
             continue;
-        if (rows == 0)
+        ++rows;
+        if (rows == 1)
             message_line("%s", title);
-        if (rows++ < ROWS)
-            message_line("  %-16s a%" PRIu64 "[%" PRIu64 ":%" PRIu64 "], %s, allocated at %s",
-                         strcmp(role, "state by change") == 0 ? "state" : role, alloc, begin, end,
-                         closing_bytes_text(end - begin, size), or_unknown(plan_file_place(plan, alloc)));
+        if (rows <= ROWS)
+            print_row(plan, memory);
         else
-            rest_bytes += end - begin;
+            rest_bytes += play_number(memory, "end") - play_number(memory, "begin");
     }
     if (rows > ROWS)
         message_line("  and %zu more, %s in all", rows - ROWS, closing_bytes_text(rest_bytes, size));
     return rows > 0;
 }
 
+/* Why the forecast, that so many ranks are `times` as fast, is doubtful; "" if it is not. */
+static const char *
+find_doubt(const struct play_times *forecast, int ranks, double times)
+{
+    if (times > ranks)
+        return "; this is impossible: one of the runs was disturbed";
+    if (forecast->high > 2 * forecast->low)
+        return "; the measured times vary by more than a factor of two";
+    return "";
+}
+
 static void
 print_times(struct json_object *plan, int ranks)
 {
     struct play_times forecast = play_json_times(plan);
-    double round = (double)forecast.round_ns / 1e6, batch = (double)forecast.batch_ns / 1e6;
-    double times = round > 0 ? batch * ranks / round : 0;
-    if (round == 0 || batch == 0)
+    double round_ms = (double)forecast.round_ns / 1e6, batches_ms = (double)forecast.batch_ns / 1e6 * ranks;
+    if (forecast.round_ns == 0 || forecast.batch_ns == 0) {
         message_line("the speed is not known: the program makes too few batches");
-    else
-        message_line("forecast: %d ranks take %.3g ms for %d batches, one process %.3g ms: %.2f times as fast%s", ranks,
-                     round, ranks, batch * ranks, times,
-                     times > ranks                      ? "; this is impossible: one of the runs was disturbed"
-                     : forecast.high > 2 * forecast.low ? "; the measured times vary by more than a factor of two"
-                                                        : "");
+        return;
+    }
+    double times = batches_ms / round_ms;
+    message_line("forecast: %d ranks take %.3g ms for %d batches, one process %.3g ms: %.2f times as fast%s", ranks,
+                 round_ms, ranks, batches_ms, times, find_doubt(&forecast, ranks, times));
 }
 
 /* One that was not asked for is not there. */
@@ -113,13 +144,15 @@ static bool
 has_noise(struct json_object *turns, struct json_object *memory)
 {
     struct json_object *operations = json_object_object_get(turns, "operations");
-    bool has = false;
-    for (size_t i = 0; i < play_length(memory) && !has; ++i) {
+    for (size_t i = 0; i < play_length(memory); ++i) {
         uint64_t of = play_number(json_object_array_get_idx(memory, i), "noise_of");
-        has =
-            of > 0 && strcmp(play_text(json_object_array_get_idx(operations, (size_t)of - 1), "made_by"), "turn") != 0;
+        if (of == 0)
+            continue;
+        struct json_object *operation = json_object_array_get_idx(operations, (size_t)of - 1);
+        if (strcmp(play_text(operation, "made_by"), "turn") != 0)
+            return true;
     }
-    return has;
+    return false;
 }
 
 /* Of --plan auto by gradients: what is averaged, what is compared, and what proofs say. */
@@ -185,19 +218,28 @@ print_by_state(struct json_object *plan, int ranks)
     return sums;
 }
 
+/* What a loss is that the program prints. `sums`: the host reads sums over all ranks. */
+static const char *
+name_printed(bool reads_own, bool sums)
+{
+    if (reads_own)
+        return "the loss of the last batch that rank 0 computed";
+    if (sums)
+        return "the sums above over all ranks, and any other loss of one batch, from the rank that computed it";
+    return "the loss of each batch, from the rank that computed it";
+}
+
 void
 preview_print(struct json_object *plan, int ranks, int timed, bool reads_own)
 {
-    bool by_state = plan_file_is_by_state(plan), sums = by_state && print_by_state(plan, ranks);
-    if (!by_state)
+    bool sums = false;
+    if (plan_file_is_by_state(plan))
+        sums = print_by_state(plan, ranks);
+    else
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
     message_line("the program prints %s. Its step counters and schedules advance by %d for each update",
-                 reads_own ? "the loss of the last batch that rank 0 computed"
-                 : sums
-                     ? "the sums above over all ranks, and any other loss of one batch, from the rank that computed it"
-                     : "the loss of each batch, from the rank that computed it",
-                 ranks);
+                 name_printed(reads_own, sums), ranks);
     if (reads_own && reads > 0)
         message_line("--reads own: for another rank's batch these reads return old values, which mean nothing");
     print_times(plan, timed);

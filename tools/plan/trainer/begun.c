@@ -18,21 +18,24 @@ content_bytes(const struct play_tensor *tensor)
 static uint64_t
 copies_of(const struct play_tensor *tensor)
 {
-    return tensor->noise == 0 ? 0 : tensor->role == PLAY_PER_RANK ? player_world() : 1;
+    if (tensor->noise == 0)
+        return 0;
+    return tensor->role == PLAY_PER_RANK ? player_world() : 1;
 }
 
-/* The place in the file of a tensor after a step. */
+/* The place in the file of a tensor after a step. All ranks begin with the first one's. */
 static off_t
 place_of(uint32_t number, uint32_t rank, uint32_t step)
 {
     const struct play_tensor *all = player.play.tensors;
-    uint64_t each = 0, at = 0;
+    uint64_t step_bytes = 0, before_bytes = 0;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        at += i < number ? copies_of(&all[i]) * content_bytes(&all[i]) : 0;
-        each += copies_of(&all[i]) * content_bytes(&all[i]);
+        if (i == number)
+            before_bytes = step_bytes;
+        step_bytes += copies_of(&all[i]) * content_bytes(&all[i]);
     }
-    return (off_t)(step * each + at +
-                   (all[number].role == PLAY_PER_RANK && step > 0 ? rank : 0) * content_bytes(&all[number]));
+    uint64_t copy = all[number].role == PLAY_PER_RANK && step > 0 ? rank : 0;
+    return (off_t)(step * step_bytes + before_bytes + copy * content_bytes(&all[number]));
 }
 
 static char *
@@ -45,6 +48,47 @@ content_of(uint32_t number, uint32_t rank, uint32_t step)
     return content;
 }
 
+static void
+open_begun(void)
+{
+    const struct play_plan *plan = &player.play.plan;
+    int flags = plan->begun == PLAY_KEEPS_BEGUN ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY;
+    if (begun_file < 0)
+        begun_file = open_direct(plan->begun_path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static void
+keep_content(const char *now, uint32_t number, uint32_t rank, uint32_t step)
+{
+    uint64_t bytes = content_bytes(&player.play.tensors[number]);
+    if (!direct_write(begun_file, now, bytes, place_of(number, rank, step)))
+        player_refuse("there is no room in %s for what proofs keep of %s", player.play.plan.begun_path,
+                      player.named[number].text);
+}
+
+/* How far `now` is from the other run, whose bytes the device gets, and `own`, if it is not NULL. A sum that was
+ * exchanged stays on the device. */
+static struct play_apart
+take_content(const struct allocation *allocation, const char *now, uint32_t number, uint32_t rank, uint32_t step,
+             char *own)
+{
+    const struct play_tensor *tensor = &player.play.tensors[number];
+    bool stays = player.play.plan.data == PLAY_SUMS_EXCHANGED && tensor->role == PLAY_SUM;
+    char *other = content_of(number, rank, step), *before = NULL;
+    if (step > 0)
+        before = content_of(number, rank, step - 1);
+    struct play_apart apart = play_find_apart(tensor, now, other, before);
+    if (!stays) {
+        memory_write(allocation, tensor->lo, other, content_bytes(tensor));
+        memory_wait();
+    }
+    if (own != NULL)
+        memcpy(own, other, content_bytes(tensor));
+    free(other);
+    free(before);
+    return apart;
+}
+
 struct play_apart
 begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own)
 {
@@ -54,28 +98,13 @@ begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own)
     struct play_apart apart = {0};
     if (tensor->noise == 0 || plan->begun == PLAY_BEGINS_ITSELF || allocation == NULL)
         return apart;
-    if (begun_file < 0)
-        begun_file = open_direct(
-            plan->begun_path,
-            O_CLOEXEC | O_NOFOLLOW | (plan->begun == PLAY_KEEPS_BEGUN ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY), 0600);
+    open_begun();
     char *now = player_room(content_bytes(tensor));
     memory_read(allocation, tensor->lo, now, content_bytes(tensor));
-    if (plan->begun == PLAY_KEEPS_BEGUN) {
-        if (!direct_write(begun_file, now, content_bytes(tensor), place_of(number, rank, step)))
-            player_refuse("there is no room in %s for what proofs keep of %s", plan->begun_path,
-                          player.named[number].text);
-    } else {
-        char *other = content_of(number, rank, step), *before = step > 0 ? content_of(number, rank, step - 1) : NULL;
-        apart = play_find_apart(tensor, now, other, before);
-        if (plan->data != PLAY_SUMS_EXCHANGED || tensor->role != PLAY_SUM) { /* a sum that was exchanged stays */
-            memory_write(allocation, tensor->lo, other, content_bytes(tensor));
-            memory_wait();
-        }
-        if (own != NULL)
-            memcpy(own, other, content_bytes(tensor));
-        free(other);
-        free(before);
-    }
+    if (plan->begun == PLAY_KEEPS_BEGUN)
+        keep_content(now, number, rank, step);
+    else
+        apart = take_content(allocation, now, number, rank, step, own);
     free(now);
     return apart;
 }

@@ -21,23 +21,47 @@ static struct launch {
 static __thread struct launch *looked_at __attribute__((tls_model("initial-exec")));
 static __thread uint64_t trained_before __attribute__((tls_model("initial-exec")));
 
+/* NULL: too many others came before. */
+static struct launch *
+launch_of(uint64_t hash, const char *name)
+{
+    for (size_t i = 0; i < LAUNCHES_AT_MOST; ++i) {
+        struct launch *it = &launches[i];
+        if (it->name == 0) { /* it comes for the first time */
+            (void)plain_name(name, it->text, sizeof(it->text));
+            it->name = hash;
+            return it;
+        }
+        if (it->name == hash)
+            return it;
+    }
+    return NULL;
+}
+
+/* It comes in a batch. A launch that has come in all batches of a round counts no more. */
+static void
+count_batch(struct launch *it, uint64_t period)
+{
+    uint64_t round = period / player_world();
+    if (it->batches < player_world()) {
+        if (it->round != round)
+            it->batches = 0;
+        if (it->batches == 0 || it->period != period)
+            ++it->batches;
+    }
+    it->period = period;
+    it->round = round;
+}
+
 void
 unplanned_meet(uint64_t hash, const char *name, uint64_t period)
 {
-    struct launch *it = launches;
-    while (it < launches + LAUNCHES_AT_MOST - 1 && it->name != 0 && it->name != hash)
-        ++it;
-    if (begins_with(name, "cuMem") || (it->name != 0 && it->name != hash))
+    if (begins_with(name, "cuMem"))
         return;
-    if (it->name == 0)
-        (void)plain_name(name, it->text, sizeof(it->text));
-    if (it->batches < player_world()) {
-        it->batches = it->round == period / player_world() ? it->batches : 0;
-        it->batches += it->batches == 0 || it->period != period;
-    }
-    it->name = hash;
-    it->period = period;
-    it->round = period / player_world();
+    struct launch *it = launch_of(hash, name);
+    if (it == NULL)
+        return;
+    count_batch(it, period);
     if (it->batches < player_world() || it->looks == LOOKS_AT_MOST)
         return;
     ++it->looks;
