@@ -3,8 +3,6 @@
 
 #include "tools/common/grown.h"
 
-#include <math.h>
-
 #define WINDOW_NS INT64_C(60000000000)
 
 /* Between what the difference is, as far as is known. */
@@ -86,37 +84,4 @@ clock_common(const struct run_clock *clock, int64_t ns)
     const struct clock_difference *before = &clock->points[next - 1], *after = &clock->points[next];
     double share = (double)(ns - before->at_ns) / (double)(after->at_ns - before->at_ns);
     return ns - before->difference_ns - (int64_t)(share * (double)(after->difference_ns - before->difference_ns));
-}
-
-enum { MOST_APART = 256 };
-
-static bool
-is_same_step(const struct trace_step *step, const struct trace_step *wanted)
-{
-    return step->number == wanted->number && step->group == wanted->group && !step->in_graph;
-}
-
-/* Ranks write the same steps, in the order of their times: it is near the place that it has in another run. */
-static const struct trace_step *
-find_step(const struct trace_run *run, const struct trace_step *wanted, size_t place)
-{
-    for (size_t k = 0; k < 2 * (size_t)MOST_APART; ++k) {
-        size_t at = k % 2 == 0 ? place + k / 2 : place - (k + 1) / 2; /* in front of the first one it is too large */
-        if (at < run->step_count && is_same_step(&run->steps[at], wanted))
-            return &run->steps[at];
-    }
-    return NULL;
-}
-
-struct last_rank
-waits_of(const struct trace *trace, const struct trace_run *run, const struct trace_step *step)
-{
-    struct last_rank last = last_rank_none();
-    FOR_EACH(other, trace->runs, trace->run_count) {
-        const struct trace_step *theirs =
-            other->job == run->job ? find_step(other, step, (size_t)(step - run->steps)) : NULL;
-        if (theirs != NULL)
-            last_rank_add(&last, other->rank, fmax(theirs->released_us, 0));
-    }
-    return last.count == run->world ? last : last_rank_none();
 }

@@ -174,7 +174,7 @@ void clocks_free(struct run_clock *clocks, const struct trace *trace);
 /* A time of the rank's clock on that of the lowest rank. */
 int64_t clock_common(const struct run_clock *clock, int64_t ns);
 
-/* ---- what a step waited for: the network, and the rank that came last (launcher/common/waiting.h) ---- */
+/* ---- waits.c: what a step waited for: the network, and the rank that came last (launcher/common/waiting.h) ---- */
 /* Of a step of one run of the trace, by the numbers of ranks; none if a rank's part of that step is not there, or has
  * no times. */
 struct last_rank waits_of(const struct trace *trace, const struct trace_run *run, const struct trace_step *step);

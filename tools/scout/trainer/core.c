@@ -1,6 +1,6 @@
 /*
  * core.c - what all of the recorder shares: its state, the lock that one operation at a time passes, the driver's
- * table, lists of ranges, and the end of the process.
+ * table, and the end of the process.
  */
 #include "tools/check/format/run.h"
 #include "tools/scout/trainer/scout.h"
@@ -97,65 +97,4 @@ void
 scout_unlock(void)
 {
     pthread_mutex_unlock(&passing);
-}
-
-static atomic_int captures;
-
-void
-captures_begin(bool done)
-{
-    atomic_fetch_add(&captures, done);
-}
-
-void
-captures_end(bool is_over)
-{
-    int open = atomic_load(&captures); /* 0: it began before this process was the rank */
-    while (is_over && open > 0 && !atomic_compare_exchange_weak(&captures, &open, open - 1)) {
-    }
-}
-
-bool
-captures_are_open(void)
-{
-    return atomic_load_explicit(&captures, memory_order_relaxed) != 0;
-}
-
-bool
-captures_have(CUstream stream)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return captures_are_open() && scout_state.driver.cuStreamIsCapturing_p(stream, &status) == CUDA_SUCCESS &&
-           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-}
-
-/* ---- sorted, disjoint ranges of bytes, as the log has them ---- */
-
-void
-ranges_append(struct scout_ranges *list, uint64_t lo, uint64_t hi)
-{
-    struct scout_range *last = list->count > 0 ? &list->items[list->count - 1] : NULL;
-    if (last != NULL && lo <= last->hi)
-        last->hi = hi > last->hi ? hi : last->hi;
-    else if (hi > lo)
-        *SCOUT_GROWN(list->items, list->count) = (struct scout_range){lo, hi};
-}
-
-struct scout_ranges
-ranges_merged(const struct scout_ranges *a, const struct scout_ranges *b)
-{
-    struct scout_ranges all = {0};
-    for (uint32_t i = 0, k = 0; i < a->count || k < b->count;) {
-        bool takes_a = k == b->count || (i < a->count && a->items[i].lo < b->items[k].lo);
-        const struct scout_range *range = takes_a ? &a->items[i++] : &b->items[k++];
-        ranges_append(&all, range->lo, range->hi);
-    }
-    return all;
-}
-
-void
-ranges_clear(struct scout_ranges *list)
-{
-    free(list->items);
-    *list = (struct scout_ranges){0};
 }

@@ -62,6 +62,9 @@ begins_with(const char *name, const char *begin)
 /* Around an operation, and around what changes while no operation may pass: allocations, captures. */
 void scout_lock(void);
 void scout_unlock(void);
+
+/* ---- captures.c ---- */
+
 /* A stream is captured from here on, if it was `done`; and up to here, unless its capture may still be open. Whether
  * any may be; whether this stream is captured. Any thread. */
 void captures_begin(bool done);
@@ -318,7 +321,7 @@ enum course course_now(void);
 /* What the log says last; once. `finished`: as many periods were recorded as were asked for. */
 void course_close_log(void);
 
-/* ---- core.c: sorted lists of byte ranges. Pure ---- */
+/* ---- ranges.c: sorted lists of byte ranges. Pure ---- */
 
 /* Bytes [lo, hi), lo not below the beginning of the last one; joined with it where they touch. */
 void ranges_append(struct scout_ranges *list, uint64_t lo, uint64_t hi);

@@ -170,7 +170,7 @@ void groups_find(const struct graph *graph, struct scout_finding *finding);
  * which is one number, only if it is computed from gradients. */
 enum { SCALAR_BYTES = 256, DATA_BYTES = 64, ELEMENT_BYTES = 8 };
 
-/* ---- names.c ---- */
+/* ---- versions.c ---- */
 /* The last edge to a version from its own place, element by element or not; NULL: there is none. */
 const struct graph_edge *version_own_edge(const struct graph_version *version, bool elementwise);
 /* The argument of a launch in which a version lies; NULL: in none. */
@@ -189,7 +189,7 @@ const char *version_place(const struct graph *graph, const struct graph_version 
 void note_take(struct scout_finding *finding, char *text);
 enum roles_verdict note_take_reason(struct scout_finding *finding, enum roles_verdict verdict, char *reason);
 
-/* ---- stays.c: where data comes from, and what is computed from it ---- */
+/* ---- sources.c: where data comes from, and what is computed from it ---- */
 /* A copy of a few numbers from the host, where larger ones bring the data: a rate, a scale, a count; a small batch. */
 bool source_is_small(const struct graph_version *version);
 /* The marks `source`, `constant` and `tainted`. */

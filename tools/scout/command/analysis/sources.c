@@ -1,0 +1,54 @@
+/*
+ * sources.c - where data comes from, and what is computed from it (rules.h).
+ */
+#include "tools/scout/command/analysis/rules.h"
+
+/* Whether any operation of the window writes where this version of no operation lies. */
+static bool
+is_overwritten(const struct graph *graph, const struct graph_version *version)
+{
+    return graph->memories[version->memory].written &&
+           ANY_VERSION(it, graph, it->op >= 0 && version_overlaps(version, it));
+}
+
+/* Whether the same copy carries the same bytes one period later. */
+static bool
+is_repeated(const struct graph *graph, const struct graph_version *version)
+{
+    const struct scout_op *op = graph_op(graph, version);
+    uint32_t later = (uint32_t)version->op + graph->period;
+    return op->content != 0 && later < graph->count && graph->log->ops[graph->first + later].content == op->content;
+}
+
+bool
+source_is_small(const struct graph_version *version)
+{
+    return version->from_host && version->bytes <= DATA_BYTES;
+}
+
+void
+sources_find(struct graph *graph)
+{
+    graph->has_large =
+        ANY_VERSION(version, graph, version->from_host && version_in_period(version) && !source_is_small(version));
+    FOR_EACH_VERSION(version, graph) {
+        bool is_constant = version->op == VERSION_BEFORE && version->out_count > 0 && !is_overwritten(graph, version);
+        bool is_brought = version->from_host && version_in_period(version);
+        version->source = is_brought || is_constant;
+        version->constant =
+            is_constant ||
+            (is_brought && (is_repeated(graph, version) || (graph->has_large && source_is_small(version))));
+        version->tainted =
+            version->source || (version_in_period(version) && ANY_IN(edge, version, edge->from->tainted));
+    }
+}
+
+bool *
+sources_of(const struct graph *graph, const struct graph_version *version, bool before)
+{
+    bool *marks = xcalloc(graph->version_count + 1, sizeof(*marks));
+    FOR_EACH_VERSION(it, graph)
+        marks[it->number] = (before ? it->op == VERSION_BEFORE && version_overlaps(it, version) : it == version) ||
+                            (version_in_period(it) && ANY_IN(edge, it, marks[edge->from->number]));
+    return marks;
+}
