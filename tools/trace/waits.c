@@ -30,8 +30,9 @@ waits_of(const struct trace *trace, const struct trace_run *run, const struct tr
 {
     struct last_rank last = last_rank_none();
     FOR_EACH(other, trace->runs, trace->run_count) {
-        const struct trace_step *theirs =
-            other->job == run->job ? find_step(other, step, (size_t)(step - run->steps)) : NULL;
+        if (other->job != run->job)
+            continue;
+        const struct trace_step *theirs = find_step(other, step, (size_t)(step - run->steps));
         if (theirs != NULL)
             last_rank_add(&last, other->rank, fmax(theirs->released_us, 0));
     }

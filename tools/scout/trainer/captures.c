@@ -16,7 +16,9 @@ void
 captures_end(bool is_over)
 {
     int open = atomic_load(&captures); /* 0: it began before this process was the rank */
-    while (is_over && open > 0 && !atomic_compare_exchange_weak(&captures, &open, open - 1)) {
+    while (is_over && open > 0) {
+        if (atomic_compare_exchange_weak(&captures, &open, open - 1))
+            return;
     }
 }
 

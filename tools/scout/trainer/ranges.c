@@ -17,10 +17,15 @@ struct scout_ranges
 ranges_merged(const struct scout_ranges *a, const struct scout_ranges *b)
 {
     struct scout_ranges all = {0};
-    for (uint32_t i = 0, k = 0; i < a->count || k < b->count;) {
+    uint32_t i = 0, k = 0;
+    while (i < a->count || k < b->count) {
         bool takes_a = k == b->count || (i < a->count && a->items[i].lo < b->items[k].lo);
-        const struct scout_range *range = takes_a ? &a->items[i++] : &b->items[k++];
+        const struct scout_range *range = takes_a ? &a->items[i] : &b->items[k];
         ranges_append(&all, range->lo, range->hi);
+        if (takes_a)
+            ++i;
+        else
+            ++k;
     }
     return all;
 }

@@ -26,20 +26,33 @@ source_is_small(const struct graph_version *version)
     return version->from_host && version->bytes <= DATA_BYTES;
 }
 
+/* What was there before the window, and no operation of it writes. */
+static bool
+is_constant(const struct graph *graph, const struct graph_version *version)
+{
+    return version->op == VERSION_BEFORE && version->out_count > 0 && !is_overwritten(graph, version);
+}
+
+/* What the host brings in the period, and data does not depend on: the same bytes in each period, or a few numbers. */
+static bool
+is_brought_constant(const struct graph *graph, const struct graph_version *version)
+{
+    return is_repeated(graph, version) || (graph->has_large && source_is_small(version));
+}
+
 void
 sources_find(struct graph *graph)
 {
     graph->has_large =
         ANY_VERSION(version, graph, version->from_host && version_in_period(version) && !source_is_small(version));
     FOR_EACH_VERSION(version, graph) {
-        bool is_constant = version->op == VERSION_BEFORE && version->out_count > 0 && !is_overwritten(graph, version);
-        bool is_brought = version->from_host && version_in_period(version);
-        version->source = is_brought || is_constant;
-        version->constant =
-            is_constant ||
-            (is_brought && (is_repeated(graph, version) || (graph->has_large && source_is_small(version))));
-        version->tainted =
-            version->source || (version_in_period(version) && ANY_IN(edge, version, edge->from->tainted));
+        bool in_period = version_in_period(version), is_brought = version->from_host && in_period;
+        version->constant = is_constant(graph, version);
+        version->source = is_brought || version->constant;
+        if (is_brought && is_brought_constant(graph, version))
+            version->constant = true;
+        bool is_computed = in_period && ANY_IN(edge, version, edge->from->tainted);
+        version->tainted = version->source || is_computed;
     }
 }
 
@@ -47,8 +60,10 @@ bool *
 sources_of(const struct graph *graph, const struct graph_version *version, bool before)
 {
     bool *marks = xcalloc(graph->version_count + 1, sizeof(*marks));
-    FOR_EACH_VERSION(it, graph)
-        marks[it->number] = (before ? it->op == VERSION_BEFORE && version_overlaps(it, version) : it == version) ||
-                            (version_in_period(it) && ANY_IN(edge, it, marks[edge->from->number]));
+    FOR_EACH_VERSION(it, graph) {
+        bool begins = before ? it->op == VERSION_BEFORE && version_overlaps(it, version) : it == version;
+        bool follows = version_in_period(it) && ANY_IN(edge, it, marks[edge->from->number]);
+        marks[it->number] = begins || follows;
+    }
     return marks;
 }
