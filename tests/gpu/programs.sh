@@ -27,6 +27,7 @@ thousands        | tests/gpu/thousands.cu                  |
 probe            | tests/gpu/probe.cu                      |
 launches         | tests/gpu/launches.cu                   |
 tokens           | tests/gpu/tokens.cu                     |
+overlap_rank     | tests/bench/overlap_rank.cu             |
 host_memory      | tests/trainers/host_memory.cu           |
 reduces          | tests/trainers/reduces.cu               |
 sick             | tests/trainers/sick.cu                  |
