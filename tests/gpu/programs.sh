@@ -32,8 +32,8 @@ host_memory      | tests/trainers/host_memory.cu           |
 reduces          | tests/trainers/reduces.cu               |
 sick             | tests/trainers/sick.cu                  |
 arithmetic       | tests/gpu/arithmetic.cu                 | -I$root -O3
-atomics          | tests/held/plan/embbag.cu               |
-atomics_clip     | tests/held/noise/right_01_mlp_clip_norm.cu |
+atomics          | tests/gpu/atomics.cu                    |
+atomics_clip     | tests/gpu/atomics_clip.cu               |
 ends             | tests/tools/plan/ends/ends.cu           | -I$root
 nccl_alone       | tests/gpu/nccl_alone.c                  | ${includes[*]}
 digits           | samples/digits/main.c ${digits//$'\n'/ }        | -lcublas
