@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # judge.sh BUILD SUBJECT [WORD...] - what `ddprun check` says of the wrong and right programs of SUBJECT.txt: no wrong one is equal, each
-# has the exit code, the cause and the words of its row, and no right one is accused (judge.py). WORDs are words of programs, or numbers
-# of rows, which run alone. SUBJECT.sh has what no table says: `prepare` runs before the table, `after` after it, where all rows run.
+# has the exit code, the cause and the words of its row, and no right one is accused (judge.py). SUBJECT is a table of this folder, or
+# ../held/place. WORDs are words of programs, or numbers of rows, which run alone. SUBJECT.sh has what no table says: `prepare` runs before
+# the table, `after` after it, where all rows run.
 #
 # Ordinarily one row of several runs (chosen), with one number of ranks and one rate; with DDPRUN_SOAK=1 all run, with all of them. JUDGE_RATES and JUDGE_RANKS
 # have others; JUDGE_SAY=1 prints what each verdict says. The last lines are the score. With JUDGE_TRUTH=1 the programs are tried without `check` (jury.sh).
@@ -25,11 +26,13 @@ watch_leftovers
 subject=$2
 wanted=("${@:3}")
 soak=${DDPRUN_SOAK:-0} tried=0
+held= # the folder of the corpus, for tables whose script sets it (tests/tools/held/place.sh)
 declare -A words=() known=() counts=() is=([every]=10 [ranks]=2 [rates]='' [first]=0 [prefix]='' [job]='')
 prepare() { :; }
 after() { :; }
 
-# command_of PROGRAM: sets command, and the variables in front of it. A held program is compiled: optimising takes longer than its runs.
+# command_of PROGRAM: sets command, and the variables in front of it. A program of the corpus, held/SERIES/PROGRAM, is compiled: optimising
+# takes longer than its runs.
 command_of() {
     eval "command=($1)"
     variables=()
@@ -40,7 +43,7 @@ command_of() {
     case ${command[0]} in
         held/*)
             NVCC_APPEND_FLAGS='-Xcompiler -O0' "$build/bin/softgpu-cc" -O2 -g -I"$here/../../../interpose/include" \
-                "$here/../../${command[0]}.cu" -o "$work/${command[0]##*/}" -lcublas 2>"$work/stderr"
+                "$held/${command[0]#held/}.cu" -o "$work/${command[0]##*/}" -lcublas 2>"$work/stderr"
             command[0]=$work/${command[0]##*/}
             ;;
         samples/* | tests/*) command[0]=$build/${command[0]} ;;

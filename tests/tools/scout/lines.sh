@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # lines.sh BUILD [NAME...] - the diff that `ddprun scout --patch` writes for programs without annotations is applied to their sources by
 # `patch -p0`, the programs are compiled, and `ddprun check` finds them equal: digits, programs of the matrix whose
-# annotations are taken out, updates inside backward, and held programs. All have a line; only chargpt's data are left "by hand".
+# annotations are taken out, and updates inside backward. All have a line; only chargpt's data are left "by hand".
 #
 # Ordinarily a sixth of the programs that are not marked (in_turn); DDPRUN_SOAK=1 runs all.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
-sources=$(cd "$(dirname "$0")/../../.." && pwd)
+source "$(dirname "$0")/pasted.sh"
 text=$(dirname "$data")/shakespeare.txt
 wanted=("${@:2}")
 
@@ -16,41 +16,6 @@ is_wanted() {
     else
         [ "${2:-}${DDPRUN_SOAK:-0}" != soak0 ] && in_turn 6
     fi
-}
-
-# compile FOLDER PROGRAM WORD...: a program from the sources in a folder, as a user's command line would, or with the optimisation $level.
-compile() {
-    (cd "$1" && run "$build/bin/softgpu-cc" -Xcompiler "-O${level:-1}" -g -D_GNU_SOURCE -Isamples -I"$sources/interpose/include" "${@:3}" -lcublas -o "$2" &&
-        [ "$code" -eq 0 ]) || sed 's/^/# /' "$work/stderr"
-}
-
-# pasted NAME SOURCES PROGRAM FOLDER "COMPILED WORDS" ARGUMENT...: scouts a program that was compiled from the sources below SOURCES, puts the lines
-# into the copy in FOLDER, compiles this, and checks it.
-pasted() {
-    local name=$1 from=$2 program=$3 copy=$4 words
-    read -r -d '' -a words <<<"$5" || true # up to the end
-    shift 5
-    cd "$from" || exit
-    run "$ddprun" -q scout --patch "$work/$name.diff" "$program" "$@"
-    cd "$sources" || exit
-    check "$name: scouted" test "$code" -eq "${asked:-0}"
-    cp "$work/stdout" "$work/$name.out"
-    check "$name: nothing is left to be done by hand" test "$(grep -c '^by hand' "$work/$name.out")" -eq 0
-    check "$name: at most 200 words" test "$(wc -w <"$work/$name.out")" -le 200
-    check "$name: the patch applies" patch -d "$copy" -p0 --fuzz=0 -s -i "$work/$name.diff"
-    level=0 compile "$copy" "$work/$name" "${words[@]}" # it has to train the same
-    check "$name: the lines compile" test -x "$work/$name"
-    run "$ddprun" check "$work/$name" "$@"
-    check "$name: equal" grep -q '^equal: ' "$work/stdout"
-    [ "$code" -eq 0 ] || { sed 's/^/# /' "$work/stdout" "$work/stderr"; }
-}
-
-# alone NAME FILE: a program of one file.
-alone() {
-    local file=${2##*/}
-    cp -r "${2%/*}" "$work/$1.d"
-    compile "$work/$1.d" "$work/$1_plain" "$file"
-    pasted "$1" "$work/$1.d" "$work/$1_plain" "$work/$1.d" "$file"
 }
 
 # A statement after `return`, which may stand on the same line as the call before it, is never reached.
@@ -188,47 +153,6 @@ if is_wanted made; then
     printf %s "$(cat "$sources/tests/tools/scout/made.cu")" >"$work/endless/made.cu" # its last line has no end
     alone made "$work/endless/made.cu"
     check "made: both parts of the batch are shared" test "$(grep -c '^+ *ddp_share(' "$work/made.diff")" -eq 2
-fi
-
-# A loop over layers gets the batch, and then what the layer before has made; a layer keeps it in a member of its own, or an array has it; one call of a layer
-# is the argument of the other; the last batch of an epoch is shorter; the host adds up the gradient of a bias; a function allocates managed memory; layers are
-# templates behind an interface, and tensors a class; loops in two functions allocate and set; labels have 64 bytes; a batch has its time steps one after the
-# other, and one label for each record, or one for each time step, and its state goes on from batch to batch.
-while read -r name file expected; do
-    is_wanted "$name" || continue
-    asked=$([ "$name" = carried ] && echo 1 || echo 0) # scout asks what the state is
-    alone "$name" "$sources/tests/held/$file"
-    check "$name: $expected" grep -qF "$expected" <(grep '^+' "$work/$name.diff")
-done <<'END'
-templates scout9/09_autoencoder_templ/autoencoder.cu ddp_share(
-times scout11/05_lstm_sine/lstm.cu ddp_share_times(x, SEQ * BATCH * sizeof(float), 5120, 20, DDP_ELEMENTS | sizeof(float), 0)
-carried scout4/11_char_rnn/char_rnn.cu ddp_share_times(targets, y.size() * sizeof(int), 1280, 10, DDP_ELEMENTS | sizeof(int), 0)
-loops scout/12_double_moons/moons.cu DDP_PARAMETER(ddp_made[1].memory
-labels scout2/smart/smart.cu ddp_share(label.get(), minibatch * sizeof(float), 4, 0)
-layers scout6/07_autoencoder_cublas/main.cu ddp_share_slice(0, a, 0, 0, 
-array scout12/13_gemm_sgd/nn.cu ddp_share_slice(0, A[0], 0, 0, 
-nested scout2/classes/classes.cu ddp_share_slice(0, x, 0, 0, 
-thrice scout15/15_pendulum/pendulum.cu ddp_share_slice(0, x.data + at * 3, 0, 0, 
-shorter scout4/06_svm/svm.cu ddp_share_slice(0, dX + start * D, 0, (size_t)(n) * 400, 40000
-bytes scout14/02_softmax_blas/softmax.cu ddp_share_slice(1, dY + start, 0, (size_t)(B) * 1, 60, 1)
-counted scout3/17_letters_index/letters.cu ddp_share_slice(0, index_ + at, 0, (size_t)(count) * 4, 480
-idle scout14/16_siamese_pairs/siamese.cu DDP_GRADIENT(grad.b2, cfg::code, DDP_FLOAT32)
-several scout4/18_inplace_blas/bpnet.cu ddp_share_slice(0, in, 0, 0, 5120, DDP_ELEMENTS | 4)
-managed scout15/20_image_fit/fit.cu #define cudaMallocManaged ddp_malloc_managed
-host scout4/04_lstm_sensor/lstm.cu DDP_PARAMETER(w.by, NBY, DDP_FLOAT32);
-END
-
-asked=0
-if [ -e "$work/times.diff" ]; then
-    check "times: of each time step there is a share, and one of its labels" test "$(grep -c '^+ *ddp_share(y, BATCH' "$work/times.diff")" -eq 1
-    sed -E 's/(BATCH *=? *)64/\132/' "$work/times.d/lstm.cu" >"$work/times.d/again.cu"
-    compile "$work/times.d" "$work/times_again" again.cu
-    run "$ddprun" -n 2 "$work/times_again"
-    check "times: another batch ends the program" grep -q 'a batch, or a list in it, has 2560 bytes, and ddprun scout saw 5120' "$work/stderr"
-fi
-if [ -e "$work/carried.diff" ]; then
-    check "carried: labels of each time step have a share of each" test "$(grep -c '^+ *ddp_share_times(\(inputs\|targets\), ' "$work/carried.diff")" -eq 2
-    check "carried: lines that leave memory to each rank are said to" grep -q '^note: these lines do not annotate the memory in question' "$work/carried.out"
 fi
 
 # The annotations of a copy of the sources are taken out.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# held.sh BUILD [PATTERN] - trainers of tests/held/plan, plan2 by `ddprun --plan auto` on 2 ranks, one for each rule that was found by them: the saved
-# parameters are those of the oracle of the way that is taken (but by "far", whose oracle counts updates where the program counts batches), or the program is
-# refused, by this reason. Ordinarily a fifth of them (chosen); with DDPRUN_SOAK=1 all. PATTERN: only names that match it.
+# plan.sh BUILD [PATTERN] - a soak: trainers of the corpus (corpus.sh; its series plan and plan2) by `ddprun --plan auto` on 2 ranks, one for
+# each rule that was found by them: the saved parameters are those of the oracle of the way that is taken (but by "far", whose oracle counts
+# updates where the program counts batches), or the program is refused, by this reason. PATTERN: only names that match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
+source "$(dirname "$0")/corpus.sh"
 pattern=${2:-.}
 # program | way, or refused | the rule; of a refusal: its words
 rows='momentum_clip | state | a step begins in front of all that only clears memory for it, wherever the recording begins
@@ -19,16 +20,23 @@ matfac | state | a step of one launch, in which no element comes from its own ol
 plan2/lstm | gradients | a struct of scratch, of which a launch writes one part and reads another
 plan2/twostream | gradients | a stream that launches nothing copies a batch ahead, into two buffers in turn
 plan2/convadam | gradients, far | indices that are zero, in one struct with floats'
-held=$(dirname "$0")/../../held
 export build held work NVCC_APPEND_FLAGS='-Xcompiler -O0' # optimising takes longer than the runs
-number=0
-[ $# -gt 1 ] || rows=$(while read -r row; do chosen $((number++)) 5 && echo "$row"; done <<<"$rows")
-sed 's/ |.*//' <<<"$rows" | grep -E "$pattern" | xargs -P 2 -I{} bash -c 'name={} folder=plan; [[ $name != */* ]] || folder=${name%/*}; mkdir -p "$work/$name"
-    KEEP=$work/$name RANKS=2 bash "$held/$folder/measure.sh" "$build" "${name##*/}" >"$work/$name.row" 2>"$work/$name.said"'
+
+# measure PROGRAM: its row, in $work/PROGRAM.row; a program without a folder is of the series plan.
+measure() {
+    local name=$1 series=plan
+    [[ $name != */* ]] || series=${name%/*}
+    mkdir -p "$work/$name"
+    KEEP=$work/$name RANKS=2 bash "$held/$series/measure.sh" "$build" "${name##*/}" >"$work/$name.row" 2>"$work/$name.said"
+}
+export -f measure
+sed 's/ |.*//' <<<"$rows" | grep -E -e "$pattern" | xargs -P "$(nproc)" -I{} bash -c 'measure "$1"' measure {}
+judged=0
 while IFS='|' read -r name way rule; do
     name=${name% } way=${way// } rule=${rule# } far=false
     [[ $way != *,far ]] || far=true way=${way%,far}
     [ -e "$work/$name.row" ] || continue
+    judged=$((judged + 1))
     read -r _ exit took gradients state _ < <(tail -n 1 "$work/$name.row")
     shown=$work/$name/${name##*/}.err
     if [ "$way" = refused ]; then
@@ -49,4 +57,5 @@ if [[ plan2/lstm =~ $pattern ]]; then
     works "lstm by state: a struct of scratch is none" "$ddprun" --device softgpu --share-gpu scout --by state --prove "$work/lstm"
     check "... which a proof shows" grep -q 'proof (complete): passed' "$work/stdout"
 fi
+check "$judged programs are judged" test "$judged" -gt 0
 finish

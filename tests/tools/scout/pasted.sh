@@ -1,0 +1,39 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # the scripts that source it use its variable, and it those of end_to_end
+# pasted.sh - the lines that `ddprun scout --patch` writes are put into a program's sources, and `ddprun check` checks the program. Sourced
+# by lines.sh and by tests/tools/held/lines.sh, after end_to_end/lib.sh.
+sources=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+
+# compile FOLDER PROGRAM WORD...: a program from the sources in a folder, as a user's command line would, or with the optimisation $level.
+compile() {
+    (cd "$1" && run "$build/bin/softgpu-cc" -Xcompiler "-O${level:-1}" -g -D_GNU_SOURCE -Isamples -I"$sources/interpose/include" "${@:3}" -lcublas -o "$2" &&
+        [ "$code" -eq 0 ]) || sed 's/^/# /' "$work/stderr"
+}
+
+# pasted NAME SOURCES PROGRAM FOLDER "COMPILED WORDS" ARGUMENT...: scouts a program that was compiled from the sources below SOURCES, puts the lines
+# into the copy in FOLDER, compiles this, and checks it. With asked=1 scout asks something, and its exit code is 1.
+pasted() {
+    local name=$1 from=$2 program=$3 copy=$4 words
+    read -r -d '' -a words <<<"$5" || true # up to the end
+    shift 5
+    cd "$from" || exit
+    run "$ddprun" -q scout --patch "$work/$name.diff" "$program" "$@"
+    cd "$sources" || exit
+    check "$name: scouted" test "$code" -eq "${asked:-0}"
+    cp "$work/stdout" "$work/$name.out"
+    check "$name: nothing is left to be done by hand" test "$(grep -c '^by hand' "$work/$name.out")" -eq 0
+    check "$name: at most 200 words" test "$(wc -w <"$work/$name.out")" -le 200
+    check "$name: the patch applies" patch -d "$copy" -p0 --fuzz=0 -s -i "$work/$name.diff"
+    level=0 compile "$copy" "$work/$name" "${words[@]}" # it has to train the same
+    check "$name: the lines compile" test -x "$work/$name"
+    run "$ddprun" check "$work/$name" "$@"
+    check "$name: equal" grep -q '^equal: ' "$work/stdout"
+    [ "$code" -eq 0 ] || { sed 's/^/# /' "$work/stdout" "$work/stderr"; }
+}
+
+# alone NAME FILE: a program of one file.
+alone() {
+    local file=${2##*/}
+    cp -r "${2%/*}" "$work/$1.d"
+    compile "$work/$1.d" "$work/$1_plain" "$file"
+    pasted "$1" "$work/$1.d" "$work/$1_plain" "$work/$1.d" "$file"
+}
