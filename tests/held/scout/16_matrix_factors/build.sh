@@ -1,3 +1,0 @@
-#!/bin/sh
-set -e
-"${NVCC:-nvcc}" -O2 -g mf.cu -o train

@@ -1,3 +1,0 @@
-#!/bin/sh
-set -e
-make NVCC="${NVCC:-nvcc}"

@@ -1,2 +1,0 @@
-#!/bin/sh
-${NVCC:-nvcc} -O2 -g -DBATCH=80 svm.cu -o train

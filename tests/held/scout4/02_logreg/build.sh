@@ -1,2 +1,0 @@
-#!/bin/sh
-${NVCC:-nvcc} -O2 -g -std=c++14 logreg.cu -o train

@@ -1,2 +1,0 @@
-#!/bin/sh
-${NVCC:-nvcc} -O2 -g -o train sgns.cu

@@ -1,4 +1,0 @@
-#!/bin/sh
-set -e
-NVCC=${NVCC:-nvcc}
-$NVCC -O2 -g -std=c++14 min_char_rnn.cu -o train

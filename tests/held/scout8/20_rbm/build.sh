@@ -1,2 +1,0 @@
-#!/bin/sh
-${NVCC:-nvcc} -O2 -g rbm.cu -lcublas -o train
