@@ -27,6 +27,8 @@ begin_interval(struct readiness *readiness)
     memset(readiness->begun, 0, plan->gradient_count * sizeof(readiness->begun[0]));
     memset(readiness->enqueued, 0, plan->gradient_count * sizeof(readiness->enqueued[0]));
     memset(readiness->anew, 0, plan->gradient_count * sizeof(readiness->anew[0]));
+    memset(readiness->late, 0, plan->gradient_count * sizeof(readiness->late[0]));
+    readiness->late_count = 0;
     for (size_t k = 0; k < plan->bucket_count; ++k) {
         readiness->pending[k] = plan->buckets[k].count;
         readiness->states[k] = BUCKET_FILLING;
@@ -44,13 +46,17 @@ readiness_init(struct readiness *readiness, const struct plan *plan, const struc
     readiness->begun = calloc(plan->gradient_count + 1, sizeof(readiness->begun[0]));
     readiness->enqueued = calloc(plan->gradient_count + 1, sizeof(readiness->enqueued[0]));
     readiness->anew = calloc(plan->gradient_count + 1, sizeof(readiness->anew[0]));
+    readiness->late = calloc(plan->gradient_count + 1, sizeof(readiness->late[0]));
     readiness->held = calloc(plan->gradient_count + 1, sizeof(readiness->held[0]));
     readiness->pending = calloc(plan->bucket_count + 1, sizeof(readiness->pending[0]));
     readiness->states = calloc(plan->bucket_count + 1, sizeof(readiness->states[0]));
-    if (readiness->expected == NULL || readiness->optional == NULL || readiness->begun == NULL ||
-        readiness->enqueued == NULL || readiness->anew == NULL || readiness->held == NULL ||
-        readiness->pending == NULL || readiness->states == NULL)
-        return false;
+    const void *const made[] = {readiness->expected, readiness->optional, readiness->begun,
+                                readiness->enqueued, readiness->anew,     readiness->late,
+                                readiness->held,     readiness->pending,  readiness->states};
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); ++i) {
+        if (made[i] == NULL)
+            return false;
+    }
 
     for (size_t i = 0; history != NULL && i < plan->gradient_count; ++i) {
         if (!copy_list(&readiness->expected[i], &history->previous[i]))
@@ -72,6 +78,7 @@ readiness_free(struct readiness *readiness)
     free(readiness->begun);
     free(readiness->enqueued);
     free(readiness->anew);
+    free(readiness->late);
     free(readiness->held);
     free(readiness->pending);
     free(readiness->states);
@@ -141,6 +148,8 @@ readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch
 {
     if (readiness->states[readiness->plan->bucket_of[gradient]] >= BUCKET_LAUNCHED) {
         readiness->deviates = true;
+        if (readiness->late[gradient] == 0)
+            readiness->late[gradient] = ++readiness->late_count;
         readiness->anew[gradient] += is_expected(readiness, gradient, readiness->anew[gradient], touch);
         return TOUCH_LATE;
     }
@@ -187,6 +196,23 @@ bool
 readiness_begins_anew(const struct readiness *readiness, size_t gradient)
 {
     return readiness->anew[gradient] > 0;
+}
+
+bool
+readiness_is_another_pass(const struct readiness *readiness)
+{
+    const struct plan *plan = readiness->plan;
+    size_t end = 0; /* pieces of launched buckets */
+    for (size_t k = 0; k < readiness->next_bucket; ++k)
+        end = plan->buckets[k].first + plan->buckets[k].count;
+    size_t before = 1; /* when the piece before was touched */
+    for (size_t i = 0; i < end; ++i) {
+        size_t late = readiness->late[plan->pieces[i].gradient];
+        if (late < before)
+            return false;
+        before = late;
+    }
+    return end > 0;
 }
 
 bool

@@ -29,7 +29,10 @@ struct readiness {
     size_t *begun;    /* [gradient_count]: touches in this interval, those on their way to the driver included */
     size_t *enqueued; /* [gradient_count]: those that the driver has taken */
     size_t *anew;     /* [gradient_count]: late touches that an interval begins with, in their order */
-    size_t *pending;  /* [bucket_count]: gradients with a piece in the bucket that are not ready */
+    size_t *late; /* [gradient_count]: when it was touched after its bucket was launched, first in this interval: 1 for
+                     the first gradient, 2 for the second; 0: not at all */
+    size_t late_count;
+    size_t *pending;           /* [bucket_count]: gradients with a piece in the bucket that are not ready */
     enum bucket_state *states; /* [bucket_count] */
     size_t next_bucket;        /* the first that is not launched */
     bool *held;                /* [gradient_count]: never ready before the boundary, whatever touches it */
@@ -62,6 +65,11 @@ bool readiness_is_declared(const struct readiness *readiness, size_t gradient);
 
 /* Whether late touches of the gradient were those that an interval begins with: its boundary was left out. */
 bool readiness_begins_anew(const struct readiness *readiness, size_t gradient);
+
+/* Whether all gradients whose bucket is launched were touched after that, in the plan's order: as by another backward
+ * pass.
+ */
+bool readiness_is_another_pass(const struct readiness *readiness);
 
 /* Whether the gradient's bucket is launched. */
 bool readiness_has_left(const struct readiness *readiness, size_t gradient);

@@ -208,6 +208,51 @@ TEST(late_touches_that_an_interval_begins_with_are_known)
     clear_scene();
 }
 
+/* Two gradients, each touched once, in two buckets, the second gradient first; both are launched. */
+static void
+launch_two(void)
+{
+    const struct touch touch = {1, 0};
+    const struct plan_gradient gradients[2] = {{4, 1}, {4, 1}};
+    const size_t order[2] = {1, 0};
+    size_t bucket;
+    scene.plan = plan_build(0, gradients, order, 2, 4);
+    ck_assert(scene.plan != NULL && history_init(&scene.history, 2));
+    history_touch(&scene.history, 1, touch);
+    history_touch(&scene.history, 0, touch);
+    (void)history_boundary(&scene.history);
+    ck_assert(readiness_init(&scene.readiness, scene.plan, &scene.history));
+    for (size_t i = 0; i < 2; ++i) {
+        ck_assert_int_eq(readiness_begin(&scene.readiness, order[i], touch), TOUCH_EXPECTED);
+        (void)readiness_enqueued(&scene.readiness, order[i]);
+    }
+    while (readiness_launch(&scene.readiness, &bucket))
+        continue;
+}
+
+TEST(late_touches_of_all_gradients_in_the_plans_order_are_another_pass)
+{
+    const struct touch touch = {1, 0};
+    launch_two();
+    ck_assert(!readiness_is_another_pass(&scene.readiness));
+    ck_assert_int_eq(readiness_begin(&scene.readiness, 1, touch), TOUCH_LATE);
+    ck_assert(!readiness_is_another_pass(&scene.readiness));
+    ck_assert_int_eq(readiness_begin(&scene.readiness, 0, touch), TOUCH_LATE);
+    ck_assert(readiness_is_another_pass(&scene.readiness));
+    ck_assert_int_eq(readiness_begin(&scene.readiness, 1, touch), TOUCH_LATE); /* a third: the first touch counts */
+    ck_assert(readiness_is_another_pass(&scene.readiness));
+
+    readiness_boundary(&scene.readiness);
+    ck_assert(!readiness_is_another_pass(&scene.readiness));
+    clear_scene();
+
+    launch_two();
+    ck_assert_int_eq(readiness_begin(&scene.readiness, 0, touch), TOUCH_LATE);
+    ck_assert_int_eq(readiness_begin(&scene.readiness, 1, touch), TOUCH_LATE);
+    ck_assert(!readiness_is_another_pass(&scene.readiness)); /* as a loop over all gradients may touch them */
+    clear_scene();
+}
+
 SEED_TEST(an_interval_with_one_touch_more_or_less_does_not_fit, 11000, CASES)
 {
     set_scene(&seed);
