@@ -167,6 +167,10 @@ enum rank_stage {
 /* Where a rank waits whose program has reached its end: it will send nothing any more. */
 #define RANK_PLACE_END "the end of the program"
 
+/* Where a rank waits, with the step's number after it, until the others have judged that step. Not every rank waits
+ * there in that step: some may be ahead. */
+#define RANK_PLACE_JUDGEMENT "the judgement of step"
+
 /* What a rank waits for that has launched a graph with collectives in it: others, or a kernel of the graph's own. */
 #define RANK_WAIT_GRAPH "CUDA graph"
 

@@ -41,7 +41,7 @@ struct job {
     const struct rank_equipment *equipment; /* of its ranks, by main(); NULL: none */
     struct signals signals;                 /* fd -1: not taken over yet */
     bool interrupted;                       /* a signal has asked for the end, here or elsewhere */
-    bool is_final;                          /* the job must not begin again: a host's first ddprun was killed */
+    enum job_final final;                   /* whether the job may begin again (--max-restarts) */
 
     /* under a cluster's launcher, or on one of several hosts */
     struct launched launched;

@@ -206,9 +206,12 @@ restart(struct job *job, char **argv, int exit_code)
             message_line("no restart: a signal ended the job");
         return;
     }
-    if (job->is_final) {
+    if (job->final != JOB_MAY_BEGIN_AGAIN) {
         if (is_first)
-            message_line("no restart: the first ddprun of a host was killed; start the job again on all hosts");
+            message_line("no restart: %s", job->final == JOB_HOST_WAS_KILLED
+                                               ? "the first ddprun of a host was killed; start the job again on all hosts"
+                                               : "a step of the program was wrong, and the program would repeat it, or "
+                                                 "continue from what it has saved since");
         return;
     }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */

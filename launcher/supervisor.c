@@ -74,7 +74,7 @@ struct supervisor {
     struct side_file summary, trace, page;
     bool ending, hurried;  /* hurried: a signal asked for the end, so no reader is waited for long */
     bool interrupted;      /* that is why it ends */
-    bool is_final;         /* the job must not begin again */
+    enum job_final final;  /* whether the job may begin again */
     int passed_on;         /* the last signal that was passed on to the ranks, such as SIGUSR1; 0: none was */
     unsigned *left_out;    /* [started]: of each rank, bit N - 1: signal N was not sent, and that was said */
     bool has_grace;        /* ranks were asked to stop, and have the time of --grace */
@@ -109,8 +109,9 @@ begin_end(struct supervisor *s, int number, int asked, uint64_t time_ns)
                                .signal = number,
                                .grace_ms = (int)(time_ns / MS),
                                .asked = asked};
-    s->is_final = s->is_final || supervisor_net_is_final(&s->net);
-    order.is_final = s->is_final;
+    if (s->final == JOB_MAY_BEGIN_AGAIN)
+        s->final = supervisor_net_final(&s->net);
+    order.final = (int)s->final;
     if (s->failed)
         snprintf(order.text, sizeof(order.text), "%.1000s", s->reason.text);
     s->ending = true;
@@ -330,6 +331,8 @@ fail(struct supervisor *s, int suspect)
     char text[GRACE_TEXT_BYTES];
     s->failed = true;
     supervisor_net_refresh(&s->net);
+    if (verdict_add_last_right(s->ranks, s->view_count, &s->reason))
+        s->final = JOB_STEP_WAS_WRONG;
     bool has_parted = s->passed_on != 0 && grace_find_parting(s->ranks, s->view_count, s->passed_on, text);
     if (has_parted)
         snprintf(s->reason.text, sizeof(s->reason.text), "%s", text);
@@ -339,7 +342,9 @@ fail(struct supervisor *s, int suspect)
         supervisor_net_ask_report(&s->net, s->details.of[i].rank);
     let_ranks_look(s);
     relays_ask_last(s->job->relays, s->reason.rank, NULL, 0);
-    if (is_stop(s, has_parted))
+    if (s->final == JOB_STEP_WAS_WRONG)
+        begin_end(s, SIGKILL, 0, GRACE_NS); /* what a handler of SIGTERM would save is wrong, too */
+    else if (is_stop(s, has_parted))
         end_stopped(s, has_parted);
     else
         begin_end(s, SIGTERM, 0, GRACE_NS);
@@ -443,7 +448,7 @@ follow_root(struct supervisor *s)
         s->interrupted = client->ending.asked != 0 && !signals_is_for_ranks(client->ending.asked);
         begin_end(s, client->ending.signal, client->ending.asked, (uint64_t)client->ending.grace_ms * MS);
     } else if (supervisor_net_find_error(&s->net, &s->reason)) {
-        supervisor_net_say_error(&s->net, &s->reason, 0, false);
+        supervisor_net_say_error(&s->net, &s->reason, 0, JOB_MAY_BEGIN_AGAIN);
         s->told = client->lost == NULL;
         fail(s, -1);
     }
@@ -458,7 +463,7 @@ end_without_status(struct supervisor *s)
         "the job's status file in %s was cut short while the job ran, by the program or by a cleaner of temporary "
         "files; keep both away from that folder, or set TMPDIR",
         s->job->folder.path);
-    supervisor_net_say_error(&s->net, &s->reason, 0, false);
+    supervisor_net_say_error(&s->net, &s->reason, 0, JOB_MAY_BEGIN_AGAIN);
     s->told = s->net.job.client != NULL;
     fail(s, -1);
 }
@@ -498,7 +503,7 @@ interrupt(struct supervisor *s, int number)
     s->failed = s->interrupted = true;
     error_set(&s->reason, 128 + number, "SIG%s: ending %d rank%s (once more: at once)", sigabbrev_np(number),
               s->view_count, s->view_count == 1 ? "" : "s");
-    supervisor_net_say_error(&s->net, &s->reason, number, false);
+    supervisor_net_say_error(&s->net, &s->reason, number, JOB_MAY_BEGIN_AGAIN);
     begin_end(s, number == SIGQUIT ? SIGTERM : number, number, grace_ns(s));
     if (s->net.job.client == NULL)
         message_line("%s", s->reason.text);
@@ -512,8 +517,8 @@ end_as_orphan(struct supervisor *s)
         return;
     error_set(&s->reason, 128 + SIGKILL,
               "the first ddprun of this host, which started those of its ranks, is gone; was it killed?");
-    s->is_final = true; /* its user, or a scheduler, sees that it was killed, and starts it again as a new job */
-    supervisor_net_say_error(&s->net, &s->reason, 0, true);
+    s->final = JOB_HOST_WAS_KILLED; /* its user, or a scheduler, sees that it was killed, and starts it again as a new job */
+    supervisor_net_say_error(&s->net, &s->reason, 0, s->final);
     s->told = s->net.job.client != NULL;
     fail(s, -1);
 }
@@ -868,7 +873,7 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
         return;
     s->reason = *error;
     s->told = job->is_client;
-    supervisor_net_say_error(&s->net, &s->reason, 0, false);
+    supervisor_net_say_error(&s->net, &s->reason, 0, JOB_MAY_BEGIN_AGAIN);
     s->failed = true;
     begin_end(s, SIGTERM, 0, GRACE_NS);
 }
@@ -924,7 +929,7 @@ supervisor_run(struct job *job, const struct error *error)
     int64_t others_ms = s.has_grace ? (int64_t)s.job->options.job.grace_s * 1000 : 0;
     int exit_code = supervisor_net_leave(&s.net, s.failed ? s.reason.exit_code : 0, others_ms);
     job->interrupted = s.interrupted;
-    job->is_final = s.is_final;
+    job->final = s.final;
     close_supervisor(&s);
     return exit_code;
 }

@@ -79,6 +79,7 @@ tell_launcher(void)
     unaveraged_tell();
     nonfinite_tell();
     forgotten_period();
+    late_period();
 }
 
 /* ---- the end ---- */
@@ -176,12 +177,15 @@ end_in_order(void)
     OBSERVED(program_ends);
     unaveraged_refuse_end();
     if (!engine_state.alone) {
+        late_tell(); /* as far as that is judged now */
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
             message_warning("ends_in_capture",
                             "the program ends within a capture: what its last steps made of the parameters is not "
                             "compared");
         wait_for_averages();
+        late_tell();
+        stop_if_asked();
         checks_final_hash();
         nonfinite_stop_at_end();
         checks_at_end();
@@ -192,6 +196,15 @@ end_in_order(void)
     watch_stop();
     stop_if_asked(); /* the last comparisons may have failed */
     take_leave();
+}
+
+/* The program ends with another exit code. Calls no CUDA. */
+static void
+before_failure(void)
+{
+    late_tell(); /* that a check has failed explains more than the exit status */
+    stop_if_asked();
+    nonfinite_tell();
 }
 
 static void
@@ -345,7 +358,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     unaveraged_open((int64_t)number_option(DDPRUN_ENV_UNANNOTATED_MS, DDPRUN_DEFAULT_UNANNOTATED_MS, 1000000));
     ranges_open();
     trace_file_open();
-    ending_open(end_in_order, nonfinite_tell);
+    ending_open(end_in_order, before_failure);
 
     engine.rank = engine_state.rendezvous.rank;
     engine.world_size = engine_state.rendezvous.world_size;

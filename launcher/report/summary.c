@@ -138,6 +138,16 @@ describe_nonfinite(const struct summary *summary)
     return object;
 }
 
+/* NULL: no step was judged wrong. */
+static struct json_object *
+describe_last_right(const struct summary *summary)
+{
+    uint64_t step;
+    if (!verdict_last_right(summary->ranks, summary->rank_count, &step))
+        return NULL;
+    return json_object_new_uint64(step);
+}
+
 /* `rank`: -1: of ddprun itself. */
 static void
 add_warnings(struct json_object *array, const struct warnings *warnings, int rank)

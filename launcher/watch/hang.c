@@ -349,6 +349,8 @@ sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
 {
     if (behind->generation != ahead->generation) /* one is in the next training already, or heard of late */
         return 0;
+    if (strncmp(behind->wait_for, RANK_PLACE_JUDGEMENT, sizeof(RANK_PLACE_JUDGEMENT) - 1) == 0)
+        return 0; /* it has sent all that belongs to its steps, and waits for a rank that has not come so far */
     if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
         return AT_END_NS;
     return behind->step < ahead->step || is_past_comparison(behind, ahead) ? ON_ITS_WAY_NS : 0;

@@ -104,6 +104,20 @@ verdict_least_overlapped(const struct rank_view *ranks, int count)
 }
 
 bool
+verdict_last_right(const struct rank_view *ranks, int count, uint64_t *step_p)
+{
+    uint64_t wrong = UINT64_MAX;
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].wrong_step > 0 && ranks[i].wrong_step < wrong)
+            wrong = ranks[i].wrong_step;
+    }
+    if (wrong == UINT64_MAX)
+        return false;
+    *step_p = wrong - 1;
+    return true;
+}
+
+bool
 verdict_any_became_rank(const struct rank_view *ranks, int count)
 {
     for (int i = 0; i < count; ++i) {
@@ -390,6 +404,27 @@ verdict_find(const struct rank_view *ranks, int count, struct error *error)
         snprintf(more, sizeof(more), " (first of %d failed ranks)", failed);
         insert(error, strcspn(error->text, "\n"), more); /* details stay after it */
     }
+    return true;
+}
+
+bool
+verdict_add_last_right(const struct rank_view *ranks, int count, struct error *error)
+{
+    char more[3 * TEXT_BYTES];
+    uint64_t step;
+    if (!verdict_last_right(ranks, count, &step))
+        return false;
+    if (verdict_most_steps(ranks, count) <= 1) /* it has saved nothing that comes from an average */
+        return true;
+    if (step == 0)
+        snprintf(more, sizeof(more),
+                 ". No step of this run is known to be right: continue from no checkpoint that it has saved");
+    else
+        snprintf(more, sizeof(more),
+                 ". Step %" PRIu64 " is the last that is known to be right: continue from a checkpoint of step %" PRIu64
+                 " or earlier",
+                 step, step);
+    insert(error, strcspn(error->text, "\n"), more); /* details stay after it */
     return true;
 }
 

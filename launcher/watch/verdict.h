@@ -46,6 +46,14 @@ uint64_t verdict_most_steps(const struct rank_view *ranks, int count);
 uint64_t verdict_least_steps(const struct rank_view *ranks, int count);
 uint64_t verdict_least_overlapped(const struct rank_view *ranks, int count);
 
+/* Whether a rank has judged a step wrong (interpose/engine/core/judgement.c), and the last step before all of these, as
+ * DDP_STEP counts them in this run; 0: not even the first is known to be right. */
+bool verdict_last_right(const struct rank_view *ranks, int count, uint64_t *step_p);
+
+/* Adds to the reason for which the job ends from where the training can be continued, if a step was judged wrong.
+ * Whether one was. */
+bool verdict_add_last_right(const struct rank_view *ranks, int count, struct error *error);
+
 bool verdict_any_became_rank(const struct rank_view *ranks, int count);
 
 /* What it reduces by DDP_REDUCE is its own business: it needs no DDP_STEP. */

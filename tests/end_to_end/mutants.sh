@@ -106,6 +106,14 @@ hidden_streams() { # behind many buckets on a slow link the one that is sent too
         [ "$code" -eq 0 ]
 }
 
+judged() { # MODE LATENCY_US: the job ends, and no step from the tenth on was saved. The touch that is judged waits for its bucket
+    rm -f "$work/saved"
+    run env SOFTGPU_LINK="latency_us=$2,gbytes_per_s=1" "$launcher" -n 2 --bucket-mb 0.004 --timeout "$seconds" \
+        "$trainers/judged" "$1" "$work/saved"
+    [ "$code" -eq 1 ] && grep -q 'Step 9 is the last that is known to be right' "$work/stderr" &&
+        [ "$(cut -d ' ' -f 1 "$work/saved")" -le 9 ]
+}
+
 # passes SCENE...: with the real engine. Times are noise where the machine is busy with something else: two scenes are tried again.
 passes() { "$@" || { [[ $1 == @(trial|layouts) ]] && { "$@" || "$@"; }; }; }
 
@@ -185,10 +193,11 @@ mutant DEVIATION_IGNORED trainer accumulate
 mutant NOT_FLUSHED_FIRST trainer streams
 mutant LATE_LET_THROUGH ends 1 "wrote gradient" late-write --fault-step 9
 mutant LATE_NOT_WAITED late_read
+mutant JUDGEMENT_NOT_WAITED judged one 20000
+mutant RANKS_NOT_WAITED judged alone 0
 mutant CONTENT_UNCHECKED ends 1 "was changed after it had been averaged" hidden-write --fault-step 6
 mutant PARAMETERS_UNCHECKED ends 1 "differs between ranks 0 and 1" drift --fault-rank 1
 mutant HASH_NOT_RUN ends 1 "differs between ranks 0 and 1" drift --fault-rank 1
-mutant HASHED_AFTER_RELEASE ladder
 mutant STEPLESS_UNSEEN said 1 '^ddprun: .*has changed twice' "$trainers/stepless" train 40
 mutant WEIGHTS_UNCOMPARED said 1 'the counts of all ranks add up to' "$trainers/weights" sum
 mutant SHARDS_UNCOMPARED said 1 'shares out 48' --check-every 1 "$trainers/weights" shards

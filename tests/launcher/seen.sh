@@ -54,7 +54,7 @@ top = {"ddprun_summary": int, "ddprun_version": text, "nccl_version": (text, may
        "step_ms": (float, maybe), "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_planned_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
        "slowed_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
        "noise_scale": (dict, maybe), "unbound": bool, "measured_steps": int, "first_measured": (int, maybe), "last_measured": (int, maybe),
-       "nonfinite": (dict, maybe), "warnings": list, "comparisons": int, "noise": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
+       "nonfinite": (dict, maybe), "warnings": list, "judgement_waits": int, "last_right_step": (int, maybe), "comparisons": int, "noise": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
 warning = {"key": text, "rank": (int, maybe), "step": (int, maybe), "count": int, "text": text}

@@ -273,6 +273,12 @@ TEST(different_places_are_named)
     EXPECT(20, 1 << 2, HANG_END, 1, "rank 1 (host h1, process 4001, GPU 1) waits at DDP_REDUCE (a.cu:2), 3 ",
            "waits for it in DDP_REDUCE (a.cu:1), 3 int32, sum");
 
+    begin(60, 600); /* its step is judged: it waits for rank 2, which is slow, and has sent all that rank 0 waits for */
+    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
+    wait_for(1, RANK_WAIT_EXCHANGE, RANK_PLACE_JUDGEMENT " 7");
+    play.views[0].step = 8;
+    ck_assert_int_eq(play_on(20, 1 << 2), HANG_NONE);
+
     begin(60, 600); /* the same step: in flight */
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
     wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN");

@@ -351,3 +351,33 @@ TEST(a_rank_that_is_done_is_needed_only_by_ranks_that_wait_or_continue)
         ck_assert_msg(verdict_is_needed(views, 3, 1, true) == cases[i].needed, "case %zu", i);
     }
 }
+
+TEST(the_first_wrong_step_of_any_rank_decides_from_where_to_continue)
+{
+    struct rank_view ranks[2] = {{TRAINING}, {TRAINING}};
+    struct error error = {.text = "rank 1: wrong\ndetails"};
+    uint64_t step = 99;
+    ck_assert(!verdict_last_right(ranks, 2, &step));
+    ck_assert(!verdict_add_last_right(ranks, 2, &error));
+    ck_assert_str_eq(error.text, "rank 1: wrong\ndetails");
+    ck_assert_uint_eq(step, 99);
+
+    ranks[0].wrong_step = 7;
+    ranks[1].wrong_step = 5;
+    ck_assert(verdict_last_right(ranks, 2, &step));
+    ck_assert_uint_eq(step, 4);
+    ck_assert(verdict_add_last_right(ranks, 2, &error));
+    ck_assert_str_eq(error.text, "rank 1: wrong. Step 4 is the last that is known to be right: continue from a "
+                                 "checkpoint of step 4 or earlier\ndetails");
+
+    error = (struct error){.text = "rank 1: wrong"};
+    ranks[1].wrong_step = 1;
+    ck_assert(verdict_add_last_right(ranks, 2, &error));
+    ck_assert_str_eq(error.text, "rank 1: wrong. No step of this run is known to be right: continue from no "
+                                 "checkpoint that it has saved");
+
+    error = (struct error){.text = "rank 1: wrong"};
+    ranks[0].step = ranks[1].step = 1; /* there is nothing that it can have saved */
+    ck_assert(verdict_add_last_right(ranks, 2, &error));
+    ck_assert_str_eq(error.text, "rank 1: wrong");
+}

@@ -101,8 +101,18 @@ stop_orphan(void)
     _exit(DDPRUN_EXIT_FAILURE);
 }
 
+/* With soon_lock held: the first of all that are found is kept. */
+static void
+note_wrong(uint64_t step)
+{
+    _Atomic uint64_t *first = &engine_state.status->wrong_step;
+    uint64_t known = atomic_load(first);
+    if (known == 0 || step < known)
+        atomic_store(first, step);
+}
+
 void
-stop_job_soon_by(enum rank_follows says, const char *format, ...)
+stop_job_soon_by(enum rank_follows says, uint64_t wrong_step, const char *format, ...)
 {
     char text[sizeof(soon_text)];
     va_list args;
@@ -112,6 +122,7 @@ stop_job_soon_by(enum rank_follows says, const char *format, ...)
     if (engine_state.observer != NULL && engine_state.observer->takes_alarm(text))
         return;
     pthread_mutex_lock(&soon_lock);
+    note_wrong(wrong_step);
     if (!atomic_load(&soon_asked)) {
         memcpy(soon_text, text, sizeof(soon_text));
         tell(says, soon_text); /* now: the program may leave by _exit() before another thread looks */

@@ -23,10 +23,12 @@ void stop_ask(const char *(*name_of)(CUfunction function));
 #define stop_job(...) stop_job_by(COMM_OWN, __VA_ARGS__)
 void stop_job_by(enum comm_cause cause, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
-/* The same from a place that must not block or call CUDA (a host function): the launcher can read why at once, and the
- * watch thread ends the job soon. `says`: RANK_SAYS_STEP or RANK_SAYS_ALL. */
-#define stop_job_soon(...) stop_job_soon_by(RANK_SAYS_STEP, __VA_ARGS__)
-void stop_job_soon_by(enum rank_follows says, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same from a place that must not block or call CUDA (a host function): a judgement has found a mistake. The
+ * launcher can read why at once; DDP_STEP, which waits for judgements, ends the job, or the watch thread does soon.
+ * `wrong_step`: the first step, from 1, whose averages may be wrong. `says`: RANK_SAYS_STEP or RANK_SAYS_ALL. */
+#define stop_job_soon(wrong_step, ...) stop_job_soon_by(RANK_SAYS_STEP, wrong_step, __VA_ARGS__)
+void stop_job_soon_by(enum rank_follows says, uint64_t wrong_step, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Ends this process: there is no launcher any more that could end the job. */
 void stop_orphan(void) __attribute__((noreturn));
@@ -122,6 +124,20 @@ void inflight_prepare(void) BY_ISSUER;
 void inflight_sending(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
 /* The issuer: it was sent. */
 void inflight_sent(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
+
+/* ---- judgement.c ---- */
+/* When the host has the result at the latest: before DDP_STEP of the step that is judged returns, or at the next one.
+ */
+enum judged { JUDGED_IN_STEP, JUDGED_IN_NEXT, JUDGED_TIMES };
+/* Any thread, before the device's work for it. */
+void judgement_begins(enum judged judged);
+/* Its result has come, and stop_job_soon() was called if it is wrong. Any thread, host functions too. */
+void judgement_ends(enum judged judged);
+/* Waits until those of this rank that have begun are over; does not return if one was wrong. */
+void judgement_wait(enum judged judged);
+/* The last of a step, after it was counted: returns when this rank's judgements of it were right, and the other ranks'
+ * as judgement.c says. `is_agreed`: all ranks know that there is a judgement in this step. */
+void judgement_end_step(bool is_agreed);
 
 /* ---- ranges.c ---- */
 /* At the start, before any other of these. Where no tool listens, they do nothing. */

@@ -12,6 +12,17 @@
  * launches of graphs through step/graph_launch.c: values that differ from step to step are in device memory, written
  * before the launch. abort.c is the only way to end the job.
  *
+ * A step is judged before the program uses it (judgement.c). The judgements, and where the program is held for them:
+ *
+ *     verify/late_write.c    a touch after its bucket's launch   late_settle(), before the last buckets are sent
+ *     verify/checks.c        gradients, unseen work              judgement_end_step()
+ *     memory/escaped_late.c  gradients, an escaped address       judgement_end_step()
+ *     verify/checks.c        parameters, their bits              judgement_end_step(), in a graph's launch, too
+ *     verify/values.c        parameters, their values            values_look(), on all ranks at once
+ *     memory/weights.c       weights and shares of all ranks     judgement_wait(JUDGED_IN_NEXT): the next step
+ *     verify/unaveraged.c    parameters before the first step    nowhere: the watch thread ends the job
+ *     verify/forgotten.c     parameters without annotation       nowhere: nothing ends
+ *
  * The rules of this folder and of all above it:
  * - The lock, engine_mutex, is never held across a call into CUDA or NCCL.
  * - `issuing` is the role of the one thread that enqueues collectives; it is taken and given back under the lock, and

@@ -111,10 +111,12 @@ compare(void *arg, const struct hashed *hashed)
     struct escaped *part = arg;
     if (hashed->hash != part->hash)
         stop_job_soon(
+            part->step,
             "%s was changed in step %llu after it had been averaged, by a kernel that read its address from memory; "
             "that address was copied there in this step: copy it before backward, or run with --no-overlap",
             tensor_text(&part->gradient), (unsigned long long)part->step);
     free(part);
+    judgement_ends(JUDGED_IN_STEP);
 }
 
 void
@@ -130,6 +132,7 @@ escaped_late_compare(const struct group *group)
         *link = part->next;
         struct tensor tensor = tensor_copy_gradient(group, part->gradient.member);
         tensor_refuse_freed(&tensor);
+        judgement_begins(JUDGED_IN_STEP);
         hash(part, compare);
         any = true;
     }

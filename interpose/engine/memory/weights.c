@@ -46,6 +46,7 @@ static struct {
     bool in_use;           /* some rank has called DDP_WEIGHT: the same on all ranks */
     bool shards_in_use;    /* some rank has called DDP_SHARD before the first step: the same on all ranks */
     bool uneven_reported;  /* that shares are uneven */
+    uint64_t right_step;   /* the last step that was compared: a later one is sent when that was right; 0: none */
     struct gathered words; /* struct said of each rank */
 } weights;
 
@@ -130,6 +131,7 @@ weight_of(const struct group *group)
 /* What is compared at a step: a copy, as the program goes on; and the places for messages. */
 struct compared {
     uint64_t number; /* of the step, from 1 */
+    uint64_t right;  /* the last step before it that was compared, or 0 */
     struct said mine;
     char what[200];  /* "DDP_WEIGHT (train.cu:12)" */
     char shard[200]; /* "DDP_SHARD (train.cu:10)" */
@@ -147,7 +149,8 @@ name_call(char name[200], const char *macro, const struct ddp_site *site)
 static struct compared
 describe(const struct weight *mine)
 {
-    struct compared compared = {.number = engine_state.boundary_count + 1, .mine = {.weight = *mine}};
+    struct compared compared = {
+        .number = engine_state.boundary_count + 1, .right = weights.right_step, .mine = {.weight = *mine}};
     engine_lock();
     if (weights.shard_thread == gettid()) /* the one that calls DDP_STEP */
         compared.mine.shards = weights.shards;
@@ -264,8 +267,9 @@ compare_received(void *data)
     struct compared *step = data;
     const struct said *all = (const struct said *)weights.words.all;
     if (!judge_weights(all, step, why) || !judge_shards(all, step, why))
-        stop_job_soon_by(RANK_SAYS_ALL, "%s", why);
+        stop_job_soon_by(RANK_SAYS_ALL, step->right + 1, "%s", why);
     free(step);
+    judgement_ends(JUDGED_IN_NEXT);
 }
 
 void
@@ -275,6 +279,8 @@ weight_compare(const struct weight *weight, bool shards)
         return;
     struct compared *step = engine_calloc(1, sizeof(*step));
     *step = describe(weight);
+    weights.right_step = step->number;
+    judgement_begins(JUDGED_IN_NEXT);
     CUDA("cuLaunchHostFunc", cuLaunchHostFunc, first_stream(), store_mine, step);
     gather_send(&weights.words, "the comparison of weights", step->number, compare_received, step); /* which frees it */
 }

@@ -127,6 +127,13 @@ publish(void)
     atomic_store(&status->collective, (uint32_t)worst->state);
 }
 
+/* It has sent all that belongs to its steps, and waits for a rank that has not come so far. */
+static bool
+waits_for_judgement(const struct rank_status *other)
+{
+    return strncmp(other->place, RANK_PLACE_JUDGEMENT, strlen(RANK_PLACE_JUDGEMENT)) == 0;
+}
+
 /*
  * The record of a rank of this launcher that waits on the control plane and cannot send what this rank waits for; NULL
  * if no rank is (under a cluster's launcher each rank has its own launcher, and supervisor 0 sees both:
@@ -142,6 +149,8 @@ find_waiter(const struct collective_in_flight *awaited, bool is_reduce, int *ran
     for (int i = 0; i < engine_state.status_count; ++i) {
         const struct rank_status *other = (const struct rank_status *)(first + (size_t)i * RANK_STATUS_STRIDE);
         if (i == engine_state.status_index || !atomic_load(&other->waits))
+            continue;
+        if (waits_for_judgement(other))
             continue;
         uint64_t steps = atomic_load(&other->step);
         bool at_end = strncmp(other->place, RANK_PLACE_END, sizeof(other->place)) == 0;

@@ -210,9 +210,12 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     TRACED(trace_boundary(group, stream, done, exposed_ns, bound_ns));
     trials_backward_done(group, stream);
     step_wait_for_producers(group, stream);
+    judgement_wait(JUDGED_IN_NEXT);
+    late_settle(); /* before the averages can be complete on any rank, if a bucket is left */
     flush_buckets(group);
     buffers_send();
     bool compares = checks_parameters_due(group); /* until they are hashed */
+    bool is_judged = compares || checks_gradients_due(group);
     step_release(group, stream);
     CUevent released = measure_released(group, stream);
     TRACED(trace_released(group, stream, released));
@@ -234,6 +237,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     TRACED(trace_step_end(group, stream));
     role_give();
     issue_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
+    judgement_end_step(is_judged);
 }
 
 static void

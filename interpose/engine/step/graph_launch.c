@@ -42,6 +42,9 @@ groups_of(const struct recording *recording)
     return groups;
 }
 
+/* Whether parameters are compared before the launch that is under way. */
+static bool launch_is_judged GUARDED_BY(issuer_role);
+
 void
 launch_begin(struct recording *recording, CUstream stream)
 {
@@ -60,6 +63,9 @@ launch_begin(struct recording *recording, CUstream stream)
     ENTER_CONTEXT();
     RELAX_CAPTURES();
     step_open(recording->number, NULL, site);
+    judgement_wait(JUDGED_IN_NEXT);
+    late_settle();
+    launch_is_judged = checks_parameters_due(first);
     step_wait_for_producers(NULL, stream);
     nonfinite_launch(groups_of(recording));
     step_release(first, stream);
@@ -122,7 +128,9 @@ launch_end(struct recording *recording, CUstream stream, bool enqueued)
     checks_after_release();
     count_steps(recording, stream);
     step_close(first);
+    bool is_judged = launch_is_judged;
     role_give();
+    judgement_end_step(is_judged);
     (void)context_exchange_capture_mode(mode);
     context_leave(before);
     step_is_training();

@@ -26,7 +26,8 @@ enum { FIRST_STEPS = 3, NO_BUCKET = -1, EVERY_BUCKET = -2 };
 /* A gradient's hash after its reduction; written and read by host functions, in the communication stream's order. */
 struct gradient_check {
     struct tensor gradient;
-    uint64_t step; /* number of the boundary that it belongs to, from 1 */
+    uint64_t step;       /* number of the boundary that it belongs to, from 1 */
+    uint64_t right_step; /* the last before that which is known to be right, or 0 */
     uint64_t reduced_hash;
 };
 
@@ -40,7 +41,9 @@ struct parameter_hash {
 struct group_check {
     long checked_bucket;             /* a bucket, NO_BUCKET or EVERY_BUCKET */
     struct gradient_check **pending; /* [capacity]: by number in the group, hashed after their reduction */
+    uint64_t *compared;              /* [capacity]: the boundary at which the gradient was compared last, or 0 */
     size_t capacity;
+    uint64_t late_step;     /* the group's last boundary before which no bucket was launched early */
     uint64_t compared_step; /* of a group of parameters: its boundaries passed when they were last compared */
 };
 
@@ -96,6 +99,8 @@ prepare_group(const struct group *group) BY_ISSUER
     struct gradient_check **grown = engine_realloc(check->pending, count * sizeof(*grown));
     memset(grown + check->capacity, 0, (count - check->capacity) * sizeof(*grown));
     check->pending = grown;
+    check->compared = engine_realloc(check->compared, count * sizeof(*check->compared));
+    memset(check->compared + check->capacity, 0, (count - check->capacity) * sizeof(*check->compared));
     check->capacity = count;
 }
 
@@ -190,22 +195,33 @@ compare_gradient(void *arg, const struct hashed *hashed)
 {
     struct gradient_check *check = arg;
     if (hashed->hash != check->reduced_hash)
-        stop_job_soon("%s was changed after it had been averaged and before DDP_STEP number %llu, by work that ddprun "
+        stop_job_soon(check->right_step + 1,
+                      "%s was changed after it had been averaged and before DDP_STEP number %llu, by work that ddprun "
                       "did not see (a pointer in device memory?); run with --no-overlap",
                       tensor_text(&check->gradient), (unsigned long long)check->step);
     free(check);
+    judgement_ends(JUDGED_IN_STEP);
 }
 
 static void
 compare_gradients(const struct group *group)
 {
     struct group_check *checked = &checks.groups[group->id];
+    uint64_t step = engine_state.boundary_count + 1;
+    if (LOCKED(group->early_buckets) == 0)
+        checked->late_step = step;
     for (size_t gradient = 0; gradient < checked->capacity; ++gradient) {
-        if (checked->pending[gradient] == NULL)
+        struct gradient_check *check = checked->pending[gradient];
+        if (check == NULL)
             continue;
+        /* What was compared before was right, or this step would not have been reached. */
+        uint64_t right = checked->compared[gradient];
+        check->right_step = right > checked->late_step ? right : checked->late_step;
+        checked->compared[gradient] = step;
+        judgement_begins(JUDGED_IN_STEP);
         struct tensor tensor = LOCKED(*tensor_gradient(group, gradient));
         tensor_refuse_freed(&tensor);
-        hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, compare_gradient, checked->pending[gradient]);
+        hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, compare_gradient, check);
         checked->pending[gradient] = NULL;
     }
 }
@@ -279,6 +295,12 @@ checks_parameters_due(const struct group *group)
            (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
            (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
            (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
+}
+
+bool
+checks_gradients_due(const struct group *group)
+{
+    return checks.groups[group->id].checked_bucket != NO_BUCKET;
 }
 
 /* The work since the group's last boundary may be that of two steps. */
@@ -380,6 +402,17 @@ describe_cause(const struct tensor *tensor, uint32_t differs, const struct compa
     return text;
 }
 
+/* The last step before `after_step` after which parameters were compared and were right; 0: none. */
+static uint64_t
+right_step(uint64_t after_step)
+{
+    uint64_t equal = atomic_load(&engine_state.status->checked_step), noisy = values_right_step();
+    uint64_t right = equal > noisy ? equal : noisy;
+    if (after_step == 0)
+        return 0;
+    return right < after_step ? right : after_step - 1;
+}
+
 static void
 stop_with_difference(size_t index, uint32_t differs, const struct comparison *comparison)
 {
@@ -392,9 +425,10 @@ stop_with_difference(size_t index, uint32_t differs, const struct comparison *co
     else
         snprintf(when, sizeof(when), "%s",
                  checks.final_known ? "at the end of a program without DDP_STEP" : "at the first DDP_STEP");
-    stop_job_soon_by(RANK_SAYS_ALL, "%s differs between %s %s: %s%s%s%s", tensor_text(&tensor),
-                     describe_who(differs, who), when, describe_cause(&tensor, differs, comparison, cause),
-                     detail[0] != '\0' ? " (" : "", detail, detail[0] != '\0' ? ")" : "");
+    stop_job_soon_by(RANK_SAYS_ALL, right_step(comparison->after_step) + 1, "%s differs between %s %s: %s%s%s%s",
+                     tensor_text(&tensor), describe_who(differs, who), when,
+                     describe_cause(&tensor, differs, comparison, cause), detail[0] != '\0' ? " (" : "", detail,
+                     detail[0] != '\0' ? ")" : "");
 }
 
 /* Ends the job where values say that a difference is a mistake; else it is noise: all ranks have rank 0's values. */
@@ -530,6 +564,7 @@ compare_parameters(void *data)
         note_equal(comparison->after_step, hash);
     free(comparison);
     atomic_fetch_add(&checks.judged, 1);
+    judgement_ends(JUDGED_IN_STEP);
 }
 
 void
@@ -545,6 +580,7 @@ checks_after_release(void)
     checks.sent_left_out = checks.left_out;
     checks.left_out = 0;
     ++checks.sent;
+    judgement_begins(JUDGED_IN_STEP);
     gather_send(&checks.parameters, "the comparison of parameters", checks.after_step, compare_parameters, comparison);
 }
 

@@ -132,7 +132,8 @@ compare(void *arg, const struct hashed *hashed)
     /* Others may be for DDP_STEP_PARAMETERS, before which backward updates them. */
     bool decides = !look->is_last && !atomic_load(&course.over) && of_gradients;
     if (changes >= 2 && decides)
-        stop_job_soon("%s has changed twice in %llu kernel launches without a DDP_STEP: nothing is averaged, and each "
+        stop_job_soon(1,
+                      "%s has changed twice in %llu kernel launches without a DDP_STEP: nothing is averaged, and each "
                       "rank trains alone; call DDP_STEP after each backward pass, before the optimizer (man ddprun.h), "
                       "or give --unannotated",
                       tensor_text(&copy), (unsigned long long)count_launches());

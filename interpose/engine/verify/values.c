@@ -58,6 +58,7 @@ static struct {
     bool said_noise, said_lasts;
     struct verdict doubt; /* the last that was above a bound, and its rank; DRIFT_SAME: none */
     int doubt_rank;
+    _Atomic uint64_t right_step; /* as values_right_step() */
 } values;
 
 static void
@@ -496,8 +497,16 @@ values_look(size_t *suspects, size_t count, struct values_mistake *mistake_p)
         values.next = steps + values.pace.interval;
     if (worst.found.verdict > DRIFT_SAME)
         note_noise(steps);
+    if (worst.found.verdict <= DRIFT_NOISE)
+        atomic_store(&values.right_step, steps);
     say(&worst, rank, regular);
     return false;
+}
+
+uint64_t
+values_right_step(void)
+{
+    return atomic_load(&values.right_step);
 }
 
 void

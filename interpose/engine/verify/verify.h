@@ -13,6 +13,8 @@ void checks_prepare(void) BY_ISSUER;
 void checks_bucket_sent(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 /* Whether parameters are to be compared at this boundary of the group. */
 bool checks_parameters_due(const struct group *group) BY_ISSUER;
+/* Whether gradients are compared at the next boundary of the group, on all ranks. */
+bool checks_gradients_due(const struct group *group) BY_ISSUER;
 /* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
 void checks_before_release(const struct group *group) BY_ISSUER;
 /* The issuer, at the boundary, after that: hashes are collected and sent. */
@@ -52,6 +54,9 @@ void values_sample_end(void) BY_ISSUER;
 /* At the end, collective: what differs by noise is uncompared from then on, and is counted. Whether there was any.
  * `text` gets by how much a tensor differs that stays. */
 bool values_judge_end(uint32_t *differs, size_t count, uint64_t step, char text[VALUES_TEXT_BYTES]);
+
+/* The step after which the last look found rounding alone, or nothing; 0: none. */
+uint64_t values_right_step(void);
 
 /* ---- running.c: running statistics that are annotated as parameters ---- */
 struct hasher;
@@ -98,6 +103,13 @@ struct late_touch;
 struct late_touch *late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
                               size_t bucket, bool anew);
 void late_end(struct late_touch *late, CUstream stream);
+/* A boundary, before its last buckets are sent: waits until all touches of this interval are judged; does not return if
+ * one has written. */
+void late_settle(void);
+/* The watch thread's: a write after which no boundary comes. */
+void late_period(void);
+/* At the end of the program, of whatever kind: asks for the end of the job if there was a write. No CUDA. */
+void late_tell(void);
 
 /* ---- duplicate_batch.c: do ranks train on the same data? ---- */
 /* A watcher's: what is copied, and this rank's own gradients before they are sent, are hashed in the first steps. */
