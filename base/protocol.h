@@ -155,6 +155,14 @@ rank_exposed_place(uint64_t boundary)
     return (unsigned)((boundary + boundary / RANK_EXPOSED_SPARSE) % RANK_EXPOSED_STEPS);
 }
 
+/* A step that all ranks have judged right, with the program that it is of: a launcher may hear of it late, and write it
+ * into the record of the next program. */
+static inline uint64_t
+rank_judged_pack(uint32_t generation, uint64_t step)
+{
+    return (uint64_t)generation << RANK_EXPOSED_NS_BITS | step;
+}
+
 enum rank_stage {
     RANK_STAGE_NONE = 0, /* nothing heard yet */
     RANK_STAGE_GATE,     /* the shim answered a look-up of the CUDA driver in this rank's process tree */
@@ -249,7 +257,8 @@ struct rank_status {
     /* A signal that is about to end it, and waits until the launcher has taken its stacks (interpose/shim/crash.c): */
     _Atomic uint32_t crash;       /* its number, written last; 0: none */
     _Atomic int32_t crash_thread; /* which has received it */
-    _Atomic uint32_t crash_seen;  /* 1: the launcher has taken them; written by the launcher, alone of all fields */
+    _Atomic uint32_t crash_seen;  /* 1: the launcher has taken them; written by the launcher, as is: */
+    _Atomic uint64_t all_judged;  /* where each rank has its own launcher: rank_judged_pack() */
 
     char failure[1024]; /* one line without "ddprun: ", then details; NUL-terminated */
 };

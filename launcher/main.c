@@ -208,10 +208,11 @@ restart(struct job *job, char **argv, int exit_code)
     }
     if (job->final != JOB_MAY_BEGIN_AGAIN) {
         if (is_first)
-            message_line("no restart: %s", job->final == JOB_HOST_WAS_KILLED
-                                               ? "the first ddprun of a host was killed; start the job again on all hosts"
-                                               : "a step of the program was wrong, and the program would repeat it, or "
-                                                 "continue from what it has saved since");
+            message_line("no restart: %s",
+                         job->final == JOB_HOST_WAS_KILLED
+                             ? "the first ddprun of a host was killed; start the job again on all hosts"
+                             : "a step of the program was wrong, and the program would repeat it, or "
+                               "continue from what it has saved since");
         return;
     }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */

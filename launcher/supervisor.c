@@ -85,6 +85,7 @@ struct supervisor {
     uint64_t begin_ns, end_ns, kill_at_ns;
     uint64_t left_until_ns; /* when what is left of ranks that have ended is killed; 0: not yet known */
     bool failed;            /* `reason` holds why */
+    uint64_t judged;        /* the last step that the ranks were told that all have judged right (tell_judged()) */
     bool told;              /* the user knows it already */
     struct report details;  /* below the reason, if it is anything */
     char **crashes;         /* [view_count]: stacks of ranks here that have crashed; NULL: it has not */
@@ -361,6 +362,31 @@ warn(struct supervisor *s, const struct error *error)
     report_free(&details);
 }
 
+/* To the rank here. */
+static void
+write_judged(const struct supervisor *s, uint64_t judged)
+{
+    if (s->job->started > 0)
+        atomic_store(&status_page_rank(s->job->status_page, 0)->all_judged, judged);
+}
+
+/* Where each rank has its own supervisor, they see no record of another rank: a rank that waits until all have judged a
+ * step hears it from here (interpose/engine/core/judgement.c). */
+static void
+tell_judged(struct supervisor *s)
+{
+    if (s->job->server == NULL || !verdict_judged_is_asked(s->ranks, s->view_count, s->judged))
+        return;
+    uint64_t judged = verdict_judged(s->ranks, s->view_count);
+    if (judged > s->judged) {
+        s->judged = judged;
+        supervisor_server_say_judged(s->job->server, judged);
+        write_judged(s, judged);
+    }
+    if (verdict_judged_is_asked(s->ranks, s->view_count, s->judged))
+        supervisor_server_ask_views(s->job->server);
+}
+
 static void
 judge_job(struct supervisor *s)
 {
@@ -371,6 +397,7 @@ judge_job(struct supervisor *s)
         s->paced_ns = now;
         pace_note(s->ranks, s->view_count);
     }
+    tell_judged(s);
     progress_show(s->progress, s->ranks, s->view_count, now);
     char text[NONFINITE_TEXT_BYTES];
     if (nonfinite_judge(s->ranks, s->view_count, now, text))
@@ -430,6 +457,10 @@ follow_root(struct supervisor *s)
     struct supervisor_client *client = s->net.job.client;
     if (client->asked_view)
         supervisor_client_say_view(client, &s->ranks[0]);
+    if (client->judged > s->judged) {
+        s->judged = client->judged;
+        write_judged(s, s->judged);
+    }
     if (client->asked) /* before its rank is ended */
         answer(s, client);
     if (client->give_up && s->ranks[0].killed == RANK_KILLED_NOT)
@@ -517,7 +548,8 @@ end_as_orphan(struct supervisor *s)
         return;
     error_set(&s->reason, 128 + SIGKILL,
               "the first ddprun of this host, which started those of its ranks, is gone; was it killed?");
-    s->final = JOB_HOST_WAS_KILLED; /* its user, or a scheduler, sees that it was killed, and starts it again as a new job */
+    s->final =
+        JOB_HOST_WAS_KILLED; /* its user, or a scheduler, sees that it was killed, and starts it again as a new job */
     supervisor_net_say_error(&s->net, &s->reason, 0, s->final);
     s->told = s->net.job.client != NULL;
     fail(s, -1);
@@ -698,7 +730,8 @@ has_common_output(enum launched_by by)
     return by == LAUNCHED_BY_PMIX || by == LAUNCHED_BY_SLURM || by == LAUNCHED_BY_MPI;
 }
 
-/* Whether users see what this ddprun prints, and not what that of rank 0 does: this is the first one on another host. */
+/* Whether users see what this ddprun prints, and not what that of rank 0 does: this is the first one on another host.
+ */
 static bool
 speaks_for_other_host(const struct job *job)
 {

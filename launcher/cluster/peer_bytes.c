@@ -15,7 +15,7 @@ order_fields(struct serialize_buffer *with, struct peer_order *order)
     serialize_int(with, &order->signal);
     serialize_int(with, &order->grace_ms);
     serialize_int(with, &order->asked);
-    serialize_int(with, &order->is_final);
+    serialize_int(with, &order->final);
     serialize_text(with, order->text, sizeof(order->text));
 }
 
@@ -41,8 +41,8 @@ peer_order_decode(const void *bytes, size_t count, struct peer_order *order_p)
     struct peer_order order;
     struct serialize_buffer from = serialize_reader(bytes, count);
     order_fields(&from, &order);
-    bool is_flag = order.is_final == 0 || order.is_final == 1;
-    bool is_right = is_flag && order.exit_code >= 0 && order.exit_code <= 255 && is_signal(order.signal) &&
+    bool is_known = order.final >= JOB_MAY_BEGIN_AGAIN && order.final <= JOB_STEP_WAS_WRONG;
+    bool is_right = is_known && order.exit_code >= 0 && order.exit_code <= 255 && is_signal(order.signal) &&
                     is_signal(order.asked) && order.grace_ms >= 0;
     if (!serialize_is_complete(&from) || !is_right || order.grace_ms > DDPRUN_LONGEST_GRACE_S * 1000)
         return false;

@@ -9,12 +9,19 @@
 #include "launcher/common/rank_view.h"
 
 /* What END, LEAVE, ERROR and LEFT carry. */
+/* Whether a job that has failed may begin again (--max-restarts). */
+enum job_final {
+    JOB_MAY_BEGIN_AGAIN,
+    JOB_HOST_WAS_KILLED, /* the first ddprun of a host was, which would not be there */
+    JOB_STEP_WAS_WRONG,  /* a step was judged wrong: the program would repeat it, or continue from wrong files */
+};
+
 struct peer_order {
     int exit_code;
     int signal;      /* END: for the rank; ERROR: that asked for the end, or 0 */
     int grace_ms;    /* END: until SIGKILL */
     int asked;       /* END: the signal that asked ranks to stop, at whichever supervisor; 0: none did */
-    int is_final;    /* END, ERROR: 1: the job does not begin again (--max-restarts), on any host */
+    int final;       /* END, ERROR: enum job_final, for all hosts */
     char text[1024]; /* why; empty where ranks have ended well */
 };
 

@@ -244,26 +244,26 @@ supervisor_net_give_up(struct supervisor_net *net, int rank)
 }
 
 void
-supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal, bool is_final)
+supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal, enum job_final final)
 {
-    struct peer_order order = {.exit_code = error->exit_code, .signal = signal, .is_final = is_final};
+    struct peer_order order = {.exit_code = error->exit_code, .signal = signal, .final = (int) final};
     snprintf(order.text, sizeof(order.text), "%.1000s", error->text);
     if (net->job.client != NULL)
         peer_order_send(&net->job.client->link, FRAME_ERROR, &order);
 }
 
-bool
-supervisor_net_is_final(const struct supervisor_net *net)
+enum job_final
+supervisor_net_final(const struct supervisor_net *net)
 {
     const struct supervisor_net_job *job = &net->job;
     if (job->client != NULL)
-        return job->client->end && job->client->ending.is_final != 0;
+        return job->client->end ? (enum job_final)job->client->ending.final : JOB_MAY_BEGIN_AGAIN;
     for (int i = 1; job->server != NULL && i < job->cluster->world_size; ++i) {
         const struct peer *peer = supervisor_server_peer(job->server, i);
-        if (peer->has_error && peer->error.is_final != 0)
-            return true;
+        if (peer->has_error && peer->error.final != JOB_MAY_BEGIN_AGAIN)
+            return (enum job_final)peer->error.final;
     }
-    return false;
+    return JOB_MAY_BEGIN_AGAIN;
 }
 
 static void

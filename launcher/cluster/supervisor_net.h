@@ -71,14 +71,14 @@ void supervisor_net_say_end(struct supervisor_net *net, const struct peer_order 
 /* Supervisor 0: a rank that lives elsewhere is to be ended now. */
 void supervisor_net_give_up(struct supervisor_net *net, int rank);
 
-/* Client: why it ends by itself. `signal`: that asked for it, or 0. `is_final`: the job must not begin again. */
-void supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal, bool is_final);
+/* Client: why it ends by itself. `signal`: that asked for it, or 0. `final`: whether the job may begin again. */
+void supervisor_net_say_error(struct supervisor_net *net, const struct error *error, int signal, enum job_final final);
 
 /* Client: waits, a moment at most, for what supervisor 0 says to that. False: it has said nothing, or is lost. */
 bool supervisor_net_await_end(struct supervisor_net *net);
 
-/* Whether another supervisor, or supervisor 0, has said that the job must not begin again. */
-bool supervisor_net_is_final(const struct supervisor_net *net);
+/* Whether the job may begin again, as another supervisor, or supervisor 0, has said. */
+enum job_final supervisor_net_final(const struct supervisor_net *net);
 
 /* The last words: supervisor 0 lets the others go with the exit code; a client waits until it may, and for its code.
  * `others_ms`: the time that other ranks may still have (--grace). */

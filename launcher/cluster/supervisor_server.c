@@ -460,6 +460,13 @@ supervisor_server_ask_views(struct supervisor_server *server)
     }
 }
 
+void
+supervisor_server_say_judged(struct supervisor_server *server, uint64_t judged)
+{
+    for (int i = 1; i < server->world_size; ++i)
+        peer_link_send(&server->items[i].link, FRAME_JUDGED, &judged, sizeof(judged));
+}
+
 bool
 supervisor_server_all(const struct supervisor_server *server, enum peers_far far)
 {

@@ -76,6 +76,9 @@ struct peer *supervisor_server_peer(const struct supervisor_server *server, int 
 /* Asks all clients for views of this moment. */
 void supervisor_server_ask_views(struct supervisor_server *server);
 
+/* Tells all clients up to which step all ranks have judged right: rank_judged_pack(). */
+void supervisor_server_say_judged(struct supervisor_server *server, uint64_t judged);
+
 /* Whether all others are so far. */
 enum peers_far {
     PEERS_ANSWERED, /* those that are there: with the view that they were asked for */

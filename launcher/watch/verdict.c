@@ -117,6 +117,29 @@ verdict_last_right(const struct rank_view *ranks, int count, uint64_t *step_p)
     return true;
 }
 
+uint64_t
+verdict_judged(const struct rank_view *ranks, int count)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < count; ++i) {
+        if (ranks[i].generation != ranks[0].generation) /* it is in another program of a script */
+            return 0;
+        least = ranks[i].judged_step < least ? ranks[i].judged_step : least;
+    }
+    return rank_judged_pack(ranks[0].generation, least);
+}
+
+bool
+verdict_judged_is_asked(const struct rank_view *ranks, int count, uint64_t judged)
+{
+    bool is_asked = false;
+    for (int i = 0; i < count; ++i) {
+        uint64_t asked = ranks[i].judgement_asked;
+        is_asked = is_asked || (asked > 0 && rank_judged_pack(ranks[i].generation, asked) > judged);
+    }
+    return is_asked;
+}
+
 bool
 verdict_any_became_rank(const struct rank_view *ranks, int count)
 {

@@ -50,6 +50,12 @@ uint64_t verdict_least_overlapped(const struct rank_view *ranks, int count);
  * DDP_STEP counts them in this run; 0: not even the first is known to be right. */
 bool verdict_last_right(const struct rank_view *ranks, int count, uint64_t *step_p);
 
+/* The last step that all ranks have judged right, as rank_judged_pack(); 0: none is known. */
+uint64_t verdict_judged(const struct rank_view *ranks, int count);
+
+/* Whether a rank waits to hear of a later one. */
+bool verdict_judged_is_asked(const struct rank_view *ranks, int count, uint64_t judged);
+
 /* Adds to the reason for which the job ends from where the training can be continued, if a step was judged wrong.
  * Whether one was. */
 bool verdict_add_last_right(const struct rank_view *ranks, int count, struct error *error);

@@ -41,6 +41,16 @@ check "torchrun's variables: the bits of ddprun -n 4" cmp "$work/rank-3" "$work/
 check "-v names the variables" grep -q 'started as one of several processes, by TORCHELASTIC_RUN_ID, RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR' "$work/stderr"
 nothing_left "torchrun's variables"
 
+# A step that is wrong on rank 1 alone: rank 0, whose own judgement is right, does not save it.
+for mode in one alone; do
+    rm -f "$work/saved"
+    job 2 "$ddprun" --bucket-mb 0.004 "$build/tests/trainers/judged" "$mode" "$work/saved"
+    check "a wrong step ($mode): exit code 1, not $code" [ "$code" -eq 1 ]
+    check "a wrong step ($mode): the last right one is named" grep -q 'Step 9 is the last that is known to be right' "$work/stderr"
+    check "a wrong step ($mode): it is not saved: $(cat "$work/saved")" [ "$(cut -d ' ' -f 1 "$work/saved")" -le 9 ]
+    nothing_left "a wrong step ($mode)"
+done
+
 # Two jobs at one port, and a third that has what the second left: each name is a job of its own.
 BY_PORT=$port "${runtime[@]}" "${launcher[@]}" -n 2 "$ddprun" --job one -q "$digits" "${options[@]}" --save "$work/one-%d" >/dev/null 2>"$work/one" &
 first=$!

@@ -10,7 +10,8 @@
  * had a judgement, for the other ranks' judgements of it: each rank writes into its status record up to which step all
  * of its judgements were right. A rank without a judgement looks at the records of the others, and waits for those that
  * have one. Where each rank has a ddprun and a record of its own (several hosts, mpirun), ranks exchange a message in
- * the steps in which every rank knows that there is a judgement; in others, a rank knows of its own judgements alone.
+ * the steps in which every rank knows that there is a judgement; in others, the rank that has one asks the supervisors,
+ * which takes a few tenths of a second. There, a rank without a judgement does not learn of those of others.
  *
  * Called by step/ at its boundaries, by verify/, memory/ and the host functions of theirs.
  */
@@ -115,6 +116,23 @@ has_judged(int rank, uint64_t step)
            atomic_load(&other->judged_step) >= step;
 }
 
+/* Whether the supervisors have told that all ranks have judged the step right. */
+static bool
+have_all_judged(uint64_t step)
+{
+    uint64_t judged = atomic_load(&engine_state.status->all_judged),
+             first = rank_judged_pack(engine_state.rendezvous.generation, 0);
+    return judged >= first + step && judged < rank_judged_pack(engine_state.rendezvous.generation + 1, 0);
+}
+
+enum { ALL_RANKS = -1 };
+
+static bool
+is_judged(int rank, uint64_t step)
+{
+    return rank == ALL_RANKS ? have_all_judged(step) : has_judged(rank, step);
+}
+
 /* Ends the job if the rank will not come: it has reached the end of its program without that step. */
 static void
 refuse_end(int rank, uint64_t step)
@@ -130,18 +148,20 @@ refuse_end(int rank, uint64_t step)
             (unsigned long long)step);
 }
 
+/* Of a rank with a record beside this one's; of ALL_RANKS, from the supervisors. */
 static void
 wait_for(int rank, uint64_t step)
 {
-    if (has_judged(rank, step))
+    if (is_judged(rank, step))
         return;
     char place[64];
     int64_t begin_us = clock_now_us(), limit_us = (int64_t)engine_state.options.timeout_s * 1000000;
     snprintf(place, sizeof(place), RANK_PLACE_JUDGEMENT " %llu", (unsigned long long)step);
     status_waits_at(place);
-    while (!has_judged(rank, step)) {
+    while (!is_judged(rank, step)) {
         stop_if_asked();
-        refuse_end(rank, step);
+        if (rank != ALL_RANKS)
+            refuse_end(rank, step);
         if (clock_now_us() - begin_us > limit_us)
             stop_job(
                 "%s has been waited for %u s: another rank has not reached DDP_STEP; raise --timeout if it is only "
@@ -191,9 +211,13 @@ judgement_end_step(bool is_agreed)
     if (judging <= step) /* another thread may have begun one of the next step */
         (void)atomic_compare_exchange_strong(&status->judging_step, &judging, 0);
     bool has_one = atomic_exchange(&begun, false);
-    if (shares_page())
+    if (shares_page()) {
         wait_for_ranks(step, has_one || is_agreed);
-    else if (is_agreed)
+    } else if (is_agreed) {
         exchange_judgement(step);
+    } else if (has_one) {
+        atomic_store(&status->judgement_asked, step);
+        wait_for(ALL_RANKS, step);
+    }
     stop_if_asked();
 }
