@@ -368,14 +368,14 @@ struct verdict {
 
 enum { TEXT_BYTES = sizeof(engine_state.status->failure) };
 
-/* Rank `first` ends the job, with a text that names rank and step itself. The others wait until they are ended: no rank
+/* Rank `first` ends the job, with a text that names rank and `step` itself. The others wait until they are ended: no rank
  * returns to its program, and the report is that of the rank that has found it. */
-static void __attribute__((noreturn)) end_by(int first, const char *text)
+static void __attribute__((noreturn)) end_by(int first, uint64_t step, const char *text)
 {
     struct control_messages all;
     if (engine_state.rendezvous.rank != first)
         exchange("the end of the job (--stop-on-nan)", "", 1, &all);
-    stop_job_soon_by(RANK_SAYS_ALL, "%s", text);
+    stop_job_soon_by(RANK_SAYS_ALL, step, "%s", text);
     stop_if_asked();
     stop_job("%s", text); /* an observer has taken the alarm */
 }
@@ -400,7 +400,7 @@ static void __attribute__((noreturn)) end_for_first(const struct control_message
              "rank %d: %s in step %llu, before averaging, %s; the update has brought it into the parameters, and "
              "--stop-on-nan ends the job",
              first, ((const struct verdict *)all->messages[first])->what, (unsigned long long)least, others);
-    end_by(first, text);
+    end_by(first, least, text);
 }
 
 /* A rank that has found nothing says 0. */
@@ -450,7 +450,7 @@ nonfinite_stop_at_end(void)
              "rank %d: %s in step %llu, before averaging; the update has brought it into the parameters, and "
              "--stop-on-nan ends the job",
              engine_state.rendezvous.rank, mine.what, (unsigned long long)mine.step);
-    end_by(engine_state.rendezvous.rank, text);
+    end_by(engine_state.rendezvous.rank, mine.step, text);
 }
 
 void
@@ -470,7 +470,7 @@ nonfinite_stop_for_mean(int rank, const char *name, const struct ddp_site *site)
     char text[TEXT_BYTES];
     snprintf(text, sizeof(text), "rank %d: %s after step %llu, and --stop-on-nan ends the job", rank, what,
              (unsigned long long)step);
-    end_by(rank, text);
+    end_by(rank, step > 0 ? step : 1, text); /* the mean may be of the parameters that this step has updated */
 }
 
 /* ---- the end ---- */
