@@ -4,6 +4,8 @@
  */
 #include "tools/scout/command/analysis/rules.h"
 
+#include <stdio.h>
+
 const struct graph_edge *
 version_own_edge(const struct graph_version *version, bool elementwise)
 {
