@@ -187,6 +187,24 @@ take_restarts(char **attempts_p)
     return made;
 }
 
+/* Why a job that has failed does not begin again; NULL: it may. */
+static const char *
+restart_refusal(const struct job *job)
+{
+    if (signals_end_was_asked(&job->signals) || job->interrupted)
+        return "no restart: a signal ended the job";
+    switch (job->final) {
+    case JOB_MAY_BEGIN_AGAIN:
+        return NULL;
+    case JOB_HOST_WAS_KILLED:
+        return "no restart: the first ddprun of a host was killed; start the job again on all hosts";
+    case JOB_STEP_WAS_WRONG:
+        return "no restart: a step of the program was wrong, and the program would repeat it, or continue from what it "
+               "has saved since";
+    }
+    return NULL;
+}
+
 /*
  * --max-restarts: begins anew as a new ddprun in this process, so that nothing of the job that failed is left in it.
  * Returns if there is no reason to, or no way. The exit code tells success from failure and no more: a rank may end
@@ -201,18 +219,10 @@ restart(struct job *job, char **argv, int exit_code)
     if (exit_code == 0 || !has_run || made >= options->max_restarts)
         return;
     bool is_first = job->place.first_rank == 0;
-    if (signals_end_was_asked(&job->signals) || job->interrupted) {
+    const char *refusal = restart_refusal(job);
+    if (refusal != NULL) {
         if (is_first)
-            message_line("no restart: a signal ended the job");
-        return;
-    }
-    if (job->final != JOB_MAY_BEGIN_AGAIN) {
-        if (is_first)
-            message_line("no restart: %s",
-                         job->final == JOB_HOST_WAS_KILLED
-                             ? "the first ddprun of a host was killed; start the job again on all hosts"
-                             : "a step of the program was wrong, and the program would repeat it, or "
-                               "continue from what it has saved since");
+            message_line("%s", refusal);
         return;
     }
     signals_give_back(&job->signals); /* one that has come meanwhile, or comes now, ends this process here */

@@ -12,8 +12,8 @@
 #include <signal.h>
 #include <sys/types.h>
 
-/* Comes when the ddprun of this host, which has started this one, ends (prctl(2), PR_SET_PDEATHSIG). Whoever else sends
- * it asks for the end: signals_is_orphaned() tells the two apart. */
+/* Comes when the ddprun of this host, which has started this one, ends (prctl(2), PR_SET_PDEATHSIG). Any other
+ * sender asks for the end: signals_is_orphaned() tells the two apart. */
 #define SIGNALS_ORPHANED SIGPWR
 
 struct signals {

@@ -5,6 +5,11 @@
 # The real ddprun, with helper programs for trainers and stubs for the libraries that it preloads. Exits 1 if a case is not ok. Needs no GPU.
 source "$(dirname "$0")/lib.sh"
 
+# signal_ranks NAME: to the ranks that have left their ids in $pids.
+signal_ranks() {
+    local file
+    for file in "$pids"/rank?; do kill -s "$1" "$(cat "$file")"; done
+}
 # says FILE REGEX: a line of the file matches.
 says() { grep -qaE -- "$2" "$1"; }
 
@@ -54,16 +59,16 @@ report "... and its folder goes" "$(no_folders_left)"
 # ---- all ranks are stopped ----
 new_pids
 start_all 2 -n 2 --hang-timeout 3 "$fake" stage 3 step 4 pid "$pids" hang
-kill -STOP $(cat "$pids"/*)
+signal_ranks STOP
 end_job
 report "all ranks stopped: the time of --hang-timeout counts" \
     "$(expect 1 "$err" 'all ranks that have not ended have been stopped for [3-9] s, and the job ends; rank 0 .*after step 4: it is stopped .*`kill -CONT')$(all_gone "$pids" || echo "processes are left")"
 new_pids
 start_all 2 -n 2 --hang-timeout 20 "$fake" stage 3 step 4 pid "$pids" await "$pids/go" stage 4
-kill -STOP $(cat "$pids"/rank?)
+signal_ranks STOP
 within 20 says "$err" 'have been stopped for .*the job continues, unless this lasts 20 s'
 why=$?
-kill -CONT $(cat "$pids"/rank?)
+signal_ranks CONT
 : >"$pids/go"
 end_job
 report "... a line comes before, and a job that is continued ends well" "$(expect 0)$([ "$why" -eq 0 ] || echo "no line: $(cat "$err")")"

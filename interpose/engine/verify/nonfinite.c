@@ -368,8 +368,8 @@ struct verdict {
 
 enum { TEXT_BYTES = sizeof(engine_state.status->failure) };
 
-/* Rank `first` ends the job, with a text that names rank and `step` itself. The others wait until they are ended: no rank
- * returns to its program, and the report is that of the rank that has found it. */
+/* Rank `first` ends the job, with a text that names rank and `step` itself. The others wait until they are ended: no
+ * rank returns to its program, and the report is that of the rank that has found it. */
 static void __attribute__((noreturn)) end_by(int first, uint64_t step, const char *text)
 {
     struct control_messages all;
