@@ -9,23 +9,46 @@
 #include <math.h>
 #include <stdarg.h>
 
+/* Text, in which no markup is left. */
+static void
+put_text(FILE *out, const char *text)
+{
+    for (const char *at = text; *at != '\0'; ++at) {
+        switch (*at) {
+        case '&':
+            fputs("&amp;", out);
+            break;
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '"':
+            fputs("&quot;", out);
+            break;
+        case '\'':
+            fputs("&#39;", out);
+            break;
+        default:
+            fputc(*at, out);
+        }
+    }
+}
+
 /* Markup, in which each %s is text. */
 static void __attribute__((format(printf, 2, 3))) put(FILE *out, const char *format, ...)
 {
-    static const char special[] = "&<>\"'", *const escapes[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
     va_list texts;
     va_start(texts, format);
-    for (const char *at = format; *at != '\0'; ++at) {
-        if (*at != '%') {
+    const char *at = format;
+    while (*at != '\0') {
+        if (at[0] == '%' && at[1] == 's') {
+            put_text(out, va_arg(texts, const char *));
+            at += 2;
+        } else {
             fputc(*at, out);
-            continue;
-        }
-        ++at; /* the s */
-        for (const char *text = va_arg(texts, const char *), *found; *text != '\0'; ++text) {
-            if ((found = strchr(special, *text)) != NULL)
-                fputs(escapes[found - special], out);
-            else
-                fputc(*text, out);
+            ++at;
         }
     }
     va_end(texts);
@@ -50,39 +73,52 @@ put_figure(FILE *out, json_object *figure)
 static void
 put_cell(FILE *out, json_object *value, const char *kind, bool first)
 {
-    char text[FIGURE_BYTES];
-    double number = value != NULL ? json_object_get_double(value) : NAN;
-    put(out, first ? "<th scope='row' class='%s'>%s</th>" : "<td class='%s'>%s</td>", kind,
-        json_object_is_type(value, json_type_string) ? json_object_get_string(value) : figure_text(kind, number, text));
+    char figure[FIGURE_BYTES];
+    const char *text = NULL;
+    if (json_object_is_type(value, json_type_string))
+        text = json_object_get_string(value);
+    else
+        text = figure_text(kind, value != NULL ? json_object_get_double(value) : NAN, figure);
+    put(out, first ? "<th scope='row' class='%s'>%s</th>" : "<td class='%s'>%s</td>", kind, text);
+}
+
+/* Curves are long, and closed unless they are drawn or asked for. */
+static bool
+is_closed(json_object *table)
+{
+    const char *drawn = facts_string(table, "drawn");
+    return strcmp(drawn, "curve") == 0 || strcmp(drawn, "closed") == 0;
+}
+
+static void
+put_row(FILE *out, json_object *columns, json_object *row)
+{
+    put(out, "<tr>");
+    for (size_t c = 0; c < json_object_array_length(columns); ++c) {
+        const char *kind = facts_string(json_object_array_get_idx(columns, c), "kind");
+        put_cell(out, json_object_array_get_idx(row, c), kind, c == 0);
+    }
+    put(out, "</tr>\n");
 }
 
 static void
 put_table(FILE *out, json_object *table)
 {
     const char *title = facts_string(table, "title");
-    json_object *columns = report_list(table, "columns"), *rows = report_list(table, "rows");
-    /* curves are long, and closed unless they are drawn or asked for */
-    bool closed =
-        strcmp(facts_string(table, "drawn"), "curve") == 0 || strcmp(facts_string(table, "drawn"), "closed") == 0;
-    put(out, closed ? "<details>\n" : "<details open>\n");
+    json_object *columns = report_list(table, "columns"), *rows = report_list(table, "rows"),
+                *notes = report_list(table, "notes");
+    put(out, is_closed(table) ? "<details>\n" : "<details open>\n");
     put(out, "<summary><h3>%s</h3></summary>\n", title);
-    for (size_t i = 0; i < json_object_array_length(report_list(table, "notes")); ++i)
-        put(out, "<p class='caption'>%s</p>\n",
-            json_object_get_string(json_object_array_get_idx(report_list(table, "notes"), i)));
+    for (size_t i = 0; i < json_object_array_length(notes); ++i)
+        put(out, "<p class='caption'>%s</p>\n", json_object_get_string(json_object_array_get_idx(notes, i)));
     put(out, "<div class='box' tabindex='0' role='region' aria-label='%s'><table>\n<thead><tr>", title);
     for (size_t c = 0; c < json_object_array_length(columns); ++c) {
         json_object *column = json_object_array_get_idx(columns, c);
         put(out, "<th scope='col' class='%s'>%s</th>", facts_string(column, "kind"), facts_string(column, "name"));
     }
     put(out, "</tr></thead>\n<tbody>\n");
-    for (size_t r = 0; r < json_object_array_length(rows); ++r) {
-        json_object *row = json_object_array_get_idx(rows, r);
-        put(out, "<tr>");
-        for (size_t c = 0; c < json_object_array_length(columns); ++c)
-            put_cell(out, json_object_array_get_idx(row, c),
-                     facts_string(json_object_array_get_idx(columns, c), "kind"), c == 0);
-        put(out, "</tr>\n");
-    }
+    for (size_t r = 0; r < json_object_array_length(rows); ++r)
+        put_row(out, columns, json_object_array_get_idx(rows, r));
     put(out, "</tbody></table></div>\n");
     if (facts_number(table, "left_out") > 0)
         fprintf(out, "<p class='caption'>And %.0f more rows.</p>\n", facts_number(table, "left_out"));
