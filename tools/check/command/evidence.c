@@ -1,6 +1,7 @@
 /* evidence.c - see evidence.h: the rows that runs have left. */
 #include "tools/check/command/evidence.h"
 
+#include "launcher/common/xcalloc.h"
 #include "tools/common/each.h"
 
 void
