@@ -91,9 +91,10 @@ serial() {
 
 # why_not CELL: runs the cell; prints why it failed, or nothing.
 why_not() {
-    local trainer shape world order rank options=(--check-every 1 --timeout 120)
+    local trainer shape world order rank options=(--timeout 120)
     IFS=/ read -r trainer shape world order <<<"$1"
-    if [ "$((order % 2))" -eq 1 ]; then options+=(--verify); else options+=(--bucket-mb 0.01); fi
+    # A step that is checked is waited for in DDP_STEP, which hides a missing order: with even seeds most are not.
+    if [ "$((order % 2))" -eq 1 ]; then options+=(--verify --check-every 1); else options+=(--bucket-mb 0.01 --check-every 5); fi
     local settings=(env)
     [ "$order" -eq 0 ] || settings+=("SOFTGPU_CHAOS=$order" "SOFTGPU_LINK=latency_us=300,gbytes_per_s=1")
     [ "$shape" != self ] || settings+=(SOFTGPU_SELF_LOOKUP=1)
@@ -117,7 +118,7 @@ why_not() {
     [ -n "${never_overlaps[$trainer]:-}" ] || grep -Eq ' [1-9][0-9]* of them overlapped' "$work/stderr" ||
         echo "no step overlapped"
     # As many times as there were boundaries; programs with two optimizers make more of them than steps.
-    grep -Eq 'compared ([0-9]{2}) times, last after step \1 of \1\)' "$work/stderr" || echo "parameters were not compared after every step"
+    [ "$((order % 2))" -eq 0 ] || grep -Eq 'compared ([0-9]{2}) times, last after step \1 of \1\)' "$work/stderr" || echo "parameters were not compared after every step"
     local said
     # But for the summary, and for what AddressSanitizer says where threads of a kernel wait for each other.
     said=$(grep -v 'of them overlapped\|wall time\|exposed communication\|waiting for\|ranks wait for each other\|bitwise identical\|support makecontext' "$work/stderr")
