@@ -79,12 +79,10 @@ static bool
 is_of_job(int proc, const char *pid, const char *mark, size_t length)
 {
     char path[32];
-    size_t digits = strlen(pid);
     static const char file[] = "/environ";
-    if (digits + sizeof(file) > sizeof(path))
+    if (strlen(pid) + sizeof(file) > sizeof(path))
         return false;
-    memcpy(path, pid, digits);
-    memcpy(path + digits, file, sizeof(file));
+    strcat(strcpy(path, pid), file); /* snprintf is not async-signal-safe */
     int environment = openat(proc, path, O_RDONLY | O_CLOEXEC);
     bool found = environment >= 0 && has_mark(environment, mark, length);
     if (environment >= 0)
