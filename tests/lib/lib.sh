@@ -31,11 +31,25 @@ ok() {
     printf 'ok - %s\n' "$1"
 }
 
-# not_ok NAME WHY: shows the end of the file $shown, too: what the command under test has said.
+# not_ok NAME WHY: shows the end of the file $shown, too: what the command under test has said. With a folder $kept_logs the whole file
+# stays there, and is named: for failures that seldom come again.
 not_ok() {
     printf 'not ok - %s (%s)\n' "$1" "$2"
     failures=$((failures + 1))
     [ -z "${shown:-}" ] || sed 's/^/    /' "$shown" 2>/dev/null | tail -n 12
+    [ -z "${kept_logs:-}" ] || keep_log "$1" "$2"
+}
+
+keep_log() {
+    local file
+    mkdir -p "$kept_logs"
+    file=$kept_logs/$(date +%Y%m%d-%H%M%S)-$$-$failures.log
+    {
+        printf '%s: %s\nload: %s\n' "$1" "$2" "$(cat /proc/loadavg)"
+        ps -eo pid,ppid,pgid,stat,etimes,args
+        cat "${shown:-/dev/null}"
+    } >"$file" 2>&1
+    printf '    the whole log: %s\n' "$file"
 }
 
 # report NAME WHY: ok if WHY is empty.
