@@ -120,7 +120,7 @@ reported() {
     check "$1: and the exit code" grep -q '"exit_code": 1,' "$work/end.json"
     check "$1: the metrics have rank and step" [ "$(grep -cE "^ddprun_nonfinite_(rank\{.*\} $2|step\{.*\} $3)\$" "$work/end.prom")" -eq 2 ]
 }
-has='rank 1: gradient 3 of 6 \(.made->gradient., [0-9]+ float32, sick.cu:[0-9]+\) has NaN in step 5, before averaging, as the first of all ranks; the update has brought it into the parameters, and --stop-on-nan ends the job$'
+has='rank 1: gradient 3 of 6 \(.made->gradient., [0-9]+ float32, sick.cu:[0-9]+\) has NaN in step 5, before averaging, as the first of all ranks; the update has brought it into the parameters, and --stop-on-nan ends the job\. Step 4 is the last that is known to be right: continue from a checkpoint of step 4 or earlier$'
 stops "--stop-on-nan" 5 "$has" --rank 1 --step 5
 reported "--stop-on-nan" 1 5
 SOFTGPU_CHAOS=3 stops "--stop-on-nan, a host that runs ahead" 5 "$has" --rank 1 --step 5 --ahead 1
