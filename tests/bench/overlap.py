@@ -3,8 +3,8 @@
 
 A trainer (overlap_rank) with 8 layers, and with 0.5 MiB and 32 MiB of gradients in float32. For each size three jobs follow each other,
 --runs times: one rank, which averages nothing; N ranks with --no-overlap; N ranks with overlap, as a job has it without options. Each
-reports the median of its steps in the second half. Printed are the minimum, the median and the maximum over the repetitions, of these times
-and of their ratios within a repetition.
+reports the median of its steps in the second half: by then buckets come from measured times, which takes about 50 steps. Printed are the
+minimum, the median and the maximum over the repetitions, of these times and of their ratios within a repetition.
 
 On the stand-in (the default) layers sleep, and need no core. The link is modelled (SOFTGPU_LINK, docs/softgpu.md): an all-reduce of
 one layer's gradient takes 0.8 of the layer's time, a fifth of it as latency. On GPUs layers compute, and the link is the machine's own;
@@ -36,12 +36,12 @@ parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelp
 parser.add_argument("build")
 parser.add_argument("--device", choices=["softgpu", "gpu"], default="softgpu")
 parser.add_argument("--ranks", type=number_from(2), default=2)
-parser.add_argument("--steps", type=number_from(4), default=40, help="of each job (40)")
-parser.add_argument("--layer-us", type=number_from(1), help="microseconds of a layer (40000; on GPUs 500)")
-parser.add_argument("--runs", type=number_from(1), default=5, help="repetitions (5)")
+parser.add_argument("--steps", type=number_from(4), default=120, help="of each job (120)")
+parser.add_argument("--layer-us", type=number_from(1), help="microseconds of a layer (20000; on GPUs 500)")
+parser.add_argument("--runs", type=number_from(1), default=3, help="repetitions (3: about 8 minutes)")
 wish = parser.parse_args()
 on_gpu = wish.device == "gpu"
-layer_us = wish.layer_us or (500 if on_gpu else 40000)
+layer_us = wish.layer_us or (500 if on_gpu else 20000)
 build = os.path.realpath(wish.build)
 ddprun = build + "/bin/ddprun"
 trainer = build + ("/gpu/overlap_rank" if on_gpu else "/bench/overlap_rank")

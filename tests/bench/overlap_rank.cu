@@ -18,7 +18,7 @@
 #include <ddprun.h>
 #include <time.h>
 
-enum { SMALL_BYTES = 256, THREADS = 64, BLOCKS = 64, STEPS_BETWEEN_WAITS = 8 };
+enum { SMALL_BYTES = 256, THREADS = 64, BLOCKS = 64, STEPS_BETWEEN_WAITS = 4 };
 enum { CYCLES_OF_ROUND = 4 }; /* of compute(): a multiplication and addition that waits for the one before it */
 
 struct options {
