@@ -4,6 +4,7 @@
  * The order matters. Everything that can be refused is refused before anything is started; signals are blocked before
  * the first thread; the job folder is made last and removed on every way out.
  */
+#include "base/assertion.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/network.h"
@@ -360,10 +361,21 @@ static int __attribute__((noinline)) work(int argc, char **argv)
     return exit_code;
 }
 
+/* An ASSERT of ddprun itself has failed: nothing that it knows of the job can be relied on, so it does not begin the
+ * job anew either. */
+static void
+end_ranks(const char *line)
+{
+    (void)line;
+    guardian_end_ranks();
+    message_to(STDERR_FILENO); /* no thread may live that would carry the line there */
+}
+
 int
 main(int argc, char **argv)
 {
     open_standard_descriptors();
+    assertion_handle(end_ranks);
     prctl(PR_SET_NAME, "ddprun"); /* which /proc/self/exe would not say */
     options_mix(&check_command, check_rows);
     static struct error error; /* not on a stack that may be small; nor is a line for message_line() */

@@ -333,7 +333,7 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine_state.status = status;
     engine_state.pid = getpid();
     message_warnings_to(&status->warnings, &status->step);
-    stop_ask(function_name);
+    stop_open(function_name);
     if (services->abi != ENGINE_ABI)
         return NULL;
     status_waits_at("the start");

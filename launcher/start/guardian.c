@@ -157,6 +157,7 @@ static void __attribute__((noreturn)) guard(int from, const char *folder, const 
         kill(-groups[i], SIGKILL);
     if (count > 0) /* else no rank is left */
         kill_others(folder);
+    close(from); /* guardian_end_ranks() waits for that */
     job_folder_clear(folder);
     if (file != NULL && poll(NULL, 0, END_MS) == 0) /* who writes it is ending */
         unlink(file);
@@ -192,6 +193,15 @@ void
 guardian_forget_groups(void)
 {
     guardian_add(NO_GROUPS);
+}
+
+void
+guardian_end_ranks(void)
+{
+    if (guardian == 0)
+        return;
+    (void)shutdown(fd, SHUT_WR); /* to the guardian, as if ddprun were gone */
+    (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, END_MS);
 }
 
 void

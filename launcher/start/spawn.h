@@ -62,6 +62,10 @@ void guardian_add(pid_t group);
 /* When no rank is left: the guardian kills no process, and still removes the folder. */
 void guardian_forget_groups(void);
 
+/* ddprun is about to end without order: the guardian kills all ranks, which are gone, or about to be, when this
+ * returns, and removes the folder when ddprun has ended. Within 1 s; any thread, with any lock; async-signal-safe. */
+void guardian_end_ranks(void);
+
 /* When the folder is removed. The guardian has ended when this returns; one that does not end within 1 s, as it is
  * stopped, is killed. Does nothing without a guardian. */
 void guardian_dismiss(void);

@@ -6,6 +6,7 @@
  */
 #include "interpose/engine/core/observer.h"
 
+#include "base/assertion.h"
 #include "base/message.h"
 
 #include <signal.h>
@@ -24,12 +25,6 @@ static _Atomic bool stopping; /* a thread ends the job */
 static pthread_mutex_t soon_lock = PTHREAD_MUTEX_INITIALIZER;
 static char soon_text[sizeof(engine_state.status->failure)];
 static _Atomic bool soon_asked;
-
-void
-stop_ask(const char *(*name_of)(CUfunction function))
-{
-    kernel_name = name_of;
-}
 
 /* What the launcher finds in the status record, whatever becomes of this process: the first reason stays. */
 static void
@@ -63,6 +58,20 @@ static void __attribute__((noreturn)) stop(enum rank_follows follows, const char
     if (!atomic_exchange(&stopping, true))
         rendezvous_abort(&engine_state.rendezvous);
     wait_for_the_end(text);
+}
+
+/* Of ASSERT, in any thread and with any lock: nothing here takes one that its callers may hold. */
+static void
+stop_by_assertion(const char *line)
+{
+    stop(RANK_FOLLOWS_NOBODY, line);
+}
+
+void
+stop_open(const char *(*name_of)(CUfunction function))
+{
+    kernel_name = name_of;
+    assertion_handle(stop_by_assertion);
 }
 
 /* Appends the name of the last kernel launched, if there is one, to what a failed kernel is reported by. */

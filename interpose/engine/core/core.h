@@ -7,6 +7,7 @@
 #ifndef DDPRUN_INTERPOSE_ENGINE_CORE_CORE_H
 #define DDPRUN_INTERPOSE_ENGINE_CORE_CORE_H
 
+#include "base/assertion.h"
 #include "base/flight.h"
 #include "base/printable.h"
 #include "interpose/engine/core/state.h"
@@ -14,8 +15,8 @@
 #include <stdlib.h>
 
 /* ---- abort.c ---- */
-/* Before anything else of the engine: what names a kernel for reports. */
-void stop_ask(const char *(*name_of)(CUfunction function));
+/* Before anything else of the engine: what names a kernel for reports; and an ASSERT that fails ends the job. */
+void stop_open(const char *(*name_of)(CUfunction function));
 
 /* Ends the whole job: tells the launcher why, and does not return. Any thread that may block. The text is one line
  * without the rank, which the launcher adds. A failure of comm/ says its cause: where that is, or may be, what another
