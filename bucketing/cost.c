@@ -3,6 +3,8 @@
  */
 #include "bucketing/cost.h"
 
+#include "base/assertion.h"
+
 static const int64_t most_sample_ns = INT64_C(1800) * 1000 * 1000 * 1000; /* half an hour */
 
 static bool
@@ -40,6 +42,30 @@ last_slope(const struct cost_segment *segments, size_t count)
     return rise > 0 ? rise : 1;
 }
 
+static int64_t
+at_most(__int128 fs)
+{
+    return fs > COST_MOST_FS ? COST_MOST_FS : (int64_t)fs;
+}
+
+static int64_t
+within(const struct cost_segment *segment, uint64_t bytes)
+{
+    return at_most(segment->base_fs + (__int128)segment->fs_per_byte * (bytes - segment->bytes));
+}
+
+/* Neither within a segment, nor from its end to the beginning of the next one. */
+static bool
+never_decreases(const struct cost *cost)
+{
+    for (size_t i = 0; i < cost->count; ++i) {
+        const struct cost_segment *segment = &cost->segments[i], *next = segment + 1;
+        if (segment->fs_per_byte < 0 || (i + 1 < cost->count && within(segment, next->bytes) > next->base_fs))
+            return false;
+    }
+    return true;
+}
+
 bool
 cost_fit(const struct cost_sample *samples, size_t count, struct cost *cost_p)
 {
@@ -59,6 +85,7 @@ cost_fit(const struct cost_sample *samples, size_t count, struct cost *cost_p)
         segment->fs_per_byte = slope(segment->bytes, segment->base_fs, next->bytes, next->base_fs);
     }
     cost.segments[cost.count - 1].fs_per_byte = last_slope(cost.segments, cost.count);
+    ASSERT(never_decreases(&cost));
     *cost_p = cost;
     return true;
 }
@@ -74,21 +101,10 @@ cost_of_link(int64_t latency_ns, double bytes_per_us, struct cost *cost_p)
     return true;
 }
 
-static int64_t
-at_most(__int128 fs)
-{
-    return fs > COST_MOST_FS ? COST_MOST_FS : (int64_t)fs;
-}
-
-static int64_t
-within(const struct cost_segment *segment, uint64_t bytes)
-{
-    return at_most(segment->base_fs + (__int128)segment->fs_per_byte * (bytes - segment->bytes));
-}
-
 int64_t
 cost_fs(const struct cost *cost, uint64_t bytes)
 {
+    ASSERT(cost->count > 0);
     size_t low = 0, high = cost->count; /* the last segment that begins at or before `bytes` */
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;

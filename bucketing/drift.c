@@ -3,6 +3,8 @@
  */
 #include "bucketing/drift.h"
 
+#include "base/assertion.h"
+
 #include <math.h>
 
 enum {
@@ -160,6 +162,7 @@ is_alone(double b, const struct sums *sums)
 static void
 unmark(struct drift *drift, size_t at)
 {
+    ASSERT(at < drift->mark_count);
     --drift->mark_count;
     for (size_t i = at; i < drift->mark_count; ++i) {
         drift->marks[i] = drift->marks[i + 1];
@@ -170,6 +173,7 @@ unmark(struct drift *drift, size_t at)
 void
 drift_mark(struct drift *drift, uint64_t place)
 {
+    ASSERT(drift->mark_count <= DRIFT_MARKS);
     for (size_t i = 0; i < drift->mark_count; ++i) {
         if (drift->marks[i] == place)
             return;
@@ -315,6 +319,7 @@ struct drift_found
 drift_judge(struct drift *drift, const struct drift_look *look)
 {
     struct sums sums = {0};
+    ASSERT(look->marked <= look->count && look->marked <= drift->mark_count);
     if (look->differing == 0 && look->unlike == 0)
         return found_at(DRIFT_SAME, 0, 0, 0);
     add_up(look, &sums);

@@ -3,6 +3,8 @@
  */
 #include "bucketing/history.h"
 
+#include "base/assertion.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +73,7 @@ append_touch(struct touch_list *list, struct touch touch)
 void
 history_touch(struct history *history, size_t gradient, struct touch touch)
 {
+    ASSERT(gradient < history->gradient_count);
     if (history->ignored[gradient])
         return;
     history->last_touch[gradient] = ++history->touch_count;
@@ -82,12 +85,14 @@ history_touch(struct history *history, size_t gradient, struct touch touch)
 void
 history_touch_uncounted(struct history *history, size_t gradient)
 {
+    ASSERT(gradient < history->gradient_count);
     history->current[gradient].open = true;
 }
 
 void
 history_declare(struct history *history, size_t gradient)
 {
+    ASSERT(gradient < history->gradient_count);
     history->ignored[gradient] = false;
     history->current[gradient].count = 0;
     history_touch(history, gradient, (struct touch){TOUCH_DECLARES, 0});
@@ -96,6 +101,7 @@ history_declare(struct history *history, size_t gradient)
 void
 history_ignore(struct history *history, size_t gradient)
 {
+    ASSERT(gradient < history->gradient_count);
     history->ignored[gradient] = true;
     history->last_touch[gradient] = history->previous_last_touch[gradient] = 0;
 }

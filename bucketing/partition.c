@@ -11,6 +11,8 @@
  */
 #include "bucketing/partition.h"
 
+#include "base/assertion.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -203,6 +205,19 @@ merge_back(const struct prefix *best, const struct ready_piece *pieces, size_t c
     return bucket_count;
 }
 
+/* Whether each bucket ends after the one before it, and the last with the last piece. */
+static bool
+are_ends_in_order(const size_t *bucket_ends, size_t bucket_count, size_t count)
+{
+    size_t end = 0;
+    for (size_t k = 0; k < bucket_count; ++k) {
+        if (bucket_ends[k] <= end)
+            return false;
+        end = bucket_ends[k];
+    }
+    return end == count;
+}
+
 /* Of the best partition, or of the one that merge_back() makes of it; `merges` is false: the next two mean nothing. */
 static enum partition_status
 find(const struct ready_piece *pieces, size_t count, const struct cost *cost, bool merges, int64_t slack_fs,
@@ -220,6 +235,7 @@ find(const struct ready_piece *pieces, size_t count, const struct cost *cost, bo
             begins[bucket_count++] = best[end].last_begin;
         for (size_t k = 0; k < bucket_count; ++k)
             bucket_ends_p[bucket_count - 1 - k] = k == 0 ? count : begins[k - 1];
+        ASSERT(are_ends_in_order(bucket_ends_p, bucket_count, count));
         *bucket_count_p = bucket_count;
         *end_fs_p = merges ? partition_end_fs(pieces, cost, bucket_ends_p, bucket_count) : best[count].end_fs;
     } else {

@@ -3,6 +3,8 @@
  */
 #include "bucketing/ranges.h"
 
+#include "base/assertion.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +41,14 @@ ranges_make_room(struct ranges *ranges)
     return 1;
 }
 
+/* Whether range `at` lies after the one before it and before the next one, of [low, high). */
+static bool
+is_in_order(const struct range *sorted, size_t low, size_t high, size_t at)
+{
+    return (at == low || sorted[at - 1].end <= sorted[at].begin) &&
+           (at + 1 == high || sorted[at].end <= sorted[at + 1].begin);
+}
+
 void
 ranges_settle(struct ranges *ranges)
 {
@@ -50,6 +60,8 @@ ranges_settle(struct ranges *ranges)
         size_t at = first_ending_after(sorted, 0, old, recent[left - 1].begin);
         memmove(&sorted[at + left], &sorted[at], (old - at) * sizeof(*sorted));
         sorted[at + left - 1] = recent[left - 1];
+        ASSERT(at == 0 || sorted[at - 1].end <= recent[left - 1].begin);
+        ASSERT(is_in_order(sorted, at + left - 1, ranges->count, at + left - 1));
         old = at;
     }
     ranges->recent = 0;
@@ -80,6 +92,7 @@ ranges_add(struct ranges *ranges, uint64_t begin, uint64_t bytes, size_t id, str
     memmove(&ranges->sorted[at + 1], &ranges->sorted[at], (ranges->count - at) * sizeof(ranges->sorted[0]));
     ranges->sorted[at] = (struct range){.begin = begin, .end = end, .id = id};
     ++ranges->count;
+    ASSERT(is_in_order(ranges->sorted, ranges->recent > 0 ? old : 0, ranges->count, at));
     return RANGES_OK;
 }
 

@@ -3,7 +3,8 @@
  */
 #include "bucketing/readiness.h"
 
-#include <assert.h>
+#include "base/assertion.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,7 @@ begin_interval(struct readiness *readiness)
 bool
 readiness_init(struct readiness *readiness, const struct plan *plan, const struct history *history)
 {
+    ASSERT(history == NULL || history->gradient_count == plan->gradient_count);
     *readiness = (struct readiness){.plan = plan};
     readiness->expected = calloc(plan->gradient_count + 1, sizeof(readiness->expected[0]));
     readiness->optional = calloc(plan->gradient_count + 1, sizeof(readiness->optional[0]));
@@ -146,7 +148,8 @@ readiness_is_declared(const struct readiness *readiness, size_t gradient)
 enum touch_verdict
 readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch)
 {
-    if (readiness->states[readiness->plan->bucket_of[gradient]] >= BUCKET_LAUNCHED) {
+    ASSERT(gradient < readiness->plan->gradient_count);
+    if (readiness->states[readiness->plan->bucket_of[gradient]] == BUCKET_LAUNCHED) {
         readiness->deviates = true;
         if (readiness->late[gradient] == 0)
             readiness->late[gradient] = ++readiness->late_count;
@@ -183,9 +186,11 @@ readiness_completes(const struct readiness *readiness, size_t gradient)
 bool
 readiness_enqueued(struct readiness *readiness, size_t gradient)
 {
+    ASSERT(readiness->enqueued[gradient] < readiness->begun[gradient]);
     if (++readiness->enqueued[gradient] != touches_until_ready(readiness, gradient) || readiness->held[gradient])
         return false;
     for (size_t k = readiness->plan->bucket_of[gradient]; k <= readiness->plan->last_bucket_of[gradient]; ++k) {
+        ASSERT(readiness->pending[k] > 0);
         if (--readiness->pending[k] == 0 && readiness->states[k] == BUCKET_FILLING)
             readiness->states[k] = BUCKET_READY;
     }
@@ -218,7 +223,7 @@ readiness_is_another_pass(const struct readiness *readiness)
 bool
 readiness_has_left(const struct readiness *readiness, size_t gradient)
 {
-    return readiness->states[readiness->plan->bucket_of[gradient]] >= BUCKET_LAUNCHED;
+    return readiness->states[readiness->plan->bucket_of[gradient]] == BUCKET_LAUNCHED;
 }
 
 void
@@ -249,6 +254,7 @@ count_pending(struct readiness *readiness)
         size_t until = touches_until_ready(readiness, i);
         bool ready = until > 0 && readiness->enqueued[i] >= until && !readiness->held[i];
         for (size_t k = plan->bucket_of[i]; ready && k <= plan->last_bucket_of[i]; ++k) {
+            ASSERT(readiness->pending[k] > 0);
             if (--readiness->pending[k] == 0)
                 readiness->states[k] = BUCKET_READY;
         }
@@ -259,6 +265,7 @@ count_pending(struct readiness *readiness)
 bool
 readiness_switch(struct readiness *readiness, const struct plan *plan)
 {
+    ASSERT(readiness->next_bucket == 0 && readiness->plan->gradient_count == plan->gradient_count);
     size_t *pending = calloc(plan->bucket_count + 1, sizeof(*pending));
     enum bucket_state *states = calloc(plan->bucket_count + 1, sizeof(*states));
     if (pending == NULL || states == NULL) {
@@ -284,6 +291,7 @@ readiness_withhold(struct readiness *readiness)
 static bool
 launch_next(struct readiness *readiness, size_t *bucket_p)
 {
+    ASSERT(readiness->states[readiness->next_bucket] != BUCKET_LAUNCHED);
     readiness->states[readiness->next_bucket] = BUCKET_LAUNCHED;
     *bucket_p = readiness->next_bucket++;
     return true;
@@ -307,8 +315,13 @@ readiness_flush(struct readiness *readiness, size_t *bucket_p)
 void
 readiness_boundary(struct readiness *readiness)
 {
-    assert(readiness->next_bucket == readiness->plan->bucket_count);
-    for (size_t k = 0; k < readiness->plan->bucket_count; ++k)
-        readiness->states[k] = BUCKET_WAITED;
+    ASSERT(readiness->next_bucket == readiness->plan->bucket_count);
+    begin_interval(readiness);
+}
+
+void
+readiness_boundary_in_graph(struct readiness *readiness)
+{
+    ASSERT(readiness->next_bucket == 0);
     begin_interval(readiness);
 }

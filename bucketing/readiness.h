@@ -6,8 +6,8 @@
  * bucket may have to wait for an earlier one. A touch that was not expected makes the interval deviate: no bucket
  * is launched early any more, and the boundary flushes what is left, in the plan's order.
  *
- * States of a bucket, only ever forward within an interval: filling -> ready -> launched -> waited (the boundary has
- * made the trainer's stream wait for it).
+ * States of a bucket within an interval: filling -> ready -> launched. None goes back from launched; readiness_hold()
+ * and readiness_switch() alone go back from ready.
  *
  * Pure. Not thread-safe: the owner locks.
  */
@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum bucket_state { BUCKET_FILLING = 0, BUCKET_READY, BUCKET_LAUNCHED, BUCKET_WAITED };
+enum bucket_state { BUCKET_FILLING = 0, BUCKET_READY, BUCKET_LAUNCHED };
 
 struct readiness {
     const struct plan *plan;           /* borrowed */
@@ -90,11 +90,12 @@ enum touch_verdict readiness_begin(struct readiness *readiness, size_t gradient,
 /* Whether the touches that have begun make the gradient ready, once they are enqueued. */
 bool readiness_completes(const struct readiness *readiness, size_t gradient);
 
-/* A touch that has begun, and was not late, is enqueued. True if it was the one that makes the gradient ready. */
+/* A touch that has begun in this interval, and was not late, is enqueued (asserted: not more than have begun). True if
+ * it was the one that makes the gradient ready. */
 bool readiness_enqueued(struct readiness *readiness, size_t gradient);
 
-/* While no bucket of the interval is launched: from now on it follows another plan of the same gradients. False when
- * memory runs out: it follows the one that it did. */
+/* While no bucket of the interval is launched (asserted): from now on it follows another plan of the same gradients.
+ * False when memory runs out: it follows the one that it did. */
 bool readiness_switch(struct readiness *readiness, const struct plan *plan) __attribute__((warn_unused_result));
 
 /* No bucket is launched any more before the interval's boundary: at its beginning, or because the driver has refused a
@@ -110,7 +111,10 @@ bool readiness_launch(struct readiness *readiness, size_t *bucket_p);
 /* The same at the boundary, where every bucket that is left may leave. */
 bool readiness_flush(struct readiness *readiness, size_t *bucket_p);
 
-/* The boundary is passed: all buckets count as waited, and the next interval begins. All must have been launched. */
+/* The boundary is passed, and all buckets have been launched (asserted): the next interval begins. */
 void readiness_boundary(struct readiness *readiness);
+
+/* The same of a boundary in a graph, which averages all gradients itself: no bucket has been launched (asserted). */
+void readiness_boundary_in_graph(struct readiness *readiness);
 
 #endif

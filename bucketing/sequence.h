@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { SEQUENCE_KEPT = 64, SEQUENCE_NONE = -1 };
+enum { SEQUENCE_KEPT = 64, SEQUENCE_NONE = -1, SEQUENCE_IDS = 256 };
 
 /* Zero-initialise before use. */
 struct sequence {
@@ -21,7 +21,7 @@ struct sequence {
     uint64_t hash;               /* of all of them, in order: equal on two ranks when their sequences are */
 };
 
-/* A boundary of group `id` (0..255) is passed. */
+/* A boundary of group `id`, 0..SEQUENCE_IDS - 1, is passed. */
 void sequence_add(struct sequence *sequence, int id);
 
 /*

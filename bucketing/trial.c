@@ -3,6 +3,8 @@
  */
 #include "bucketing/trial.h"
 
+#include "base/assertion.h"
+
 #include <stdlib.h>
 
 enum { PREFERRED_BY = 100, COST_SHARE = 200, PAUSE_MOST = 1 << 20 };
@@ -44,6 +46,7 @@ compare_ns(const void *a, const void *b)
 int64_t
 trial_median(int64_t *values, size_t count)
 {
+    ASSERT(count > 0);
     qsort(values, count, sizeof(values[0]), compare_ns);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
@@ -70,6 +73,8 @@ trial_compare(const struct trial_step *const *ranks, size_t rank_count, const st
     enum { PRESENT, OTHER, OTHER_WAIT, GAINED, WORK, VALUES };
     int64_t values[VALUES][TRIAL_STEPS_AT_MOST];
     size_t count = 0;
+    ASSERT(shape->ways <= TRIAL_WAYS_AT_MOST && shape->ways * shape->rounds <= TRIAL_STEPS_AT_MOST);
+    ASSERT(way > 0 && way < shape->ways);
     *result = (struct trial_result){0};
     for (size_t round = 0; round < shape->rounds; ++round) {
         struct trial_step present, other;

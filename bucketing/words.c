@@ -7,6 +7,8 @@
  */
 #include "bucketing/words.h"
 
+#include "base/assertion.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -123,6 +125,7 @@ words_find(const void *memory, size_t bytes, size_t from, const struct words_spa
     struct halves halves[WORDS_SPANS];
     const unsigned char *start = memory;
     size_t at = from;
+    ASSERT(from % STEP == 0 && spans->count <= WORDS_SPANS);
     if (spans->count == 0)
         return WORDS_NONE;
     for (size_t s = 0; s < WORDS_SPANS; ++s) { /* what there is not is the first once more */
@@ -175,6 +178,7 @@ words_spans_of(struct ranges *ranges)
             if (widest[k] > first && widest[k] < end)
                 end = widest[k];
         }
+        ASSERT(end > first && spans.count < WORDS_SPANS);
         spans.spans[spans.count].low = ranges->sorted[first].begin;
         spans.spans[spans.count++].high = ranges->sorted[end - 1].end;
         first = end;

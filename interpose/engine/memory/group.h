@@ -18,6 +18,7 @@
 
 #include "bucketing/history.h"
 #include "bucketing/readiness.h"
+#include "bucketing/sequence.h"
 #include "interpose/engine/core/state.h"
 
 #include <stdbool.h>
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 enum { GROUPS_AT_MOST = 16 }; /* ids 0..15, as ddprun.h says */
+_Static_assert((int)GROUPS_AT_MOST <= (int)SEQUENCE_IDS, "a sequence keeps each id");
 
 struct group {
     int id;

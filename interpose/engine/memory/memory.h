@@ -157,6 +157,15 @@ void tensor_refuse_freed(const struct tensor *tensor);
 void tensor_refuse_freed_parameters(void);
 /* Ends the job: memory of the host cannot be read, or written, any more. */
 void tensor_refuse_missing(const struct tensor *tensor, const char *what) __attribute__((noreturn));
+/* With lock held: whose memory a range of memory_state.ranges is. */
+static inline struct tensor *
+tensor_of_range(const struct range *range) WITH_LOCK
+{
+    ASSERT(range->id < engine_state.tensor_count);
+    struct tensor *tensor = &memory_state.tensors[range->id];
+    ASSERT(tensor->placed && tensor->address == range->begin);
+    return tensor;
+}
 /* With lock held: what is annotated at the address, or NULL. */
 struct tensor *tensor_at(CUdeviceptr address) WITH_LOCK;
 /* With lock held: how many of the role there are. */
@@ -202,7 +211,10 @@ bool tensor_waits_for_group(const struct tensor *tensor) WITH_LOCK;
 static inline struct tensor *
 tensor_gradient(const struct group *group, size_t member) WITH_LOCK
 {
-    return &memory_state.tensors[group->places[member]];
+    ASSERT(member < group->gradient_count);
+    struct tensor *tensor = &memory_state.tensors[group->places[member]];
+    ASSERT(memory_state.annotations_changed || (tensor->member == member && tensor->group == group->id));
+    return tensor;
 }
 /* The issuer: a copy of it as it is now. */
 static inline struct tensor
@@ -335,8 +347,9 @@ struct hit {
     const char *operand_name; /* as in struct operand */
     bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
     bool declared;            /* TOUCH_UNCOUNTED: readiness does not count it */
-    bool begun;               /* the group's readiness follows it, in the interval after: */
+    bool begun; /* the group's readiness follows it, in the interval after this boundary and by this plan: */
     uint64_t boundary;
+    const struct plan *plan; /* compared only */
     bool late;
     bool anew;                   /* late, and such touches begin a step */
     struct late_touch *measured; /* of a late touch whose effect is not known yet */

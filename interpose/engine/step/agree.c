@@ -124,8 +124,10 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
     struct described *mine = engine_calloc(count + 1, sizeof(*mine)); /* in the order of annotation */
     engine_lock();
     for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
-        if (tensor->role == role)
-            mine[tensor->index] = describe_tensor(tensor);
+        if (tensor->role != role)
+            continue;
+        ASSERT(tensor->index < count);
+        mine[tensor->index] = describe_tensor(tensor);
     }
     engine_unlock();
     struct control_messages all;
@@ -275,7 +277,7 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
 
 /* ---- what comes: a step outside of graphs, or which graph ---- */
 
-enum { KINDS = 256 };
+enum { KINDS = SEQUENCE_IDS };
 
 /* The recordings that stand after the sequence's numbers, which are fewer; the same on all ranks. */
 static uint64_t number_of_kind[KINDS];

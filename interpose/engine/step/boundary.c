@@ -156,11 +156,19 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
                  group_step_name(group), site->file, site->line, group->of_parameters ? "parameter" : "gradient");
 }
 
+/* With lock held: the next bucket that has not left; false if there is none. */
+static bool
+take_bucket(struct group *group, size_t *bucket_p) WITH_LOCK
+{
+    ASSERT(group->readiness.plan == group->plan);
+    return readiness_flush(&group->readiness, bucket_p);
+}
+
 static void
 flush_buckets(struct group *group) BY_ISSUER
 {
     size_t bucket;
-    while (ISSUER_LOCKED(readiness_flush(&group->readiness, &bucket)))
+    while (ISSUER_LOCKED(take_bucket(group, &bucket)))
         issue_bucket(group, bucket, false);
 }
 
@@ -229,7 +237,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     struct weight weight = weight_of(group);
     weight_compare(&weight, compares);
     noise_boundary(weight.total > 0);
-    planner_vote(group, step_close_interval(group, stream));
+    planner_vote(group, step_close_interval(group, stream, false));
     trials_next_interval(group, stream);
     measure_next_interval(group, stream);
     noise_next_interval(group);

@@ -95,7 +95,7 @@ count_steps(const struct recording *recording, CUstream stream) BY_ISSUER
         group->history.lost = true; /* what it did was not seen touch by touch */
         sequence_add(&memory_state.boundaries, group->id);
         issuer_unlock();
-        (void)step_close_interval(group, stream);
+        (void)step_close_interval(group, stream, true);
         atomic_fetch_add(&engine_state.status->graph_step, 1);
         if (step->overlaps)
             atomic_fetch_add(&engine_state.status->overlapped_step, 1);

@@ -120,12 +120,15 @@ streams_named(void) WITH_LOCK
 }
 
 bool
-step_close_interval(struct group *group, CUstream stream)
+step_close_interval(struct group *group, CUstream stream, bool in_graph)
 {
     issuer_lock();
     bool overlapped = group->overlapping && !group->readiness.deviates;
     bool repeats = history_boundary(&group->history);
-    readiness_boundary(&group->readiness);
+    if (in_graph)
+        readiness_boundary_in_graph(&group->readiness);
+    else
+        readiness_boundary(&group->readiness);
     if (group->overlapping)
         readiness_learn_optional(&group->readiness, &group->history);
     for (size_t i = 0; i < engine_state.tensor_count; ++i) {

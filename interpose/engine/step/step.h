@@ -120,8 +120,8 @@ void step_open(uint64_t number, const char *what, const struct ddp_site *site) T
 void step_wait_for_producers(const struct group *group, CUstream stream) BY_ISSUER;
 /* The stream, and others before they touch gradients, wait for all collectives so far, and for their checks. */
 void step_release(const struct group *group, CUstream stream) BY_ISSUER;
-/* The group's interval is over; whether it repeated the one before. */
-bool step_close_interval(struct group *group, CUstream stream) BY_ISSUER;
+/* The group's interval is over; whether it repeated the one before. `in_graph`: the step is one of a graph. */
+bool step_close_interval(struct group *group, CUstream stream, bool in_graph) BY_ISSUER;
 /* The next interval begins, with what is compared once a step. */
 void step_close(const struct group *group) BY_ISSUER;
 /* For the launcher: a step was made. */

@@ -45,6 +45,7 @@ begin_touch(const struct hits *hits, struct hit *hit) WITH_LOCK
     struct group *group = hit->group;
     hit->begun = group->overlapping && hits->agreements == memory_state.agreements;
     hit->boundary = group->boundary_count;
+    hit->plan = group->readiness.plan;
     if (memory_state.no_sync) {
         hit->late = hit->begun && readiness_has_left(&group->readiness, hit->gradient);
         hit->uncounted = true;
@@ -315,8 +316,8 @@ count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask) WITH
     history_touch(&group->history, hit->gradient, (struct touch){hits->call, hit->argument});
     if (!group->overlapping || hit->declared)
         return;
-    if (!hit->begun || hit->boundary != group->boundary_count)
-        readiness_withhold(&group->readiness); /* a boundary came between, in another thread */
+    if (!hit->begun || hit->boundary != group->boundary_count || hit->plan != group->readiness.plan)
+        readiness_withhold(&group->readiness); /* a boundary, or a vote there, came between, in another thread */
     else if (!hit->late && readiness_enqueued(&group->readiness, hit->gradient))
         hit->ready_event = measure_ready_event(group, hit->gradient);
 }
