@@ -3,6 +3,7 @@
  */
 #include "base/peer_link.h"
 
+#include "base/assertion.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -262,6 +263,7 @@ peer_link_read(struct peer_link *link)
     enum link_state got = socket_receive(link->fd, in->bytes, in->room, &in->count);
     if (got != LINK_LATE)
         link->state = got;
+    ASSERT(link->state != LINK_LATE);
     return in->count > before;
 }
 

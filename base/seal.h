@@ -25,7 +25,7 @@ struct seal_part {
     size_t count;
 };
 
-/* HMAC-SHA256 of the parts, one after the other. The key has at most 4096 bytes. */
+/* HMAC-SHA256 of the parts, one after the other. */
 void seal_hmac(const void *key, size_t key_bytes, const struct seal_part *parts, int count,
                unsigned char code[SEAL_HASH_BYTES]);
 /* SHA-256. */

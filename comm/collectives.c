@@ -1,6 +1,7 @@
 /* collectives.c - see collectives.h. */
 #include "comm/collectives.h"
 
+#include "base/assertion.h"
 #include "base/clock.h"
 #include "base/message.h"
 
@@ -45,6 +46,7 @@ nccl_ok(const struct collectives *c, ncclComm_t comm, ncclResult_t result, const
 static struct communicator *
 enter_call(struct communicator *communicator)
 {
+    ASSERT(atomic_load(&communicator->called_us) == 0);
     atomic_store(&communicator->called_us, clock_now_us());
     return communicator;
 }
@@ -217,6 +219,7 @@ static bool
 create_next(struct collectives *c, struct comm_error *error)
 {
     unsigned which = atomic_load(&c->open_count);
+    ASSERT(which < COMMUNICATORS);
     struct communicator *communicator = &c->communicators[which];
     struct nccl_config config;
     nccl_config_fill(&config, c->nccl->version, true);

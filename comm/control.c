@@ -7,6 +7,7 @@
  */
 #include "comm/control.h"
 
+#include "base/assertion.h"
 #include "base/clock.h"
 #include "comm/rendezvous.h"
 
@@ -279,6 +280,7 @@ control_exchange(struct control *control, const char *about, const void *mine, s
                  struct control_messages *messages_p, struct comm_error *error)
 {
     struct control_messages messages;
+    ASSERT(strlen(about) < ABOUT_BYTES);
     bool done =
         make_messages(&messages, control->world_size) && keep_message(&messages, (size_t)control->rank, mine, bytes);
     if (!done) {

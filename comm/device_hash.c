@@ -1,10 +1,13 @@
 /* device_hash.c - see device_hash.h. */
 #include "comm/device_hash.h"
 
+#include "base/assertion.h"
+
 bool
 device_hash_add(struct hash_launch *launch, struct hash_range range)
 {
     uint64_t blocks = (range.bytes + HASH_BLOCK - 1) / HASH_BLOCK;
+    ASSERT(range.bytes > 0);
     if (launch->count == HASH_RANGES_AT_MOST || (launch->count > 0 && launch->blocks + blocks > UINT32_MAX))
         return false;
     range.begin = launch->blocks;

@@ -1,6 +1,7 @@
 /* wire.c - see wire.h. */
 #include "comm/wire.h"
 
+#include "base/assertion.h"
 #include "comm/nccl_versions.h"
 
 #include "comm/kernels/chunk.h"
@@ -103,6 +104,7 @@ fill_table(const struct bucket_wire *wire, const struct wire_setting *setting, C
         if (result != CUDA_SUCCESS)
             return driver_fail(setting->driver, result, "preparing a bucket", error);
     }
+    ASSERT(at == wire->element_count * wire_element_bytes(wire->member_type) && chunk == wire->chunk_count);
     return true;
 }
 
@@ -147,6 +149,7 @@ place_buffer(struct bucket_wire *wire, const struct driver *driver, size_t bytes
 {
     if (bytes <= wire->buffer_bytes)
         return true;
+    ASSERT(!wire->is_lent);
     if (wire->buffer_bytes > 0)
         (void)driver->cuMemFree_p(wire->buffer); /* waits for work that still uses it */
     wire->buffer_bytes = 0;
@@ -212,8 +215,10 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
                          wire_type_name(type));
     if (!keep_members(wire, members, member_count, error))
         return false;
+    ASSERT(bytes % element_bytes == 0);
     wire->element_count = bytes / element_bytes;
     if (!is_packed) {
+        ASSERT(members[member_count - 1].address + members[member_count - 1].bytes == members[0].address + bytes);
         wire->path = WIRE_IN_PLACE;
         wire->address = members[0].address;
         return true;

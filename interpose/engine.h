@@ -126,7 +126,7 @@ struct shim_services {
     bool by_plan;      /* annotations come from a plan: all ranks see the same data, and compute some of it each */
 };
 
-/* What the engine offers to the shim. Functions that get `site` end the job when they fail. */
+/* What the engine offers to the shim. Functions that get `site` end the job when they fail. No stream is NULL. */
 struct engine {
     unsigned abi; /* ENGINE_ABI */
     int rank;

@@ -22,6 +22,13 @@ enter(const struct ddp_site *site)
     return shim.engine;
 }
 
+/* A stream of the program's. A caller without the macros, which say which one 0 is, means the legacy default stream. */
+static void *
+stream_of(void *stream)
+{
+    return stream != NULL ? stream : CU_STREAM_LEGACY;
+}
+
 /* A function of the interface, and the engine's that it calls. */
 #define FORWARD(name, parameters, call)            \
     static void name parameters                    \
@@ -34,10 +41,11 @@ enter(const struct ddp_site *site)
     }
 FORWARD(parameter, (void *ptr, size_t count, int type, const struct ddp_site *site), parameter(ptr, count, type, site))
 FORWARD(gradient, (void *ptr, size_t count, int type, const struct ddp_site *site), gradient(ptr, count, type, site))
-FORWARD(step, (void *stream, const struct ddp_site *site), step(0, stream, site))
+FORWARD(step, (void *stream, const struct ddp_site *site), step(0, stream_of(stream), site))
 FORWARD(gradient_group, (int id, const struct ddp_site *site), gradient_group(id, site))
-FORWARD(step_group, (int id, void *stream, const struct ddp_site *site), step(id, stream, site))
-FORWARD(step_parameters, (int id, void *stream, const struct ddp_site *site), step_parameters(id, stream, site))
+FORWARD(step_group, (int id, void *stream, const struct ddp_site *site), step(id, stream_of(stream), site))
+FORWARD(step_parameters, (int id, void *stream, const struct ddp_site *site),
+        step_parameters(id, stream_of(stream), site))
 FORWARD(mean, (float *value, const struct ddp_site *site), mean(NULL, value, DDP_FLOAT32, site))
 FORWARD(mean_as, (const char *label, float *value, const struct ddp_site *site), mean(label, value, DDP_FLOAT32, site))
 FORWARD(mean_of, (const char *label, void *value, int type, const struct ddp_site *site),
@@ -46,10 +54,11 @@ FORWARD(weight, (size_t count, size_t total, const struct ddp_site *site), weigh
 FORWARD(forget, (void *ptr, const struct ddp_site *site), forget(ptr, site))
 FORWARD(no_sync, (int begins, const struct ddp_site *site), no_sync(begins, site))
 FORWARD(buffer, (void *ptr, size_t count, int type, const struct ddp_site *site), buffer(ptr, count, type, site))
-FORWARD(gradient_ready, (void *ptr, void *stream, const struct ddp_site *site), gradient_ready(ptr, stream, site))
+FORWARD(gradient_ready, (void *ptr, void *stream, const struct ddp_site *site),
+        gradient_ready(ptr, stream_of(stream), site))
 FORWARD(state, (void *ptr, size_t count, int type, const struct ddp_site *site), state(ptr, count, type, site))
 FORWARD(reduce, (void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site),
-        reduce(ptr, count, type, op, stream, site))
+        reduce(ptr, count, type, op, stream_of(stream), site))
 
 static int
 any(volatile int *flag, const struct ddp_site *site)

@@ -67,6 +67,7 @@ inflight_sent(const char *what, uint64_t number, unsigned communicator)
 
     record_sent(awaited->sent[at].end, communicator); /* first: an event that is not recorded yet counts as come */
     issuer_lock();
+    ASSERT(awaited->count < AWAITED_AT_MOST);
     ++awaited->count;
     issuer_unlock();
 }

@@ -12,6 +12,7 @@ role_take(void)
     pthread_mutex_lock(&engine_mutex);
     while (engine_state.issuing)
         pthread_cond_wait(&engine_state.role_free, &engine_mutex);
+    ASSERT(!engine_state.issuing);
     engine_state.issuing = true;
     pthread_mutex_unlock(&engine_mutex);
     capability_take(&issuer_role);
@@ -24,6 +25,7 @@ role_give(void)
     capability_give(&group_fields);
     capability_give(&issuer_role);
     pthread_mutex_lock(&engine_mutex);
+    ASSERT(engine_state.issuing);
     engine_state.issuing = false;
     pthread_cond_broadcast(&engine_state.role_free);
     pthread_mutex_unlock(&engine_mutex);

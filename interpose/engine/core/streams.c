@@ -19,6 +19,7 @@ unsigned
 stream_index(CUstream handle)
 {
     unsigned free_at = STREAMS_AT_MOST;
+    ASSERT(handle != NULL); /* which is that of a free entry */
     for (unsigned i = 0; i < STREAMS_AT_MOST; ++i) {
         if (is_same_stream(&engine_state.streams[i], handle))
             return i;
@@ -154,6 +155,7 @@ streams_wait_for_producers(uint64_t mask, CUstream waiter)
         if (!(mask >> i & 1))
             continue;
         const struct stream_entry entry = ISSUER_LOCKED(engine_state.streams[i]);
+        ASSERT(entry.handle != NULL);
 
         bool recorded = entry.destroyed || (entry.handle == CU_STREAM_PER_THREAD && entry.owner != gettid());
         if (!recorded && stream_is_captured(entry.handle)) /* an event there would draw our streams into the graph */

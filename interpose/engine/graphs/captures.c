@@ -172,13 +172,15 @@ mark(struct capture *capture, size_t place, const struct captured_stream *stream
     if (place >= capture->place_count)
         return; /* annotated since: the recording is stale, and DDP_STEP reports it */
     capture->marks = engine_grow(capture->marks, capture->mark_count, &capture->mark_capacity, sizeof(*capture->marks));
-    capture->marks[capture->mark_count] = (struct mark){.place = place,
-                                                        .stream = stream->handle,
-                                                        .owner = stream->owner,
-                                                        .first = stream->first,
-                                                        .count = stream->count,
-                                                        .declares = declares,
-                                                        .previous = capture->last[place]};
+    struct mark *made = &capture->marks[capture->mark_count];
+    *made = (struct mark){.place = place,
+                          .stream = stream->handle,
+                          .owner = stream->owner,
+                          .first = stream->first,
+                          .count = stream->count,
+                          .declares = declares,
+                          .previous = capture->last[place]};
+    ASSERT(made->previous == NO_MARK || made->previous < capture->mark_count);
     capture->last[place] = capture->mark_count++;
 }
 
@@ -392,6 +394,7 @@ capture_list_places(struct capture *capture)
     struct recording *recording = capture->recording;
     size_t end = recording->step_count > 0 ? recording->steps[0].marks_before : capture->mark_count;
     bool *seen = engine_calloc(capture->place_count + 1, sizeof(*seen));
+    ASSERT(end <= capture->mark_count);
     recording->places = engine_calloc(capture->place_count + 1, sizeof(*recording->places));
     for (size_t i = 0; i < end; ++i) {
         size_t place = capture->marks[i].place;

@@ -64,6 +64,7 @@ recording_release(struct recording *recording)
     if (recording == NULL)
         return;
     pthread_mutex_lock(&lock);
+    ASSERT(recording->references > 0);
     bool last = --recording->references == 0;
     pthread_mutex_unlock(&lock);
     if (!last)

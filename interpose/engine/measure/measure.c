@@ -178,6 +178,7 @@ read_sample(struct measured *of, const struct group *group) BY_ISSUER
     if (!of->pending || !is_complete(of->done))
         return;
     size_t count = group->gradient_count;
+    ASSERT(of->sample_count < INTERVALS_SAMPLED && count <= of->capacity);
     int64_t *sample = of->samples[of->sample_count], last;
     for (size_t i = 0; i < count; ++i) {
         if (of->recorded[i] && !is_complete(of->ready[i]))
@@ -202,6 +203,7 @@ measure_ready_event(const struct group *group, size_t gradient)
     struct measured *of = measured_of(group);
     if (!of->recording)
         return NULL;
+    ASSERT(gradient < of->capacity);
     of->recorded[gradient] = 1;
     return of->ready[gradient];
 }

@@ -34,12 +34,14 @@ trial_times_begin(CUstream stream)
 void
 trial_times_done(size_t step, CUstream stream)
 {
+    ASSERT(step < TRIAL_STEPS_AT_MOST);
     record(&done[step], stream);
 }
 
 void
 trial_times_released(size_t step, CUstream stream)
 {
+    ASSERT(step < TRIAL_STEPS_AT_MOST);
     record(&released[step + 1], stream);
 }
 

@@ -3,6 +3,8 @@
  */
 #include "interpose/engine/memory/filter_writer.h"
 
+#include "base/assertion.h"
+
 enum {
     HASHES_AT_FIRST = 2048,
     SLOTS_BEHIND = 64,
@@ -114,7 +116,9 @@ fill_index(struct filter_index *index, const struct filter_span *spans, size_t c
 {
     for (size_t i = 0; i < bits_of(index) / 64; ++i)
         store(&index->bits[i], 0);
+    ASSERT(count <= index->range_capacity);
     for (size_t i = 0; i < count; ++i) {
+        ASSERT(spans[i].begin < spans[i].end && (i == 0 || spans[i - 1].end <= spans[i].begin));
         store(&index->ranges[i].begin, spans[i].begin);
         store(&index->ranges[i].end, spans[i].end);
         for (uint64_t granule = spans[i].begin >> shift; granule <= (spans[i].end - 1) >> shift; ++granule) {
@@ -172,6 +176,7 @@ put_kernel(struct filter_kernels *kernels, const struct filter_kernel *kernel)
     }
     if (at + 1 == kernels->slot_count)
         return false;
+    ASSERT(at + 1 < kernels->slot_count);
     atomic_store_explicit(&kernels->slots[at], kernel, memory_order_release);
     return true;
 }

@@ -34,8 +34,7 @@ enter_owner(struct bounded_ranges *bounded)
         if (owned[i] == bounded)
             return;
     }
-    if (owner_count == OWNERS_AT_MOST)
-        stop_job("internal error: the filter of launches has no room for the ranges of another file");
+    ASSERT(owner_count < OWNERS_AT_MOST);
     owned[owner_count++] = bounded;
 }
 

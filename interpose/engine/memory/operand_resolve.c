@@ -74,7 +74,7 @@ look_at_operand(struct hits *hits, const struct operand *operand)
     size_t count;
     const struct range *range = ranges_find(&memory_state.ranges, operand->address, operand->bytes, &count);
     for (size_t i = 0; i < count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[range[i].id];
+        const struct tensor *tensor = tensor_of_range(&range[i]);
         bool is_trained = tensor->role == TENSOR_PARAMETER || tensor->role == TENSOR_GRADIENT;
         if ((is_trained && !tensor->averaged) ||
             !operand_reaches(operand, tensor->address, tensor->address + tensor->bytes))

@@ -35,6 +35,7 @@ find_freed(const struct tensor *wanted) WITH_LOCK
     while (memory_state.first_freed < engine_state.tensor_count &&
            memory_state.tensors[memory_state.first_freed].placed)
         ++memory_state.first_freed;
+    ASSERT(memory_state.first_freed < engine_state.tensor_count);
     for (size_t i = memory_state.first_freed; i < engine_state.tensor_count; ++i) {
         struct tensor *tensor = &memory_state.tensors[i];
         if (!tensor->placed && tensor->role == wanted->role && tensor->count == wanted->count &&
@@ -116,8 +117,10 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     }
 
     bool again = at < engine_state.tensor_count;
-    if (again && tensor_has_left(tensor))
+    if (again && tensor_has_left(tensor)) {
+        (void)ranges_remove(&memory_state.ranges, wanted->address);
         return PLACED_TOO_LATE;
+    }
     size_t *count = tensor_count_of(wanted->role);
     wanted->index = again ? tensor->index : *count;
     wanted->member = again ? tensor->member : 0;
@@ -126,6 +129,7 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     wanted->deferral = again ? tensor->deferral : escape_deferral(wanted);
     wanted->copy = again ? tensor->copy : 0;
     *tensor = *wanted;
+    ASSERT(!again || memory_state.freed_count > 0);
     memory_state.freed_count -= again;
     memory_state.freed_compared_count -= again && tensor_is_compared(wanted);
     if (!again) {

@@ -133,7 +133,7 @@ tensor_at(CUdeviceptr address)
 {
     size_t count;
     const struct range *range = ranges_find(&memory_state.ranges, address, 1, &count);
-    return range != NULL ? &memory_state.tensors[range->id] : NULL;
+    return range != NULL ? tensor_of_range(range) : NULL;
 }
 
 size_t

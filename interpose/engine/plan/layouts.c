@@ -60,6 +60,7 @@ layouts_end(const struct group *group)
 bool
 layouts_begin(struct group *group, struct plan *const *plans, size_t count)
 {
+    ASSERT(layouts.group == NULL && count > 0 && count <= LAYOUTS);
     for (size_t i = 0; i < count; ++i) {
         plans_compare(group, plans[i]);
         layouts.others[i] = (struct shipment){.plan = plans[i]};

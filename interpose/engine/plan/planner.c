@@ -69,6 +69,7 @@ static void
 adopt(struct group *group, struct plan *plan, const struct history *history) BY_ISSUER
 {
     struct readiness readiness;
+    ASSERT(plan->gradient_count == group->gradient_count);
     layouts_end(group);
     keep_forecast(group, NULL);
     require_allocated(readiness_init(&readiness, plan, history));
@@ -121,7 +122,7 @@ planner_reset(struct group *group)
             history_ignore(&group->history, i);
     }
     group->intervals = 0;
-    group->early_buckets = 0;
+    ASSERT(group->early_buckets == 0); /* what was annotated since would not be in them */
     issuer_unlock();
     adopt(group, plan, NULL);
 }

@@ -270,6 +270,7 @@ is_due(const struct trial *trial, const struct group *group) BY_ISSUER
 static void
 add_way(struct trial *trial, int kind, struct plan *plan)
 {
+    ASSERT(trial->shape.ways < TRIAL_WAYS_AT_MOST);
     trial->kinds[trial->shape.ways] = kind;
     trial->bucket_counts[trial->shape.ways] = plan != NULL ? plan->bucket_count : 0;
     trial->plans[trial->shape.ways++] = plan;
@@ -323,6 +324,7 @@ begin(struct trial *trial, struct group *group, CUstream stream) BY_ISSUER
         ++trial->judged;
         return;
     }
+    ASSERT(steps_of(trial) <= TRIAL_STEPS_AT_MOST);
     trial->phase = TRIAL_RUNS;
     trial->begun = group->overlapped_steps;
     trial->asked_after = ASKED_AFTER;

@@ -19,6 +19,7 @@ enum { STAGED_MULTIPLE = 512 }; /* as cudaMalloc aligns */
 static uint64_t
 streams_of_bucket(const struct group *group, size_t bucket) WITH_LOCK
 {
+    ASSERT(group->readiness.plan == group->plan);
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     uint64_t mask = group->opaque_streams;
     for (size_t i = of->first; i < of->first + of->count; ++i)
@@ -308,6 +309,8 @@ issue_bucket(struct group *group, size_t bucket, bool early)
 {
     struct comm_error error;
     unsigned watching = atomic_load_explicit(&engine_state.watching, memory_order_relaxed);
+    ASSERT(group->shipment.plan == group->plan && bucket < group->shipment.wire_count);
+    ASSERT(bucket < group->done_capacity);
     follow_memory(&group->shipment, group->places, bucket);
     const struct weight weight = weight_of(group);
     const double factor = weight_factor(&weight);
@@ -354,6 +357,7 @@ issue_ready(void)
            readiness_launch(&group->readiness, &bucket)) {
         uint64_t mask = streams_of_bucket(group, bucket);
         ++group->early_buckets;
+        ASSERT(group->id == memory_state.expected_group && group->early_buckets == group->readiness.next_bucket);
         issuer_unlock();
         WATCHED(atomic_load(&engine_state.watching), bucket_ready, group, bucket, mask);
         streams_wait_for_producers(mask, first_stream());

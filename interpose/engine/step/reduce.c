@@ -144,7 +144,7 @@ look_at_annotations(const struct reduction *reduction)
     engine_lock();
     const struct range *range = ranges_find(&memory_state.ranges, reduction->address, reduction->bytes, &count);
     for (size_t i = 0; i < count; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[range[i].id];
+        const struct tensor *tensor = tensor_of_range(&range[i]);
         tracked = true;
         if (tensor->role == TENSOR_GRADIENT)
             gradient = *tensor;

@@ -43,7 +43,7 @@ unmap_before_free(CUdeviceptr address, size_t bytes)
     engine_lock();
     const struct range *held = bytes > 0 ? ranges_find(&memory_state.ranges, address, bytes, &count) : NULL;
     for (size_t i = 0; i < count; ++i)
-        holds_compared = holds_compared || tensor_is_compared(&memory_state.tensors[held[i].id]);
+        holds_compared = holds_compared || tensor_is_compared(tensor_of_range(&held[i]));
     engine_unlock();
     if (count == 0 || context_driver_is_gone())
         return;
@@ -58,7 +58,7 @@ unmap_before_free(CUdeviceptr address, size_t bytes)
     engine_lock();
     const struct range *range;
     while ((range = ranges_find(&memory_state.ranges, address, bytes, &count)) != NULL)
-        tensor_unplace(&memory_state.tensors[range->id]);
+        tensor_unplace(tensor_of_range(range));
     engine_unlock();
 }
 

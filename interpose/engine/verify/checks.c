@@ -177,6 +177,7 @@ checks_bucket_sent(const struct group *group, size_t bucket, bool early)
         size_t gradient = group->plan->pieces[i].gradient;
         if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
             continue;
+        ASSERT(gradient < checked->capacity);
         struct tensor tensor = tensor_copy_gradient(group, gradient);
 
         struct gradient_check *check = engine_calloc(1, sizeof(*check));
