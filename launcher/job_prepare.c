@@ -3,6 +3,7 @@
  */
 #include "launcher/job.h"
 
+#include "base/assertion.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/network.h"
@@ -273,6 +274,7 @@ check_annotations(const struct job *job, struct error *error)
 bool
 job_choose(struct job *job, struct error *error)
 {
+    ASSERT(job->options.program != NULL && job->options.program[0] != NULL);
     return program_find(job->options.program[0], getenv("PATH"), &job->program, error) &&
            check_is_trainer(job, error) && choose_devices(job, error);
 }

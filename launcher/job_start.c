@@ -3,6 +3,7 @@
  */
 #include "launcher/job.h"
 
+#include "base/assertion.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
@@ -77,6 +78,7 @@ static void
 note_started(struct job *job, int index, const struct spawned *spawned, struct spawn_order *order)
 {
     int rank = job->place.first_rank + index;
+    ASSERT(index == job->started && index < job->place.rank_count);
     job->pids[index] = spawned->pid;
     if (spawned->output >= 0)
         job->outputs[job->output_count++] = (struct relay_source){.fd = spawned->output,

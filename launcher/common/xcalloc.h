@@ -1,7 +1,7 @@
 /*
  * xcalloc.h - allocation for the launcher, and lists of words: without memory it prints a message and exits.
  *
- * Only before ranks run or for small things: none of these is called in the supervisor's loop. Never returns NULL.
+ * Before ranks run, and for small things while they do: a job whose supervisor gets no memory ends. Never returns NULL.
  */
 #ifndef DDPRUN_LAUNCHER_COMMON_XCALLOC_H
 #define DDPRUN_LAUNCHER_COMMON_XCALLOC_H

@@ -1,6 +1,7 @@
 /* report.c - see report.h. */
 #include "launcher/report/report.h"
 
+#include "base/assertion.h"
 #include "base/clock.h"
 #include "base/flight.h"
 #include "base/message.h"
@@ -362,6 +363,7 @@ least(size_t a, size_t b)
 char *
 brief_make(const char *const parts[BRIEF_PARTS], size_t lines)
 {
+    ASSERT(lines >= BRIEF_LEAST_LINES);
     size_t counts[BRIEF_PARTS], bytes = sizeof(cut_mark) * BRIEF_PARTS + 1;
     for (int i = 0; i < BRIEF_PARTS; ++i) {
         counts[i] = brief_count_lines(parts[i]);
@@ -382,6 +384,7 @@ brief_make(const char *const parts[BRIEF_PARTS], size_t lines)
     } else if (parts[2] != NULL) {
         append(text, parts[2], parts[2] + strlen(parts[2]), others);
     }
+    ASSERT(brief_count_lines(text) <= lines);
     return text;
 }
 

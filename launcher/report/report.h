@@ -117,6 +117,7 @@ bool report_is_worth(const struct rank_view *views, int count);
 /* ---- in brief ---- */
 
 enum { BRIEF_PARTS = 3 }; /* of a rank, of another one that may be why, of all others */
+enum { BRIEF_LEAST_LINES = 12 };
 
 size_t brief_count_lines(const char *text);
 
@@ -125,8 +126,8 @@ size_t brief_count_lines(const char *text);
  * lines with an indentation of four that say what it does, then a heading and its last events, then a heading and its
  * threads, the main thread first. Pure.
  *
- * At most `lines` lines, which are twelve or more, of the parts' texts (NULL: none), each ended by a newline; "..."
- * stands for what was left out in the middle of a rank's report. malloc'ed.
+ * At most `lines` lines, which are BRIEF_LEAST_LINES or more, of the parts' texts (NULL: none), each ended by a
+ * newline; "..." stands for what was left out in the middle of a rank's report. malloc'ed.
  */
 char *brief_make(const char *const parts[BRIEF_PARTS], size_t lines);
 

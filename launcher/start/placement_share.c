@@ -1,6 +1,7 @@
 /* placement_share.c - see placement.h. */
 #include "launcher/start/placement.h"
 
+#include "base/assertion.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
@@ -180,6 +181,18 @@ cut_cores(const struct share_request *request, hwloc_bitmap_t *bases, bool is_pa
 }
 
 static bool
+are_disjoint(hwloc_bitmap_t *sets, int count)
+{
+    for (int a = 0; a < count; ++a) {
+        for (int b = a + 1; b < count; ++b) {
+            if (hwloc_bitmap_intersects(sets[a], sets[b]))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool
 share_cores(const struct share_request *request, hwloc_bitmap_t *shares, struct error *error)
 {
     /* Where the GPUs of other launchers' ranks are is not known here: all divide the whole machine then. */
@@ -193,6 +206,7 @@ share_cores(const struct share_request *request, hwloc_bitmap_t *shares, struct 
             hwloc_bitmap_copy(bases[rank], request->allowed);
     }
     bool ok = cut_cores(request, bases, is_part, shares, error);
+    ASSERT(!ok || are_disjoint(shares, request->rank_count));
     for (int rank = 0; rank < request->rank_count; ++rank)
         hwloc_bitmap_free(bases[rank]);
     free(bases);

@@ -4,6 +4,7 @@
  */
 #include "launcher/watch/processes.h"
 
+#include "base/assertion.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/start/spawn.h"
 
@@ -248,8 +249,10 @@ processes_signal_descendants(struct process_list *processes, const pid_t *pids, 
 void
 processes_signal_groups(const pid_t *pids, int count, int number)
 {
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
+        ASSERT(pids[i] > 1); /* else it would be all processes of the user, or the launcher's own group */
         kill(-pids[i], number);
+    }
 }
 
 /* Groups first: a signal to a group misses no process that is being forked. */
