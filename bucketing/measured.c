@@ -300,13 +300,13 @@ best_draft(struct place *places, const struct plan_gradient *gradients, size_t c
     return draft;
 }
 
-struct plan *
+const struct plan *
 plan_build_measured(uint32_t version, const struct plan_gradient *gradients, const int64_t *ready_ns,
                     const size_t *order, size_t count, const struct cost *cost, struct plan_forecast *forecast_p)
 {
     struct place *places = places_by_ready(ready_ns, order, count);
     struct draft *draft = places != NULL ? best_draft(places, gradients, count, cost) : NULL;
-    struct plan *plan = NULL;
+    const struct plan *plan = NULL;
     struct plan_forecast forecast;
     if (draft != NULL)
         plan = plan_of_pieces(version, gradients, count, draft->whence, draft->count, draft->ends, draft->bucket_count);

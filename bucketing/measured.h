@@ -26,9 +26,9 @@ struct plan_forecast {
  * must not be empty. Returns NULL when memory runs out, `order` is no permutation, or times or sizes are beyond what
  * partition.h takes; *forecast_p is set with a plan only.
  */
-struct plan *plan_build_measured(uint32_t version, const struct plan_gradient *gradients, const int64_t *ready_ns,
-                                 const size_t *order, size_t count, const struct cost *cost,
-                                 struct plan_forecast *forecast_p);
+const struct plan *plan_build_measured(uint32_t version, const struct plan_gradient *gradients, const int64_t *ready_ns,
+                                       const size_t *order, size_t count, const struct cost *cost,
+                                       struct plan_forecast *forecast_p);
 
 /*
  * What a plan that is in force promises for these ready times, whatever it was built from. False when memory runs out

@@ -114,7 +114,7 @@ add_pieces(struct plan *plan, struct followed *followed, const struct plan_piece
     return i == piece_count && is_complete(followed);
 }
 
-struct plan *
+const struct plan *
 plan_of_pieces(uint32_t version, const struct plan_gradient *gradients, size_t gradient_count,
                const struct plan_piece *pieces, size_t piece_count, const size_t *bucket_ends, size_t bucket_count)
 {
@@ -166,7 +166,7 @@ add_gradient(struct draft *draft, const struct plan_gradient *gradient, size_t n
     }
 }
 
-struct plan *
+const struct plan *
 plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t *order, size_t count,
            uint64_t cap_bytes)
 {
@@ -181,7 +181,7 @@ plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t
         .pieces = malloc((most + 1) * sizeof(*draft.pieces)),
         .ends = malloc((most + 1) * sizeof(*draft.ends)),
     };
-    struct plan *plan = NULL;
+    const struct plan *plan = NULL;
     if (draft.pieces != NULL && draft.ends != NULL) {
         for (size_t i = 0; i < count; ++i)
             add_gradient(&draft, &gradients[order[i]], order[i], cap_bytes);
@@ -216,11 +216,11 @@ join(const struct plan *plan, size_t neighbours, size_t *ends)
     return count;
 }
 
-struct plan *
+const struct plan *
 plan_join(const struct plan *plan, const struct plan_gradient *gradients, size_t neighbours)
 {
     size_t *ends = malloc((plan->piece_count + 1) * sizeof(*ends));
-    struct plan *other = NULL;
+    const struct plan *other = NULL;
     if (ends == NULL)
         return NULL;
     size_t count = join(plan, neighbours, ends);
@@ -244,7 +244,7 @@ plan_has_buckets_of(const struct plan *plan, const struct plan *other)
 }
 
 void
-plan_free(struct plan *plan)
+plan_free(const struct plan *plan)
 {
     if (plan == NULL)
         return;
@@ -252,7 +252,7 @@ plan_free(struct plan *plan)
     free(plan->bucket_of);
     free(plan->last_bucket_of);
     free(plan->buckets);
-    free(plan);
+    free((void *)(uintptr_t)plan);
 }
 
 void *

@@ -5,7 +5,7 @@
  * pieces, in buckets that follow each other. Buckets are launched in order: bucket k never before bucket k - 1, on any
  * rank. The same inputs give the same plan on every rank; plan_bytes() is what ranks hash to make sure that they agree.
  *
- * Pure. A plan is never changed after it was built.
+ * Pure. A plan stays as it was built: it is const for all but the functions below.
  */
 #ifndef DDPRUN_BUCKETING_PLAN_H
 #define DDPRUN_BUCKETING_PLAN_H
@@ -57,29 +57,29 @@ struct plan {
  * larger gradient is sent in pieces of at most the cap, or whole and alone if the cap is below PLAN_LEAST_SPLIT_BYTES.
  * Returns NULL when memory runs out or `order` is not a permutation. plan_free() releases it.
  */
-struct plan *plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t *order, size_t count,
-                        uint64_t cap_bytes);
+const struct plan *plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t *order,
+                              size_t count, uint64_t cap_bytes);
 
 /*
  * Builds the plan with these pieces and buckets: bucket k holds pieces[bucket_ends[k-1] .. bucket_ends[k]). Neighbours
  * of one gradient in one bucket become one piece. Returns NULL when memory runs out, or if the pieces of a gradient are
  * not the whole of it, front to back, one after another, or a bucket is empty or mixes types.
  */
-struct plan *plan_of_pieces(uint32_t version, const struct plan_gradient *gradients, size_t gradient_count,
-                            const struct plan_piece *pieces, size_t piece_count, const size_t *bucket_ends,
-                            size_t bucket_count);
+const struct plan *plan_of_pieces(uint32_t version, const struct plan_gradient *gradients, size_t gradient_count,
+                                  const struct plan_piece *pieces, size_t piece_count, const size_t *bucket_ends,
+                                  size_t bucket_count);
 
 /*
  * The same pieces in the same order, in other buckets: so many neighbours in one, or, with 0, as PyTorch's
  * DistributedDataParallel has them (its defaults: closed once it has 25 MiB, the first one once it has 1 MiB).
  * `gradients` are those that the plan was built for. NULL when memory runs out, or where the plan has these buckets.
  */
-struct plan *plan_join(const struct plan *plan, const struct plan_gradient *gradients, size_t neighbours);
+const struct plan *plan_join(const struct plan *plan, const struct plan_gradient *gradients, size_t neighbours);
 
 /* Whether buckets of two plans of the same pieces end at the same places. */
 bool plan_has_buckets_of(const struct plan *plan, const struct plan *other);
 
-void plan_free(struct plan *plan);
+void plan_free(const struct plan *plan);
 
 /*
  * The plan as bytes, little-endian 64-bit words, equal exactly when plans are: version, counts, pieces, bucket bounds

@@ -30,7 +30,7 @@ static const char *const rule_names[RULES] = {"measured", "25 MiB + 1 MiB", "one
 /* ---- plans by each rule ---- */
 
 /* A bucket closes when it holds its limit or more; the first limit is 1 MiB, the others 25 MiB (facts: reducer.hpp). */
-static struct plan *
+static const struct plan *
 pytorch_plan(const struct model *model)
 {
     struct plan_piece *pieces = array(model->count, sizeof(*pieces));
@@ -44,17 +44,17 @@ pytorch_plan(const struct model *model)
             bytes = 0;
         }
     }
-    struct plan *plan = plan_of_pieces(1, model->gradients, model->count, pieces, model->count, ends, buckets);
+    const struct plan *plan = plan_of_pieces(1, model->gradients, model->count, pieces, model->count, ends, buckets);
     free(pieces);
     free(ends);
     return plan;
 }
 
-static struct plan *
+static const struct plan *
 plan_by(enum rule rule, const struct model *model, const struct cost *cost)
 {
     struct plan_forecast forecast;
-    struct plan *plan =
+    const struct plan *plan =
         rule == RULE_MEASURED
             ? plan_build_measured(1, model->gradients, model->ready_ns, model->order, model->count, cost, &forecast)
         : rule == RULE_PYTORCH ? pytorch_plan(model)
@@ -135,7 +135,7 @@ static void
 measure_link(const struct model *model, const struct cost *cost, struct trials *trials)
 {
     struct regrets *regrets = &trials->regrets;
-    struct plan *plans[RULES];
+    const struct plan *plans[RULES];
     for (enum rule rule = 0; rule < RULES; ++rule)
         plans[rule] = plan_by(rule, model, cost);
     for (int t = 0; t < TRIALS; ++t) {

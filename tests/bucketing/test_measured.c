@@ -40,7 +40,7 @@ set_scene(struct scene *scene, unsigned seed)
     ck_assert(cost_fit(samples, 3, &scene->cost));
 }
 
-static struct plan *
+static const struct plan *
 build(const struct scene *scene, struct plan_forecast *forecast)
 {
     return plan_build_measured(3, scene->gradients, scene->ready_ns, scene->order, scene->count, &scene->cost,
@@ -51,7 +51,7 @@ static void
 check_beats(const struct scene *scene, const struct plan_forecast *forecast, uint64_t cap_bytes)
 {
     struct plan_forecast other;
-    struct plan *plan = plan_build(1, scene->gradients, scene->order, scene->count, cap_bytes);
+    const struct plan *plan = plan_build(1, scene->gradients, scene->order, scene->count, cap_bytes);
     ck_assert(plan_forecast(plan, scene->ready_ns, &scene->cost, &other));
     ck_assert_int_ge(other.end_ns, forecast->end_ns - forecast->end_ns / 200); /* what fewer buckets may cost */
     ck_assert_int_eq(other.bound_ns, forecast->bound_ns);
@@ -65,7 +65,7 @@ SEED_TEST(measured_plans_beat_plans_by_size, 0, CASES)
     struct scene scene;
     struct plan_forecast forecast, again;
     set_scene(&scene, seed);
-    struct plan *plan = build(&scene, &forecast), *same = build(&scene, &again);
+    const struct plan *plan = build(&scene, &forecast), *same = build(&scene, &again);
     ck_assert(plan != NULL && same != NULL);
     ck_assert_uint_eq(plan->version, 3);
     ck_assert_int_ge(forecast.end_ns, forecast.bound_ns);
@@ -94,7 +94,7 @@ TEST(types_that_take_turns_are_brought_together)
     }
     ck_assert(cost_of_link(1000000, 100000.0, &scene.cost)); /* each turn a bucket: 120 ms of latency alone */
     struct plan_forecast forecast;
-    struct plan *plan = build(&scene, &forecast);
+    const struct plan *plan = build(&scene, &forecast);
     ck_assert_ptr_nonnull(plan);
     ck_assert_uint_le(plan->bucket_count, 4);
     ck_assert_int_lt(forecast.end_ns, 4 * 1000000);
@@ -112,7 +112,7 @@ TEST(a_gradient_is_cut_where_that_is_earlier)
     scene.ready_ns[1] = 20000000;
     ck_assert(cost_fit(samples, 3, &scene.cost));
     struct plan_forecast forecast;
-    struct plan *plan = build(&scene, &forecast);
+    const struct plan *plan = build(&scene, &forecast);
     ck_assert_ptr_nonnull(plan);
     ck_assert_uint_eq(plan->piece_count, 3);
     ck_assert_uint_eq(plan->bucket_of[0], 0);

@@ -32,7 +32,7 @@ random_case(unsigned seed)
     return made;
 }
 
-static struct plan *
+static const struct plan *
 build(const struct plan_case *of)
 {
     return plan_build(1, of->gradients, of->order, of->count, of->cap_bytes);
@@ -92,7 +92,7 @@ check_plan(const struct plan_case *made, const struct plan *plan)
 SEED_TEST(plans_hold_their_promises, 0, CASES)
 {
     struct plan_case made = random_case(seed);
-    struct plan *plan = build(&made);
+    const struct plan *plan = build(&made);
     ck_assert_ptr_nonnull(plan);
     ck_assert_uint_eq(plan->gradient_count, made.count);
     check_plan(&made, plan);
@@ -104,11 +104,11 @@ SEED_TEST(bytes_tell_plans_apart, 9000, CASES)
     struct plan_case made = random_case(seed);
     if (made.count < 2)
         return;
-    struct plan *plan = build(&made), *same = build(&made);
+    const struct plan *plan = build(&made), *same = build(&made);
     size_t swapped = made.order[0];
     made.order[0] = made.order[1];
     made.order[1] = swapped;
-    struct plan *other = build(&made);
+    const struct plan *other = build(&made);
 
     size_t plan_size, same_size, other_size;
     void *plan_data = plan_bytes(plan, &plan_size), *same_data = plan_bytes(same, &same_size),
@@ -138,7 +138,7 @@ TEST(pieces_that_are_not_the_gradients_are_refused)
     struct plan_gradient gradients[] = {{100, 1}, {50, 1}, {50, 2}};
     struct plan_piece whole[] = {{0, 0, 60}, {0, 60, 40}, {1, 0, 50}, {2, 0, 50}};
     size_t ends[] = {1, 3, 4};
-    struct plan *plan = plan_of_pieces(1, gradients, 3, whole, 4, ends, 3);
+    const struct plan *plan = plan_of_pieces(1, gradients, 3, whole, 4, ends, 3);
     ck_assert_ptr_nonnull(plan);
     ck_assert_uint_eq(plan->bucket_of[0], 0);
     ck_assert_uint_eq(plan->last_bucket_of[0], 1);
@@ -185,9 +185,9 @@ check_joined(const struct plan *plan, const struct plan *joined, size_t neighbou
 SEED_TEST(joined_plans_have_so_many_neighbours_in_a_bucket, 0, CASES)
 {
     struct plan_case made = random_case(seed);
-    struct plan *plan = build(&made);
+    const struct plan *plan = build(&made);
     for (size_t neighbours = 2; neighbours <= 4; ++neighbours) {
-        struct plan *joined = plan_join(plan, made.gradients, neighbours);
+        const struct plan *joined = plan_join(plan, made.gradients, neighbours);
         if (joined != NULL)
             check_joined(plan, joined, neighbours);
         else /* no two neighbours are of one type */
@@ -207,7 +207,7 @@ TEST(joined_by_size_the_first_bucket_has_a_mebibyte_and_the_others_25)
         gradients[i] = (struct plan_gradient){MIB / 2, 1};
         order[i] = COUNT - 1 - i;
     }
-    struct plan *plan = plan_build(1, gradients, order, COUNT, MIB / 2), *joined = plan_join(plan, gradients, 0);
+    const struct plan *plan = plan_build(1, gradients, order, COUNT, MIB / 2), *joined = plan_join(plan, gradients, 0);
     ck_assert_ptr_nonnull(joined);
     ck_assert_uint_eq(joined->bucket_count, 4);
     ck_assert_uint_eq(joined->buckets[0].bytes, 1 * MIB);

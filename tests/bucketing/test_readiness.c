@@ -19,7 +19,7 @@ static struct {
     struct event events[TOUCHES];
     size_t count;
     struct history history;
-    struct plan *plan;
+    const struct plan *plan;
     struct readiness readiness;
 } scene;
 
@@ -371,7 +371,7 @@ TABLE_TEST(what_some_intervals_lack_may_come_in_front_of_the_update, optional_to
 }
 
 /* Another plan of the scene's gradients, with buckets of another size. */
-static struct plan *
+static const struct plan *
 other_plan(void)
 {
     struct plan_gradient gradients[GRADIENTS] = {{0}};
@@ -398,7 +398,7 @@ SEED_TEST(a_plan_that_is_switched_to_is_followed_as_from_the_start, 0, CASES)
 {
     struct readiness always;
     set_scene(&seed);
-    struct plan *plan = other_plan();
+    const struct plan *plan = other_plan();
     ck_assert(plan != NULL && readiness_init(&always, plan, &scene.history));
     size_t held = (size_t)(rand_r(&seed) % (2 * GRADIENTS)), at = (size_t)rand_r(&seed) % scene.count;
     if (held < GRADIENTS) {
@@ -429,7 +429,7 @@ TEST(without_history_everything_waits_for_the_boundary)
     size_t order = 0, bucket;
     struct touch touch = {1, 0};
     struct readiness readiness;
-    struct plan *plan = plan_build(0, &gradient, &order, 1, 100);
+    const struct plan *plan = plan_build(0, &gradient, &order, 1, 100);
     ck_assert(readiness_init(&readiness, plan, NULL));
     (void)readiness_begin(&readiness, 0, touch);
     readiness_enqueued(&readiness, 0);

@@ -16,6 +16,7 @@
 #define RELEASES_ANY(...)    __attribute__((release_generic_capability(__VA_ARGS__)))
 #define REQUIRES(...)        __attribute__((requires_capability(__VA_ARGS__)))
 #define REQUIRES_SHARED(...) __attribute__((requires_shared_capability(__VA_ARGS__)))
+#define EXCLUDES(...)        __attribute__((locks_excluded(__VA_ARGS__)))
 #define GUARDED_BY(...)      __attribute__((guarded_by(__VA_ARGS__)))
 #define NOT_ANALYSED         __attribute__((no_thread_safety_analysis))
 #else
@@ -27,6 +28,7 @@
 #define RELEASES_ANY(...)
 #define REQUIRES(...)
 #define REQUIRES_SHARED(...)
+#define EXCLUDES(...)
 #define GUARDED_BY(...)
 #define NOT_ANALYSED
 #endif

@@ -40,7 +40,7 @@ void stop_if_asked(void);
 /* Checks a result of the driver; ends the job, naming `what`, when it is a failure. */
 void stop_by_driver(CUresult result, const char *what) __attribute__((noreturn));
 static inline void
-require_cuda(CUresult result, const char *what)
+require_cuda(CUresult result, const char *what) WITHOUT_LOCK
 {
     if (result != CUDA_SUCCESS)
         stop_by_driver(result, what);
@@ -50,7 +50,7 @@ require_cuda(CUresult result, const char *what)
 
 /* The same of a function of comm/. */
 static inline void
-require_comm(bool done, const struct comm_error *error)
+require_comm(bool done, const struct comm_error *error) WITHOUT_LOCK
 {
     if (!done)
         stop_job_by(error->cause, "%s", error->text);
@@ -71,7 +71,7 @@ require_allocated(bool is_there)
         stop_job("out of memory");
 }
 
-/* As calloc() and realloc(), for at least one byte; never NULL. */
+/* As calloc() and realloc(), and the job ends where they return NULL. */
 static inline void *
 engine_calloc(size_t count, size_t bytes)
 {
@@ -106,6 +106,9 @@ void role_give(void) GIVES_ROLE;
 /* This rank waits on the host for all others to reach `place`, up to status_waits_no_more(). One thread at a time. */
 void status_waits_at(const char *place);
 void status_waits_no_more(void);
+/* The rank has come to this stage; one that has come further stays there: a failure is not forgotten at the end. Any
+ * thread. */
+void status_reach(enum rank_stage stage);
 /* What it did last, for reports; any thread. */
 void flight_note(enum flight_kind kind, uint64_t number, uint64_t bytes, const char *text);
 void flight_note_site(enum flight_kind kind, uint64_t number, const struct ddp_site *site);
@@ -149,14 +152,15 @@ void range_end(void);
 
 /* ---- exchange.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have reached different places. */
-void exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all);
+void exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all) WITHOUT_LOCK;
 /* Each of these becomes the least that a rank has; the greatest that a rank has. */
-void least_of_ranks(const char *about, uint64_t *words, size_t count);
-uint64_t greatest_of_ranks(const char *about, uint64_t word);
+void least_of_ranks(const char *about, uint64_t *words, size_t count) WITHOUT_LOCK;
+uint64_t greatest_of_ranks(const char *about, uint64_t word) WITHOUT_LOCK;
 /* An exchange of ranks that reach one kind of place in different ways: `place` is where reports say it waits. */
-void exchange_at(const char *place, const char *about, const void *mine, size_t bytes, struct control_messages *all);
+void exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
+                 struct control_messages *all) WITHOUT_LOCK;
 /* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
-bool exchange_last(const void *mine, size_t bytes, struct control_messages *all);
+bool exchange_last(const void *mine, size_t bytes, struct control_messages *all) WITHOUT_LOCK;
 /* When this rank was in one of them, by its monotonic clock. Ranks number them alike. */
 struct exchange_time {
     uint64_t number;
@@ -366,13 +370,14 @@ struct awaited {
         CUevent begin, end; /* recorded before they are counted, and not again before they have come */
         struct collective_in_flight of;
     } sent[AWAITED_AT_MOST];
-    unsigned first, count;
-    bool more;                           /* others were sent since, without events */
-    bool tail_pending;                   /* `tail` was recorded after all of those */
-    CUevent tail;                        /* the watch thread's */
-    struct collective_in_flight last;    /* of them */
-    struct collective_in_flight calling; /* what the issuer sends now, around NCCL's call; what == NULL: nothing */
-    bool recording;                      /* the issuer's own: that has events */
+    unsigned first GUARDED_BY(engine_mutex), count GUARDED_BY(engine_mutex);
+    bool more GUARDED_BY(engine_mutex);                        /* others were sent since, without events */
+    bool tail_pending GUARDED_BY(engine_mutex);                /* `tail` was recorded after all of those */
+    CUevent tail;                                              /* the watch thread's */
+    struct collective_in_flight last GUARDED_BY(engine_mutex); /* of them */
+    /* What the issuer sends now, around NCCL's call; what == NULL: nothing. */
+    struct collective_in_flight calling GUARDED_BY(engine_mutex);
+    bool recording GUARDED_BY(issuer_role); /* that has events */
 
     /* The watch thread's own: what it saw last. */
     enum rank_collective state;
@@ -380,7 +385,7 @@ struct awaited {
     uint64_t since_ns;
 };
 
-/* Of each communicator; guarded by the engine's lock. */
+/* Of each communicator. */
 extern struct awaited in_flight[COMMUNICATORS];
 
 #endif

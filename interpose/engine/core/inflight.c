@@ -29,7 +29,7 @@ record_sent(CUevent event, unsigned communicator)
 
 /* The place after the ring's last, where the watch thread does not look yet: it stays when the first leave. */
 static unsigned
-place_behind(const struct awaited *awaited)
+place_behind(const struct awaited *awaited) WITH_LOCK
 {
     return (awaited->first + awaited->count) % AWAITED_AT_MOST;
 }

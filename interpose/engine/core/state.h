@@ -24,7 +24,8 @@
  *     verify/forgotten.c     parameters without annotation       nowhere: nothing ends
  *
  * The rules of this folder and of all above it:
- * - The lock, engine_mutex, is never held across a call into CUDA or NCCL.
+ * - The lock, engine_mutex, is not held across a call into CUDA or NCCL, nor where ranks wait for each other: what
+ * looks at the results of these calls says WITHOUT_LOCK.
  * - `issuing` is the role of the one thread that enqueues collectives; it is taken and given back under the lock, and
  * held across such calls.
  * - Each field of this header, of memory_state (memory.h) and of groups (group.h) says what guards it, and clang holds
@@ -88,6 +89,8 @@ struct stream_entry {
 extern struct capability issuer_role, group_fields;
 
 extern pthread_mutex_t engine_mutex; /* "the lock" */
+extern pthread_mutex_t
+    captures_mutex; /* of graphs/captures.c: taken after it, and not held across such a call either */
 
 struct engine_state {
     /* ---- constant once the engine has started ---- */
@@ -145,6 +148,7 @@ struct engine_state {
 
 extern struct engine_state engine_state;
 
+#define WITHOUT_LOCK     EXCLUDES(engine_mutex, captures_mutex)
 #define WITH_LOCK        REQUIRES(engine_mutex) REQUIRES_SHARED(group_fields)
 #define BY_ISSUER        REQUIRES(issuer_role) REQUIRES_SHARED(group_fields)
 #define ISSUER_WITH_LOCK REQUIRES(engine_mutex, issuer_role, group_fields)
@@ -207,7 +211,7 @@ struct weight {
 
 /* The issuer's. */
 struct shipment {
-    struct plan *plan;
+    const struct plan *plan;
     struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets */
     size_t wire_count;
     struct staging staging; /* of buckets that all ranks pack; each wire has a part of it lent */

@@ -14,23 +14,23 @@
 
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all captures; none is held across a call */
-static struct capture *captures;
+pthread_mutex_t captures_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct capture *captures GUARDED_BY(captures_mutex);
 
 static struct capture_lane lanes[CAPTURE_LANES];
 static _Atomic(CUstream) lane_streams[CAPTURE_LANES]; /* of lanes[], for any thread to read */
 
-/* Not analysed, as capture_unlock(): the lock is private to this file, and callers cannot name it. */
-void NOT_ANALYSED
+void
 capture_lock(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&captures_mutex);
 }
 
-void NOT_ANALYSED
+void
 capture_unlock(void)
 {
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&captures_mutex);
 }
 
 /* ---- which capture is it? ---- */
@@ -50,7 +50,7 @@ capture_ask(CUstream stream, struct capture_answer *answer)
 
 /* With lock held. */
 static struct capture *
-find_capture(cuuint64_t id)
+find_capture(cuuint64_t id) WITH_CAPTURES
 {
     struct capture *capture = captures;
     while (capture != NULL && capture->id != id)
@@ -73,10 +73,11 @@ enter(const struct capture_answer *answer)
     recording->placements = engine_state.placements;
     capture->place_count = engine_state.tensor_count;
     engine_unlock();
-    capture->last = engine_calloc(capture->place_count + 1, sizeof(*capture->last));
+    size_t *last = engine_calloc(capture->place_count + 1, sizeof(*last));
     for (size_t i = 0; i < capture->place_count; ++i)
-        capture->last[i] = NO_MARK;
+        last[i] = NO_MARK;
     capture_lock();
+    capture->last = last;
     capture->next = captures;
     captures = capture;
     capture_unlock();
@@ -118,7 +119,7 @@ capture_own_stream(CUstream stream)
 
 /* With lock held: the capture's entry for a stream, added if need be. */
 static struct captured_stream *
-stream_of(struct capture *capture, CUstream handle)
+stream_of(struct capture *capture, CUstream handle) WITH_CAPTURES
 {
     pid_t owner = handle == CU_STREAM_PER_THREAD ? gettid() : 0;
     for (size_t i = 0; i < capture->stream_count; ++i) {
@@ -154,7 +155,7 @@ capture_before_touch(struct capture *capture, CUstream stream)
 
 /* With lock held: keeps nodes; the place of the first. */
 static size_t
-keep_nodes(struct capture *capture, const CUgraphNode *nodes, size_t count)
+keep_nodes(struct capture *capture, const CUgraphNode *nodes, size_t count) WITH_CAPTURES
 {
     size_t first = capture->node_count;
     for (size_t i = 0; i < count; ++i) {
@@ -167,7 +168,7 @@ keep_nodes(struct capture *capture, const CUgraphNode *nodes, size_t count)
 
 /* With lock held: the tensor was touched on the entry's stream, by the nodes that it has last. */
 static void
-mark(struct capture *capture, size_t place, const struct captured_stream *stream, bool declares)
+mark(struct capture *capture, size_t place, const struct captured_stream *stream, bool declares) WITH_CAPTURES
 {
     if (place >= capture->place_count)
         return; /* annotated since: the recording is stale, and DDP_STEP reports it */
@@ -211,7 +212,7 @@ capture_drop_sources(void)
 
 /* With lock held. */
 static void
-record_source(struct recording *recording, const struct captured_source *source)
+record_source(struct recording *recording, const struct captured_source *source) WITH_CAPTURES
 {
     recording->sources = engine_grow(recording->sources, recording->source_count, &recording->source_capacity,
                                      sizeof(*recording->sources));
@@ -220,7 +221,8 @@ record_source(struct recording *recording, const struct captured_source *source)
 
 /* With lock held: what may become of nodes and host memory later. */
 static void
-capture_record(struct capture *capture, const struct captured_touch *touch, const CUgraphNode *nodes, size_t node_count)
+capture_record(struct capture *capture, const struct captured_touch *touch, const CUgraphNode *nodes,
+               size_t node_count) WITH_CAPTURES
 {
     struct recording *recording = capture->recording;
     for (size_t i = 0; i < sources.count; ++i)
@@ -242,7 +244,7 @@ capture_record(struct capture *capture, const struct captured_touch *touch, cons
 
 /* With lock held: an unknown touch counts as a touch of all. */
 static void
-mark_all(struct capture *capture, const struct captured_stream *stream)
+mark_all(struct capture *capture, const struct captured_stream *stream) WITH_CAPTURES
 {
     for (size_t place = 0; place < capture->place_count; ++place)
         mark(capture, place, stream, false);
@@ -348,7 +350,7 @@ capture_graph_changes(CUgraph graph, const char *call)
 
 /* With lock held: the capture that began on this stream. */
 static struct capture *
-find_by_origin(CUstream stream)
+find_by_origin(CUstream stream) WITH_CAPTURES
 {
     pid_t owner = stream == CU_STREAM_PER_THREAD ? gettid() : 0;
     struct capture *capture = captures;
@@ -379,12 +381,12 @@ capture_leave(struct capture *capture)
     *link = capture->next;
     if (capture->lane != NULL)
         capture->lane->taken = false;
-    capture_unlock();
-    recording_release(capture->recording);
     free(capture->marks);
     free(capture->last);
     free(capture->nodes);
     free(capture->streams);
+    capture_unlock();
+    recording_release(capture->recording);
     free(capture);
 }
 
@@ -392,10 +394,11 @@ void
 capture_list_places(struct capture *capture)
 {
     struct recording *recording = capture->recording;
-    size_t end = recording->step_count > 0 ? recording->steps[0].marks_before : capture->mark_count;
     bool *seen = engine_calloc(capture->place_count + 1, sizeof(*seen));
-    ASSERT(end <= capture->mark_count);
     recording->places = engine_calloc(capture->place_count + 1, sizeof(*recording->places));
+    capture_lock();
+    size_t end = recording->step_count > 0 ? recording->steps[0].marks_before : capture->mark_count;
+    ASSERT(end <= capture->mark_count);
     for (size_t i = 0; i < end; ++i) {
         size_t place = capture->marks[i].place;
         if (seen[place])
@@ -403,6 +406,7 @@ capture_list_places(struct capture *capture)
         seen[place] = true;
         recording->places[recording->place_count++] = place;
     }
+    capture_unlock();
     free(seen);
 }
 

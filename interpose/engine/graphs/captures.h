@@ -47,14 +47,15 @@ struct capture {
     const char *changed_by; /* a call that changed it other than by capturing work; or NULL */
     struct recording *recording;
 
-    struct mark *marks;
-    size_t mark_count, mark_capacity;
-    size_t *last; /* [place_count]: of each tensor the last touch since the last step of its group, or NO_MARK */
-    size_t place_count;
-    CUgraphNode *nodes;
-    size_t node_count, node_capacity;
-    struct captured_stream *streams;
-    size_t stream_count, stream_capacity;
+    struct mark *marks GUARDED_BY(captures_mutex);
+    size_t mark_count GUARDED_BY(captures_mutex), mark_capacity GUARDED_BY(captures_mutex);
+    /* [place_count]: of each tensor the last touch since the last step of its group, or NO_MARK */
+    size_t *last GUARDED_BY(captures_mutex);
+    size_t place_count; /* constant */
+    CUgraphNode *nodes GUARDED_BY(captures_mutex);
+    size_t node_count GUARDED_BY(captures_mutex), node_capacity GUARDED_BY(captures_mutex);
+    struct captured_stream *streams GUARDED_BY(captures_mutex);
+    size_t stream_count GUARDED_BY(captures_mutex), stream_capacity GUARDED_BY(captures_mutex);
 
     struct capture_lane *lane; /* NULL: no step so far */
 };
@@ -69,9 +70,10 @@ struct capture_answer {
 };
 bool capture_ask(CUstream stream, struct capture_answer *answer) MUST_USE;
 
-/* Guards what captures hold; never held across a call. */
-void capture_lock(void);
-void capture_unlock(void);
+/* captures_mutex guards what captures hold. */
+#define WITH_CAPTURES REQUIRES(captures_mutex)
+void capture_lock(void) ACQUIRES(captures_mutex);
+void capture_unlock(void) RELEASES(captures_mutex);
 
 /* The stream comes after the capture's last step. */
 void capture_note_waited(struct capture *capture, CUstream stream);

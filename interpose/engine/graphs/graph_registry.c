@@ -15,9 +15,10 @@ struct known {
     struct recording *recording;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct known *known;
-static size_t known_count, known_capacity;
+pthread_mutex_t recordings_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct known *known GUARDED_BY(recordings_mutex);
+static size_t known_count GUARDED_BY(recordings_mutex), known_capacity GUARDED_BY(recordings_mutex);
 
 /* ---- recordings ---- */
 
@@ -25,7 +26,9 @@ struct recording *
 recording_new(void)
 {
     struct recording *recording = engine_calloc(1, sizeof(*recording));
+    pthread_mutex_lock(&recordings_mutex);
     recording->references = 1;
+    pthread_mutex_unlock(&recordings_mutex);
     return recording;
 }
 
@@ -63,10 +66,10 @@ recording_release(struct recording *recording)
 {
     if (recording == NULL)
         return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recordings_mutex);
     ASSERT(recording->references > 0);
     bool last = --recording->references == 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recordings_mutex);
     if (!last)
         return;
     free_steps(recording);
@@ -82,7 +85,7 @@ recording_release(struct recording *recording)
 
 /* With lock held: the handle's place, or known_count. */
 static size_t
-place_of_handle(const void *handle, bool going)
+place_of_handle(const void *handle, bool going) REQUIRES(recordings_mutex)
 {
     size_t at = 0;
     while (at < known_count && (known[at].handle != handle || known[at].going != going))
@@ -93,12 +96,12 @@ place_of_handle(const void *handle, bool going)
 struct recording *
 recording_find(const void *handle)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recordings_mutex);
     size_t at = place_of_handle(handle, false);
     struct recording *recording = at < known_count ? known[at].recording : NULL;
     if (recording != NULL)
         ++recording->references;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recordings_mutex);
     return recording;
 }
 
@@ -106,7 +109,7 @@ void
 recording_set(const void *handle, bool executable, struct recording *recording)
 {
     struct recording *old = NULL;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recordings_mutex);
     size_t at = place_of_handle(handle, false);
     if (at < known_count) {
         old = known[at].recording;
@@ -117,7 +120,7 @@ recording_set(const void *handle, bool executable, struct recording *recording)
         ++recording->references;
         known[known_count++] = (struct known){.handle = handle, .executable = executable, .recording = recording};
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recordings_mutex);
     recording_release(old);
 }
 
@@ -125,12 +128,12 @@ bool
 recording_next_graph(size_t *at_p, CUgraph *graph_p)
 {
     bool found = false;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recordings_mutex);
     for (; *at_p < known_count && !found; ++*at_p) {
         found = !known[*at_p].executable && !known[*at_p].going;
         *graph_p = (CUgraph)known[*at_p].handle;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recordings_mutex);
     return found;
 }
 
@@ -149,18 +152,18 @@ graph_cloned(CUgraph from, const CUgraph *clone, bool done)
 void
 graph_goes(void *handle)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recordings_mutex);
     size_t at = place_of_handle(handle, false);
     if (at < known_count)
         known[at].going = true;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recordings_mutex);
 }
 
 void
 graph_gone(void *handle, bool done)
 {
     struct recording *recording = NULL;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recordings_mutex);
     size_t at = place_of_handle(handle, true);
     if (at < known_count && done) {
         recording = known[at].recording;
@@ -168,6 +171,6 @@ graph_gone(void *handle, bool done)
     } else if (at < known_count) {
         known[at].going = false;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recordings_mutex);
     recording_release(recording);
 }

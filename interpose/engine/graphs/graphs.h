@@ -42,9 +42,11 @@ struct captured_source {
     size_t bytes;
 };
 
+extern pthread_mutex_t recordings_mutex; /* of graph_registry.c */
+
 /* What captured work does. Made by captures.c, constant when a graph has it, but for `opaque`. */
 struct recording {
-    unsigned references; /* guarded by the lock of graph_registry.c */
+    unsigned references GUARDED_BY(recordings_mutex);
     uint64_t number;     /* of captures with DDP_STEP: the same on all ranks, from 1; 0: it has none */
     uint64_t placements; /* engine_state.placements when the capture began: while it is that, places mean the same */
     struct escape_count escapes; /* when the capture began */

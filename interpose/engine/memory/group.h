@@ -46,7 +46,7 @@ struct group {
     uint64_t weighed GUARDED_BY(engine_mutex), weighed_before GUARDED_BY(engine_mutex); /* calls; in the step before */
 
     struct history history GUARDED_BY(engine_mutex);
-    struct plan *plan GUARDED_BY(group_fields);
+    const struct plan *plan GUARDED_BY(group_fields);
     struct readiness readiness GUARDED_BY(engine_mutex);
     _Atomic bool overlapping; /* written under the lock: `plan` was learned; else everything waits for the boundary */
     bool measured GUARDED_BY(group_fields);             /* and it is what the measured times make best */

@@ -11,7 +11,7 @@ _Static_assert((int)LAYOUTS <= (int)OTHERS_AT_MOST, "there is room for all layou
 
 static struct {
     struct group *group;          /* NULL: there are none */
-    struct plan *own;             /* the plan in force, */
+    const struct plan *own;       /* the plan in force, */
     struct shipment own_shipment; /* and its wires, while steps take another */
     struct shipment others[LAYOUTS];
     size_t count;
@@ -19,7 +19,7 @@ static struct {
 
 /* The step that begins takes this plan. */
 static void
-take(struct plan *plan, const struct shipment *shipment) BY_ISSUER
+take(const struct plan *plan, const struct shipment *shipment) BY_ISSUER
 {
     struct group *group = layouts.group;
     if (group->plan == plan)
@@ -58,7 +58,7 @@ layouts_end(const struct group *group)
 }
 
 bool
-layouts_begin(struct group *group, struct plan *const *plans, size_t count)
+layouts_begin(struct group *group, const struct plan *const *plans, size_t count)
 {
     ASSERT(layouts.group == NULL && count > 0 && count <= LAYOUTS);
     for (size_t i = 0; i < count; ++i) {

@@ -25,13 +25,13 @@ gradients_of(const struct group *group) BY_ISSUER
 }
 
 /* A plan over them by size. */
-static struct plan *
+static const struct plan *
 build_plan(const struct group *group, uint32_t version, const size_t *order) BY_ISSUER
 {
     uint64_t cap_bytes = engine_state.options.bucket_bytes;
     struct plan_gradient *gradients = gradients_of(group);
-    struct plan *plan = plan_build(version, gradients, order, group->gradient_count,
-                                   cap_bytes > 0 ? cap_bytes : DDPRUN_DEFAULT_BUCKET_BYTES);
+    const struct plan *plan = plan_build(version, gradients, order, group->gradient_count,
+                                         cap_bytes > 0 ? cap_bytes : DDPRUN_DEFAULT_BUCKET_BYTES);
     free(gradients);
     return plan;
 }
@@ -55,10 +55,10 @@ report_buckets(void) BY_ISSUER
 }
 
 /* What a forecast would have, where a trial has chosen another layout; else NULL. */
-static struct plan *forecast_plans[GROUPS_AT_MOST] GUARDED_BY(issuer_role);
+static const struct plan *forecast_plans[GROUPS_AT_MOST] GUARDED_BY(issuer_role);
 
 static void
-keep_forecast(const struct group *group, struct plan *plan) BY_ISSUER
+keep_forecast(const struct group *group, const struct plan *plan) BY_ISSUER
 {
     plan_free(forecast_plans[group->id]);
     forecast_plans[group->id] = plan;
@@ -66,7 +66,7 @@ keep_forecast(const struct group *group, struct plan *plan) BY_ISSUER
 
 /* The issuer: `plan` is in force from now on, learned from `history` (or from nothing: NULL). */
 static void
-adopt(struct group *group, struct plan *plan, const struct history *history) BY_ISSUER
+adopt(struct group *group, const struct plan *plan, const struct history *history) BY_ISSUER
 {
     struct readiness readiness;
     ASSERT(plan->gradient_count == group->gradient_count);
@@ -75,7 +75,7 @@ adopt(struct group *group, struct plan *plan, const struct history *history) BY_
     require_allocated(readiness_init(&readiness, plan, history));
 
     issuer_lock();
-    struct plan *old = group->plan;
+    const struct plan *old = group->plan;
     struct readiness old_readiness = group->readiness;
     group->plan = plan;
     group->readiness = readiness;
@@ -107,7 +107,7 @@ planner_reset(struct group *group)
         order[i] = i;
     if (order != NULL)
         deferred_order(group, order); /* all ranks know the same of it */
-    struct plan *plan = order != NULL ? build_plan(group, 0, order) : NULL;
+    const struct plan *plan = order != NULL ? build_plan(group, 0, order) : NULL;
     free(order);
     struct history history = {0};
     require_allocated(plan != NULL && history_init(&history, count));
@@ -190,7 +190,7 @@ _Static_assert(sizeof(size_t) == sizeof(uint64_t), "orders are sent as 64-bit wo
 static void
 adopt_order(struct group *group, const size_t *order) BY_ISSUER
 {
-    struct plan *plan = build_plan(group, group->plan->version + 1, order);
+    const struct plan *plan = build_plan(group, group->plan->version + 1, order);
     if (plan == NULL)
         stop_job("rank 0 sent an invalid order of buckets");
     plans_compare(group, plan);
@@ -198,15 +198,15 @@ adopt_order(struct group *group, const size_t *order) BY_ISSUER
 }
 
 /* The same plan once more, for another owner. */
-static struct plan *
+static const struct plan *
 copy_plan(const struct group *group, const struct plan *plan) BY_ISSUER
 {
     struct plan_gradient *gradients = gradients_of(group);
     size_t *ends = engine_calloc(plan->bucket_count + 1, sizeof(*ends));
     for (size_t k = 0; k < plan->bucket_count; ++k)
         ends[k] = plan->buckets[k].first + plan->buckets[k].count;
-    struct plan *copy = plan_of_pieces(plan->version, gradients, plan->gradient_count, plan->pieces, plan->piece_count,
-                                       ends, plan->bucket_count);
+    const struct plan *copy = plan_of_pieces(plan->version, gradients, plan->gradient_count, plan->pieces,
+                                             plan->piece_count, ends, plan->bucket_count);
     free(ends);
     free(gradients);
     return copy;
@@ -228,10 +228,10 @@ cap_in_graph(const struct group *group)
     return cap < DDPRUN_DEFAULT_BUCKET_BYTES ? cap : DDPRUN_DEFAULT_BUCKET_BYTES;
 }
 
-struct plan *
+const struct plan *
 planner_for_capture(const struct group *group, const size_t *order)
 {
-    struct plan *plan = group->overlapping ? copy_plan(group, group->plan) : NULL;
+    const struct plan *plan = group->overlapping ? copy_plan(group, group->plan) : NULL;
     if (plan == NULL) { /* none is in force, or it does not know what is deferred by now */
         uint64_t cap_bytes = engine_state.options.bucket_bytes;
         struct plan_gradient *gradients = gradients_of(group);
@@ -287,7 +287,7 @@ adopt_measured(struct group *group, const size_t *order, const int64_t *latest_n
     const struct cost *cost = all_reduce_cost();
     struct plan_forecast forecast, present;
     struct plan_gradient *gradients = gradients_of(group);
-    struct plan *plan =
+    const struct plan *plan =
         plan_build_measured(group->plan->version + 1, gradients, latest_ns, order, count, cost, &forecast);
     free(gradients);
     if (plan == NULL || !plan_forecast(group->plan, latest_ns, cost, &present)) {
@@ -311,7 +311,7 @@ adopt_measured(struct group *group, const size_t *order, const int64_t *latest_n
     measure_promise(group, exposed_ns, behind(forecast.bound_ns, done_ns));
 }
 
-struct plan *
+const struct plan *
 planner_layout(const struct group *group, enum layout layout)
 {
     static const size_t neighbours[] = {[LAYOUT_HALF] = 2, [LAYOUT_QUARTER] = 4, [LAYOUT_BY_SIZE] = 0};
@@ -319,7 +319,7 @@ planner_layout(const struct group *group, enum layout layout)
     if (layout == LAYOUT_FORECAST)
         return forecast == NULL || plan_has_buckets_of(forecast, group->plan) ? NULL : copy_plan(group, forecast);
     struct plan_gradient *gradients = gradients_of(group);
-    struct plan *plan = plan_join(group->plan, gradients, neighbours[layout]);
+    const struct plan *plan = plan_join(group->plan, gradients, neighbours[layout]);
     free(gradients);
     return plan;
 }
@@ -328,7 +328,7 @@ void
 planner_take_layout(struct group *group, enum layout layout, const struct trial_result *result)
 {
     int64_t promised_ns, bound_ns;
-    struct plan *old = group->plan, *plan = planner_layout(group, layout);
+    const struct plan *old = group->plan, *plan = planner_layout(group, layout);
     if (plan == NULL)
         return;
     plans_compare(group, plan);

@@ -16,11 +16,11 @@ void planner_vote(struct group *group, bool repeats) BY_ISSUER;
 /* The issuer: whether a vote may come at one of the group's next boundaries. */
 bool planner_votes_within(const struct group *group, uint64_t intervals) BY_ISSUER;
 /* Collective: the plan of a step in a capture, in which gradients are complete in `order`, the same on all ranks. */
-struct plan *planner_for_capture(const struct group *group, const size_t *order) BY_ISSUER;
+const struct plan *planner_for_capture(const struct group *group, const size_t *order) BY_ISSUER;
 /* Another layout than the plan's, for a trial: fewer buckets, those of PyTorch, or what a forecast would have in place
  * of what a trial has chosen. NULL: there is none. The caller's. */
 enum layout { LAYOUT_HALF, LAYOUT_QUARTER, LAYOUT_BY_SIZE, LAYOUT_FORECAST, LAYOUTS };
-struct plan *planner_layout(const struct group *group, enum layout layout) BY_ISSUER;
+const struct plan *planner_layout(const struct group *group, enum layout layout) BY_ISSUER;
 /* Collective: it is the plan in force from here on, because a trial prefers it. */
 void planner_take_layout(struct group *group, enum layout layout, const struct trial_result *result) BY_ISSUER;
 /* The issuer: a trial has compared the plan in force with other layouts. From here on trials decide: forecasts only
@@ -40,7 +40,7 @@ void trials_next_interval(struct group *group, CUstream stream) BY_ISSUER;
 /* ---- layouts.c: other layouts that steps of a trial take ---- */
 /* Collective, the issuer: takes over plans[0..count) of the group's gradients, 0 < count <= LAYOUTS, while there
  * are no others. False, and all are freed: a rank has no memory for them. */
-bool layouts_begin(struct group *group, struct plan *const *plans, size_t count) BY_ISSUER;
+bool layouts_begin(struct group *group, const struct plan *const *plans, size_t count) BY_ISSUER;
 /* The issuer, before an interval of the group has sent a bucket: it takes this one of them; NULL: the plan in force.
  * Not if they are of another group. */
 void layouts_wear(const struct group *group, const struct plan *plan) BY_ISSUER;

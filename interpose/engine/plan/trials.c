@@ -42,7 +42,7 @@ struct trial {
     enum phase phase;
     struct trial_shape shape;
     int kinds[TRIAL_WAYS_AT_MOST];
-    struct plan *plans[TRIAL_WAYS_AT_MOST]; /* layouts.c's, while the trial runs; NULL: the plan in force */
+    const struct plan *plans[TRIAL_WAYS_AT_MOST]; /* layouts.c's, while the trial runs; NULL: the plan in force */
     size_t bucket_counts[TRIAL_WAYS_AT_MOST];
     uint64_t begun;       /* the group's overlapped steps when it began */
     uint64_t asked_after; /* boundaries after it at which ranks exchange their times */
@@ -268,7 +268,7 @@ is_due(const struct trial *trial, const struct group *group) BY_ISSUER
 }
 
 static void
-add_way(struct trial *trial, int kind, struct plan *plan)
+add_way(struct trial *trial, int kind, const struct plan *plan)
 {
     ASSERT(trial->shape.ways < TRIAL_WAYS_AT_MOST);
     trial->kinds[trial->shape.ways] = kind;
@@ -280,7 +280,7 @@ add_way(struct trial *trial, int kind, struct plan *plan)
 static void
 add_layout(struct trial *trial, const struct group *group, int kind) BY_ISSUER
 {
-    struct plan *plan = planner_layout(group, (enum layout)(kind - WAY_LAYOUT));
+    const struct plan *plan = planner_layout(group, (enum layout)(kind - WAY_LAYOUT));
     bool is_new = plan != NULL;
     for (size_t w = 1; is_new && w < trial->shape.ways; ++w)
         is_new = trial->plans[w] == NULL || !plan_has_buckets_of(plan, trial->plans[w]);

@@ -9,7 +9,7 @@
 /* ---- bucket_launch.c ---- */
 void issue_ready(void);
 /* The issuer: sends one bucket. */
-void issue_bucket(struct group *group, size_t bucket, bool early) BY_ISSUER;
+void issue_bucket(struct group *group, size_t bucket, bool early) BY_ISSUER WITHOUT_LOCK;
 /* The issuer: prepares wires and events for the plan in force, releasing those of the last. */
 void issue_prepare_plan(struct group *group) BY_ISSUER;
 /*

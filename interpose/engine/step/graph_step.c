@@ -36,7 +36,7 @@ add_node(struct nodes *nodes, CUgraphNode node)
 }
 
 static void
-add_nodes(struct nodes *nodes, const struct capture *capture, size_t first, size_t count)
+add_nodes(struct nodes *nodes, const struct capture *capture, size_t first, size_t count) WITH_CAPTURES
 {
     for (size_t i = 0; i < count; ++i)
         add_node(nodes, capture->nodes[first + i]);
@@ -57,7 +57,7 @@ add_tail(struct nodes *nodes, CUstream stream)
 
 /* With both locks held: the last touches of the tensor since the last step, one for each stream. */
 static void
-add_producers(struct nodes *nodes, const struct capture *capture, size_t place) WITH_LOCK
+add_producers(struct nodes *nodes, const struct capture *capture, size_t place) WITH_LOCK WITH_CAPTURES
 {
     struct {
         CUstream stream;
@@ -81,7 +81,7 @@ add_producers(struct nodes *nodes, const struct capture *capture, size_t place) 
 
 /* With both locks held: whether the program says in this capture, since the last step, when it is complete. */
 static bool
-is_declared(const struct capture *capture, size_t place) WITH_LOCK
+is_declared(const struct capture *capture, size_t place) WITH_LOCK WITH_CAPTURES
 {
     size_t at = capture->last[place];
     while (at != NO_MARK && !capture->marks[at].declares)
@@ -93,7 +93,7 @@ is_declared(const struct capture *capture, size_t place) WITH_LOCK
  * steps before need not be in this one. (Whether steps outside differ from each other does not matter here: what the
  * capture touches is known.) */
 static bool
-is_hidden(const struct capture *capture, size_t place) WITH_LOCK
+is_hidden(const struct capture *capture, size_t place) WITH_LOCK WITH_CAPTURES
 {
     const struct tensor *tensor = &memory_state.tensors[place];
     return tensor_is_shared(tensor) || (tensor->escaped && !is_declared(capture, place));
@@ -202,7 +202,7 @@ release(struct capture *capture, CUstream stream)
 
 /* With both locks held: when the gradient is complete; NO_MARK: at DDP_STEP. */
 static size_t
-completion_of(const struct capture *capture, const struct group *group, size_t gradient) WITH_LOCK
+completion_of(const struct capture *capture, const struct group *group, size_t gradient) WITH_LOCK WITH_CAPTURES
 {
     size_t place = group->places[gradient];
     return is_hidden(capture, place) ? NO_MARK : capture->last[place];
@@ -244,7 +244,7 @@ compare_steps(const struct control_messages *all, const uint64_t *mine, size_t w
 }
 
 /* The buckets of the step, the same on all ranks: those of the plan in force, or in the order of rank 0's capture. */
-static struct plan *
+static const struct plan *
 agree_on_plan(const struct capture *capture, const struct group *group, const struct ddp_site *site) BY_ISSUER
 {
     size_t count = group->gradient_count, words = 2 + count;
@@ -266,7 +266,7 @@ agree_on_plan(const struct capture *capture, const struct group *group, const st
     for (size_t i = 0; i < count; ++i)
         order[i] = (size_t)zero[2 + i];
     control_free_messages(&all);
-    struct plan *plan = planner_for_capture(group, order);
+    const struct plan *plan = planner_for_capture(group, order);
     free(order);
     free(mine);
     return plan;
@@ -309,7 +309,8 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
 
 /* With both locks held: whether the bucket waits for less than all work on gradients; `latest` is the last of it. */
 static bool
-leaves_early(const struct capture *capture, const struct captured_step *step, size_t bucket, size_t latest) WITH_LOCK
+leaves_early(const struct capture *capture, const struct captured_step *step, size_t bucket,
+             size_t latest) WITH_LOCK WITH_CAPTURES
 {
     const struct plan_bucket *of = &step->shipment.plan->buckets[bucket];
     for (size_t i = of->first; i < of->first + of->count; ++i) {
