@@ -149,7 +149,7 @@ static void
 take_leave(void)
 {
     flight_note(FLIGHT_END, 0, 0, NULL);
-    atomic_store(&engine_state.status->stage, RANK_STAGE_ENDED);
+    status_reach(RANK_STAGE_ENDED);
     control_close(&engine_state.control);
     rendezvous_close(&engine_state.rendezvous);
 }
@@ -371,6 +371,6 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
         engine.end = end_observed;
         engine_state.observer->shows(&engine);
     }
-    atomic_store(&status->stage, RANK_STAGE_RANK);
+    status_reach(RANK_STAGE_RANK);
     return &engine;
 }

@@ -38,7 +38,7 @@ tell(enum rank_follows follows, const char *text)
     struct rank_status *status = engine_state.status;
     snprintf(status->failure, sizeof(status->failure), "%s", text);
     atomic_store(&status->failure_follows, follows);
-    atomic_store(&status->stage, RANK_STAGE_FAILED);
+    status_reach(RANK_STAGE_FAILED);
 }
 
 static void __attribute__((noreturn)) wait_for_the_end(const char *text)

@@ -26,6 +26,15 @@ status_waits_no_more(void)
     atomic_store(&engine_state.status->waits, 0);
 }
 
+void
+status_reach(enum rank_stage stage)
+{
+    _Atomic uint32_t *reached = &engine_state.status->stage;
+    uint32_t before = atomic_load(reached);
+    while (before < stage && !atomic_compare_exchange_weak(reached, &before, stage)) {
+    }
+}
+
 /* ---- the flight recorder ---- */
 
 void

@@ -163,6 +163,5 @@ step_close(const struct group *group)
 void
 step_is_training(void)
 {
-    uint32_t rank = RANK_STAGE_RANK;
-    atomic_compare_exchange_strong(&engine_state.status->stage, &rank, RANK_STAGE_TRAINING);
+    status_reach(RANK_STAGE_TRAINING);
 }
