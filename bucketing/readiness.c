@@ -303,6 +303,7 @@ readiness_launch(struct readiness *readiness, size_t *bucket_p)
     if (readiness->deviates || readiness->next_bucket == readiness->plan->bucket_count ||
         readiness->states[readiness->next_bucket] != BUCKET_READY)
         return false;
+    ASSERT(readiness->pending[readiness->next_bucket] == 0);
     return launch_next(readiness, bucket_p);
 }
 

@@ -179,8 +179,6 @@ mutant GRADIENT_LEFT_OUT ladder
 mutant SUM_NOT_MEAN ladder
 mutant WEIGHT_IGNORED well -n 3 --bucket-mb 0.006 "$trainers/weights" uneven
 mutant ORDER_DIFFERS ladder
-mutant GROUP_UNEXPECTED trainer towers
-mutant MANAGED_SENT_EARLY trainer managed
 mutant CONTEXT_NOT_WAITED trainer managed
 mutant CONTEXT_NOT_WAITED well -n 2 "$trainers/host_memory" pinned plain
 mutant AVERAGES_NOT_WAITED trainer managed

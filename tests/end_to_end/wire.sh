@@ -162,7 +162,6 @@ fi
 if [ "$(head -c 2 "$ddprun")" != '#!' ] && [ -e "$build/tests/mutants/libddprun-engine.so" ]; then
     install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
     noticed SCALE_LEFT_OUT flat fp16
-    noticed MEMBERS_OVERLAP separate none
     noticed UNPACK_LEFT_OUT separate none
 fi
 finish

@@ -4,7 +4,7 @@
  *
  * No source of the product has one: tests/lib/weave.awk writes them into copies of the sources, as tests/lib/woven.txt
  * says. The environment selects a defect by its name: DDPRUN_MUTANT=SUM_NOT_MEAN. mutants.sh requires for each that a
- * run which the real engine passes fails.
+ * run which the real engine passes fails, assertions.sh of some that it ends by an assertion.
  */
 #ifndef DDPRUN_TESTS_MUTANT_H
 #define DDPRUN_TESTS_MUTANT_H

@@ -15,15 +15,19 @@
 
 enum { STAGED_MULTIPLE = 512 }; /* as cudaMalloc aligns */
 
-/* With lock held: the streams that touched the bucket's gradients since the group's last boundary. */
+/* With lock held: the streams that touched the gradients of a bucket, which leaves early, since the group's last
+ * boundary. */
 static uint64_t
 streams_of_bucket(const struct group *group, size_t bucket) WITH_LOCK
 {
     ASSERT(group->readiness.plan == group->plan);
     const struct plan_bucket *of = &group->plan->buckets[bucket];
     uint64_t mask = group->opaque_streams;
-    for (size_t i = of->first; i < of->first + of->count; ++i)
-        mask |= tensor_gradient(group, group->plan->pieces[i].gradient)->touched_by;
+    for (size_t i = of->first; i < of->first + of->count; ++i) {
+        const struct tensor *tensor = tensor_gradient(group, group->plan->pieces[i].gradient);
+        ASSERT(!tensor_is_shared(tensor));
+        mask |= tensor->touched_by;
+    }
     return mask;
 }
 
