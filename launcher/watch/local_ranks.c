@@ -394,8 +394,9 @@ look_at_stopping(struct local_ranks *local)
     for (int i = 0; i < local->count; ++i) {
         struct rank_view *view = &local->views[i];
         pid_t trainer = find_trainer(local, i);
-        view->outlived = view->ended && trainer != 0;
-        if (view->killed == RANK_KILLED_NOT) /* else as it was */
+        if (view->killed != RANK_KILLED_LATE) /* else as it was then */
+            view->outlived = view->ended && trainer != 0;
+        if (view->killed == RANK_KILLED_NOT)
             view->in_handler = !local->seen[i].blocked && blocks(trainer, local->expected);
     }
 }

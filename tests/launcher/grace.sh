@@ -28,7 +28,7 @@ for name in TERM:15:143 INT:2:130 HUP:1:129; do
         summary_has "grace == 30 and signal == '$word' and exit_code == $code and [(r['exit_code'], r['killed']) for r in each_rank] == [(0, None)] * 2")"
 done
 new_pids
-start --device softgpu -n 1 sh -c '"$0" stage 3 step 82 catch 15 "$1/0" await "$1/go" say saved stage 4 exit 0' "$fake" "$pids"
+start --device softgpu -n 1 sh -c '"$0" stage 3 step 82 catch 15 "$1/0" await "$1/go" say saved stage 4 exit 0; exit $?' "$fake" "$pids"
 ready 1
 kill -TERM "$job"
 within 20 grep -q '^ddprun: SIGTERM: ending 1 rank' "$err"
@@ -49,6 +49,12 @@ report "who saves for too long is killed, and named" "$(expect 143 \
     "$err" '^ddprun: rank 0 \(host .*process [0-9]+.*\) was killed 1 s after SIGTERM, after step 82: it runs or waits in host code; .*--grace N' \
     "$top/metrics" '^ddprun_grace_seconds\{.*\} 1$' "$top/metrics" '^ddprun_signal\{.*\} 15$')$(grep 'rank 1 .*was killed' "$err")$(
     summary_has "grace == 1 and signal == 'TERM' and [(r['signal'], r['killed']) for r in each_rank] == [('KILL', 'grace'), (None, None)]")"
+new_pids
+start --device softgpu -n 1 --grace 1 sh -c '"$0" stage 3 step 82 catch 15 "$1/0" hang; exit $?' "$fake" "$pids"
+ready 1
+kill -TERM "$job"
+end_job
+report "also where the script around it has ended" "$(expect 143 "$err" '^ddprun: rank 0 .* was killed 1 s after SIGTERM, after step 82: ')"
 new_pids
 start -n 2 --grace 1 "$fake" stage 3 step 82 wait "DDP_MEAN (t.c:8)" catch 15 "$pids/$$" @1 catch 15 "$pids/1" hang @0 catch 15 "$pids/0" hang
 ready 1
@@ -82,7 +88,7 @@ touch "$pids/go"
 end_job
 report "a signal that comes twice at once is one" "$(expect 130 "$out" '^saved')"
 new_pids
-start -n 2 "$fake" stage 3 pid "$pids" child "$pids" catch 15 "$pids/c" exit 0
+start -n 2 --grace 86400 "$fake" stage 3 pid "$pids" child "$pids" catch 15 "$pids/c" exit 0
 ready 5
 kill -TERM "$job"
 end_job

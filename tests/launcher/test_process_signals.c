@@ -2,6 +2,7 @@
  * test_process_signals.c - what /proc says about a process and a signal: caught, ignored, blocked, or its death; of
  * text as the kernel writes it, and of real processes.
  */
+#include "launcher/watch/local_ranks.h"
 #include "launcher/watch/processes.h"
 
 #include "tests/lib/test.h"
@@ -91,4 +92,17 @@ TABLE_TEST(a_process_survives_what_it_does_not_leave_to_the_system, ways)
     ck_assert_msg(survives == ways[_i].survives, "%s", ways[_i].what);
     ck_assert(!other);
     ck_assert(!process_survives(pid, SIGUSR1)); /* there is none */
+}
+
+/* What is left of ranks that have ended gets less time than a rank. */
+TEST(a_rank_whose_trainer_outlives_its_script_has_not_ended)
+{
+    struct rank_view views[2] = {{.ended = true}, {.ended = true, .outlived = true}};
+    struct local_ranks local = {.count = 2, .views = views};
+    ck_assert(!local_ranks_all_ended(&local));
+    local_ranks_note_late(&local);
+    ck_assert_uint_eq(views[0].killed, RANK_KILLED_NOT);
+    ck_assert_uint_eq(views[1].killed, RANK_KILLED_LATE);
+    views[1].outlived = false;
+    ck_assert(local_ranks_all_ended(&local));
 }
