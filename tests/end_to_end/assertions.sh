@@ -17,7 +17,7 @@ wanted=("${@:2}")
 is_wanted() { [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]; }
 
 # Delays wherever order is not enforced.
-slow=(env SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.05)
+slow=(env "SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.05")
 
 # ---- jobs ----
 ladder() { run "$launcher" -n 3 --bucket-mb 0.02 "$ladder" --layers 8 --width 48 --batch 24 --steps 12 --streams 2; }
