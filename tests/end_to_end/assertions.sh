@@ -16,7 +16,7 @@ trainers=$build/tests/trainers
 wanted=("${@:2}")
 is_wanted() { [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]; }
 
-# Delays wherever order is not enforced.
+# A link on which buckets take as long as backward.
 slow=(env "SOFTGPU_LINK=latency_us=1000,gbytes_per_s=0.05")
 
 # ---- jobs ----
@@ -62,7 +62,7 @@ broken CUT_IN_ELEMENTS comm/wire.c 'bytes % element_bytes == 0' wide
 broken ALL_NEIGHBOURS comm/wire.c '== members[0].address + bytes' ladder
 broken MEMBERS_OVERLAP comm/wire.c 'at == wire->element_count' trainer values separate mean none 7 9
 broken STREAMS_FORGOTTEN "$engine/core/streams.c" 'entry.handle != NULL' groups
-broken STREAM_UNNAMED "$engine/core/streams.c" ': handle != NULL' ladder
+broken STREAM_UNNAMED "$engine/core/streams.c" ': handle != NULL' trains accumulate
 broken MARK_BEFORE_ITSELF "$engine/graphs/captures.c" 'previous < capture->mark_count' trainer graphs fork
 broken SPANS_UNMERGED "$engine/memory/filter_writer.c" 'spans[i - 1].end <= spans[i].begin' trains streams
 broken PLACES_STALE "$engine/memory/memory.h" 'range->id < engine_state.tensor_count' trainer types_legacy forget
