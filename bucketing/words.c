@@ -125,7 +125,7 @@ words_find(const void *memory, size_t bytes, size_t from, const struct words_spa
     struct halves halves[WORDS_SPANS];
     const unsigned char *start = memory;
     size_t at = from;
-    ASSERT(from % STEP == 0 && spans->count <= WORDS_SPANS);
+    ASSERT(from % STEP == 0);
     if (spans->count == 0)
         return WORDS_NONE;
     for (size_t s = 0; s < WORDS_SPANS; ++s) { /* what there is not is the first once more */
