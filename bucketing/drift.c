@@ -7,6 +7,10 @@
 
 #include <math.h>
 
+_Static_assert(DRIFT_SAME < DRIFT_NOISE && DRIFT_NOISE < DRIFT_MARKED && DRIFT_MARKED < DRIFT_BAD &&
+                   DRIFT_BAD < DRIFT_MISTAKE,
+               "verdicts are compared");
+
 enum {
     SAMPLE = 4096,
     WHOLE = 65536,            /* so many elements are a sample of themselves, */

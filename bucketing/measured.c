@@ -273,6 +273,7 @@ better_of(struct draft *kept, struct draft *other, int gain)
 static uint64_t
 grain_of(uint64_t total_bytes)
 {
+    _Static_assert(PLAN_LEAST_SPLIT_BYTES / 4 % PLAN_CUT_BYTES == 0, "pieces begin where gradients may be cut");
     uint64_t grain = PLAN_LEAST_SPLIT_BYTES / 4;
     while (grain < total_bytes / PIECES_OF_ALL)
         grain *= 2;

@@ -10,6 +10,8 @@
 #define FIRST_BUCKET_BYTES (UINT64_C(1) << 20)
 #define OTHER_BUCKET_BYTES (UINT64_C(25) << 20)
 
+_Static_assert(PLAN_LEAST_SPLIT_BYTES % PLAN_CUT_BYTES == 0, "no piece that a cap makes is empty");
+
 /* ---- a plan of given pieces ---- */
 
 static struct plan *
