@@ -17,7 +17,7 @@ rewritten() {
     count=$(grep -o '"made_by"' "$1.made" | wc -l)
     sed -E 's/"made_by":( ?)"last"/"made_by":\1"turn"/g; s/"role":( ?)"(parameter|state)"/"role":\1"state by change"/g
         s/"role":( ?)"(gradient|compared)"/"role":\1"unread"/g; s/"by":( ?)"gradients"/"by":\1"state"/
-        s/"reduce_before":( ?)[0-9]+/"reduce_before":\1'"$count"'/' "$1.made" >"$1.json"
+        s/"reduce_before":( ?)[0-9]+/"reduce_before":\1'"$count"',"state_before":\1'"$count"'/' "$1.made" >"$1.json"
     check "$1: there is a plan" test "$count" -gt 0
 }
 # planned NAME PROGRAM...

@@ -23,7 +23,7 @@
 #define DDPRUN_ENV_PLAN_TURNS "_DDPRUN_PLAN_TURNS"
 
 /* Of run files, and of `turns` in plans: raised when what ranks follow changes its form or its meaning. */
-#define PLAY_VERSION 19
+#define PLAY_VERSION 20
 
 enum {
     PLAY_RANKS = 2, /* of proofs, but for (d) of `--plan auto` */
@@ -126,6 +126,7 @@ struct play_tensor {
     /* Of proof (complete) of what changes, before a plan is made of it: no element comes from its own old value alone;
      * but its launches read all they write; nothing but the host reads it, and a trial has to show what it is. */
     bool is_overwritten, is_in_place, may_be_sum;
+    uint32_t written_before; /* the operation after the last that writes it; 0: none does. Of the same proof */
 };
 
 /* Who makes an operation, where ranks take turns: of a round's periods, rank r plays period r. */
@@ -211,7 +212,11 @@ struct play_plan {
                          * has, the program goes on as it is, until its batch's is. Rank 0 writes it on its page */
     uint32_t by;        /* enum play_by */
     uint32_t average_before;    /* operation of the period, the last if there are several; by state, the one after the
-                                 * last that writes what is averaged; operation_count: the period's end */
+                                 * last that writes what each rank changes in its own step; operation_count: the
+                                 * period's end */
+    uint32_t state_before;      /* by state: the operation after the last that writes what is averaged, at most
+                                 * average_before: from there on a step sees what stays as the round has begun, and the
+                                 * round's last step sees the mean. By gradients: 0 */
     struct play_times forecast; /* of training */
     uint32_t begun;             /* enum play_begun, of what has noise */
     char begun_path[PATH_MAX];

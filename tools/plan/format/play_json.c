@@ -270,6 +270,10 @@ code_play(struct codec *codec, struct json_object *root, struct play *play)
     uint32_t end = plan->operation_count + (plan->by == PLAY_BY_STATE);
     if (codec->wrong == NULL && (plan->average_before == 0 || plan->average_before >= end))
         codec->wrong = "reduce_before";
+    if (plan->by == PLAY_BY_STATE)
+        code_whole(codec, root, "state_before", plan->average_before, &plan->state_before);
+    if (codec->wrong == NULL && plan->by == PLAY_BY_STATE && plan->state_before == 0)
+        codec->wrong = "state_before";
 }
 
 struct json_object *

@@ -89,9 +89,8 @@ static bool
 updates(uint32_t at)
 {
     uint32_t last = player.play.plan.average_before;
-    while (player_is_by_state() && last > 0 && player_brings_step(last - 1))
-        --last;
-    return player_is_by_state() ? at + 1 == last : player.play.operations[at].part == PLAY_BY_LAST && at >= last;
+    return player_is_by_state() ? at + 1 == player.play.plan.state_before
+                                : player.play.operations[at].part == PLAY_BY_LAST && at >= last;
 }
 
 void

@@ -4,8 +4,13 @@
  * ranks' steps have changed. The mean travels as a parameter of the engine's, by DDP_STEP_PARAMETERS; sums, and the
  * latest bytes, by DDP_REDUCE.
  *
- * One process that plays all turns does the same arithmetic: it puts back what stays for each turn, and adds the
- * changes in the order of the turns, as ranks do.
+ * Turns change directly after the last write of what is averaged (play_plan.state_before), wherever the plan's period
+ * begins: the change is kept apart then, and what stays is as the round began. So nothing that comes later in the
+ * round, on the device or on the host, sees what one rank's step has made. The round's last step sees the mean from
+ * there on. Sums, and the latest bytes, follow where the step ends.
+ *
+ * One process that plays all turns does the same arithmetic: it adds the changes in the order of the turns, as ranks
+ * do.
  *
  * What stays is the program's memory, and kernels of this file touch it in the order of the
  * program's one stream; if it has several, the device is waited for.
@@ -54,6 +59,10 @@ static uint32_t misses;       /* of the round's complete steps, those that left 
 static bool changed;          /* one of them has changed what is averaged, on this rank */
 static int miss_changes = -1; /* whether such steps do, on any rank; -1: none was seen so far */
 static char **own;            /* [tensor_count]: what this rank has, while all have the mean; NULL: not so */
+static bool is_state_ended;   /* the step under way has written what is averaged for the last time */
+static bool is_rest_due;      /* and the round is averaged, but for sums, which follow where the step ends */
+static bool has_change;       /* of the round's steps this rank's is ended so: its change is kept apart */
+static char *kept_changes;    /* these, while all have the mean; NULL: not so */
 static bool is_plain;         /* all ranks make the step that was begun last, which belongs to no round */
 static uint64_t plain_steps, short_rounds, round_count;
 static uint64_t all_steps;            /* that have begun */
@@ -344,8 +353,10 @@ begin_step(bool may_lack)
     owners[(all_steps - 1) % STATE_OWNERS] = (uint16_t)(is_plain ? 0 : steps);
     if (is_plain)
         return;
-    for (int t = 0; t < 2 && (!back || player_plays_all()); ++t)
+    for (int t = 0; t < 2 && !back; ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
+    if (back && player_plays_all()) /* what is averaged is as the round began */
+        launch(KEEP, &tables[1], &back, NULL, stream);
     turn = steps++;
     if (player_plays_all())
         turns_begin(turn);
@@ -358,7 +369,7 @@ static void
 begin_period(void)
 {
     in_step = player.is_open = true;
-    has_own = false;
+    has_own = is_state_ended = false;
     leaves_out =
         ANY(operation, player.play.operations, player.play.plan.operation_count, operation->part == PLAY_BY_CHOICE);
     launches = 0;
@@ -403,26 +414,61 @@ has_changed(void)
     return any;
 }
 
+/* Whether the step that was begun last is the last of its round. The second round of a proof has fewer. */
+static bool
+is_last_step(void)
+{
+    bool is_short = player.play.plan.data < PLAY_TRAINING && round_count == 1;
+    return steps == player_world() - is_short;
+}
+
+/* Keeps apart what the step has changed, and puts back what stays. */
+static void
+keep_change(void)
+{
+    uint32_t back = 1;
+    CUstream stream = stream_behind();
+    launch_change(0, player_plays_all() && steps > 1, stream);
+    launch(KEEP, &tables[0], &back, NULL, stream);
+    release();
+    has_change = true;
+}
+
+/* What is averaged is written for the last time in this step. */
+static bool
+end_state(void)
+{
+    bool is_own = player.rank == turn || player_plays_all();
+    if (!in_step || is_plain || !has_own || is_state_ended)
+        return false;
+    is_state_ended = true;
+    misses += leaves_out;
+    if (leaves_out && miss_changes < 0 && is_own)
+        changed = changed || has_changed();
+    if (is_own && player_world() > 1)
+        keep_change();
+    return is_last_step();
+}
+
+static void end_round(void);
+
 /* What this rank's step has changed is complete. */
 static bool
 end_step(void)
 {
-    uint32_t adds = steps > 1;
+    (void)end_state();
     bool has_ended = in_step && !is_plain && has_own;
-    bool is_short = player.play.plan.data < PLAY_TRAINING && round_count == 1; /* the second round of a proof */
     steps -= in_step && !is_plain && !has_own; /* what all ranks make is no turn, as a batch that is copied ahead */
     in_step = false;
-    misses += has_ended && leaves_out;
-    if (has_ended && leaves_out && miss_changes < 0 && (player.rank == turn || player_plays_all()))
-        changed = changed || has_changed();
     if (has_ended && player_plays_all()) {
         turns_end(steps - 1);
-        CUstream stream = stream_behind();
-        for (int t = 0; t < 2; ++t)
-            launch_change(t, adds, stream);
+        launch_change(1, steps > 1, stream_behind());
         release();
     }
-    return has_ended && steps == player_world() - is_short;
+    if (!is_rest_due)
+        return has_ended && is_last_step();
+    end_round();
+    return false;
 }
 
 uint32_t
@@ -443,6 +489,11 @@ is_round_open(void)
 static void
 exchange_rest(CUstream stream)
 {
+    bool is_without = player.rank >= steps && !player_plays_all();
+    if (player.rank < steps && !player_plays_all() && player_world() > 1)
+        launch_change(1, 0, stream);
+    if (is_without && lasts_at > ends_at[0])
+        DRIVER(cuMemsetD8Async, memory + ends_at[0], 0, lasts_at - ends_at[0], stream);
     static const struct ddp_site site = {"sums, and what the host reads later", "the plan", 0};
     struct state_mean none = {1, 1};
     CUdeviceptr unasked = 0;
@@ -537,17 +588,32 @@ updating_steps(void)
     return count > 0 ? count : 1;
 }
 
-/* Of this rank's step; of a rank that has made no step of the round, zeros. */
+/* A rank that has made no step of the round has changed nothing. */
 static void
-find_changes(CUstream stream)
+clear_changes(CUstream stream)
 {
-    for (int t = 0; t < 2 && !player_plays_all() && player_world() > 1 && player.rank < steps; ++t)
-        launch_change(t, 0, stream);
-    if (!player_plays_all() && player.rank >= steps && lasts_at > changes_at)
-        DRIVER(cuMemsetD8Async, memory + changes_at, 0, lasts_at - changes_at, stream);
+    if (!has_change && player_world() > 1 && ends_at[0] > changes_at)
+        DRIVER(cuMemsetD8Async, memory + changes_at, 0, ends_at[0] - changes_at, stream);
 }
 
-/* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. */
+/* Sums are those of all ranks, too: the round has ended. */
+static void
+end_round(void)
+{
+    if (is_rest_due)
+        exchange_rest(stream_behind());
+    release();
+    short_rounds += steps < player_world();
+    ++round_count;
+    steps = misses = 0;
+    changed = has_change = is_rest_due = player.is_open = false;
+    if (round_count - looked_at > round_count / 16)
+        look_for_whole();
+    turns_report((uint32_t)round_count);
+}
+
+/* The round ends with the steps that are complete: what stays is as it began, plus the mean of their changes. Within
+ * its last step, sums are not complete. */
 static void
 average_state(CUstream unused, const struct ddp_site *site)
 {
@@ -555,12 +621,17 @@ average_state(CUstream unused, const struct ddp_site *site)
     bool looks = !player_plays_all() && !any_differed && steps == player_world() && player_world() > 1;
     struct state_mean mean = {.times = player_world(), .under = updating_steps()};
     double by = player_world();
+    struct state_mean own_change = {1, 1};
+    CUdeviceptr unasked = 0;
     CUdeviceptr seen = looks ? found : 0;
     CUstream stream = stream_behind();
-    find_changes(stream);
-    if (looks)
+    clear_changes(stream);
+    if (looks) { /* this rank's own, to hold it against the mean */
         DRIVER(cuMemsetD8Async, found, 0, offsetof(struct state_found, turned), stream);
-    exchange_rest(stream);
+        launch(APPLY, &tables[0], &own_change, &unasked, stream);
+    }
+    if (!in_step)
+        exchange_rest(stream);
     agreement_show(stream);
     if (player_plays_all() && player_world() > 1) /* as ranks have it where a check compares */
         launch(DIVIDE, &tables[0], &by, NULL, stream);
@@ -576,13 +647,9 @@ average_state(CUstream unused, const struct ddp_site *site)
     if (looks)
         look_for_equals(stream);
     release();
-    short_rounds += steps < player_world();
-    ++round_count;
-    steps = misses = 0;
-    changed = false;
-    if (round_count - looked_at > round_count / 16)
-        look_for_whole();
-    turns_report((uint32_t)round_count);
+    is_rest_due = player.is_open = in_step;
+    if (!in_step)
+        end_round();
 }
 
 /* The step that has begun does not come to its end: what it has written of what ranks average is put back. */
@@ -635,9 +702,13 @@ show_mean(void)
     CUdeviceptr unasked = 0;
     CUstream stream = stream_behind();
     own = player_hold(pending_is_averaged);
+    kept_changes = player_room(ends_at[0] - changes_at);
+    if (has_change)
+        DRIVER(cuMemcpyDtoHAsync, kept_changes, memory + changes_at, ends_at[0] - changes_at, stream);
+    player_synchronize_stream(stream);
     --steps;
     mean.under = updating_steps();
-    find_changes(stream);
+    clear_changes(stream);
     exchange_rest(stream);
     ++steps;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
@@ -658,11 +729,11 @@ meet_unplanned(const struct operation *operation, const char *name)
     (void)name;
     uint32_t missing;
     bool looks = in_step && pending_touched(operation);
-    bool shows = looks && !is_plain && loaders_is_transfer(operation) && player.engine->world_size > 1 &&
-                 find_tensors(stream_behind(), &missing);
+    bool shows = looks && !is_plain && !is_state_ended && loaders_is_transfer(operation) &&
+                 player.engine->world_size > 1 && find_tensors(stream_behind(), &missing);
     if (shows && steps > 1)
         show_mean();
-    player.seen += looks && !shows;
+    player.seen += looks && !shows && !is_state_ended;
     return looks;
 }
 
@@ -672,6 +743,13 @@ judge_look(const char *name)
     (void)name;
     player_put_back(own);
     player_release(&own);
+    if (kept_changes == NULL)
+        return;
+    CUstream stream = stream_behind();
+    DRIVER(cuMemcpyHtoDAsync, memory + changes_at, kept_changes, ends_at[0] - changes_at, stream);
+    player_synchronize_stream(stream);
+    free(kept_changes);
+    kept_changes = NULL;
 }
 
 static void
@@ -696,7 +774,7 @@ only_reads_are_missing(void)
 static bool
 close_round(void)
 {
-    if (in_step && only_reads_are_missing())
+    if (in_step && (is_state_ended || only_reads_are_missing()))
         (void)end_step();
     if (in_step) {
         give_up_step();
@@ -713,6 +791,7 @@ const struct way by_state = {
     .begin = begin,
     .note = note_operation,
     .begin_period = begin_period,
+    .end_state = end_state,
     .end_step = end_step,
     .makes = makes,
     .meet = meet,

@@ -258,12 +258,12 @@ average_round(CUstream stream)
     if (!player.is_given_up)
         rounds_note(stream);
     rounds += !player.is_given_up;
+    player.is_open = false;
     way.average(stream, &site);
     if (!is_awaited) /* once more: the libraries that the first step needs are there */
         await_end();
     is_awaited = true;
     pending_averaged();
-    player.is_open = false;
 }
 
 static void
@@ -321,6 +321,13 @@ require_place(bool begins)
     bool is_first_fill = player_warms_up() && begins_with(expected->name, "cuMemset");
     if (is_elsewhere && expected->part != PLAY_BY_ALL && !is_first_fill)
         (void)misfit(expected->name, "is called from a place that is not in the plan", begins);
+}
+
+static void
+end_state(CUstream stream)
+{
+    if (way.end_state != NULL && way.end_state())
+        average_round(stream);
 }
 
 static void
@@ -384,12 +391,16 @@ pass_over(const char *name, uint32_t at, CUstream stream)
     if (!player.is_alone)
         require_place(false);
     pass_by(at, false);
+    if (at >= player.play.plan.state_before && !player.is_alone)
+        end_state(stream);
     if (at >= player.play.plan.average_before && !player.is_alone)
         end_step(stream); /* its last operation was one that may be left out */
 }
 
 /* The thread's operation is the last of a step. */
 static __thread bool ends_step __attribute__((tls_model("initial-exec")));
+/* It is the last that writes what ranks average. */
+static __thread bool ends_state __attribute__((tls_model("initial-exec")));
 
 /* Up to an operation that the plan does not know. `is_load`: a copy of a thread that has launched nothing so far. */
 static void
@@ -443,6 +454,7 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
         average_round(operation->stream);
     operation->skip = !way.makes(of->part);
     reads_begin(operation, at, player.period);
+    ends_state = way.end_state != NULL && at + 1 == plan->state_before;
     ends_step = way.end_step != NULL && at + 1 == plan->average_before;
     if (way.settle != NULL)
         way.settle(operation, at);
@@ -452,7 +464,7 @@ static void
 follow_operation(struct operation *operation, bool is_load)
 {
     uint32_t at = place_of_operation(operation);
-    ends_step = false;
+    ends_state = ends_step = false;
     if (!player.is_alone)
         follow_plan(operation, at, is_load);
     if (player.is_alone)
@@ -556,12 +568,15 @@ end(struct operation *operation, bool enqueued)
         (player.is_alone ? alone_after : way.after)(operation);
         player_unlock();
     }
-    if (ends_step) {
-        ends_step = false;
-        player_lock();
+    if (!ends_state && !ends_step)
+        return;
+    player_lock();
+    if (ends_state && !ends_step) /* else the end of the step is the end of its state */
+        end_state(operation->stream);
+    if (ends_step)
         end_step(operation->stream);
-        player_unlock();
-    }
+    player_unlock();
+    ends_state = ends_step = false;
 }
 
 /* Whether an allocation holds memory of the plan, without which a round cannot end. */

@@ -153,6 +153,7 @@ struct way {
     uint32_t differ_from;        /* memory of this enum play_role, and of later ones, may differ: it is not annotated */
     void (*begin)(void);         /* at the plan's first operation, whose memory is annotated */
     void (*begin_period)(void);  /* the first one, too */
+    bool (*end_state)(void);     /* a step has written what is averaged for the last time: whether to average it now */
     bool (*end_step)(void);      /* this rank's step is complete: whether the round is */
     /* In front of each operation; of one of the plan; once it is known whether it is made; and after it. */
     void (*note)(const struct operation *operation);

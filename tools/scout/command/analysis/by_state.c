@@ -600,12 +600,16 @@ add_range(struct finder *finder, const struct place *place)
 {
     bool is_noisy = ANY_LEFT(version, finder, place, finder->noise[version->number] != 0);
     bool is_typed = place->role == PLAY_CHANGES || place->role == PLAY_PER_RANK || (is_noisy && is_float(place));
+    uint32_t written_before = 0;
+    FOR_EACH_LEFT(version, finder, place)
+        written_before = version->position + 1 > written_before ? version->position + 1 : written_before;
     turns_add_range(finder->to, &(struct turns_range){.role = place->role,
                                                       .type = is_typed ? place->type : SCOUT_UNKNOWN,
                                                       .is_overwritten = place->is_overwritten,
                                                       .is_in_place = place->is_in_place,
                                                       .may_be_sum = place->may_be_sum,
                                                       .width = place->width,
+                                                      .written_before = written_before,
                                                       .alloc = place->alloc,
                                                       .lo = place->lo,
                                                       .hi = place->hi});

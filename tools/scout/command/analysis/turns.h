@@ -51,12 +51,13 @@ void reads_free(struct reads *reads);
 /* Bytes that ranks treat alike. */
 struct turns_range {
     enum play_role role;
-    uint32_t type;       /* enum scout_type, of what changes by state, and of what has noise */
-    bool is_overwritten; /* of that: no element comes from its own old value alone; */
-    bool is_in_place;    /* but launches that write it read it, too */
-    bool may_be_sum;     /* and: nothing but the host reads it, and a trial has to show what it is */
-    uint32_t width;      /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
-    uint32_t alloc;      /* of the log */
+    uint32_t type;           /* enum scout_type, of what changes by state, and of what has noise */
+    bool is_overwritten;     /* of that: no element comes from its own old value alone; */
+    bool is_in_place;        /* but launches that write it read it, too */
+    bool may_be_sum;         /* and: nothing but the host reads it, and a trial has to show what it is */
+    uint32_t width;          /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
+    uint32_t written_before; /* by state: the operation of a step after the last that writes it; 0: none does */
+    uint32_t alloc;          /* of the log */
     uint64_t lo, hi;
 };
 

@@ -227,6 +227,8 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
         proof_host(&trial, turns->host_may_update);
     if (can && prove && proofs->complete.end == PROOF_NOT_ASKED)
         proof_complete(&trial, true);
+    if (can)
+        play_plan_settle(&play);
     proofs->played = json_of_played(can, &play, why); /* a proof has told sums from state */
     trial.proof = &proofs->turns;
     if (proofs->complete.end == PROOF_PASSED)

@@ -214,16 +214,31 @@ take_ranges(const struct scout_log *log, const struct turns *turns, struct play 
                          : range->width == sizeof(int64_t) ? ELEMENT_INT64
                                                            : ELEMENT_INT32;
         uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole : 0;
-        add_tensor(log, play,
-                   &(struct play_tensor){.role = range->role,
-                                         .type = type,
-                                         .alloc = range->alloc,
-                                         .lo = range->lo,
-                                         .hi = range->hi,
-                                         .is_overwritten = range->is_overwritten,
-                                         .is_in_place = range->is_in_place,
-                                         .may_be_sum = range->may_be_sum});
+        add_tensor(
+            log, play,
+            &(struct play_tensor){.role = range->role,
+                                  .type = type,
+                                  .alloc = range->alloc,
+                                  .lo = range->lo,
+                                  .hi = range->hi,
+                                  .is_overwritten = range->is_overwritten,
+                                  .is_in_place = range->is_in_place,
+                                  .may_be_sum = range->may_be_sum,
+                                  .written_before = counted(log, turns->first, turns->first + range->written_before)});
     }
+}
+
+void
+play_plan_settle(struct play *play)
+{
+    struct play_plan *plan = &play->plan;
+    plan->state_before = 0;
+    FOR_EACH(it, play->tensors, plan->tensor_count) {
+        if (it->role == PLAY_CHANGES && it->written_before > plan->state_before)
+            plan->state_before = it->written_before;
+    }
+    if (plan->state_before == 0)
+        plan->state_before = plan->average_before;
 }
 
 /* Where gradients are averaged. */
@@ -266,6 +281,8 @@ play_plan_make(const struct scout_log *log, const struct scout_finding *found, c
     else if (!take_tensors(log, finding, play, why))
         return false;
     take_ranges(log, turns, play);
+    if (is_by_state)
+        play_plan_settle(play);
     FOR_EACH_MUTABLE(it, play->tensors, play->plan.tensor_count)
         it->noise = counted_noise(log, finding, noise_at(log, turns, it->alloc, it->lo, it->hi));
     return is_by_state ||

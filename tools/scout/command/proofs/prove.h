@@ -26,6 +26,8 @@ bool scout_prove_by_state(const struct scout_order *order, const struct scout_lo
  * with the reason in `why`, PLAY_WHY_BYTES: this finding cannot be played. */
 bool play_plan_make(const struct scout_log *log, const struct scout_finding *finding, const struct turns *turns,
                     struct play *play, char *why) MUST_USE;
+/* By state: where what is averaged is written for the last time, once it is known what is a sum. */
+void play_plan_settle(struct play *play);
 /* enum ddp_type of an enum scout_type. What is no float is known as bytes. */
 uint32_t play_plan_type(uint32_t type);
 
