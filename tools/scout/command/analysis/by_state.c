@@ -237,20 +237,67 @@ spread_state(struct finder *finder)
     return more;
 }
 
+/* Whether data reach floats that stay. */
+static bool
+may_be_state(const struct finder *finder, const struct place *place)
+{
+    return place->is_written && place->stays && place->type != SCOUT_INTEGER &&
+           ANY_LEFT(version, finder, place, version->from_data);
+}
+
+/* Whether a place is computed element by element, by numbers of the host that differ from period to period, or by whole
+ * numbers that say which elements: the way by which it feeds back need not show. Other memory is computed from it. */
+static bool
+may_feed_back(const struct finder *finder, const struct place *place)
+{
+    return place->leaves &&
+           ANY_LEFT(version, finder, place, ANY_IN(edge, version, version_overlaps(edge->from, version)));
+}
+
+/* Whether the host reads what is computed from a place. Overwrites the mark `from_state`. */
+static bool
+is_read_by_host(const struct finder *finder, const struct place *of)
+{
+    bool is_read = false;
+    FOR_EACH_VERSION(version, finder->graph) {
+        version->from_state = (version->memory != HOST_MEMORY && place_of(finder, version) == of) ||
+                              ANY_IN(edge, version, edge->from->from_state);
+        is_read = is_read || (version->memory == HOST_MEMORY && version->from_state);
+    }
+    return is_read;
+}
+
+/* Why there is no state. */
+static bool
+refuse_stateless(const struct finder *finder)
+{
+    if (ANY(place, finder->places, finder->place_count, may_be_state(finder, place) && is_read_by_host(finder, place)))
+        return turns_refuse(finder->to, "the host decides the update from what it reads in each step");
+    return turns_refuse(finder->to, "nothing stays on the device that is computed from itself and from data");
+}
+
+/* Marks the places that are state, for they feed back. Returns whether there are any. */
+static bool
+mark_state(struct finder *finder, bool (*feeds)(const struct finder *finder, const struct place *place))
+{
+    bool any = false;
+    FOR_EACH_MUTABLE(place, finder->places, finder->place_count) {
+        place->is_state = may_be_state(finder, place) && feeds(finder, place);
+        any = any || place->is_state;
+    }
+    return any;
+}
+
 static bool
 find_state(struct finder *finder)
 {
-    bool any = false;
     FOR_EACH_VERSION(version, finder->graph)
         version->from_data = is_data(finder, version) || ANY_IN(edge, version, edge->from->from_data);
-    FOR_EACH_MUTABLE(place, finder->places, finder->place_count) {
-        place->is_state = place->is_written && place->stays && place->type != SCOUT_INTEGER &&
-                          ANY_LEFT(version, finder, place, version->from_data) && feeds_back(finder, place);
-        any = any || place->is_state;
-    }
+    if (!mark_state(finder, feeds_back) && !mark_state(finder, may_feed_back))
+        return refuse_stateless(finder);
     while (spread_state(finder))
         ;
-    return any || turns_refuse(finder->to, "nothing stays on the device that is computed from itself and from data");
+    return true;
 }
 
 /* ---- classes ---- */
@@ -691,6 +738,19 @@ find_first(const struct scout_log *log, const struct scout_finding *finding)
     return finding->first;
 }
 
+/* Where the program's loop begins, if its first batch is as the others: the first operation from which on each is as
+ * the one a period later. Where no copy of data shows where a step begins, the program's own order does. */
+static uint32_t
+find_loop(const struct scout_log *log, const struct scout_finding *finding)
+{
+    uint32_t alike = finding->first, period = finding->period;
+    while (alike > 0 && log->ops[alike - 1].name == log->ops[alike - 1 + period].name &&
+           log->ops[alike - 1].site == log->ops[alike - 1 + period].site)
+        --alike;
+    uint32_t behind = (finding->first - alike) % period, first = finding->first - behind;
+    return behind == 0 || first >= finding->begin ? first : first + period;
+}
+
 static void
 find_from(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank, struct turns *turns)
 {
@@ -723,10 +783,19 @@ by_state_find(const struct scout_log *log, const struct scout_finding *finding, 
         (void)turns_refuse(turns, "%s", finding->reason);
         return;
     }
-    turned.first = find_first(log, finding);
-    find_from(log, &turned, per_rank, turns);
-    if (turns->reason == NULL || turned.first == finding->first)
-        return;
-    turns_free(turns);
-    find_from(log, finding, per_rank, turns);
+    uint32_t firsts[] = {find_first(log, finding), finding->first, find_loop(log, finding)};
+    bool has_copies = ANY_NUMBER(i, finding->first, finding->first + finding->period, scout_brings_data(&log->ops[i]));
+    if (!has_copies)
+        firsts[0] = firsts[2];
+    *turns = (struct turns){.by = PLAY_BY_STATE};
+    for (uint32_t i = 0; i < 3; ++i) {
+        bool is_tried = ANY_NUMBER(before, 0, i, firsts[before] == firsts[i]);
+        if (is_tried || firsts[i] + 2 * finding->period > finding->end)
+            continue;
+        turns_free(turns);
+        turned.first = firsts[i];
+        find_from(log, &turned, per_rank, turns);
+        if (turns->reason == NULL)
+            return;
+    }
 }
