@@ -189,6 +189,8 @@ enum play_data {
     PLAY_SECOND_HALVES,   /* or the second ones; */
     PLAY_SAME_READS,      /* of any plan: what the host reads from the third step on is what it read in the second, */
     PLAY_OTHER_READS,     /* and in the third what it read in the first: `reads` is what it sends after that */
+    PLAY_WRITES,          /* by state: one process shows which operations write what is averaged, */
+    PLAY_REFERENCE,       /* and one plays all turns, which change where these have come */
     PLAY_TRAINING,        /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
                              plays all */
 };
@@ -204,7 +206,8 @@ struct play_plan {
     uint32_t version; /* PLAY_VERSION */
     uint32_t data;    /* enum play_data */
     uint32_t steps;   /* after which all has been seen; with borders, the last one is after a pass outside of steps */
-    uint32_t outside; /* of PLAY_REST_EXCHANGED: the border after the first such pass; 0: none was seen */
+    uint32_t outside; /* of PLAY_REST_EXCHANGED: the border after the first such pass; 0: none was seen; of
+                       * PLAY_REFERENCE: batches in front of the first round */
     uint32_t tensor_count, operation_count, object_count, written_count;
     uint32_t reads_own; /* the host reads what its own rank has */
     uint32_t turns;     /* of a round, all of which one process plays; else 0 */
@@ -259,6 +262,7 @@ struct play_page {
     _Atomic uint64_t reads;     /* hash of what copies have brought to the host up to the last border, */
     _Atomic uint64_t exchanged; /* and how many bytes that are exchanged were others at the border before */
     _Atomic uint32_t outside;   /* the border after a pass outside of steps, as validation; 0: none was seen */
+    _Atomic uint32_t whole;     /* by state: rounds from the first on that had all steps, and these their updates */
     _Atomic uint32_t stretches; /* where it is timed: 0, too few rounds were made, or so many stretches of them, */
     uint64_t stretch_ns[PLAY_STRETCHES]; /* and what a round takes in each, or a batch of one process */
     uint32_t number_count;        /* of what copies have brought to the host that has noise: it is not in `reads`, */

@@ -355,7 +355,7 @@ begin_step(bool may_lack)
         return;
     for (int t = 0; t < 2 && !back; ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
-    if (back && player_plays_all()) /* what is averaged is as the round began */
+    if (back && player_plays_all() && !reference_is_played()) /* what is averaged is as the round began */
         launch(KEEP, &tables[1], &back, NULL, stream);
     turn = steps++;
     if (player_plays_all())
@@ -450,6 +450,13 @@ end_state(void)
     return is_last_step();
 }
 
+void
+state_is_written(void)
+{
+    has_own = true;
+    leaves_out = false;
+}
+
 static void end_round(void);
 
 /* What this rank's step has changed is complete. */
@@ -489,6 +496,8 @@ is_round_open(void)
 static void
 exchange_rest(CUstream stream)
 {
+    if (reference_is_played()) /* its sums are those of one process */
+        return;
     bool is_without = player.rank >= steps && !player_plays_all();
     if (player.rank < steps && !player_plays_all() && player_world() > 1)
         launch_change(1, 0, stream);
@@ -603,7 +612,10 @@ end_round(void)
     if (is_rest_due)
         exchange_rest(stream_behind());
     release();
-    short_rounds += steps < player_world();
+    bool is_whole = is_last_step() && misses == 0 && short_rounds == 0;
+    short_rounds += !is_last_step();
+    if (player.page_count > 0 && is_whole)
+        atomic_store(&player.pages[0]->whole, (uint32_t)round_count + 1);
     ++round_count;
     steps = misses = 0;
     changed = has_change = is_rest_due = player.is_open = false;

@@ -521,7 +521,7 @@ exchange_change(struct way *way)
                                        .meet_loaded = meet_loaded,
                                        .after = note_copy,
                                        .end = end};
-    if (player.play.plan.data >= PLAY_BORDERS && player.play.plan.data < PLAY_TRAINING)
+    if (player.play.plan.data >= PLAY_BORDERS && player.play.plan.data < PLAY_WRITES)
         *way = borders;
     if (!player_makes_all())
         return;

@@ -503,6 +503,20 @@ is_reported(const struct operation *operation)
     return !operation->skip && player.engine->watching && !player.is_alone;
 }
 
+/* Of one process whose turns change where state is written last. */
+static void
+follow_reference(const struct operation *operation)
+{
+    if (!reference_meet(operation))
+        return;
+    if (!player.begun)
+        begin_training();
+    else
+        ++player.period;
+    way.begin_period();
+    state_is_written();
+}
+
 static void
 begin_followed(struct operation *operation)
 {
@@ -514,6 +528,8 @@ begin_followed(struct operation *operation)
             way.note(operation);
         if (rounds_are_plain())
             watch(operation);
+        else if (reference_is_played())
+            follow_reference(operation);
         else
             follow_operation(operation, loaders_note(operation));
         if (!looks)
@@ -566,6 +582,12 @@ end(struct operation *operation, bool enqueued)
     if ((way.after != NULL || player.is_alone) && player.begun && enqueued) {
         player_lock();
         (player.is_alone ? alone_after : way.after)(operation);
+        player_unlock();
+    }
+    if (reference_is_played() && player_counts(operation) && enqueued) {
+        player_lock();
+        if (reference_leave())
+            end_step(operation->stream);
         player_unlock();
     }
     if (!ends_state && !ends_step)
@@ -648,6 +670,8 @@ end_following(void)
         rounds_end();
         return;
     }
+    if (reference_is_played())
+        reference_end();
     if (!player.begun)
         scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
                    "than when its plan was made");

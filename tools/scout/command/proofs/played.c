@@ -69,7 +69,7 @@ attend(const struct scout_order *order, const struct play *play, pid_t pid, stru
     struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
     while (inner_run_goes_on(&run)) {
         bool over = is_over(played, clock_now_ms(), &stuck_ms);
-        inner_run_show("scout: proof (%c), step %u of %u", "ccddeeeeeeff"[play->plan.data],
+        inner_run_show("scout: proof (%c), step %u of %u", "ccddeeeeeeffgg"[play->plan.data],
                        atomic_load(&played->pages[0]->steps), play -> plan.steps);
         played->late = played->late || (!over && inner_run_is_late(&run, order->timeout_s));
         if (played->late || over)
@@ -97,7 +97,8 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
     static unsigned made; /* pages of earlier runs stay as they are */
     OWNED char *plan = xasprintf("%s/play.%u", order->folder, made++), *summary = xasprintf("%s.json", plan);
     OWNED char *errors = xasprintf("%s.err", plan);
-    bool is_turns = data == PLAY_TURNS || data == PLAY_ALONE, is_auto = is_turns && order->ranks > 0;
+    bool plays_all = data == PLAY_ALONE || data == PLAY_REFERENCE;
+    bool is_auto = (data == PLAY_TURNS || plays_all) && order->ranks > 0;
     int ranks = is_auto ? order->ranks : PLAY_RANKS;
     const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_PLAY,
                                       .value = plan,
@@ -107,8 +108,8 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
                                       .errors = errors};
     play->plan.data = data;
     play->plan.begun = proof_is_noisy(play) ? begun : PLAY_BEGINS_ITSELF;
-    play->plan.turns = data == PLAY_ALONE ? (uint32_t)ranks : 0;
-    play->plan.is_timed = is_auto && (data == PLAY_TURNS || play->plan.begun != PLAY_TAKES_BEGUN);
+    play->plan.turns = plays_all ? (uint32_t)ranks : 0;
+    play->plan.is_timed = is_auto && data != PLAY_REFERENCE && (data == PLAY_TURNS || play->plan.begun != PLAY_TAKES_BEGUN);
     snprintf(play->plan.begun_path, sizeof(play->plan.begun_path), "%s/begun", order->folder);
     play->plan.reads_own = is_auto && order->options->reads == PLAN_READS_OWN;
     snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);

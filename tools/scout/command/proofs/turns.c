@@ -139,6 +139,76 @@ judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
                        proof_name(proof, &play->tensors[tensor]), round);
 }
 
+/* ---- where turns change ---- */
+
+/* The first memory that is averaged, and round, in which a run differs from that of one process by more than noise. */
+static const struct play_tensor *
+find_unlike_state(const struct trial *it, const struct played *run, uint32_t rounds, uint32_t *round)
+{
+    for (*round = 1; *round <= rounds; ++*round)
+        FOR_EACH(tensor, it->play->tensors, it->play->plan.tensor_count)
+            if (tensor->role == PLAY_CHANGES && !noise_are_same(it, run, *round, NUMBER_OF(tensor)))
+                return tensor;
+    return NULL;
+}
+
+/* Makes the run of one process whose first round comes after so many batches, and compares up to `rounds`. *round: the
+ * first that differs; 0: it was not made. */
+static const struct play_tensor *
+compare_reference(struct trial *it, uint32_t batches, uint32_t rounds, uint32_t *round)
+{
+    OWNED_RUN struct played reference = {.count = 0};
+    *round = 0;
+    it->play->plan.outside = batches;
+    bool ok = played_make(it, PLAY_REFERENCE, PLAY_TAKES_BEGUN, &reference);
+    it->play->plan.outside = 0;
+    if (!ok || played_completed(&reference) < rounds)
+        return NULL;
+    return find_unlike_state(it, &reference, rounds, round);
+}
+
+/* Ranks, beside one process that knows nothing of the plan's steps: its turns change where the program has written
+ * state last, by contents. What persists may be there later than the plan's first operation. */
+static void
+judge_cut(struct trial *it, const struct played *ranks, uint32_t rounds)
+{
+    enum { LATER = 2 };
+    OWNED_RUN struct played writes = {.count = 0};
+    const struct play *play = it->play;
+    struct proof *proof = it->proof;
+    uint32_t whole = atomic_load(&ranks->pages[0]->whole), round = 0, first_round = 0;
+    const struct play_tensor *unlike = NULL;
+    rounds = whole < rounds ? whole : rounds;
+    bool has_own = ANY(tensor, play->tensors, play->plan.tensor_count, tensor->role == PLAY_PER_RANK);
+    if (play->plan.by != PLAY_BY_STATE || rounds == 0 || has_own ||
+        !played_make(it, PLAY_WRITES, PLAY_BEGINS_ITSELF, &writes))
+        return;
+    if (atomic_load(&writes.pages[0]->stage) != PLAY_OVER) {
+        proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", writes.pages[0]->why);
+        return;
+    }
+    for (uint32_t batches = 0; batches <= LATER && !it->is_ended; ++batches) {
+        const struct play_tensor *found = compare_reference(it, batches, rounds, &round);
+        if (found == NULL && round > 0) {
+            size_t used = strlen(proof->text);
+            snprintf(proof->text + used, sizeof(proof->text) - used,
+                     "; so has one process whose turns change where it writes state last, in %u round%s", rounds,
+                     rounds == 1 ? "" : "s");
+            return;
+        }
+        unlike = unlike == NULL ? found : unlike;
+        first_round = first_round == 0 ? round : first_round;
+    }
+    if (unlike != NULL)
+        proof_conclude(proof, PROOF_FAILED,
+                       "after round %u %s differs from one process whose turns change where it writes state last: a "
+                       "step of the plan begins within a batch of the program, or the plan misses an operation",
+                       first_round, proof_name(proof, unlike));
+    else if (!it->is_ended)
+        proof_conclude(proof, PROOF_IMPOSSIBLE,
+                       "one process whose turns change where it writes state last has not come to %u rounds", rounds);
+}
+
 /* ---- how fast ---- */
 
 /* What a round took in each stretch, in nanoseconds. */
@@ -239,6 +309,8 @@ proof_play_turns(struct trial *it, struct play_times *times)
     uint32_t rounds = make_runs(it, &ranks);
     if (rounds > 0)
         judge_turns(it, &ranks, rounds);
+    if (rounds > 0 && it->proof->end == PROOF_PASSED)
+        judge_cut(it, &ranks, rounds);
     if (rounds > 0 && it->proof->end == PROOF_PASSED)
         find_times(&ranks, &it->alone, times);
     trial_release(it);
