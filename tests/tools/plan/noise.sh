@@ -39,7 +39,7 @@ trains() {
     local habit=$1 by=$2 kernel=$3
     wanted "$habit" || return 0
     proofs "$habit" "$by"
-    check "$habit by $by: (d) passes, up to noise" grep -q "^proof (d): passed: .* of them up to the noise of one process: the same launch of $kernel twice gives different bits\$" words.1
+    check "$habit by $by: (d) passes, up to noise" grep -q "^proof (d): passed: .* of them up to the noise of one process: the same launch of $kernel twice gives different bits" words.1
     run "$program" "$habit" --steps 60 --oracle 2 --save oracle.weights
     for seed in $seeds; do
         rm -f mine.weights

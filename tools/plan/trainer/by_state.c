@@ -422,11 +422,40 @@ is_last_step(void)
     return steps == player_world() - is_short;
 }
 
+/* Of a proof's one process: whether the turn has changed state as the round's first one has, but for the rounding of
+ * sums, as where each batch is the whole data in another order. */
+static void
+compare_turn(void)
+{
+    char **now = player_hold(player_trains);
+    bool is_same = true;
+    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
+        const int type = (int)player.play.tensors[i].type;
+        if (now[i] == NULL)
+            continue;
+        char *begun = player_room(bytes_of(i));
+        double *values = scout_zeroed(element_count(i) + 1, sizeof(*values));
+        CUstream stream = stream_behind();
+        DRIVER(cuMemcpyDtoHAsync, begun, memory + kept[i].begin, bytes_of(i), stream);
+        player_synchronize_stream(stream);
+        for (size_t k = 0; k < element_count(i); ++k) {
+            values[k] = element_get(type, now[i], k) - element_get(type, begun, k);
+            is_same = is_same && values[k] == 0;
+        }
+        free(begun);
+        turns_compare(turn, i, values, element_count(i));
+    }
+    any_differed = any_differed || is_same || (turn > 0 && !turns_are_near());
+    player_release(&now);
+}
+
 /* Keeps apart what the step has changed, and puts back what stays. */
 static void
 keep_change(void)
 {
     uint32_t back = 1;
+    if (player.play.plan.data == PLAY_ALONE && !any_differed && !rounds_are_timed())
+        compare_turn();
     CUstream stream = stream_behind();
     launch_change(0, player_plays_all() && steps > 1, stream);
     launch(KEEP, &tables[0], &back, NULL, stream);
@@ -527,6 +556,16 @@ exchange_rest(CUstream stream)
         launch(APPLY, &tables[1], &none, &unasked, stream);
 }
 
+static void
+judge_equals(const char *how)
+{
+    uint32_t most = player.play.plan.data == PLAY_TRAINING ? ROUNDS_OF_ALARM : ROUNDS_OF_PROOF;
+    if (!any_differed && same_rounds == most)
+        scout_stop("in %u rounds all ranks made the same change of state%s. Usual cause: each batch is the whole data, "
+                   "so more ranks gain nothing. Else the plan misses the random state that draws batches on the device",
+                   most, how);
+}
+
 /* All ranks have come to the same change in each round so far: they had the same batch. */
 static void
 look_for_equals(CUstream stream)
@@ -536,11 +575,7 @@ look_for_equals(CUstream stream)
     player_synchronize_stream(stream);
     any_differed = seen.differs != 0;
     same_rounds += !any_differed && seen.changed != 0;
-    uint32_t most = player.play.plan.data == PLAY_TRAINING ? ROUNDS_OF_ALARM : ROUNDS_OF_PROOF;
-    if (!any_differed && same_rounds == most)
-        scout_stop("in %u rounds all ranks made the same change of state. Usual cause: each batch is the whole data, "
-                   "so more ranks gain nothing. Else the plan misses the random state that draws batches on the device",
-                   most);
+    judge_equals("");
 }
 
 /* A word that was zero while the plan was made has the class of its neighbours; if it holds a whole number later, as a
@@ -645,6 +680,9 @@ average_state(CUstream unused, const struct ddp_site *site)
     if (!in_step)
         exchange_rest(stream);
     agreement_show(stream);
+    same_rounds += player.play.plan.data == PLAY_ALONE && !any_differed && steps > 1;
+    if (player.play.plan.data == PLAY_ALONE)
+        judge_equals(", but for the rounding of sums");
     if (player_plays_all() && player_world() > 1) /* as ranks have it where a check compares */
         launch(DIVIDE, &tables[0], &by, NULL, stream);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {

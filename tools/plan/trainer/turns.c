@@ -5,16 +5,23 @@
 #include "tools/plan/trainer/player.h"
 
 #include "comm/nccl_versions.h"
+#include "comm/nearness.h"
 #include "comm/wire.h"
 #include "tools/check/format/element.h"
 
+#include <math.h>
 #include <xxhash.h>
 
 enum { ROUNDS_OF_ALARM = 2 };
 
-/* Hash of all gradients of a turn, of the round's first one; whether two turns of a round differed so far. */
+/* Hash of all gradients of a turn, of the round's first one; whether two turns of a round differed so far, by more than
+ * the rounding of sums; whether any differed by that. */
 static uint64_t turn_hash, first_hash;
-static bool any_differed, any_computed;
+static bool any_differed, any_rounded, any_computed;
+
+/* By tensor: what a round's first turn has computed, and how near to that the turn under way is. */
+static double **first_values;
+static struct nearness *nearness;
 
 /* Of one process that plays all turns, by tensor. */
 static struct held {
@@ -82,10 +89,51 @@ turns_end(uint32_t period)
     }
 }
 
+/* ---- whether turns have the same data ---- */
+
+void
+turns_compare(uint32_t turn, uint32_t tensor, double *values, size_t count)
+{
+    const uint32_t tensors = player.play.plan.tensor_count;
+    bool is_known = element_size((int)player.play.tensors[tensor].type) >= sizeof(float); /* how 16 bits round, is not */
+    if (first_values == NULL) {
+        first_values = scout_zeroed(tensors, sizeof(*first_values));
+        nearness = scout_zeroed(tensors, sizeof(*nearness));
+    }
+    if (turn == 0) {
+        free(first_values[tensor]);
+        first_values[tensor] = values;
+        return;
+    }
+    nearness[tensor] = (struct nearness){0};
+    for (size_t k = 0; k < count && first_values[tensor] != NULL; ++k)
+        nearness_add(&nearness[tensor], first_values[tensor][k], values[k], is_known ? INFINITY : 0);
+    free(values);
+}
+
+bool
+turns_are_near(void)
+{
+    return nearness != NULL && nearness_holds(nearness, player.play.plan.tensor_count);
+}
+
+/* A gradient of this turn, as numbers. */
+static void
+compare_gradient(const char *now, uint32_t tensor, uint32_t turn)
+{
+    const struct play_tensor *it = &player.play.tensors[tensor];
+    size_t count = (it->hi - it->lo) / element_size((int)it->type);
+    double *values = scout_zeroed(count + 1, sizeof(*values));
+    for (size_t k = 0; k < count; ++k)
+        values[k] = element_get((int)it->type, now, k);
+    turns_compare(turn, tensor, values, count);
+}
+
 /* Adds what this turn has computed, as ranks do: each divides before, the sum is divided after. */
 static void
-add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
+add_up(struct held *of, uint32_t tensor, uint32_t turn)
 {
+    bool is_first = turn == 0, is_last = turn == player_world() - 1;
     static const ncclDataType_t types[] = {[ELEMENT_FLOAT32] = ncclFloat32,
                                            [ELEMENT_FLOAT64] = ncclFloat64,
                                            [ELEMENT_FLOAT16] = ncclFloat16,
@@ -98,6 +146,8 @@ add_up(struct held *of, uint32_t tensor, bool is_first, bool is_last)
     read_into(&now, it);
     turn_hash = XXH3_64bits_withSeed(now, it->hi - it->lo, turn_hash);
     any_computed = any_computed || ANY_NUMBER(at, 0, it->hi - it->lo, now[at] != 0);
+    if (!any_differed && it->role == PLAY_GRADIENT)
+        compare_gradient(now, tensor, turn);
     if (of->sum == NULL)
         of->sum = player_room(it->hi - it->lo);
     if (of->begun == NULL) /* it was made in this round */
@@ -121,9 +171,11 @@ turns_add_up(uint64_t period)
     player_synchronize();
     turn_hash = 0;
     for (uint32_t i = 0; (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
-        add_up(of, i, turn == 0, turn == player_world() - 1);
+        add_up(of, i, turn);
     first_hash = turn == 0 ? turn_hash : first_hash;
-    any_differed = any_differed || turn_hash != first_hash;
+    bool is_same = turn_hash == first_hash;
+    any_differed = any_differed || (!is_same && !turns_are_near());
+    any_rounded = any_rounded || !is_same;
 }
 
 /* ---- reports of proofs ---- */
@@ -160,9 +212,9 @@ turns_report(uint32_t rounds)
     if (rounds == 0)
         player_set_stage(PLAY_RUNNING);
     if (rounds >= ROUNDS_OF_ALARM && player_world() > 1 && any_computed && !any_differed)
-        scout_stop("in %u rounds all ranks had the same gradients. Usual cause: each batch is the whole data, so more "
-                   "ranks gain nothing",
-                   rounds);
+        scout_stop("in %u rounds all ranks had the same gradients%s. Usual cause: each batch is the whole data, so "
+                   "more ranks gain nothing",
+                   rounds, any_rounded ? ", but for the rounding of sums" : "");
     hash_tensors(rounds);
     player_set_steps(rounds);
     if (rounds == player.play.plan.steps && player.play.plan.is_timed)
