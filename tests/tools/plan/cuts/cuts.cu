@@ -1,0 +1,476 @@
+/*
+ * cuts.cu WAY - trainers of which it is hard to tell where a step ends: the host decides the update by what it reads,
+ * data lie on the device, layers update within the backward pass, or a prediction by the new weights follows. Without a
+ * word it prints all ways.
+ *
+ *     cuts WAY [--steps N] [--save FILE] [--oracle RANKS] [--offset BATCHES]
+ *
+ * The oracle: each of RANKS batches changes the weights from what they were as the round began, from directly after the
+ * last write of the batch before to directly after its own last one; then the weights are that plus the mean of the
+ * changes. It puts weights back in this process, and knows nothing of plans. --offset: so many batches are as in one
+ * process, before the first round.
+ */
+#include "tests/lib/trainer_memory.h"
+#include "tests/lib/trainer_options.h"
+
+#include <string.h>
+#include <vector>
+
+static const char *const ways[] = {
+    "units",           /* competitive learning: the host reads distances, and picks the unit that is moved. Doubles */
+    "units-float",     /* the same in floats */
+    "units-device",    /* a kernel picks the unit */
+    "units-device-float",
+    "error",           /* the host reads a prediction, and passes its error to the update. Floats */
+    "error-double",    /* the same in doubles */
+    "error-copy",      /* and the sample is copied in each step */
+    "error-copy-double",
+    "layers",          /* two layers, each updated within the backward pass */
+    "layers-copy",     /* the same, the batch is copied */
+    "predicts",        /* after the update the host reads an error by the new weights, which scales the next update */
+    "logs",            /* the same, and only prints it */
+    "whole",           /* each batch is the whole data */
+    "whole-shuffled",  /* in another order each time */
+};
+
+enum { UNITS = 64, DIM = 8, SAMPLES = 200, SIZE = 64, ROWS = 8, HIDDEN = 16, BATCHES = 12, ALL = 64 };
+
+static const char *way, *path = "/dev/null";
+static int steps = 60, ranks, offset;
+
+static bool
+begins(const char *with)
+{
+    return strncmp(way, with, strlen(with)) == 0;
+}
+
+static bool
+has(const char *word)
+{
+    return strstr(way, word) != NULL;
+}
+
+static double
+random_number(void)
+{
+    static unsigned now = 1;
+    now = now * 1664525u + 1013904223u;
+    return (double)(now >> 8) / (1 << 24);
+}
+
+/* ---- the oracle ---- */
+
+/* What is trained. */
+template <typename Real> struct trained {
+    Real *memory;
+    size_t count;
+    std::vector<Real> begin;
+    std::vector<double> sum;
+};
+
+template <typename Real>
+static std::vector<Real>
+read_back(const Real *memory, size_t count)
+{
+    std::vector<Real> host(count);
+    CHECK(cudaMemcpy(host.data(), memory, count * sizeof(Real), cudaMemcpyDeviceToHost));
+    return host;
+}
+
+static int turn; /* batches of the round so far */
+
+template <typename Real>
+static void
+put_mean(struct trained<Real> *of)
+{
+    for (size_t i = 0; i < of->count; ++i)
+        of->begin[i] = (Real)(of->begin[i] + of->sum[i] / turn);
+    CHECK(cudaMemcpy(of->memory, of->begin.data(), of->count * sizeof(Real), cudaMemcpyHostToDevice));
+}
+
+/* In front of a batch. */
+template <typename Real>
+static void
+batch_begins(std::vector<struct trained<Real>> *all)
+{
+    for (struct trained<Real> &of : *all) {
+        if (ranks == 0 || offset > 0 || turn > 0)
+            continue;
+        of.begin = read_back(of.memory, of.count);
+        of.sum.assign(of.count, 0.0);
+    }
+}
+
+template <typename Real>
+static void
+round_ends(std::vector<struct trained<Real>> *all)
+{
+    for (struct trained<Real> &of : *all)
+        if (turn > 0)
+            put_mean(&of);
+    turn = 0;
+}
+
+/* Directly after its last write of what is trained. */
+template <typename Real>
+static void
+batch_ends(std::vector<struct trained<Real>> *all)
+{
+    if (ranks == 0 || offset > 0) {
+        offset -= offset > 0;
+        return;
+    }
+    for (struct trained<Real> &of : *all) {
+        const std::vector<Real> now = read_back(of.memory, of.count);
+        for (size_t i = 0; i < of.count; ++i)
+            of.sum[i] += (double)now[i] - (double)of.begin[i];
+        CHECK(cudaMemcpy(of.memory, of.begin.data(), of.count * sizeof(Real), cudaMemcpyHostToDevice));
+    }
+    if (++turn == ranks)
+        round_ends(all);
+}
+
+template <typename Real>
+static void
+save(std::vector<struct trained<Real>> *all)
+{
+    round_ends(all);
+    FILE *file = fopen(path, "w");
+    REQUIRE(file != NULL);
+    for (const struct trained<Real> &of : *all)
+        for (Real value : read_back(of.memory, of.count))
+            fprintf(file, "weights %.9g\n", (double)value);
+    CHECK(fclose(file));
+}
+
+template <typename Real>
+static Real *
+floats(size_t count, double from, double to)
+{
+    std::vector<Real> host(count);
+    for (Real &value : host)
+        value = (Real)(from + (to - from) * random_number());
+    return device_copy(host.data(), count);
+}
+
+/* ---- units ---- */
+
+template <typename Real>
+__global__ void
+distances(const Real *w, const Real *x, int at, Real *far)
+{
+    Real sum = 0;
+    for (int k = 0; k < DIM; ++k)
+        sum += (w[threadIdx.x * DIM + k] - x[at + k]) * (w[threadIdx.x * DIM + k] - x[at + k]);
+    far[threadIdx.x] = sum;
+}
+
+template <typename Real>
+__global__ void
+pick(const Real *far, int *best)
+{
+    int least = 0;
+    for (int u = 1; u < UNITS; ++u)
+        least = far[u] < far[least] ? u : least;
+    *best = least;
+}
+
+template <typename Real>
+__device__ void
+move_units(Real *w, const Real *x, int at, int best, Real rate)
+{
+    const int u = (int)threadIdx.x, apart = u > best ? u - best : best - u;
+    for (int k = 0; apart <= 8 && k < DIM; ++k)
+        w[u * DIM + k] += rate / (1 + apart) * (x[at + k] - w[u * DIM + k]);
+}
+
+template <typename Real>
+__global__ void
+move_near(Real *w, const Real *x, int at, int best, Real rate)
+{
+    move_units(w, x, at, best, rate);
+}
+
+template <typename Real>
+__global__ void
+move_near_picked(Real *w, const Real *x, int at, const int *best, Real rate)
+{
+    move_units(w, x, at, *best, rate);
+}
+
+template <typename Real>
+static void
+train_units(void)
+{
+    Real *x = floats<Real>(SAMPLES * DIM, 0, 1), *w = floats<Real>(UNITS * DIM, 0, 1);
+    Real *far = floats<Real>(UNITS, 0, 0);
+    int *best = device_copy((const int[]){0}, 1);
+    std::vector<struct trained<Real>> all = {{w, UNITS * DIM, {}, {}}};
+    double sum = 0;
+    for (int s = 0; s < steps; ++s) {
+        const int at = (int)(random_number() * SAMPLES) * DIM;
+        batch_begins(&all);
+        distances<<<1, UNITS>>>(w, x, at, far);
+        if (has("device")) {
+            pick<<<1, 1>>>(far, best);
+            move_near_picked<<<1, UNITS>>>(w, x, at, best, (Real)0.05);
+        } else {
+            const std::vector<Real> host = read_back(far, UNITS);
+            int least = 0;
+            for (int u = 1; u < UNITS; ++u)
+                least = host[u] < host[least] ? u : least;
+            sum += host[least];
+            move_near<<<1, UNITS>>>(w, x, at, least, (Real)0.05);
+        }
+        batch_ends(&all);
+    }
+    printf("sum %.5f\n", sum);
+    save(&all);
+}
+
+/* ---- an error that the host computes ---- */
+
+template <typename Real>
+__global__ void
+predict_one(const Real *w, const Real *x, int at, Real *p)
+{
+    Real sum = 0;
+    for (int i = 0; i < SIZE; ++i)
+        sum += w[i] * x[at + i];
+    *p = sum;
+}
+
+template <typename Real>
+__global__ void
+update_by(Real *w, const Real *x, int at, Real error)
+{
+    w[threadIdx.x] -= error * x[at + threadIdx.x];
+}
+
+template <typename Real>
+static void
+train_error(void)
+{
+    std::vector<Real> host_x(SAMPLES * SIZE);
+    for (Real &value : host_x)
+        value = (Real)(random_number() - 0.5);
+    Real *x = device_copy(host_x.data(), has("copy") ? SIZE : host_x.size());
+    Real *w = floats<Real>(SIZE, 0.1, 0.1), *p = floats<Real>(1, 0, 0);
+    std::vector<struct trained<Real>> all = {{w, SIZE, {}, {}}};
+    double sum = 0;
+    for (int s = 0; s < steps; ++s) {
+        const Real *sample = &host_x[(size_t)(s % SAMPLES * SIZE)];
+        const int at = has("copy") ? 0 : s % SAMPLES * SIZE;
+        double wanted = 0;
+        for (int i = 0; i < SIZE; ++i)
+            wanted += sample[i] * (i % 5 - 2);
+        batch_begins(&all);
+        if (has("copy"))
+            CHECK(cudaMemcpy(x, sample, SIZE * sizeof(Real), cudaMemcpyHostToDevice));
+        predict_one<<<1, 1>>>(w, x, at, p);
+        const double error = (double)read_back(p, 1)[0] - wanted;
+        sum += error * error;
+        update_by<<<1, SIZE>>>(w, x, at, (Real)(0.15 * error));
+        batch_ends(&all);
+    }
+    printf("sum %.5f\n", sum);
+    save(&all);
+}
+
+/* ---- layers that are updated within the backward pass ---- */
+
+__global__ void
+layer_forward(const float *w, const float *in, float *out, int ins, int outs, int at)
+{
+    const int row = (int)blockIdx.x, o = (int)threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < ins; ++i)
+        sum += w[o * ins + i] * in[at + row * ins + i];
+    out[row * outs + o] = sum > 0 ? sum : 0.2f * sum;
+}
+
+__global__ void
+delta_out(const float *out, const float *x, float *delta, int at)
+{
+    const int row = (int)blockIdx.x;
+    delta[row * DIM + threadIdx.x] = out[row * DIM + threadIdx.x] - 0.5f * x[at + row * DIM + DIM - 1 - threadIdx.x];
+}
+
+__global__ void
+delta_below(const float *w, const float *delta, float *below, int ins, int outs)
+{
+    const int row = (int)blockIdx.x, i = (int)threadIdx.x;
+    float sum = 0;
+    for (int o = 0; o < outs; ++o)
+        sum += w[o * ins + i] * delta[row * outs + o];
+    below[row * ins + i] = sum;
+}
+
+__global__ void
+update_layer(float *w, const float *delta, const float *in, int ins, int outs, int at, float rate)
+{
+    const int o = (int)blockIdx.x, i = (int)threadIdx.x;
+    float sum = 0;
+    for (int row = 0; row < ROWS; ++row)
+        sum += delta[row * outs + o] * in[at + row * ins + i];
+    w[o * ins + i] -= rate * sum / ROWS;
+}
+
+static void
+train_layers(void)
+{
+    std::vector<float> host_x(BATCHES * ROWS * DIM);
+    for (float &value : host_x)
+        value = (float)(random_number() - 0.5);
+    const bool copies = has("copy");
+    float *x = device_copy(host_x.data(), copies ? ROWS * DIM : host_x.size());
+    float *w1 = floats<float>(HIDDEN * DIM, -0.4, 0.4), *w2 = floats<float>(DIM * HIDDEN, -0.4, 0.4);
+    float *h = floats<float>(ROWS * HIDDEN, 0, 0), *y = floats<float>(ROWS * DIM, 0, 0);
+    float *delta = floats<float>(ROWS * DIM, 0, 0), *below = floats<float>(ROWS * HIDDEN, 0, 0);
+    std::vector<struct trained<float>> all = {{w1, HIDDEN * DIM, {}, {}}, {w2, DIM * HIDDEN, {}, {}}};
+    for (int s = 0; s < steps; ++s) {
+        const int from = s % BATCHES * ROWS * DIM, at = copies ? 0 : from;
+        batch_begins(&all);
+        if (copies)
+            CHECK(cudaMemcpy(x, &host_x[(size_t)from], ROWS * DIM * sizeof(float), cudaMemcpyHostToDevice));
+        layer_forward<<<ROWS, HIDDEN>>>(w1, x, h, DIM, HIDDEN, at);
+        layer_forward<<<ROWS, DIM>>>(w2, h, y, HIDDEN, DIM, 0);
+        delta_out<<<ROWS, DIM>>>(y, x, delta, at);
+        update_layer<<<DIM, HIDDEN>>>(w2, delta, h, HIDDEN, DIM, 0, 0.1f);
+        delta_below<<<ROWS, HIDDEN>>>(w2, delta, below, HIDDEN, DIM); /* by the new weights of the layer above */
+        update_layer<<<HIDDEN, DIM>>>(w1, below, x, DIM, HIDDEN, at, 0.1f);
+        batch_ends(&all);
+    }
+    printf("trained\n");
+    save(&all);
+}
+
+/* ---- a prediction by the new weights ---- */
+
+__global__ void
+errors(const float *w, const float *x, const float *y, float *e)
+{
+    float sum = 0;
+    for (int k = 0; k < DIM; ++k)
+        sum += x[threadIdx.x * DIM + k] * w[k];
+    e[threadIdx.x] = sum - y[threadIdx.x];
+}
+
+__global__ void
+gradient_of(const float *x, const float *e, float *g, int rows)
+{
+    float sum = 0;
+    for (int i = 0; i < rows; ++i)
+        sum += e[i] * x[i * DIM + threadIdx.x];
+    g[threadIdx.x] = sum / rows;
+}
+
+__global__ void
+descend(float *w, const float *g, float rate)
+{
+    w[threadIdx.x] -= rate * g[threadIdx.x];
+}
+
+__global__ void
+descend_by(float *w, const float *x, const float *e, int rows, float rate)
+{
+    float sum = 0;
+    for (int i = 0; i < rows; ++i)
+        sum += e[i] * x[i * DIM + threadIdx.x];
+    w[threadIdx.x] -= rate * sum / rows;
+}
+
+static void
+make_data(std::vector<float> *x, std::vector<float> *y)
+{
+    for (size_t i = 0; i < y->size(); ++i) {
+        (*y)[i] = 0;
+        for (size_t k = 0; k < DIM; ++k) {
+            (*x)[i * DIM + k] = (float)random_number() - 0.5f;
+            (*y)[i] += (*x)[i * DIM + k] * (float)(k + 1);
+        }
+    }
+}
+
+/* What is read after the update belongs to the next batch: the round's others have left no trace in it. */
+static void
+train_predicts(void)
+{
+    std::vector<float> host_x(BATCHES * ROWS * DIM), host_y(BATCHES * ROWS);
+    make_data(&host_x, &host_y);
+    float *x = device_copy(host_x.data(), ROWS * DIM), *y = device_copy(host_y.data(), ROWS);
+    float *w = floats<float>(DIM, 0, 0), *e = floats<float>(ROWS, 0, 0), rate = 0.4f, sum = 0;
+    std::vector<struct trained<float>> all = {{w, DIM, {}, {}}};
+    for (int s = 0; s < steps; ++s) {
+        batch_begins(&all);
+        CHECK(cudaMemcpy(x, &host_x[(size_t)(s % BATCHES * ROWS * DIM)], ROWS * DIM * 4, cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(y, &host_y[(size_t)(s % BATCHES * ROWS)], ROWS * 4, cudaMemcpyHostToDevice));
+        errors<<<1, ROWS>>>(w, x, y, e);
+        descend_by<<<1, DIM>>>(w, x, e, ROWS, rate);
+        batch_ends(&all);
+        errors<<<1, ROWS>>>(w, x, y, e);
+        float now = 0;
+        for (float error : read_back(e, ROWS))
+            now += error * error;
+        sum += now;
+        if (begins("predicts"))
+            rate = 0.2f + 0.2f / (1 + now);
+    }
+    printf("sum %.4f\n", (double)sum);
+    save(&all);
+}
+
+/* ---- the whole data ---- */
+
+static void
+train_whole(void)
+{
+    std::vector<float> host_x(ALL * DIM), host_y(ALL), batch_x(ALL * DIM), batch_y(ALL);
+    make_data(&host_x, &host_y);
+    float *x = device_copy(host_x.data(), ALL * DIM), *y = device_copy(host_y.data(), ALL);
+    float *w = floats<float>(DIM, 0, 0), *e = floats<float>(ALL, 0, 0), *g = floats<float>(DIM, 0, 0);
+    int order[ALL];
+    for (int i = 0; i < ALL; ++i)
+        order[i] = i;
+    for (int s = 0; s < steps; ++s) {
+        for (int i = ALL - 1; i > 0 && has("shuffled"); --i) {
+            const int other = (int)(random_number() * (i + 1)), was = order[i];
+            order[i] = order[other];
+            order[other] = was;
+        }
+        for (int i = 0; i < ALL; ++i) {
+            batch_y[(size_t)i] = host_y[(size_t)order[i]];
+            memcpy(&batch_x[(size_t)i * DIM], &host_x[(size_t)order[i] * DIM], DIM * sizeof(float));
+        }
+        CHECK(cudaMemcpy(x, batch_x.data(), ALL * DIM * sizeof(float), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(y, batch_y.data(), ALL * sizeof(float), cudaMemcpyHostToDevice));
+        errors<<<1, ALL>>>(w, x, y, e);
+        gradient_of<<<1, DIM>>>(x, e, g, ALL);
+        descend<<<1, DIM>>>(w, g, 0.5f);
+    }
+    std::vector<struct trained<float>> all = {{w, DIM, {}, {}}};
+    save(&all);
+}
+
+int
+main(int argc, char **argv)
+{
+    for (size_t i = 0; argc < 2 && i < sizeof(ways) / sizeof(ways[0]); ++i)
+        puts(ways[i]);
+    if (argc < 2)
+        return 0;
+    way = argv[1];
+    take_options(argc, argv, 2,
+                 {{"--steps", &steps}, {"--save", &path}, {"--oracle", &ranks}, {"--offset", &offset}});
+    if (begins("units"))
+        has("float") ? train_units<float>() : train_units<double>();
+    else if (begins("error"))
+        has("double") ? train_error<double>() : train_error<float>();
+    else if (begins("layers"))
+        train_layers();
+    else if (begins("whole"))
+        train_whole();
+    else
+        train_predicts();
+    return 0;
+}
