@@ -33,6 +33,7 @@ enum {
     PLAY_BUILD_ID_BYTES = 136,
     PLAY_SAMPLES = 4096,
     PLAY_STRETCHES = 9,
+    PLAY_ROUNDS = 8, /* of a proof by state, at most, whose steps are counted */
     PLAY_WHY_BYTES = 512
 };
 
@@ -222,6 +223,7 @@ struct play_plan {
                                  * round's last step sees the mean. By gradients: 0 */
     struct play_times forecast; /* of training */
     uint32_t begun;             /* enum play_begun, of what has noise */
+    uint32_t round_steps[PLAY_ROUNDS]; /* of PLAY_REFERENCE: how many steps with an update each round has */
     char begun_path[PATH_MAX];
     char pages[PATH_MAX];
 };
@@ -257,12 +259,13 @@ struct play_seen {
 /* Written by the player only. After it: struct play_seen [steps + 1][tensor_count], then float
  * [tensor_count][PLAY_SAMPLES]. */
 struct play_page {
-    _Atomic uint32_t stage;     /* enum play_stage */
-    _Atomic uint32_t steps;     /* that are complete */
-    _Atomic uint64_t reads;     /* hash of what copies have brought to the host up to the last border, */
-    _Atomic uint64_t exchanged; /* and how many bytes that are exchanged were others at the border before */
-    _Atomic uint32_t outside;   /* the border after a pass outside of steps, as validation; 0: none was seen */
-    _Atomic uint32_t whole;     /* by state: rounds from the first on that had all steps, and these their updates */
+    _Atomic uint32_t stage;            /* enum play_stage */
+    _Atomic uint32_t steps;            /* that are complete */
+    _Atomic uint64_t reads;            /* hash of what copies have brought to the host up to the last border, */
+    _Atomic uint64_t exchanged;        /* and how many bytes that are exchanged were others at the border before */
+    _Atomic uint32_t outside;          /* the border after a pass outside of steps, as validation; 0: none was seen */
+    uint32_t round_steps[PLAY_ROUNDS]; /* by state: how many steps with an update each round had; */
+    uint32_t whole;                    /* and how many rounds had as many steps as ranks */
     _Atomic uint32_t stretches; /* where it is timed: 0, too few rounds were made, or so many stretches of them, */
     uint64_t stretch_ns[PLAY_STRETCHES]; /* and what a round takes in each, or a batch of one process */
     uint32_t number_count;        /* of what copies have brought to the host that has noise: it is not in `reads`, */

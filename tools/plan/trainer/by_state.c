@@ -418,7 +418,10 @@ has_changed(void)
 static bool
 is_last_step(void)
 {
-    bool is_short = player.play.plan.data < PLAY_TRAINING && round_count == 1;
+    const struct play_plan *plan = &player.play.plan;
+    bool is_short = plan->data < PLAY_TRAINING && round_count == 1;
+    if (plan->data == PLAY_REFERENCE && round_count < PLAY_ROUNDS)
+        return steps == plan->round_steps[round_count];
     return steps == player_world() - is_short;
 }
 
@@ -647,10 +650,11 @@ end_round(void)
     if (is_rest_due)
         exchange_rest(stream_behind());
     release();
-    bool is_whole = is_last_step() && misses == 0 && short_rounds == 0;
-    short_rounds += !is_last_step();
-    if (player.page_count > 0 && is_whole)
-        atomic_store(&player.pages[0]->whole, (uint32_t)round_count + 1);
+    if (player.page_count > 0 && round_count < PLAY_ROUNDS)
+        player.pages[0]->round_steps[round_count] = steps - misses;
+    if (player.page_count > 0)
+        player.pages[0]->whole += steps == player_world() && misses == 0;
+    short_rounds += steps < player_world();
     ++round_count;
     steps = misses = 0;
     changed = has_change = is_rest_due = player.is_open = false;

@@ -204,7 +204,8 @@ void turns_end(uint32_t period);
 void turns_add_up(uint64_t period);
 /* Of a tensor, what a turn of a round has computed, or changed: malloc'ed, taken over. The first turn's are kept. */
 void turns_compare(uint32_t turn, uint32_t tensor, double *values, size_t count);
-/* Whether all tensors of the last turn differ from those of the first one by the rounding of sums alone, and some do. */
+/* Whether all tensors of the last turn differ from those of the first one by the rounding of sums alone, and some do.
+ */
 bool turns_are_near(void);
 /* Of a proof: all tensors are as they are after so many rounds, of one process after so many steps. Does not return
  * once all has been seen, unless it is timed then. */

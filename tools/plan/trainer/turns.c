@@ -95,7 +95,8 @@ void
 turns_compare(uint32_t turn, uint32_t tensor, double *values, size_t count)
 {
     const uint32_t tensors = player.play.plan.tensor_count;
-    bool is_known = element_size((int)player.play.tensors[tensor].type) >= sizeof(float); /* how 16 bits round, is not */
+    bool is_known =
+        element_size((int)player.play.tensors[tensor].type) >= sizeof(float); /* how 16 bits round, is not */
     if (first_values == NULL) {
         first_values = scout_zeroed(tensors, sizeof(*first_values));
         nearness = scout_zeroed(tensors, sizeof(*nearness));

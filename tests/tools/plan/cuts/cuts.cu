@@ -17,20 +17,20 @@
 #include <vector>
 
 static const char *const ways[] = {
-    "units",           /* competitive learning: the host reads distances, and picks the unit that is moved. Doubles */
-    "units-float",     /* the same in floats */
-    "units-device",    /* a kernel picks the unit */
+    "units",        /* competitive learning: the host reads distances, and picks the unit that is moved. Doubles */
+    "units-float",  /* the same in floats */
+    "units-device", /* a kernel picks the unit */
     "units-device-float",
-    "error",           /* the host reads a prediction, and passes its error to the update. Floats */
-    "error-double",    /* the same in doubles */
-    "error-copy",      /* and the sample is copied in each step */
+    "error",        /* the host reads a prediction, and passes its error to the update. Floats */
+    "error-double", /* the same in doubles */
+    "error-copy",   /* and the sample is copied in each step */
     "error-copy-double",
-    "layers",          /* two layers, each updated within the backward pass */
-    "layers-copy",     /* the same, the batch is copied */
-    "predicts",        /* after the update the host reads an error by the new weights, which scales the next update */
-    "logs",            /* the same, and only prints it */
-    "whole",           /* each batch is the whole data */
-    "whole-shuffled",  /* in another order each time */
+    "layers",         /* two layers, each updated within the backward pass */
+    "layers-copy",    /* the same, the batch is copied */
+    "predicts",       /* after the update the host reads an error by the new weights, which scales the next update */
+    "logs",           /* the same, and only prints it */
+    "whole",          /* each batch is the whole data */
+    "whole-shuffled", /* in another order each time */
 };
 
 enum { UNITS = 64, DIM = 8, SAMPLES = 200, SIZE = 64, ROWS = 8, HIDDEN = 16, BATCHES = 12, ALL = 64 };
@@ -205,7 +205,13 @@ train_units(void)
     Real *x = floats<Real>(SAMPLES * DIM, 0, 1), *w = floats<Real>(UNITS * DIM, 0, 1);
     Real *far = floats<Real>(UNITS, 0, 0);
     int *best = device_copy((const int[]){0}, 1);
-    std::vector<struct trained<Real>> all = {{w, UNITS * DIM, {}, {}}};
+    std::vector<struct trained<Real>> all = {
+        {
+            w, UNITS *DIM, {},
+            {
+            }
+        }
+    };
     double sum = 0;
     for (int s = 0; s < steps; ++s) {
         const int at = (int)(random_number() * SAMPLES) * DIM;
@@ -256,7 +262,13 @@ train_error(void)
         value = (Real)(random_number() - 0.5);
     Real *x = device_copy(host_x.data(), has("copy") ? SIZE : host_x.size());
     Real *w = floats<Real>(SIZE, 0.1, 0.1), *p = floats<Real>(1, 0, 0);
-    std::vector<struct trained<Real>> all = {{w, SIZE, {}, {}}};
+    std::vector<struct trained<Real>> all = {
+        {
+            w, SIZE, {},
+            {
+            }
+        }
+    };
     double sum = 0;
     for (int s = 0; s < steps; ++s) {
         const Real *sample = &host_x[(size_t)(s % SAMPLES * SIZE)];
@@ -327,7 +339,14 @@ train_layers(void)
     float *w1 = floats<float>(HIDDEN * DIM, -0.4, 0.4), *w2 = floats<float>(DIM * HIDDEN, -0.4, 0.4);
     float *h = floats<float>(ROWS * HIDDEN, 0, 0), *y = floats<float>(ROWS * DIM, 0, 0);
     float *delta = floats<float>(ROWS * DIM, 0, 0), *below = floats<float>(ROWS * HIDDEN, 0, 0);
-    std::vector<struct trained<float>> all = {{w1, HIDDEN * DIM, {}, {}}, {w2, DIM * HIDDEN, {}, {}}};
+    std::vector<struct trained<float>> all = {
+        {w1, HIDDEN *DIM, {}, {}},
+        {
+            w2, DIM *HIDDEN, {},
+            {
+            }
+        }
+    };
     for (int s = 0; s < steps; ++s) {
         const int from = s % BATCHES * ROWS * DIM, at = copies ? 0 : from;
         batch_begins(&all);
@@ -400,7 +419,13 @@ train_predicts(void)
     make_data(&host_x, &host_y);
     float *x = device_copy(host_x.data(), ROWS * DIM), *y = device_copy(host_y.data(), ROWS);
     float *w = floats<float>(DIM, 0, 0), *e = floats<float>(ROWS, 0, 0), rate = 0.4f, sum = 0;
-    std::vector<struct trained<float>> all = {{w, DIM, {}, {}}};
+    std::vector<struct trained<float>> all = {
+        {
+            w, DIM, {},
+            {
+            }
+        }
+    };
     for (int s = 0; s < steps; ++s) {
         batch_begins(&all);
         CHECK(cudaMemcpy(x, &host_x[(size_t)(s % BATCHES * ROWS * DIM)], ROWS * DIM * 4, cudaMemcpyHostToDevice));
@@ -448,7 +473,13 @@ train_whole(void)
         gradient_of<<<1, DIM>>>(x, e, g, ALL);
         descend<<<1, DIM>>>(w, g, 0.5f);
     }
-    std::vector<struct trained<float>> all = {{w, DIM, {}, {}}};
+    std::vector<struct trained<float>> all = {
+        {
+            w, DIM, {},
+            {
+            }
+        }
+    };
     save(&all);
 }
 
@@ -460,8 +491,7 @@ main(int argc, char **argv)
     if (argc < 2)
         return 0;
     way = argv[1];
-    take_options(argc, argv, 2,
-                 {{"--steps", &steps}, {"--save", &path}, {"--oracle", &ranks}, {"--offset", &offset}});
+    take_options(argc, argv, 2, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &ranks}, {"--offset", &offset}});
     if (begins("units"))
         has("float") ? train_units<float>() : train_units<double>();
     else if (begins("error"))

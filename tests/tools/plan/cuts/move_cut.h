@@ -1,6 +1,6 @@
 /*
- * move_cut.h - wrong cuts of a plan by state, for a build of the player with defects (tests/lib/woven.txt): the plan that
- * was loaded becomes another one, as DDPRUN_TEST_CUT says. Called once, before anything is followed.
+ * move_cut.h - wrong cuts of a plan by state, for a build of the player with defects (tests/lib/woven.txt): the plan
+ * that was loaded becomes another one, as DDPRUN_TEST_CUT says. Called once, before anything is followed.
  *
  *     rotate K    the period begins K operations later
  *     border K    state is put back K operations later than its last write; K may be negative

@@ -109,7 +109,8 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
     play->plan.data = data;
     play->plan.begun = proof_is_noisy(play) ? begun : PLAY_BEGINS_ITSELF;
     play->plan.turns = plays_all ? (uint32_t)ranks : 0;
-    play->plan.is_timed = is_auto && data != PLAY_REFERENCE && (data == PLAY_TURNS || play->plan.begun != PLAY_TAKES_BEGUN);
+    play->plan.is_timed =
+        is_auto && data != PLAY_REFERENCE && (data == PLAY_TURNS || play->plan.begun != PLAY_TAKES_BEGUN);
     snprintf(play->plan.begun_path, sizeof(play->plan.begun_path), "%s/begun", order->folder);
     play->plan.reads_own = is_auto && order->options->reads == PLAN_READS_OWN;
     snprintf(play->plan.pages, sizeof(play->plan.pages), "%s.page", plan);

@@ -176,12 +176,24 @@ judge_cut(struct trial *it, const struct played *ranks, uint32_t rounds)
     OWNED_RUN struct played writes = {.count = 0};
     const struct play *play = it->play;
     struct proof *proof = it->proof;
-    uint32_t whole = atomic_load(&ranks->pages[0]->whole), round = 0, first_round = 0;
+    const struct play_page *page = ranks->pages[0];
+    uint32_t round = 0, first_round = 0, empty = 0;
     const struct play_tensor *unlike = NULL;
-    rounds = whole < rounds ? whole : rounds;
+    rounds = rounds < PLAY_ROUNDS ? rounds : PLAY_ROUNDS;
+    while (empty < rounds && page->round_steps[empty] > 0)
+        ++empty;
+    rounds = empty; /* a round without an update changes nothing, and the rounds behind it are not compared */
     bool has_own = ANY(tensor, play->tensors, play->plan.tensor_count, tensor->role == PLAY_PER_RANK);
-    if (play->plan.by != PLAY_BY_STATE || rounds == 0 || has_own ||
-        !played_make(it, PLAY_WRITES, PLAY_BEGINS_ITSELF, &writes))
+    if (play->plan.by != PLAY_BY_STATE || has_own)
+        return;
+    if (page->whole == 0 && rounds > 1) {
+        proof_conclude(proof, PROOF_IMPOSSIBLE,
+                       "no round of the plan had a step with an update for each rank: state is read or written between "
+                       "steps, or updates are left out");
+        return;
+    }
+    memcpy(it->play->plan.round_steps, page->round_steps, sizeof(page->round_steps));
+    if (rounds == 0 || !played_make(it, PLAY_WRITES, PLAY_BEGINS_ITSELF, &writes))
         return;
     if (atomic_load(&writes.pages[0]->stage) != PLAY_OVER) {
         proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", writes.pages[0]->why);
