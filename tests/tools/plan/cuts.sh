@@ -14,6 +14,7 @@ near() {
 # refusal WAY: the sentence by which it must be refused; "": it must run.
 refusal() {
     case $1 in
+    writes-late) echo 'was written after the last write of state that the plan has for a step, and ranks have lost that change' ;;
     whole) echo "$same_data" ;;
     whole-shuffled) echo 'had the same gradients, but for the rounding of sums.*Usual cause: each batch is the whole data' ;;
     esac

@@ -11,7 +11,18 @@
 
 #include <math.h>
 
-enum { COUNT = 1000, BYTES = (COUNT + 1) * 8, ARRAYS = 3, TYPES = 6, KEEP = 0, CHANGE, DIVIDE, APPLY, KERNEL_COUNT };
+enum {
+    COUNT = 1000,
+    BYTES = (COUNT + 1) * 8,
+    ARRAYS = 3,
+    TYPES = 6,
+    KEEP = 0,
+    CHANGE,
+    DIVIDE,
+    APPLY,
+    RETURN,
+    KERNEL_COUNT
+};
 
 static CUfunction kernels[KERNEL_COUNT];
 static CUdeviceptr memory, chunk, found;
@@ -21,7 +32,7 @@ static void
 open_device(void)
 {
     static const char *const names[KERNEL_COUNT] = {"ddprun_state_keep", "ddprun_state_change", "ddprun_state_divide",
-                                                    "ddprun_state_apply"};
+                                                    "ddprun_state_apply", "ddprun_state_return"};
     struct kernels unused;
     struct comm_error error;
     if (memory != 0)
@@ -181,6 +192,26 @@ LOOP_TEST(what_was_is_kept_and_put_back, 1, TYPES + 1)
     read_back();
     ck_assert_mem_eq(value, was, COUNT * element_size(_i));
     ck_assert_int_eq(value[COUNT * element_size(_i)], 0);
+}
+
+/* What is put back was there: a word of other bits is seen, and -0.0 is another word than 0. */
+LOOP_TEST(what_was_written_is_seen, 1, TYPES + 1)
+{
+    const size_t size = element_size(_i);
+    for (int is_written = 0; is_written < 2; ++is_written) {
+        struct state_found seen = {0};
+        open_device();
+        fill(_i);
+        memcpy(value, begin, BYTES);
+        value[17 * size] ^= (unsigned char)is_written;
+        to_device(memory, value, BYTES);
+        to_device(found, &seen, sizeof(seen));
+        launch(RETURN, &found, NULL);
+        from_device(&seen, found, sizeof(seen));
+        read_back();
+        ck_assert_uint_eq(seen.written, (uint32_t)is_written);
+        ck_assert_mem_eq(value, begin, COUNT * size);
+    }
 }
 
 /* A mean of equal changes is rounded; a change beside another is not the mean, nor is one that is not a number. */

@@ -23,7 +23,7 @@
 #include "tools/plan/trainer/kernels/state.h"
 #include "tools/plan/trainer/player.h"
 
-enum { KEEP, CHANGE, DIVIDE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3, ROUNDS_OF_PROOF = 2 };
+enum { KEEP, RETURN, CHANGE, DIVIDE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3, ROUNDS_OF_PROOF = 2 };
 
 static CUfunction kernels[KERNELS];
 static unsigned threads; /* of a block */
@@ -159,6 +159,7 @@ static void
 load_kernels(void)
 {
     static const char *const names[KERNELS] = {[KEEP] = "ddprun_state_keep",
+                                               [RETURN] = "ddprun_state_return",
                                                [CHANGE] = "ddprun_state_change",
                                                [DIVIDE] = "ddprun_state_divide",
                                                [APPLY] = "ddprun_state_apply"};
@@ -310,6 +311,7 @@ begin(void)
     CUstream stream = stream_behind();
     require_long_histories();
     DRIVER(cuMemsetD8Async, memory, 0, memory_end + 1, stream);
+    DRIVER(cuMemsetD8Async, found, 0, sizeof(struct state_found), stream);
     bool all = find_tensors(stream, &missing);
     for (int t = 0; t < 2 && all; ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
@@ -528,17 +530,16 @@ is_round_open(void)
 static void
 exchange_rest(CUstream stream)
 {
-    if (reference_is_played()) /* its sums are those of one process */
-        return;
-    bool is_without = player.rank >= steps && !player_plays_all();
-    if (player.rank < steps && !player_plays_all() && player_world() > 1)
-        launch_change(1, 0, stream);
-    if (is_without && lasts_at > ends_at[0])
-        DRIVER(cuMemsetD8Async, memory + ends_at[0], 0, lasts_at - ends_at[0], stream);
     static const struct ddp_site site = {"sums, and what the host reads later", "the plan", 0};
     struct state_mean none = {1, 1};
     CUdeviceptr unasked = 0;
-    bool is_owner = player.rank == steps - 1;
+    bool is_owner = player.rank == steps - 1, has_step = player.rank < steps;
+    if (reference_is_played()) /* its sums are those of one process */
+        return;
+    if (!player_plays_all() && has_step && player_world() > 1)
+        launch_change(1, 0, stream);
+    if (!player_plays_all() && !has_step && lasts_at > ends_at[0])
+        DRIVER(cuMemsetD8Async, memory + ends_at[0], 0, lasts_at - ends_at[0], stream);
     if (lasts_at < memory_end && !is_owner)
         DRIVER(cuMemsetD8Async, memory + lasts_at, 0, memory_end - lasts_at, stream);
     for (int back = 0; back < 2 && player.engine->world_size > 1; ++back) {
@@ -581,6 +582,19 @@ look_for_equals(CUstream stream)
     judge_equals("");
 }
 
+/* The tensor in whose memory a chunk of what is averaged lies, by the chunk's number from 1; NULL: 0 is none. */
+static const struct named *
+named_of_chunk(uint32_t number)
+{
+    for (uint32_t i = 0; number > 0 && i < player.play.plan.tensor_count; ++i) {
+        const struct state_chunk *chunk = &tables[0].host[number - 1];
+        if (player.play.tensors[i].role == PLAY_CHANGES && kept[i].value <= chunk->value &&
+            chunk->value < kept[i].value + bytes_of(i))
+            return &player.named[i];
+    }
+    return NULL;
+}
+
 /* A word that was zero while the plan was made has the class of its neighbours; if it holds a whole number later, as a
  * count of what is rare, ranks would average that. Asked in each of the first rounds, then ever more rarely, and at the
  * end. */
@@ -594,14 +608,16 @@ look_for_whole(void)
     CUstream stream = stream_behind();
     DRIVER(cuMemcpyDtoHAsync, &seen, found, sizeof(seen), stream);
     player_synchronize_stream(stream);
-    for (uint32_t i = 0; seen.turned > 0 && i < player.play.plan.tensor_count; ++i) {
-        const struct state_chunk *chunk = &tables[0].host[seen.turned - 1];
-        if (player.play.tensors[i].role == PLAY_CHANGES && kept[i].value <= chunk->value &&
-            chunk->value < kept[i].value + bytes_of(i))
-            player_refuse("in %s a float that was zero has become a whole number, which has no mean: make a new plan: "
-                          "ddprun scout --by state --prove with these arguments and more --steps",
-                          player.named[i].text);
-    }
+    const struct named *turned = named_of_chunk(seen.turned), *written = named_of_chunk(seen.written);
+    if (turned != NULL)
+        player_refuse("in %s a float that was zero has become a whole number, which has no mean: make a new plan: "
+                      "ddprun scout --by state --prove with these arguments and more --steps",
+                      turned->text);
+    if (written != NULL)
+        player_refuse("%s was written after the last write of state that the plan has for a step, and ranks have lost "
+                      "that change: make a new plan: ddprun scout --by state --prove with these arguments and more "
+                      "--steps",
+                      written->text);
 }
 
 /* The first DDP_REDUCE has brought up what the engine's end needs. */
@@ -677,8 +693,10 @@ average_state(CUstream unused, const struct ddp_site *site)
     CUdeviceptr seen = looks ? found : 0;
     CUstream stream = stream_behind();
     clear_changes(stream);
+    if (player_world() > 1) /* what a rank has written since then would be lost */
+        launch(RETURN, &tables[0], &found, NULL, stream);
     if (looks) { /* this rank's own, to hold it against the mean */
-        DRIVER(cuMemsetD8Async, found, 0, offsetof(struct state_found, turned), stream);
+        DRIVER(cuMemsetD8Async, found, 0, offsetof(struct state_found, written), stream);
         launch(APPLY, &tables[0], &own_change, &unasked, stream);
     }
     if (!in_step)

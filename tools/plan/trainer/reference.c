@@ -19,7 +19,7 @@
 enum {
     KINDS_AT_MOST = 4096,
     WRITES_AT_MOST = 1 << 16,
-    REPEATS = 4, /* of the writes of a batch, at least */
+    REPEATS = 3, /* of the writes of a batch, at least */
     LEAST = 10,  /* times as many operations as the plan has are looked at, */
     MOST = 64    /* and at most so many */
 };

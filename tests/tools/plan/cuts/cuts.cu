@@ -29,11 +29,12 @@ static const char *const ways[] = {
     "layers-copy",    /* the same, the batch is copied */
     "predicts",       /* after the update the host reads an error by the new weights, which scales the next update */
     "logs",           /* the same, and only prints it */
+    "writes-late",    /* and from some step on what predicts changes the weights, too */
     "whole",          /* each batch is the whole data */
     "whole-shuffled", /* in another order each time */
 };
 
-enum { UNITS = 64, DIM = 8, SAMPLES = 200, SIZE = 64, ROWS = 8, HIDDEN = 16, BATCHES = 12, ALL = 64 };
+enum { UNITS = 64, DIM = 8, SAMPLES = 200, SIZE = 64, ROWS = 8, HIDDEN = 16, BATCHES = 12, ALL = 64, LATE = 300 };
 
 static const char *way, *path = "/dev/null";
 static int steps = 60, ranks, offset;
@@ -399,6 +400,18 @@ descend_by(float *w, const float *x, const float *e, int rows, float rate)
     w[threadIdx.x] -= rate * sum / rows;
 }
 
+/* A prediction that may scale the weights. */
+__global__ void
+errors_and_more(float *w, const float *x, const float *y, float *e, float scale)
+{
+    float sum = 0;
+    for (int k = 0; k < DIM; ++k)
+        sum += x[threadIdx.x * DIM + k] * w[k];
+    e[threadIdx.x] = sum - y[threadIdx.x];
+    if (threadIdx.x == 0 && scale != 1)
+        w[0] *= scale;
+}
+
 static void
 make_data(std::vector<float> *x, std::vector<float> *y)
 {
@@ -433,7 +446,10 @@ train_predicts(void)
         errors<<<1, ROWS>>>(w, x, y, e);
         descend_by<<<1, DIM>>>(w, x, e, ROWS, rate);
         batch_ends(&all);
-        errors<<<1, ROWS>>>(w, x, y, e);
+        if (has("late"))
+            errors_and_more<<<1, ROWS>>>(w, x, y, e, s < LATE ? 1 : 0.99f);
+        else
+            errors<<<1, ROWS>>>(w, x, y, e);
         float now = 0;
         for (float error : read_back(e, ROWS))
             now += error * error;

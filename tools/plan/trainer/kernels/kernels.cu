@@ -151,6 +151,25 @@ template <bool back> struct keeping {
     }
 };
 
+struct returning {
+    state_found *found;
+    unsigned written = 0;
+    static constexpr unsigned reads = VALUE | BEGIN, writes = VALUE;
+    template <typename Format> using out = typename Format::bits;
+    template <typename Format>
+    __device__ out<Format> of(typename Format::bits value, typename Format::bits begin, typename Format::wide)
+    {
+        written |= (unsigned)(value != begin);
+        return begin;
+    }
+    __device__ void end(unsigned chunk)
+    {
+        if (written != 0)
+            found->written = chunk + 1;
+        written = 0;
+    }
+};
+
 /* Whether bits are those of a whole number, or of two beside each other; of numbers of four or eight bytes. */
 template <typename Bits>
 __device__ static __forceinline__ bool
@@ -268,6 +287,13 @@ ddprun_state_keep(const state_chunk *chunks, unsigned count, unsigned back)
         each_chunk(chunks, count, keeping<true>{});
     else
         each_chunk(chunks, count, keeping<false>{});
+}
+
+/* value = begin, which it was. */
+extern "C" __global__ void
+ddprun_state_return(const state_chunk *chunks, unsigned count, state_found *found)
+{
+    each_chunk(chunks, count, returning{found});
 }
 
 /* change = value - begin; `adds`: the change so far is added. */

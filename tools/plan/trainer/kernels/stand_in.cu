@@ -15,6 +15,7 @@ ddprun_kernel_image(const char *name)
         const char *name;
         const void *stub;
     } kernels[] = {{"ddprun_state_keep", (const void *)ddprun_state_keep},
+                   {"ddprun_state_return", (const void *)ddprun_state_return},
                    {"ddprun_state_change", (const void *)ddprun_state_change},
                    {"ddprun_state_divide", (const void *)ddprun_state_divide},
                    {"ddprun_state_apply", (const void *)ddprun_state_apply}};

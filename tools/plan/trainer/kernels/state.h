@@ -19,10 +19,12 @@ struct state_chunk {
 
 enum { STATE_CHUNK = 4096, STATE_THREADS = 256, STATE_BLOCKS_AT_MOST = 512 };
 
-/* What ddprun_state_apply has met since it was zeroed, and ddprun_state_change: turned. */
+/* What ddprun_state_apply has met since it was zeroed, and ddprun_state_change: turned; ddprun_state_return: written.
+ */
 struct state_found {
     uint32_t differs; /* not 0: a word's own change is not the mean */
     uint32_t changed; /* not 0: a word's mean is not 0 */
+    uint32_t written; /* the number, from 1, of a chunk whose value was another than as the round began */
     uint32_t turned;  /* the number, from 1, of a chunk of floats in which a zero has become a whole number */
 };
 

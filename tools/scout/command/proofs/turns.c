@@ -178,6 +178,7 @@ judge_cut(struct trial *it, const struct played *ranks, uint32_t rounds)
     struct proof *proof = it->proof;
     const struct play_page *page = ranks->pages[0];
     uint32_t round = 0, first_round = 0, empty = 0;
+    const char *then;
     const struct play_tensor *unlike = NULL;
     rounds = rounds < PLAY_ROUNDS ? rounds : PLAY_ROUNDS;
     while (empty < rounds && page->round_steps[empty] > 0)
@@ -195,10 +196,8 @@ judge_cut(struct trial *it, const struct played *ranks, uint32_t rounds)
     memcpy(it->play->plan.round_steps, page->round_steps, sizeof(page->round_steps));
     if (rounds == 0 || !played_make(it, PLAY_WRITES, PLAY_BEGINS_ITSELF, &writes))
         return;
-    if (atomic_load(&writes.pages[0]->stage) != PLAY_OVER) {
-        proof_conclude(proof, PROOF_IMPOSSIBLE, "%s", writes.pages[0]->why);
+    if (played_steps(&writes, &then, proof) == 0)
         return;
-    }
     for (uint32_t batches = 0; batches <= LATER && !it->is_ended; ++batches) {
         const struct play_tensor *found = compare_reference(it, batches, rounds, &round);
         if (found == NULL && round > 0) {
