@@ -357,7 +357,7 @@ begin_step(bool may_lack)
         return;
     for (int t = 0; t < 2 && !back; ++t)
         launch(KEEP, &tables[t], &back, NULL, stream);
-    if (back && player_plays_all() && !reference_is_played()) /* what is averaged is as the round began */
+    if (back && player_plays_all() && !by_contents_is_played()) /* what is averaged is as the round began */
         launch(KEEP, &tables[1], &back, NULL, stream);
     turn = steps++;
     if (player_plays_all())
@@ -534,7 +534,7 @@ exchange_rest(CUstream stream)
     struct state_mean none = {1, 1};
     CUdeviceptr unasked = 0;
     bool is_owner = player.rank == steps - 1, has_step = player.rank < steps;
-    if (reference_is_played()) /* its sums are those of one process */
+    if (by_contents_is_played()) /* its sums are those of one process */
         return;
     if (!player_plays_all() && has_step && player_world() > 1)
         launch_change(1, 0, stream);

@@ -507,7 +507,7 @@ is_reported(const struct operation *operation)
 static void
 follow_reference(const struct operation *operation)
 {
-    if (!reference_meet(operation))
+    if (!by_contents_meet(operation))
         return;
     if (!player.begun)
         begin_training();
@@ -528,7 +528,7 @@ begin_followed(struct operation *operation)
             way.note(operation);
         if (rounds_are_plain())
             watch(operation);
-        else if (reference_is_played())
+        else if (by_contents_is_played())
             follow_reference(operation);
         else
             follow_operation(operation, loaders_note(operation));
@@ -584,9 +584,9 @@ end(struct operation *operation, bool enqueued)
         (player.is_alone ? alone_after : way.after)(operation);
         player_unlock();
     }
-    if (reference_is_played() && player_counts(operation) && enqueued) {
+    if (by_contents_is_played() && player_counts(operation) && enqueued) {
         player_lock();
-        if (reference_leave())
+        if (by_contents_leave())
             end_step(operation->stream);
         player_unlock();
     }
@@ -670,8 +670,8 @@ end_following(void)
         rounds_end();
         return;
     }
-    if (reference_is_played())
-        reference_end();
+    if (by_contents_is_played())
+        by_contents_end();
     if (!player.begun)
         scout_stop("the program ended, and no step of the plan began: it is another program, or has other arguments, "
                    "than when its plan was made");

@@ -4,7 +4,7 @@
  * rank_agreement.c: whether all ranks do the same; pending_averages.c, unplanned_launches.c: operations that are not in
  * the plan; alone.c: rank 0 after an operation that the plan does not know; reads.c: what the host reads of other
  * ranks' turns; turns.c: one process that plays all turns; begun.c: what proofs keep of another run; rounds.c: what
- * rounds take; reference.c: one process whose turns change by contents.
+ * rounds take; by_contents.c: one process whose turns change by contents.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c; exchange.c: proofs in which data, or memory, is of
  * another step.
@@ -225,7 +225,7 @@ void state_variable_found(void);
 /* The rank that had a period among the last STATE_OWNERS, from 0; rank 0 of one that all ranks made. */
 enum { STATE_OWNERS = 4096 };
 uint32_t state_owner(uint64_t period);
-/* Of reference.c: the step under way writes what is averaged. */
+/* Of by_contents.c: the step under way writes what is averaged. */
 void state_is_written(void);
 
 /* ---- bits.c ---- */
@@ -330,15 +330,16 @@ struct chain {
 void chain_take(struct chain *chain, const void *frame);
 bool chain_holds(const struct chain *chain, const void *frame);
 
-/* ---- reference.c: of proofs by state, one process whose turns change where the program has written state last ---- */
+/* ---- by_contents.c: of proofs by state, one process whose turns change where the program has written state last ----
+ */
 
 /* Whether this is one. */
-bool reference_is_played(void);
+bool by_contents_is_played(void);
 /* In front of an operation: whether a batch's first write of what is averaged; after it: whether its last one. */
-bool reference_meet(const struct operation *operation);
-bool reference_leave(void);
+bool by_contents_meet(const struct operation *operation);
+bool by_contents_leave(void);
 /* At the program's end. */
-void reference_end(void) __attribute__((noreturn));
+void by_contents_end(void) __attribute__((noreturn));
 
 /* ---- rounds.c: how long a round takes ---- */
 

@@ -18,6 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How many periods before a read its bytes were written, once the period begins later: what lies in front of the new
+ * border is of the period before. */
+static inline uint32_t
+cut_periods(uint32_t back, bool is_writer_in_front, bool is_reader_in_front)
+{
+    const int64_t moved = (int64_t)back + is_writer_in_front - is_reader_in_front;
+    return moved < 0 ? 0 : (uint32_t)moved;
+}
+
 /* Operation `at` of the new order, which has `count`, was operation from[at]. What is written by, and brings bytes
  * of an earlier period, goes with it. */
 static inline void
@@ -38,11 +47,8 @@ cut_reorder(struct play *play, const uint32_t *from, uint32_t count, uint32_t ro
         if (it->reads == PLAY_READS_STEP && to[writer] == UINT32_MAX)
             it->reads = PLAY_READS_ALIKE;
         it->writer = to[writer] != UINT32_MAX ? to[writer] : 0;
-        /* the period of what lies in front of the new border is counted from one later */
         if (rotated > 0 && it->reads == PLAY_READS_STEP)
-            it->back = (uint32_t)((int64_t)it->back + (writer < rotated) - (from[at] < rotated) < 0
-                                      ? 0
-                                      : (int64_t)it->back + (writer < rotated) - (from[at] < rotated));
+            it->back = cut_periods(it->back, writer < rotated, from[at] < rotated);
         it->noise = it->noise > 0 && to[it->noise - 1] != UINT32_MAX ? to[it->noise - 1] + 1 : 0;
     }
     uint32_t kept = 0;
@@ -85,7 +91,10 @@ cut_move(struct play *play)
         cut_reorder(play, from, n, at);
     } else if (strcmp(what, "out") == 0 || strcmp(what, "twice") == 0) {
         for (uint32_t i = 0; i < count; ++i) {
-            for (int times = i != at ? 1 : what[0] == 't' ? 2 : 0; times > 0; --times)
+            const bool is_it = i == at;
+            if (!is_it || what[0] == 't')
+                from[n++] = i;
+            if (is_it && what[0] == 't')
                 from[n++] = i;
         }
         cut_reorder(play, from, n, 0);

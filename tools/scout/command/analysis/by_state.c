@@ -245,8 +245,8 @@ may_be_state(const struct finder *finder, const struct place *place)
            ANY_LEFT(version, finder, place, version->from_data);
 }
 
-/* Whether a place is computed element by element, by numbers of the host that differ from period to period, or by whole
- * numbers that say which elements: the way by which it feeds back need not show. Other memory is computed from it. */
+/* Whether a place is computed from its own old value, and other memory from it. The way by which that memory leads back
+ * need not show: the host computes a number from it, or a kernel finds which elements change. */
 static bool
 may_feed_back(const struct finder *finder, const struct place *place)
 {

@@ -1,5 +1,5 @@
 /*
- * reference.c - see player.h: what ranks by state are held against, in one process. It knows nothing of the plan's
+ * by_contents.c - see player.h: what ranks by state are held against, in one process. It knows nothing of the plan's
  * operations, of their order, or of where the plan takes a step to begin: only which memory is averaged.
  *
  * A first run looks at that memory around each operation that may touch it. An operation that has changed it is a write
@@ -43,7 +43,7 @@ static __thread uint64_t kind __attribute__((tls_model("initial-exec")));
 static __thread bool may_write __attribute__((tls_model("initial-exec")));
 
 bool
-reference_is_played(void)
+by_contents_is_played(void)
 {
     return player.play.plan.data == PLAY_WRITES || player.play.plan.data == PLAY_REFERENCE;
 }
@@ -214,7 +214,7 @@ writes_before(void)
 }
 
 bool
-reference_meet(const struct operation *operation)
+by_contents_meet(const struct operation *operation)
 {
     if (is_met == NULL)
         open_both();
@@ -230,7 +230,7 @@ reference_meet(const struct operation *operation)
 }
 
 bool
-reference_leave(void)
+by_contents_leave(void)
 {
     if (player.play.plan.data == PLAY_WRITES) {
         look_behind();
@@ -240,7 +240,7 @@ reference_leave(void)
 }
 
 void
-reference_end(void)
+by_contents_end(void)
 {
     if (player.play.plan.data == PLAY_WRITES && is_met != NULL)
         end_first();
