@@ -66,25 +66,53 @@ set_date(const struct rank_settings *settings, char ***environment)
     environment_set(environment, FILES_ENV_DATE, date);
 }
 
+/* The private folder of rank `rank`, in the folder of all. */
+static char *
+folder_of(const char *all, int rank)
+{
+    return xasprintf("%s/rank-%d", all, rank);
+}
+
+/* Rank 0 keeps what it changes from the other ranks of this host: their folders, separated by colons. They are made
+ * here, as rank 0 may be the first to start. "": there are none; NULL: one cannot be made. */
+static char *
+make_others(const struct rank_settings *settings, const char *all)
+{
+    char *list = xstrdup("");
+    for (int i = 1; i < settings->place.rank_count; ++i) {
+        OWNED char *folder = folder_of(all, settings->place.first_rank + i), *before = list;
+        OWNED char *written = xasprintf("%s/" FILES_WRITTEN, folder);
+        list = xasprintf("%s%s%s", before, before[0] != '\0' ? ":" : "", folder);
+        if (make_folder(folder) && make_folder(written))
+            continue;
+        free(list);
+        return NULL;
+    }
+    return list;
+}
+
 /* What ddprun and the engine say to each other is not the program's. Rank 0 of a plan writes the user's files, and so
  * does a program that is scouted: both see a date of their own. */
 static bool
 redirect_files(const struct rank_settings *settings, int index, char ***environment, struct error *error)
 {
     bool is_scouted = is_set(*environment, DDPRUN_ENV_SCOUT_RUN) && !is_set(*environment, DDPRUN_ENV_SCOUT_PLAY);
-    bool is_writer = (is_scouted && !is_set(*environment, DDPRUN_ENV_CHECK_FILES)) ||
-                     (settings->options->plan != NULL && settings->place.first_rank + index == 0 &&
-                      !is_set(*environment, DDPRUN_ENV_CHECK_RUN));
+    bool is_first = settings->options->plan != NULL && settings->place.first_rank + index == 0 &&
+                    !is_set(*environment, DDPRUN_ENV_CHECK_RUN);
+    bool is_writer = is_first || (is_scouted && !is_set(*environment, DDPRUN_ENV_CHECK_FILES));
     const char *kept = environment_get(*environment, DDPRUN_ENV_CHECK_FILES);
     OWNED char *all = kept != NULL ? xstrdup(kept) : xasprintf("%s/files", settings->job_dir);
-    OWNED char *folder = xasprintf("%s/rank-%d", all, settings->place.first_rank + index);
+    OWNED char *folder = folder_of(all, settings->place.first_rank + index);
     OWNED char *except = xasprintf("%s:%s", settings->job_dir, settings->options->job.trace_dir);
-    if (!make_folder(all) || !make_folder(folder))
+    bool is_made = make_folder(all) && make_folder(folder);
+    OWNED char *others = is_made && is_first ? make_others(settings, all) : xstrdup("");
+    if (!is_made || others == NULL)
         return error_set(error, DDPRUN_EXIT_FAILURE,
                          "cannot make %s, for what the program writes: %s; make room there, or set TMPDIR", folder,
                          strerror(errno));
     environment_set(environment, FILES_ENV_DIR, folder);
-    environment_set(environment, FILES_ENV_EXCEPT, is_writer ? "/" : except);
+    environment_set(environment, FILES_ENV_OTHERS, others);
+    environment_set(environment, FILES_ENV_EXCEPT, is_writer && others[0] == '\0' ? "/" : except);
     set_date(settings, environment);
     return true;
 }

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { EXCEPT_MAX = 128, EXCEPT_BYTES = 40960 };
+enum { EXCEPT_MAX = 128, EXCEPT_BYTES = 40960, OTHERS_BYTES = 32768 };
 enum { UNDECIDED, DECIDING, DECIDED };
 
 static _Atomic int state = UNDECIDED;
@@ -21,6 +21,10 @@ static _Atomic int state = UNDECIDED;
 static struct files_config config;
 static bool redirects, notes, has_date;
 static struct files_date date;
+static char others[OTHERS_BYTES];
+
+/* Of others_keep(). */
+static __thread const struct files_config *stands_for __attribute__((tls_model("initial-exec")));
 
 /* Prefixes of paths. */
 static struct {
@@ -136,26 +140,41 @@ read_date(const char *text)
     date.ahead = read_number(&text) * (rank != NULL ? read_number(&rank) : 0);
 }
 
+/* `canonical` is shorter than a folder may be. */
+static void
+set_folders(struct files_config *set, const char *canonical)
+{
+    (void)stpcpy(set->dir, canonical);
+    (void)stpcpy(stpcpy(set->written, canonical), "/" FILES_WRITTEN);
+    (void)stpcpy(stpcpy(set->removed, canonical), "/" FILES_REMOVED);
+    (void)stpcpy(stpcpy(set->copies, canonical), "/" FILES_COPIES);
+    set->written_length = strlen(set->written);
+}
+
+/* Whether it is one that set_folders() can take. */
+static bool
+is_folder(const char *canonical)
+{
+    return strlen(canonical) + sizeof("/" FILES_WRITTEN) <= FILES_DIR_MAX;
+}
+
 static void
 read_environment(void)
 {
-    const char *dir = getenv(FILES_ENV_DIR), *excepted = getenv(FILES_ENV_EXCEPT);
+    const char *dir = getenv(FILES_ENV_DIR), *excepted = getenv(FILES_ENV_EXCEPT), *kept = getenv(FILES_ENV_OTHERS);
     char canonical[PATH_MAX];
     notes = getenv(FILES_ENV_NOTES) != NULL;
     if (dir == NULL || *dir == '\0')
         return;
     read_date(getenv(FILES_ENV_DATE));
-    redirects = excepted == NULL || strcmp(excepted, "/") != 0;
+    if (kept != NULL && strlen(kept) < sizeof(others))
+        (void)stpcpy(others, kept);
+    redirects = others[0] == '\0' && (excepted == NULL || strcmp(excepted, "/") != 0);
     /* A folder that cannot be one must not mean that the user's files are written: then every write fails. */
-    if (*dir != '/' || !place_canonical(dir, canonical) ||
-        strlen(canonical) + sizeof("/" FILES_WRITTEN) > FILES_DIR_MAX)
+    if (*dir != '/' || !place_canonical(dir, canonical) || !is_folder(canonical))
         (void)stpcpy(canonical, "/proc/self/none");
-    (void)stpcpy(config.dir, canonical);
-    (void)stpcpy(stpcpy(config.written, canonical), "/" FILES_WRITTEN);
-    (void)stpcpy(stpcpy(config.removed, canonical), "/" FILES_REMOVED);
-    (void)stpcpy(stpcpy(config.copies, canonical), "/" FILES_COPIES);
+    set_folders(&config, canonical);
     date.dir = config.dir;
-    config.written_length = strlen(config.written);
     except_add_list(excepted);
     except_add_cuda();
     except_add_nccl("NCCL_DEBUG_FILE");
@@ -185,7 +204,28 @@ is_decided(void)
 const struct files_config *
 files_config(void)
 {
+    if (stands_for != NULL)
+        return stands_for;
     return is_decided() && redirects ? &config : NULL;
+}
+
+bool
+files_stand_for(const char *dir, struct files_config *stands)
+{
+    stands_for = NULL;
+    if (dir == NULL)
+        return true;
+    if (!is_folder(dir))
+        return false;
+    set_folders(stands, dir);
+    stands_for = stands;
+    return true;
+}
+
+const char *
+files_others(void)
+{
+    return is_decided() ? others : "";
 }
 
 bool

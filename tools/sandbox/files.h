@@ -9,7 +9,7 @@
  * run has removed it, else to the real file. Children inherit the variables, and with them the overlay.
  *
  * The library never prints, never ends the process, and takes no lock. If the overlay itself fails, because its disk is
- * full, the call of the program fails with that errno. A hook needs up to 40 KiB of stack.
+ * full, the call of the program fails with that errno. A hook needs up to 56 KiB of stack.
  *
  * For what is not redirected, and what the overlay does not cover, see docs/check.md, "Files that the program
  * writes". Beside that:
@@ -18,6 +18,9 @@
  *  - A copy has the mode, the times and where possible the owner of its file. Links made in the run are true links.
  *  - Renaming between an excepted path and another: EXDEV, as between file systems; programs then copy.
  *  - renameat2() with RENAME_EXCHANGE: EINVAL, as where a file system cannot do it.
+ *
+ * A process that writes the user's files itself can keep its changes from overlays of other processes
+ * (FILES_ENV_OTHERS).
  */
 #ifndef DDPRUN_TOOLS_SANDBOX_FILES_H
 #define DDPRUN_TOOLS_SANDBOX_FILES_H
@@ -33,6 +36,20 @@
  * all. Symbolic links in them are resolved when the process starts. "/" alone: nothing is redirected, and the folder is
  * there for FILES_ENV_DATE only. */
 #define FILES_ENV_EXCEPT "_DDPRUN_FILES_EXCEPT"
+
+/*
+ * Private folders of other processes, absolute, separated by colons: at most 32 KiB; absent or empty: there are none.
+ * This process and its children write the user's files, whatever FILES_ENV_DIR is. The processes of those folders see
+ * files as they were before: an entry that this process makes is hidden there, and a file that it removes, renames or
+ * opens for writing is copied there first, unless the copies of one process are larger than FILES_KEPT_BYTES.
+ * FILES_WRITTEN exists in those folders when their processes start.
+ *
+ * Not kept: temporary files with a name of libc's, modes, owners, times and attributes; what a program writes that does
+ * not load this library.
+ */
+#define FILES_ENV_OTHERS "_DDPRUN_FILES_OTHERS"
+
+#define FILES_KEPT_BYTES ((uint64_t)1 << 30)
 
 /*
  * "START AHEAD", two decimal numbers; absent or empty, or without FILES_ENV_DIR: clocks and random bytes are the

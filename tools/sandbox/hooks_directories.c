@@ -1,9 +1,9 @@
 /*
  * hooks_directories.c - opendir() and what is called with its result.
  *
- * A directory that is only real, or only the run's own, is read by libc. One that is both is opened as the real one,
- * for its descriptor and fstat(), and read from a listing that was made when it was opened. Listings are found by their
- * stream in a table without locks; as long as the table is empty a call costs one look at a number.
+ * A directory that is only the run's own is read by libc. A real one is opened as it is, for its descriptor and
+ * fstat(), and read from a listing that was made when it was opened, once anything was written. Listings are found by
+ * their stream in a table without locks; as long as the table is empty a call costs one look at a number.
  */
 #include "tools/sandbox/hooks.h"
 #include "tools/sandbox/overlay.h"
@@ -54,7 +54,7 @@ static DIR *
 attach_place(DIR *stream, const struct place *place)
 {
     int saved = errno;
-    if (stream == NULL || place->kind != PLACE_REAL || (!place->has_copy && !overlay_has_marks(place->path)))
+    if (stream == NULL || place->kind != PLACE_REAL)
         return stream;
     struct listing *listing = listing_read(place);
     if (listing != NULL && slot_take(stream, listing)) {

@@ -75,6 +75,7 @@ int
 unlinkat(int dirfd, const char *path, int flags)
 {
     struct place place;
+    others_keep(dirfd, path, PLACE_ENTRY, (flags & AT_REMOVEDIR) != 0 ? OTHERS_FOLDER : OTHERS_FILE);
     if (place_resolve(dirfd, path, PLACE_ENTRY, &place) != 0)
         return -1;
     if (place.kind == PLACE_PASS || (is_left_alone(&place) && (flags & AT_REMOVEDIR) == 0)) {
@@ -87,11 +88,12 @@ unlinkat(int dirfd, const char *path, int flags)
 }
 
 /* `is_left`: what it removes is not the run's; else it is removed by the call `removes`. */
-#define HOOK_REMOVES(name, is_left, removes)                      \
+#define HOOK_REMOVES(name, kept, is_left, removes)                \
     int name(const char *path)                                    \
     {                                                             \
         struct place place;                                       \
         int dirfd = AT_FDCWD;                                     \
+        others_keep(dirfd, path, PLACE_ENTRY, kept);              \
         if (place_resolve(dirfd, path, PLACE_ENTRY, &place) != 0) \
             return -1;                                            \
         if (!(is_left))                                           \
@@ -99,9 +101,10 @@ unlinkat(int dirfd, const char *path, int flags)
         place_use_real(&place, &dirfd, &path);                    \
         return REAL(name)(path);                                  \
     }
-HOOK_REMOVES(unlink, is_left_alone(&place), remove_file(&place))
-HOOK_REMOVES(rmdir, place.kind == PLACE_PASS, remove_directory(&place))
-HOOK_REMOVES(remove, is_left_alone(&place), S_ISDIR(place.mode) ? remove_directory(&place) : remove_file(&place))
+HOOK_REMOVES(unlink, OTHERS_FILE, is_left_alone(&place), remove_file(&place))
+HOOK_REMOVES(rmdir, OTHERS_FOLDER, place.kind == PLACE_PASS, remove_directory(&place))
+HOOK_REMOVES(remove, OTHERS_FILE | OTHERS_FOLDER, is_left_alone(&place),
+             S_ISDIR(place.mode) ? remove_directory(&place) : remove_file(&place))
 
 /* ---- making ---- */
 
@@ -110,6 +113,7 @@ static int
 prepare_making(int *dirfd, const char **path, bool is_directory, struct place *place)
 {
     int saved = errno;
+    others_keep(*dirfd, *path, PLACE_ENTRY, OTHERS_ABSENCE);
     if (place_resolve(*dirfd, *path, PLACE_ENTRY, place) != 0)
         return -1;
     if (place->kind == PLACE_PASS)
@@ -169,6 +173,7 @@ int
 linkat(int olddirfd, const char *old, int newdirfd, const char *path, int flags)
 {
     struct place from, place;
+    others_keep(newdirfd, path, PLACE_ENTRY, OTHERS_ABSENCE);
     if (place_resolve(olddirfd, old, PLACE_FOLLOW_UNLESS((flags & AT_SYMLINK_FOLLOW) == 0), &from) != 0)
         return -1;
     if (from.kind == PLACE_ABSENT)
@@ -273,6 +278,8 @@ int
 renameat2(int olddirfd, const char *old, int newdirfd, const char *path, unsigned flags)
 {
     struct place from, to;
+    others_keep(olddirfd, old, PLACE_ENTRY, OTHERS_FILE | OTHERS_TREE);
+    others_keep(newdirfd, path, PLACE_ENTRY, OTHERS_ABSENCE | OTHERS_FILE | OTHERS_TREE);
     if (place_resolve(olddirfd, old, PLACE_ENTRY, &from) != 0 || place_resolve(newdirfd, path, PLACE_ENTRY, &to) != 0)
         return -1;
     if (from.kind == PLACE_PASS && to.kind == PLACE_PASS) {
@@ -295,5 +302,7 @@ renameat(int olddirfd, const char *old, int newdirfd, const char *path)
 int
 rename(const char *old, const char *path)
 {
-    return files_config() == NULL ? REAL(rename)(old, path) : renameat2(AT_FDCWD, old, AT_FDCWD, path, 0);
+    if (files_config() == NULL && files_others()[0] == '\0')
+        return REAL(rename)(old, path);
+    return renameat2(AT_FDCWD, old, AT_FDCWD, path, 0);
 }

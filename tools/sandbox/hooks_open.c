@@ -47,6 +47,18 @@ is_random(const char *path)
     return path != NULL && (strcmp(path, "/dev/urandom") == 0 || strcmp(path, "/dev/random") == 0);
 }
 
+/* A call that may write. */
+static void
+keep_for_others(int dirfd, const char *path, int flags)
+{
+    bool is_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
+    bool changes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+    unsigned kept = (flags & O_CREAT) != 0 ? OTHERS_ABSENCE : 0;
+    if (changes && !is_new)
+        kept |= OTHERS_FILE;
+    others_keep(dirfd, path, PLACE_FOLLOW_UNLESS(is_new || (flags & O_NOFOLLOW) != 0), kept);
+}
+
 int
 open_prepare(int *dirfd, const char **path, int flags, struct place *place)
 {
@@ -59,6 +71,8 @@ open_prepare(int *dirfd, const char **path, int flags, struct place *place)
         *path = place->copy;
         return 0;
     }
+    if ((flags & O_PATH) == 0 && writes)
+        keep_for_others(*dirfd, *path, flags);
     if (files_config() == NULL)
         return 0;
     if ((flags & O_PATH) != 0 || !writes)

@@ -67,7 +67,30 @@ list_entry(struct listing *listing, const struct dirent64 *entry)
     return 0;
 }
 
-/* Adds the entries of a directory on the disk that are seen, of `folder`, a copy, or of the real one. 0, or -1. */
+/* Takes real entries away that are not seen. After they were listed: what another process has made meanwhile was hidden
+ * before. */
+static void
+drop_unseen(struct listing *listing)
+{
+    size_t end = listing->used;
+    listing->used = 0;
+    if (!overlay_has_changes(listing->path)) {
+        listing->used = end;
+        return;
+    }
+    for (size_t at = 0; at < end;) {
+        struct dirent64 *entry = (struct dirent64 *)(listing->entries + at);
+        size_t length = entry->d_reclen;
+        at += length;
+        if (!is_seen(listing->path, entry->d_name))
+            continue;
+        entry->d_off = (off64_t)(listing->used + length);
+        memmove(listing->entries + listing->used, entry, length);
+        listing->used += length;
+    }
+}
+
+/* Adds the entries of a directory on the disk, of `folder`, a copy, or of the real one. 0, or -1. */
 static int
 list_folder(struct listing *listing, const char *folder, bool is_copy)
 {
@@ -83,7 +106,7 @@ list_folder(struct listing *listing, const char *folder, bool is_copy)
         for (long at = 0; at < count && result == 0;) {
             const struct dirent64 *entry = (const struct dirent64 *)(chunk.bytes + at);
             at += entry->d_reclen;
-            if (is_copy ? !is_dots(entry->d_name) : is_seen(listing->path, entry->d_name))
+            if (!is_copy || !is_dots(entry->d_name))
                 result = list_entry(listing, entry);
         }
     }
@@ -100,8 +123,10 @@ listing_again(struct listing *listing)
     int saved = errno;
     listing->used = listing->at = 0;
     path_in(copy, files_config()->written, listing->path);
-    if ((listing->has_real && list_folder(listing, listing->path, false) != 0) ||
-        (list_folder(listing, copy, true) != 0 && errno != ENOENT))
+    if (listing->has_real && list_folder(listing, listing->path, false) != 0)
+        return false;
+    drop_unseen(listing);
+    if (list_folder(listing, copy, true) != 0 && errno != ENOENT)
         return false;
     errno = saved;
     return true;

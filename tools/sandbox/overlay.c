@@ -39,12 +39,17 @@ overlay_is_removed(const char *path)
 }
 
 bool
-overlay_has_marks(const char *path)
+overlay_has_changes(const char *path)
 {
-    char mark[FILES_PATH_MAX];
-    struct stat found;
-    path_in(mark, files_config()->removed, path);
-    return raw_lstat(mark, &found) == 0 && S_ISDIR(found.st_mode);
+    const char *const folders[] = {files_config()->removed, files_config()->written};
+    for (unsigned i = 0; i < 2; ++i) {
+        char changed[FILES_PATH_MAX];
+        struct stat found;
+        path_in(changed, folders[i], path);
+        if (raw_lstat(changed, &found) == 0 && S_ISDIR(found.st_mode))
+            return true;
+    }
+    return false;
 }
 
 bool
@@ -189,6 +194,16 @@ overlay_prepare_create(const struct place *place)
 
 /* ---- copies ---- */
 
+/* Whether a file of that size may be copied: any, unless it is for other processes. */
+static bool
+has_room(uint64_t bytes)
+{
+    static _Atomic uint64_t kept_bytes;
+    if (files_others()[0] == '\0')
+        return true;
+    return bytes <= FILES_KEPT_BYTES && atomic_fetch_add(&kept_bytes, bytes) <= FILES_KEPT_BYTES - bytes;
+}
+
 static int
 copy_content(int from, int to)
 {
@@ -220,6 +235,8 @@ copy_file(const char *source, const char *target, bool with_content)
     struct stat found;
     if (raw_lstat(source, &found) != 0)
         return -1;
+    if (with_content && !has_room((uint64_t)found.st_size))
+        return files_fail(EFBIG);
     int from = with_content ? raw_open(source, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0) : -1;
     if (with_content && from < 0)
         return -1;

@@ -54,8 +54,16 @@ struct files_config {
     char copies[FILES_DIR_MAX];
 };
 
-/* What the environment asked for when the process started; NULL: nothing is redirected. */
+/* What the environment asked for when the process started, or what the calling thread stands for; NULL: nothing is
+ * redirected. */
 const struct files_config *files_config(void);
+
+/* The calling thread stands for a process with this private folder, until it is called with NULL. False: the path is
+ * too long. `stands` is the caller's memory until then. */
+bool files_stand_for(const char *dir, struct files_config *stands);
+
+/* FILES_ENV_OTHERS; "": there are none. */
+const char *files_others(void);
 
 /* Whether files are noted. */
 bool files_notes(void);
@@ -128,8 +136,8 @@ bool overlay_has_content(void);
 /* Whether the real thing at `path` is hidden. */
 bool overlay_is_removed(const char *path);
 
-/* Whether something below the directory `path` is hidden. */
-bool overlay_has_marks(const char *path);
+/* Whether something below the directory `path` is hidden, or is a copy. */
+bool overlay_has_changes(const char *path);
 
 /* The real thing at `path`, if the program may see it. */
 bool overlay_sees_real(const char *path, struct stat *found);
@@ -149,6 +157,20 @@ int overlay_prepare_create(const struct place *place) __attribute__((warn_unused
 
 /* Copies the real file or link there (without content: an empty file of its mode); place is PLACE_COPY after it. */
 int overlay_copy_up(struct place *place, bool with_content) __attribute__((warn_unused_result));
+
+/* ---- others.c ---- */
+
+/* What is kept for the processes of FILES_ENV_OTHERS. */
+enum others_kept {
+    OTHERS_ABSENCE = 1, /* nothing is there: the call makes it */
+    OTHERS_FILE = 2,    /* a file or a link */
+    OTHERS_FOLDER = 4,  /* a directory, without its entries */
+    OTHERS_TREE = 8,    /* a directory with all below it */
+};
+
+/* Before a call of this process changes what `path` names: keeps what the others see there. `kept`: of enum
+ * others_kept, what the call may change. What cannot be kept they see as it will be. */
+void others_keep(int dirfd, const char *path, enum place_follow follow, unsigned kept);
 
 /* ---- notes.c ---- */
 

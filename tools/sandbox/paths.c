@@ -135,7 +135,7 @@ place_read(int *dirfd, const char **path, enum place_follow follow, struct place
         return 0;
     if (place_resolve(*dirfd, *path, follow, place) != 0)
         return -1;
-    if (place->kind == PLACE_ABSENT && place->steered)
+    if (place->kind == PLACE_ABSENT) /* by now another process may have made it, which the program does not see */
         return files_fail(ENOENT);
     return (place->kind == PLACE_COPY ? place_use_copy : place_use_real)(place, dirfd, path);
 }

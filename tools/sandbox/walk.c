@@ -93,6 +93,12 @@ look_at_path(struct walk *walk)
         walk->error = errno;
         return;
     }
+    /* Another process hides an entry before it makes it (FILES_ENV_OTHERS), perhaps after the look above. */
+    if (walk->config != NULL && path_is_removed(walk->path, walk->config->removed)) {
+        walk->hidden_from = walk->length;
+        walk->error = ENOENT;
+        return;
+    }
     walk->layer = LAYER_REAL;
     walk->mode = found.st_mode;
 }

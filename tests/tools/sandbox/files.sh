@@ -145,6 +145,53 @@ mkdir -m 700 "$work/second"
 check "another overlay" env LD_PRELOAD="$library" _DDPRUN_FILES_DIR="$work/second" \
     sh -c "[ ! -e '$work/it/new' ] && [ -e '$work/it/sub/one' ]"
 
+# ---- another process that writes the user's files, and keeps that from this one ----
+# seen: the folder, as a process with the private folder sees it; but for the times of directories, which the overlay has none of.
+seen() {
+    (
+        cd "$work/it"
+        export LD_PRELOAD="$library" _DDPRUN_FILES_DIR="$work/private"
+        find . -printf '%p %y %m %l\n' | sort && find . -type f -printf '%p %s %T@\n' | sort && find . -type f -print0 | sort -z | xargs -0 sha256sum
+    )
+}
+# run_first NAME COMMAND... - COMMAND changes the folder; the other process sees the one that was there.
+run_first() {
+    local name=$1
+    shift
+    rm -rf "${work:?}/it" "$work/private" "$work/first"
+    make_folder "$work/it"
+    mkdir -p "$work/private/written" "$work/first"
+    seen >"$work/before"
+    check "$name" env LD_PRELOAD="$library" _DDPRUN_FILES_DIR="$work/first" _DDPRUN_FILES_OTHERS="$work/none:$work/private" \
+        "${@//FOLDER/"$work/it"}"
+    seen >"$work/after"
+    check "$name: the other process does not see it" diff "$work/before" "$work/after"
+}
+cat >"$work/first.sh" <<'TOOLS'
+set -eu
+cd "$1"
+mkdir -p new/folder
+echo new >new/folder/file
+echo more >>kept
+: >untouched
+rm sub/one
+rm -r sub/deep
+mv listed older
+mkdir listed
+echo c >listed/c
+mv read_only moved
+echo other >other
+mv other also_read
+ln -sfn kept to_file
+ln kept hard
+mkfifo pipe
+truncate -s 0 sub/two
+[ -e moved ] && [ -e older/d ] && [ ! -e sub/one ]
+TOOLS
+run_first "another process's tools" sh "$work/first.sh" FOLDER
+check "the user's files are written" test -e "$work/it/older/a" -a "$(cat "$work/it/new/folder/file")" = new -a ! -e "$work/it/read_only"
+check "nothing lies in the writer's own folder" test -z "$(ls -A "$work/first")"
+
 # ---- what is not redirected ----
 ln -s job "$work/to_job"
 except=$work/none:$work/to_job run_over "excepted paths" sh -c '

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# unseen.sh BUILD [PATTERN] - the program unseen/, untouched, by `ddprun --plan auto` on 2 ranks: each of its ways trains to the weights and lines that its
+# oracle says, or is refused by the sentence that names the cause. PATTERN: only ways that match it.
+source "$(dirname "$0")/../../end_to_end/lib.sh"
+pattern=${2:-.}
+program=$build/tests/tools/plan/unseen
+steps=41 # no whole number of rounds
+
+# near FILE OF: whether all weights are those of the other file, but for rounding.
+near() {
+    paste "$1" "$2" | awk '{ d = $2 - $4; size = $4 < 0 ? -$4 : $4; if (d < 0) d = -d; if (d > 2e-5 * (size + 0.01)) exit 1 } END { exit NR != 144 }'
+}
+# planned WAY OPTIONS...: by a plan that is made first.
+planned() {
+    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 120 --plan auto --yes --slow "$program" "$1" --steps $steps "${@:2}"
+}
+# trains WAY: as the oracle, which has files of its own.
+trains() {
+    mkdir -p alone
+    (cd alone && prepare "$1" run && "$program" "$1" --steps $steps --oracle 2 --save ../wanted >../lines)
+    prepare "$1" run
+    planned "$1" --save weights
+    check "$1: exit code 0, not $code" test "$code" -eq 0
+    check "$1: weights" near weights wanted
+    check "$1: lines" cmp "$work/stdout" lines
+    rm -rf alone run run.old weights
+}
+# prepare WAY NAME: what the program is to find.
+prepare() {
+    case $1 in
+    lists) mkdir "$2" ;;
+    rotates | removes) : >"$2" ;;
+    esac
+}
+
+watch_leftovers
+cd "$work" || exit 1
+while read -r way; do
+    trains "$way"
+done < <("$program" | grep -E "$pattern")
+
+# Two runs at the same time, in one folder, by one plan.
+if grep -qE "$pattern" <<<makes-folder; then
+    run "$ddprun" -q --device softgpu scout --prove --json plan.json "$program" plain --steps $steps
+    pids=()
+    for run in first second; do
+        "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan plan.json "$program" makes-folder --run $run --steps $steps --save $run.weights \
+            >$run.out 2>$run.err &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid"
+        check "two runs at the same time: exit code 0" test $? -eq 0
+    done
+    check "two runs at the same time: both folders" test -d first -a -d second
+    check "two runs at the same time: the same weights" cmp first.weights second.weights
+fi
+check "leaves no process" within 5 none_left
+finish

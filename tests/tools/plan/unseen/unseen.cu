@@ -1,0 +1,189 @@
+/*
+ * unseen.cu WAY - a linear classifier that is trained without annotations, in ways of public programs that no other
+ * trainer here has. Without a word it prints all ways.
+ *
+ *     unseen WAY [--steps N] [--save FILE] [--run NAME] [--oracle RANKS]
+ *
+ * NAME: of the folder or file that a run makes. The oracle is by gradients.
+ */
+#include "tests/lib/trainer_memory.h"
+#include "tests/lib/trainer_options.h"
+#include "tests/tools/plan/oracle.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { INPUTS = 24, CLASSES = 6, ROWS = 8, WEIGHTS = INPUTS * CLASSES, LABELS = ROWS * CLASSES };
+
+static const char *const ways[] = {
+    "plain",
+    /* it ends if its run is there already */
+    "makes-folder", /* mkdir */
+    "makes-file",   /* O_EXCL */
+    "looks",        /* access, before the file is written */
+    "lists",        /* the folder's entries have to be none */
+    "rotates",      /* the last run's file is renamed, and must have been there */
+    "removes",      /* so is what it removes */
+};
+
+static const char *way, *path = "/dev/null", *run_name = "run";
+static int steps = 40;
+static float *weights, *gradient, *x, *y, *delta;
+static float host_x[ROWS][INPUTS], host_y[ROWS][CLASSES];
+
+__global__ void
+forward_kernel(const float *w, const float *x, const float *y, float *delta)
+{
+    int row = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
+    float sum = 0;
+    for (int i = 0; i < INPUTS; ++i)
+        sum += w[i * CLASSES + c] * x[row * INPUTS + i];
+    delta[row * CLASSES + c] = sum - y[row * CLASSES + c];
+}
+
+__device__ float
+gradient_of(const float *delta, const float *x)
+{
+    int i = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
+    float sum = 0;
+    for (int row = 0; row < ROWS; ++row)
+        sum += delta[row * CLASSES + c] * x[row * INPUTS + i];
+    return sum / ROWS;
+}
+
+__global__ void
+backward_kernel(const float *delta, const float *x, float *gradient)
+{
+    gradient[threadIdx.x] = gradient_of(delta, x);
+}
+
+__global__ void
+update_kernel(float *w, const float *gradient)
+{
+    w[threadIdx.x] -= 0.1f * gradient[threadIdx.x];
+}
+
+static bool
+is(const char *name)
+{
+    return strcmp(way, name) == 0;
+}
+
+/* ---- files ---- */
+
+static void
+give_up(const std::string &name, const char *why)
+{
+    printf("%s %s\n", name.c_str(), why);
+    exit(0);
+}
+
+static void
+write_file(const std::string &name)
+{
+    FILE *file = fopen(name.c_str(), "w");
+    REQUIRE(file != NULL);
+    CHECK(fclose(file));
+}
+
+static int
+count_entries(const std::string &folder)
+{
+    DIR *list = opendir(folder.c_str());
+    int count = 0;
+    REQUIRE(list != NULL);
+    while (readdir(list) != NULL)
+        ++count;
+    CHECK(closedir(list));
+    return count;
+}
+
+static void
+begin_run(void)
+{
+    const std::string name = run_name, old = name + ".old";
+    if (is("makes-folder") && mkdir(run_name, 0777) != 0)
+        give_up(name, "is there");
+    if (is("makes-file") && open(run_name, O_CREAT | O_EXCL | O_WRONLY, 0666) < 0)
+        give_up(name, "is there");
+    if (is("looks") && access(run_name, F_OK) == 0)
+        give_up(name, "is there");
+    if (is("looks"))
+        write_file(name);
+    if (is("lists") && count_entries(name) != 2)
+        give_up(name, "is not empty");
+    if (is("lists"))
+        write_file(name + "/log");
+    if (is("rotates") && (access(old.c_str(), F_OK) == 0 || rename(run_name, old.c_str()) != 0))
+        give_up(name, "was not there");
+    if (is("removes") && unlink(run_name) != 0)
+        give_up(name, "was not there");
+}
+
+/* ---- training ---- */
+
+static float
+random_number(void)
+{
+    static unsigned now = 1;
+    now = now * 1664525u + 1013904223u;
+    return (float)(now >> 8) / (1 << 24);
+}
+
+static void
+load(void)
+{
+    memset(host_y, 0, sizeof(host_y));
+    for (int row = 0; row < ROWS; ++row) {
+        int label = (int)(random_number() * CLASSES);
+        host_y[row][label] = 1;
+        for (int i = 0; i < INPUTS; ++i)
+            host_x[row][i] = random_number() - 0.5f + (i % CLASSES == label ? 0.6f : 0.0f);
+    }
+    CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(y, host_y, sizeof(host_y), cudaMemcpyHostToDevice));
+}
+
+static void
+update(void)
+{
+    backward_kernel<<<1, WEIGHTS>>>(delta, x, gradient);
+    if (update_due())
+        update_kernel<<<1, WEIGHTS>>>(weights, gradient);
+}
+
+static void
+train(void)
+{
+    for (int step = 0; turn(step, steps); ++step) {
+        load();
+        forward_kernel<<<1, LABELS>>>(weights, x, y, delta);
+        update();
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc == 1) {
+        for (const char *name : ways)
+            puts(name);
+        return 0;
+    }
+    way = argv[1];
+    take_options(argc, argv, 2,
+                 {{"--steps", &steps}, {"--save", &path}, {"--run", &run_name}, {"--oracle", &oracle.ranks}});
+    oracle.by_gradients = oracle.ranks > 0;
+    begin_run();
+    weights = device_floats(WEIGHTS), gradient = device_floats(WEIGHTS);
+    x = device_floats(ROWS * INPUTS), y = device_floats(LABELS), delta = device_floats(LABELS);
+    keep("weight", weights, WEIGHTS);
+    keep("gradient", gradient, WEIGHTS, GRADIENT);
+    train();
+    save(path);
+    return 0;
+}
