@@ -4,7 +4,7 @@
  *
  *     unseen WAY [--steps N] [--save FILE] [--run NAME] [--oracle RANKS]
  *
- * NAME: of the folder or file that a run makes. The oracle is by gradients.
+ * NAME: of the folder or file that a run makes. The oracle is by gradients, but for ways that update in one kernel.
  */
 #include "tests/lib/trainer_memory.h"
 #include "tests/lib/trainer_options.h"
@@ -28,12 +28,20 @@ static const char *const ways[] = {
     "lists",        /* the folder's entries have to be none */
     "rotates",      /* the last run's file is renamed, and must have been there */
     "removes",      /* so is what it removes */
+    /* the rate is a variable of the module, and one kernel updates */
+    "constant",
+    "constant-copied",
+    "device-variable",
 };
 
 static const char *way, *path = "/dev/null", *run_name = "run";
 static int steps = 40;
 static float *weights, *gradient, *x, *y, *delta;
 static float host_x[ROWS][INPUTS], host_y[ROWS][CLASSES];
+
+__constant__ float constant_rate = 0.1f;
+__constant__ float copied_rate;
+__device__ float device_rate = 0.1f;
 
 __global__ void
 forward_kernel(const float *w, const float *x, const float *y, float *delta)
@@ -67,10 +75,34 @@ update_kernel(float *w, const float *gradient)
     w[threadIdx.x] -= 0.1f * gradient[threadIdx.x];
 }
 
+__global__ void
+constant_update(float *w, const float *delta, const float *x)
+{
+    w[threadIdx.x] -= constant_rate * gradient_of(delta, x);
+}
+
+__global__ void
+copied_update(float *w, const float *delta, const float *x)
+{
+    w[threadIdx.x] -= copied_rate * gradient_of(delta, x);
+}
+
+__global__ void
+device_update(float *w, const float *delta, const float *x)
+{
+    w[threadIdx.x] -= device_rate * gradient_of(delta, x);
+}
+
 static bool
 is(const char *name)
 {
     return strcmp(way, name) == 0;
+}
+
+static bool
+updates_at_once(void)
+{
+    return is("constant") || is("constant-copied") || is("device-variable");
 }
 
 /* ---- files ---- */
@@ -151,6 +183,18 @@ load(void)
 static void
 update(void)
 {
+    if (is("constant")) {
+        constant_update<<<1, WEIGHTS>>>(weights, delta, x);
+        return;
+    }
+    if (is("constant-copied")) {
+        copied_update<<<1, WEIGHTS>>>(weights, delta, x);
+        return;
+    }
+    if (is("device-variable")) {
+        device_update<<<1, WEIGHTS>>>(weights, delta, x);
+        return;
+    }
     backward_kernel<<<1, WEIGHTS>>>(delta, x, gradient);
     if (update_due())
         update_kernel<<<1, WEIGHTS>>>(weights, gradient);
@@ -169,6 +213,7 @@ train(void)
 int
 main(int argc, char **argv)
 {
+    const float rate = 0.1f;
     if (argc == 1) {
         for (const char *name : ways)
             puts(name);
@@ -177,8 +222,10 @@ main(int argc, char **argv)
     way = argv[1];
     take_options(argc, argv, 2,
                  {{"--steps", &steps}, {"--save", &path}, {"--run", &run_name}, {"--oracle", &oracle.ranks}});
-    oracle.by_gradients = oracle.ranks > 0;
+    oracle.by_gradients = oracle.ranks > 0 && !updates_at_once();
     begin_run();
+    if (is("constant-copied"))
+        CHECK(cudaMemcpyToSymbol(copied_rate, &rate, sizeof(rate)));
     weights = device_floats(WEIGHTS), gradient = device_floats(WEIGHTS);
     x = device_floats(ROWS * INPUTS), y = device_floats(LABELS), delta = device_floats(LABELS);
     keep("weight", weights, WEIGHTS);

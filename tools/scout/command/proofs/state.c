@@ -27,16 +27,34 @@ find_unlike_border(const struct trial *it, const struct played *other, uint32_t 
     return false;
 }
 
-/* Whether what is called constant is the same at all borders of a run. */
+/* The first border at which a tensor is there. A variable of a module is not before the module's first launch, which
+ * may be in the first step. */
+static uint32_t
+first_border_of(const struct trial *it, uint32_t tensor)
+{
+    uint32_t border = 0;
+    while (border < BORDERS && played_hash(&it->alone, 0, border, tensor) == 0)
+        ++border;
+    return border;
+}
+
+/* Whether a tensor that is called constant is the same at all borders of a run, from the first at which it is there. */
+static void
+judge_constant(const struct trial *it, uint32_t tensor)
+{
+    uint32_t first = first_border_of(it, tensor);
+    for (uint32_t border = BORDERS; border > first; --border)
+        if (played_hash(&it->alone, 0, border, tensor) != played_hash(&it->alone, 0, first, tensor))
+            proof_conclude(it->proof, PROOF_FAILED, "by the plan %s is constant, but it changed in step %u",
+                           proof_name(it->proof, &it->play->tensors[tensor]), border);
+}
+
 static bool
 judge_borders(const struct trial *it)
 {
-    const struct play *play = it->play;
-    for (uint32_t i = 0; i < play->plan.tensor_count && it->proof->end != PROOF_FAILED; ++i)
-        for (uint32_t border = BORDERS; border > 0 && play->tensors[i].role == PLAY_UNWRITTEN; --border)
-            if (played_hash(&it->alone, 0, border, i) != played_hash(&it->alone, 0, 0, i))
-                proof_conclude(it->proof, PROOF_FAILED, "by the plan %s is constant, but it changed in step %u",
-                               proof_name(it->proof, &play->tensors[i]), border);
+    for (uint32_t i = 0; i < it->play->plan.tensor_count && it->proof->end != PROOF_FAILED; ++i)
+        if (it->play->tensors[i].role == PLAY_UNWRITTEN)
+            judge_constant(it, i);
     return it->proof->end != PROOF_FAILED;
 }
 
