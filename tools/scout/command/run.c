@@ -8,6 +8,7 @@
 #include "tools/common/inner_run.h"
 #include "tools/sandbox/files.h"
 #include "tools/scout/command/analysis/finding.h"
+#include "tools/scout/command/report/lines.h"
 #include "tools/scout/format/log.h"
 
 #include <sys/mman.h>
@@ -229,10 +230,33 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
     return ok;
 }
 
+/* Which operation differs from step to step, if that is known, and how; else what is needed. */
+static const char *
+needs_text(const struct scout_outcome *outcome, char *text, size_t room)
+{
+    static const char *const words[] = {[SCOUT_VARIES_IN_NUMBER] = "the number of",
+                                        [SCOUT_VARIES_IN_SIZE] = "the size of",
+                                        [SCOUT_VARIES_IN_PLACE] = "the memory of"};
+    const struct scout_progress *progress = &outcome->progress;
+    struct scout_log log;
+    const char *why;
+    if (progress->varies == SCOUT_VARIES_NOT || !scout_log_open(outcome->log, &log, &why))
+        return "at least six steps are needed, twelve if their sizes vary, with the same launches and copies";
+    struct sites *sites = sites_open(&log);
+    char place[256];
+    snprintf(text, room, "%s %s at %s differs from step to step; make it the same in each step",
+             words[progress->varies], progress->varying,
+             sites_text(sites, progress->varying_site, place, sizeof(place)));
+    sites_close(sites);
+    scout_log_free(&log);
+    return text;
+}
+
 bool
 scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome, struct error *error)
 {
     int code = DDPRUN_EXIT_FAILURE;
+    char needs[512];
     if (outcome->signal != 0)
         return error_set(error, 128 + outcome->signal, "scout ended by signal %d", outcome->signal);
     if (outcome->failed.launch != 0)
@@ -262,10 +286,8 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
                          "the program ended without a use of CUDA that ddprun can see; look for a problem with ddprun "
                          "doctor");
     if (outcome->progress.stage == SCOUT_STAGE_LIGHT)
-        return error_set(error, code,
-                         "the program ended after %llu operations and repeated nothing three times: at least six steps "
-                         "are needed, twelve if their sizes vary, with the same launches and copies",
-                         (unsigned long long)outcome->progress.operations);
+        return error_set(error, code, "the program ended after %llu operations and repeated nothing three times: %s",
+                         (unsigned long long)outcome->progress.operations, needs_text(outcome, needs, sizeof(needs)));
     return error_set(error, code,
                      "the program ended before %d periods were recorded (%llu of %llu operations); give it more steps",
                      DEFAULT_PERIODS, (unsigned long long)outcome->progress.deep,

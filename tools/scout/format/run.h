@@ -33,6 +33,9 @@ struct scout_run_settings {
 
 enum scout_stage { SCOUT_STAGE_NONE, SCOUT_STAGE_LIGHT, SCOUT_STAGE_DEEP, SCOUT_STAGE_OVER };
 
+/* Where nothing repeats but launches: what another operation differs in from step to step. */
+enum scout_varies { SCOUT_VARIES_NOT, SCOUT_VARIES_IN_NUMBER, SCOUT_VARIES_IN_SIZE, SCOUT_VARIES_IN_PLACE };
+
 /* Written by the recorder, but for its answers. */
 struct scout_progress {
     _Atomic uint32_t stage;        /* enum scout_stage */
@@ -43,6 +46,10 @@ struct scout_progress {
     _Atomic uint64_t repeat_ms;    /* CLOCK_MONOTONIC, when the running repetition began; 0: none runs */
     char kernel[128];              /* that is repeated, or was last */
     struct scout_left_out launch;  /* the same, before each repetition */
+
+    _Atomic uint32_t varies;       /* enum scout_varies; of the next two */
+    _Atomic uint32_t varying_site; /* in the log */
+    char varying[128];             /* for readers: many of that operation, or a kernel */
 
     /* The recorder asks whether what it has recorded is a step, waits, and goes on with another period if it is not. */
     _Atomic uint32_t asked;

@@ -5,8 +5,9 @@
  * only a size: a program with 20 batches in 20 allocations has the period of its step. Which memory that is shows when
  * all of it is hashed now and then. A place that is new in each period (a history of losses) is like another one that
  * was new as many operations ago. A period has a launch that works where it worked a period before: the
- * initialisation of one layer after the other is none. Where nothing repeats so, a second look passes over grids and
- * bytes, which differ with the batches, and wants more periods that are alike.
+ * initialisation of one layer after the other is none. Where nothing repeats so, a second look passes over where in an
+ * allocation copies from the host go, as that may depend on data; a third one over grids and bytes, which differ with
+ * the batches. Both want more periods that are alike.
  *
  * A period that is left again in the deep pass (an evaluation, the end of an epoch) sends the recording back to the
  * light pass; one that is left repeatedly is too short. One in which nothing feeds back, as the launcher finds in what
@@ -23,12 +24,15 @@ enum {
     FIRST_SEARCH = 8,
     LEAST_PERIOD = 2,
     ALIKE = 3, /* periods */
+    ALIKE_BUT_FOR_PLACES = 8,
     ALIKE_BUT_FOR_SIZES = 8,
     MOST_LEFT = 2,
     MOST_RESUMED = 4,
     MOST_REFUSED = 64,
     MOST_FURTHER = 50000, /* operations after the first period that was none of a step */
-    PATIENCE_MS = 60000   /* with the launcher */
+    PATIENCE_MS = 60000,  /* with the launcher */
+    LAUNCHES_COMPARED = 4096,
+    STEPS_COMPARED = 16
 };
 
 struct brief_argument {
@@ -44,7 +48,10 @@ struct brief {
     uint64_t any_size; /* the same, without grids and bytes */
     uint64_t lengths;  /* as struct noted's */
     uint32_t first, count;
-    bool computes; /* a launch */
+    uint32_t site;
+    const char *words; /* for readers: many of them */
+    bool computes;     /* a launch */
+    bool is_loaded;    /* a copy from the host */
 };
 
 /* Where operations were, and since when: a tree of search.h. */
@@ -63,7 +70,8 @@ static unsigned looks;
 
 static _Atomic int now = COURSE_LIGHT;
 static _Atomic bool closed; /* the log has its end */
-static bool sizes = true;   /* of operations count: at a second look only what they do, and where */
+/* What is passed over where operations are compared. */
+static enum likeness { LIKE_IN_ALL, LIKE_BUT_FOR_PLACES, LIKE_BUT_FOR_SIZES } likeness;
 static size_t next_search = FIRST_SEARCH;
 static size_t period, deep_begin;
 static size_t least_period = LEAST_PERIOD;
@@ -74,8 +82,8 @@ static unsigned left_count;
  * `first_like`: what the first operation of the deep pass is like. */
 static size_t resume_from, resume_period, first_like;
 static unsigned resumed_count;
-static bool resume_sizes; /* `sizes` of that period */
-static bool is_resumed;   /* the deep pass: one that is left at once says nothing of the period */
+static enum likeness resume_likeness; /* `likeness` of that period */
+static bool is_resumed;               /* the deep pass: one that is left at once says nothing of the period */
 
 /* Periods that were none of a step: wherever they begin, these operations. */
 static struct refused {
@@ -133,12 +141,32 @@ add_argument(uint32_t number, uint64_t offset, uint32_t slot)
         name, allocation->bytes, offset, number, slot, place_begun(name, offset), (uint32_t)allocation->met_at - 1};
 }
 
+static const char *
+words_of(const struct noted *noted)
+{
+    const struct scout_op *op = &noted->op;
+    switch (op->kind) {
+    case SCOUT_FILL:
+        return "fills";
+    case SCOUT_COPY:
+        if (op->from.alloc == SCOUT_NONE)
+            return "copies from the host";
+        return op->to.alloc == SCOUT_NONE ? "copies to the host" : "copies on the device";
+    default:
+        return noted->text;
+    }
+}
+
 static void
 keep_noted(const struct noted *noted)
 {
     const struct scout_op *op = &noted->op;
-    struct brief brief = {
-        .first = (uint32_t)argument_count, .lengths = noted->lengths, .computes = op->kind == SCOUT_LAUNCH};
+    struct brief brief = {.first = (uint32_t)argument_count,
+                          .lengths = noted->lengths,
+                          .site = op->site,
+                          .words = words_of(noted),
+                          .computes = op->kind == SCOUT_LAUNCH,
+                          .is_loaded = op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE};
     uint64_t what[] = {op->kind,     op->name,           op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0,
                        op->block[0], op->block[1],       op->block[2],
                        op->grid[0],  op->grid[1],        op->grid[2],
@@ -167,13 +195,20 @@ is_same_place(const struct brief_argument *a, const struct brief_argument *b)
     return a->name == b->name && a->offset == b->offset;
 }
 
+/* A hash of what an operation does, as far as that counts. */
+static uint64_t
+what_counts(const struct brief *brief)
+{
+    return likeness == LIKE_BUT_FOR_SIZES ? brief->any_size : brief->what;
+}
+
 /* Whether operation i is like the one `lag` operations before. */
 static bool
 is_alike(size_t i, size_t lag)
 {
     const struct brief *now_brief = &briefs[i], *then = &briefs[i - lag];
-    if ((sizes ? now_brief->what != then->what : now_brief->any_size != then->any_size) ||
-        now_brief->count != then->count)
+    bool sizes = likeness != LIKE_BUT_FOR_SIZES;
+    if (what_counts(now_brief) != what_counts(then) || now_brief->count != then->count)
         return false;
     for (uint32_t k = 0; k < now_brief->count; ++k) {
         const struct brief_argument *a = &arguments[now_brief->first + k], *b = &arguments[then->first + k];
@@ -181,6 +216,8 @@ is_alike(size_t i, size_t lag)
         if (a->slot != b->slot)
             return false;
         if (!sizes && i - a->met < lag && i - a->met == i - lag - b->met)
+            continue;
+        if (likeness == LIKE_BUT_FOR_PLACES && now_brief->is_loaded && a->name == b->name)
             continue;
         if (is_size(a) != is_size(b) || (is_size(a) && sizes && a->bytes != b->bytes) ||
             (!is_size(a) && !is_same_place(a, b) && (!both_new || a->bytes != b->bytes)))
@@ -204,7 +241,7 @@ sum_of(size_t lag)
 {
     uint64_t sum = 0;
     for (size_t i = brief_count - lag; i < brief_count; ++i)
-        sum += sizes ? briefs[i].what : briefs[i].any_size;
+        sum += what_counts(&briefs[i]);
     return sum;
 }
 
@@ -238,12 +275,15 @@ find_alike(size_t many)
 static size_t
 find_period(void)
 {
-    sizes = true;
-    size_t found = find_alike(ALIKE);
-    if (found > 0)
-        return found;
-    sizes = false;
-    return find_alike(ALIKE_BUT_FOR_SIZES);
+    static const size_t periods[] = {[LIKE_IN_ALL] = ALIKE,
+                                     [LIKE_BUT_FOR_PLACES] = ALIKE_BUT_FOR_PLACES,
+                                     [LIKE_BUT_FOR_SIZES] = ALIKE_BUT_FOR_SIZES};
+    size_t found = 0;
+    for (unsigned i = LIKE_IN_ALL; i <= LIKE_BUT_FOR_SIZES && found == 0; ++i) {
+        likeness = (enum likeness)i;
+        found = find_alike(periods[i]);
+    }
+    return found;
 }
 
 /* ---- which memory do kernels write? ---- */
@@ -369,7 +409,7 @@ leave_deep(void)
     } else if (resumed_count < MOST_RESUMED) {
         ++resumed_count;
         resume_period = period;
-        resume_sizes = sizes;
+        resume_likeness = likeness;
         resume_from = brief_count - 1 - period;
     }
     back_to_light();
@@ -411,11 +451,97 @@ put_shared(void)
     }
 }
 
+/* ---- where nothing repeats: what differs ---- */
+
+/* The last launches: in `list` by their operations, the newest first. */
+static size_t
+list_launches(size_t list[LAUNCHES_COMPARED])
+{
+    size_t count = 0;
+    for (size_t i = brief_count; i-- > 0 && count < LAUNCHES_COMPARED;)
+        if (briefs[i].computes)
+            list[count++] = i;
+    return count;
+}
+
+/* How many of the last launches are like the one `lag` launches before. */
+static size_t
+count_alike(const size_t *list, size_t count, size_t lag)
+{
+    size_t alike = 0;
+    while (alike + lag < count && briefs[list[alike]].what == briefs[list[alike + lag]].what)
+        ++alike;
+    return alike;
+}
+
+/* After how many launches they repeat, if copies and fills are passed over, and how many do; 0: they do not. What
+ * repeats in less than half of all operations may be a loop inside a step. */
+static size_t
+find_launches(const size_t *list, size_t count, size_t *alike_p)
+{
+    for (size_t lag = 1; ALIKE * lag <= count; ++lag) {
+        *alike_p = count_alike(list, count, lag);
+        if (*alike_p < (ALIKE - 1) * lag)
+            continue;
+        if (*alike_p + lag == count || list[*alike_p] < brief_count / 2)
+            return lag;
+    }
+    return 0;
+}
+
+static void
+tell_varying(enum scout_varies varies, const struct brief *brief)
+{
+    struct scout_progress *progress = scout_state.progress;
+    snprintf(progress->varying, sizeof(progress->varying), "%s", brief->words);
+    atomic_store(&progress->varying_site, brief->site);
+    atomic_store(&progress->varies, varies);
+}
+
+/* Compares the operations after `a`, a launch, with those after `b`, the same a step before, up to the next launches.
+ */
+static bool
+tell_difference(size_t a, size_t b)
+{
+    for (++a, ++b; a < brief_count; ++a, ++b) {
+        const struct brief *one = &briefs[a], *other = &briefs[b];
+        if (one->any_size != other->any_size || one->site != other->site) {
+            tell_varying(SCOUT_VARIES_IN_NUMBER, one->computes ? other : one);
+            return true;
+        }
+        if (one->what != other->what || one->count != other->count) {
+            tell_varying(SCOUT_VARIES_IN_SIZE, one);
+            return true;
+        }
+        if (!is_alike(a, a - b)) {
+            tell_varying(SCOUT_VARIES_IN_PLACE, one);
+            return true;
+        }
+        if (one->computes)
+            break;
+    }
+    return false;
+}
+
+/* At the end of a program that repeated nothing, though its launches do. */
+static void
+look_for_varying(void)
+{
+    static size_t list[LAUNCHES_COMPARED];
+    size_t alike, count = list_launches(list), lag = find_launches(list, count, &alike);
+    likeness = LIKE_IN_ALL;
+    for (size_t k = 1; lag > 0 && k < alike && k < STEPS_COMPARED * lag; ++k)
+        if (tell_difference(list[k], list[k + lag]))
+            return;
+}
+
 void
 course_close_log(void)
 {
     if (atomic_exchange(&closed, true))
         return;
+    if (course_now() == COURSE_LIGHT)
+        look_for_varying();
     host_put_calls();
     names_put_objects();
     (void)scout_writer_put(&scout_state.log, SCOUT_END, "");
@@ -488,7 +614,7 @@ course_note(const struct noted *noted, bool may_wait)
         end_deep();
         return;
     }
-    sizes = resume_period > 0 ? resume_sizes : sizes;
+    likeness = resume_period > 0 ? resume_likeness : likeness;
     if (resume_period > 0 && may_wait && !captures_are_open() &&
         is_alike(brief_count - 1, brief_count - 1 - resume_from)) {
         period = resume_period;

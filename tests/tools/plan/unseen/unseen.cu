@@ -29,9 +29,10 @@ static const char *const ways[] = {
     "rotates",      /* the last run's file is renamed, and must have been there */
     "removes",      /* so is what it removes */
     /* the rate is a variable of the module, and one kernel updates */
-    "constant",
-    "constant-copied",
-    "device-variable",
+    "constant", "constant-copied", "device-variable",
+    /* copies that depend on data */
+    "one-hot",     /* a kernel zeroes the labels, and a copy for each row sets one: its place depends */
+    "finds-label", /* the host reads a row's labels until it finds the one: their number depends */
 };
 
 static const char *way, *path = "/dev/null", *run_name = "run";
@@ -91,6 +92,12 @@ __global__ void
 device_update(float *w, const float *delta, const float *x)
 {
     w[threadIdx.x] -= device_rate * gradient_of(delta, x);
+}
+
+__global__ void
+zero_kernel(float *y)
+{
+    y[threadIdx.x] = 0;
 }
 
 static bool
@@ -167,6 +174,31 @@ random_number(void)
 }
 
 static void
+set_labels(void)
+{
+    zero_kernel<<<1, LABELS>>>(y);
+    for (int i = 0; i < LABELS; ++i)
+        if (host_y[0][i] == 1)
+            CHECK(cudaMemcpy(y + i, host_y[0] + i, sizeof(float), cudaMemcpyHostToDevice));
+}
+
+/* Whether a row's largest prediction is at its label. */
+static bool
+is_hit(int row)
+{
+    float now[CLASSES], label = 0;
+    int best = 0, c = 0;
+    CHECK(cudaMemcpy(now, delta + row * CLASSES, sizeof(now), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < CLASSES; ++i) {
+        now[i] += host_y[row][i];
+        best = now[i] > now[best] ? i : best;
+    }
+    for (c = -1; label == 0;)
+        CHECK(cudaMemcpy(&label, y + row * CLASSES + ++c, sizeof(label), cudaMemcpyDeviceToHost));
+    return best == c;
+}
+
+static void
 load(void)
 {
     memset(host_y, 0, sizeof(host_y));
@@ -177,7 +209,10 @@ load(void)
             host_x[row][i] = random_number() - 0.5f + (i % CLASSES == label ? 0.6f : 0.0f);
     }
     CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(y, host_y, sizeof(host_y), cudaMemcpyHostToDevice));
+    if (is("one-hot"))
+        set_labels();
+    else
+        CHECK(cudaMemcpy(y, host_y, sizeof(host_y), cudaMemcpyHostToDevice));
 }
 
 static void
@@ -203,11 +238,16 @@ update(void)
 static void
 train(void)
 {
+    int hits = 0;
     for (int step = 0; turn(step, steps); ++step) {
         load();
         forward_kernel<<<1, LABELS>>>(weights, x, y, delta);
+        for (int row = 0; row < ROWS && is("finds-label"); ++row)
+            hits += is_hit(row);
         update();
     }
+    if (is("finds-label"))
+        printf("%d hits\n", hits);
 }
 
 int

@@ -270,20 +270,20 @@ find_deep(const struct scout_log *log, uint32_t *first, uint32_t *end)
 }
 
 /* Looks at all that repeats in a stretch, the shortest first; where nothing of that is trained, at what repeats but for
- * sizes. */
+ * places of copies, then at what repeats but for sizes. */
 static void
 try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct scout_finding *finding)
 {
     struct period periods[CANDIDATES_AT_MOST];
     enum roles_verdict verdict = ROLES_NO_LOOP;
-    for (int any_size = 0; any_size < 2 && verdict == ROLES_NO_LOOP; ++any_size) {
-        uint32_t count = periods_find(log, first, end, any_size == 0, periods, CANDIDATES_AT_MOST);
+    for (unsigned like = PERIOD_EQUAL; like < PERIOD_LIKENESSES && verdict == ROLES_NO_LOOP; ++like) {
+        uint32_t count = periods_find(log, first, end, (enum period_likeness)like, periods, CANDIDATES_AT_MOST);
         for (uint32_t i = 0; i < count && verdict == ROLES_NO_LOOP; ++i) {
             forget_tensors(finding);
             uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
             verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
         }
-        if (any_size == 1 && verdict == ROLES_FOUND)
+        if (like == PERIOD_ANY_SIZE && verdict == ROLES_FOUND)
             note_add(finding, "steps are equal but for grid sizes of launches and byte counts of copies");
     }
     finding->feeds_back = verdict != ROLES_NO_LOOP;

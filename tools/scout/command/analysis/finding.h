@@ -121,11 +121,19 @@ struct period {
     uint32_t lag, run, end;
 };
 
+/* What may be any in operations that are alike, as the recorder has it (trainer/course.c). */
+enum period_likeness {
+    PERIOD_EQUAL,      /* nothing */
+    PERIOD_ANY_PLACE,  /* where in an allocation copies from the host go */
+    PERIOD_ANY_SIZE,   /* grids of launches and bytes of copies */
+    PERIOD_LIKENESSES, /* how many there are */
+};
+
 /* All lags of operations [first, end) of the log, which have effects, whose longest run is at least twice the lag, so
- * that three periods are alike, ascending: up to `room` of them are stored. Without `sizes` grids of launches and bytes
- * of copies may be any. Returns their number. Time: count squared divided by 3. */
-uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct period *periods,
-                      uint32_t room);
+ * that three periods are alike, ascending: up to `room` of them are stored. Returns their number. Time: count squared
+ * divided by 3. */
+uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end, enum period_likeness likeness,
+                      struct period *periods, uint32_t room);
 
 /* ---- borrow.c ---- */
 /* Not every period shows all: of a launch with more inputs than the recorder tries at a time each shows other ones,

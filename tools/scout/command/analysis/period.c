@@ -43,7 +43,8 @@ struct listing {
     struct place *places;
     uint32_t count;
     uint64_t what; /* of the operation that is listed */
-    bool sizes;    /* count */
+    enum period_likeness likeness;
+    bool sizes; /* count */
 };
 
 static void
@@ -72,7 +73,8 @@ list_op(struct listing *listing, uint32_t number)
     listing->what = mix(mix(1469598103934665603u, op->kind), op->name);
     if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
         listing->what = listing->sizes ? mix(mix(listing->what, op->bytes), op->rows) : listing->what;
-        list_place(listing, number, op->to.alloc, op->to.offset);
+        bool is_any = listing->likeness == PERIOD_ANY_PLACE && op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE;
+        list_place(listing, number, op->to.alloc, is_any ? 0 : op->to.offset);
         if (op->kind == SCOUT_COPY)
             list_place(listing, number, op->from.alloc, op->from.offset);
         return;
@@ -117,12 +119,17 @@ find_written(const struct scout_log *log, uint32_t first, uint32_t end, const ui
 }
 
 static void
-tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct tokens *tokens)
+tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, enum period_likeness likeness,
+            struct tokens *tokens)
 {
     OWNED uint32_t *memory_of = NULL;
     OWNED bool *written = xcalloc(graph_name_memories(log, &memory_of) + 1, sizeof(*written));
     find_written(log, first, end, memory_of, written);
-    struct listing listing = {.log = log, .memory_of = memory_of, .written = written, .sizes = sizes};
+    struct listing listing = {.log = log,
+                              .memory_of = memory_of,
+                              .written = written,
+                              .likeness = likeness,
+                              .sizes = likeness != PERIOD_ANY_SIZE};
     *tokens = (struct tokens){.first = first,
                               .count = end - first,
                               .what = xcalloc(end - first + 1, sizeof(*tokens->what)),
@@ -159,12 +166,12 @@ is_alike(const struct tokens *tokens, uint32_t i, uint32_t lag)
 }
 
 uint32_t
-periods_find(const struct scout_log *log, uint32_t first, uint32_t end, bool sizes, struct period *periods,
-             uint32_t room)
+periods_find(const struct scout_log *log, uint32_t first, uint32_t end, enum period_likeness likeness,
+             struct period *periods, uint32_t room)
 {
     struct tokens tokens;
     uint32_t found = 0;
-    tokens_make(log, first, end, sizes, &tokens);
+    tokens_make(log, first, end, likeness, &tokens);
     for (uint32_t lag = 1; lag <= tokens.count / 3 && found < room; ++lag) {
         uint32_t run = 0;
         struct period best = {.lag = lag};
