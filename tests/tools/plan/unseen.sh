@@ -22,7 +22,12 @@ trains() {
     planned "$1" --save weights
     check "$1: exit code 0, not $code" test "$code" -eq 0
     check "$1: weights" near weights wanted
-    check "$1: lines" cmp "$work/stdout" lines
+    if [ "$1" = losses-large ]; then
+        check "$1: what the host reads" grep -q 'managed memory a[0-9]*, allocated at .*: what the host reads there without a copy is rank 0' "$work/stderr"
+        check "$1: the loss of each batch is not promised" test "$(grep -c 'the loss of each batch' "$work/stderr")" -eq 0
+    else
+        check "$1: lines" cmp "$work/stdout" lines
+    fi
     rm -rf alone run run.old weights
 }
 # refused WAY SENTENCE
@@ -44,6 +49,7 @@ cd "$work" || exit 1
 while read -r way; do
     case $way in
     finds-label) refused "$way" 'the number of copies to the host at unseen.cu:[0-9]+ from unseen.cu:[0-9]+ differs from step to step; make it' ;;
+    losses-feed) refused "$way" 'depends on what it read from the device in the step before' ;;
     *) trains "$way" ;;
     esac
 done < <("$program" | grep -E "$pattern")

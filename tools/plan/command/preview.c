@@ -218,12 +218,57 @@ print_by_state(struct json_object *plan, int ranks)
     return sums;
 }
 
-/* What a loss is that the program prints. `sums`: the host reads sums over all ranks. */
+/* Whether steps write the allocation, and all of it that they write stays on its rank. */
+static bool
+is_unshown(struct json_object *written, uint64_t alloc)
+{
+    bool any = false;
+    for (size_t i = 0; i < play_length(written); ++i) {
+        struct json_object *it = json_object_array_get_idx(written, i);
+        if (play_number(it, "allocation") != alloc)
+            continue;
+        if (play_number(it, "unread") != 0)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Managed memory that steps write, and in which the host sees what rank 0 has: names it. Whether there is any. */
+static bool
+print_unshown(struct json_object *plan)
+{
+    struct json_object *allocations = json_object_object_get(plan, "allocations");
+    struct json_object *written = json_object_object_get(json_object_object_get(plan, "turns"), "written");
+    unsigned count = 0;
+    uint64_t first = 0;
+    char more[64] = "";
+    for (size_t i = 0; i < play_length(allocations); ++i) {
+        struct json_object *it = json_object_array_get_idx(allocations, i);
+        if (!json_object_get_boolean(json_object_object_get(it, "managed")) || !is_unshown(written, i))
+            continue;
+        first = count == 0 ? i : first;
+        ++count;
+    }
+    if (count == 0)
+        return false;
+    if (count > 1)
+        snprintf(more, sizeof(more), ", and %u more like it", count - 1);
+    message_line("managed memory a%" PRIu64 ", allocated at %s%s: what the host reads there without a copy is rank 0's "
+                 "value, and not that of each batch",
+                 first, or_unknown(plan_file_place(plan, first)), more);
+    return true;
+}
+
+/* What a loss is that the program prints. `sums`: the host reads sums over all ranks. `unshown`: it may read losses
+ * that only rank 0 has. */
 static const char *
-name_printed(bool reads_own, bool sums)
+name_printed(bool reads_own, bool sums, bool unshown)
 {
     if (reads_own)
         return "the loss of the last batch that rank 0 computed";
+    if (unshown)
+        return "losses that it copies to the host, from the rank that computed each";
     if (sums)
         return "the sums above over all ranks, and any other loss of one batch, from the rank that computed it";
     return "the loss of each batch, from the rank that computed it";
@@ -238,8 +283,9 @@ preview_print(struct json_object *plan, int ranks, int timed, bool reads_own)
     else
         print_by_gradients(plan, ranks);
     unsigned reads = preview_reads(plan, true);
+    bool unshown = !reads_own && print_unshown(plan);
     message_line("the program prints %s. Its step counters and schedules advance by %d for each update",
-                 name_printed(reads_own, sums), ranks);
+                 name_printed(reads_own, sums, unshown), ranks);
     if (reads_own && reads > 0)
         message_line("--reads own: for another rank's batch these reads return old values, which mean nothing");
     print_times(plan, timed);

@@ -12,7 +12,8 @@
  * before the host reads, for such reads bring what the step's own rank has.
  *
  * And of plans of either kind, one process in which the host reads something else in one step, and in all later ones
- * what it does in another run: what it sends later differs if it carries what it reads from step to step.
+ * what it does in another run: what it sends later differs if it carries what it reads from step to step. It reads by
+ * copies, and in managed memory after it has waited.
  *
  * Called by follow.c, under its lock.
  */
@@ -365,9 +366,12 @@ goes_outside(void)
     return plan->data == PLAY_BORDERS || (plan->data == PLAY_REST_EXCHANGED && plan->outside > 0);
 }
 
+static bool *made; /* [operation_count]: since the host has waited */
+
 static void
 meet_planned(const struct operation *operation, uint32_t at)
 {
+    made[at] = true;
     is_planned = true;
     has_noise = player.play.operations[at].noise != 0;
     for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
@@ -504,6 +508,24 @@ note_copy(const struct operation *operation)
     }
 }
 
+void
+exchange_waited(void)
+{
+    if (!exchanges_reads())
+        return;
+    player_lock();
+    FOR_EACH(written, player.play.written, player.play.plan.written_count) {
+        const struct play_tensor place = {.bytes = written->bytes, .ordinal = written->ordinal};
+        const struct allocation *allocation = player_allocation(&place);
+        if (!written->unread || !made[written->writer] || allocation == NULL || allocation->memory != SCOUT_MANAGED)
+            continue;
+        made[written->writer] = false;
+        player_synchronize();
+        exchange_read((char *)(uintptr_t)(allocation->address + written->lo), written->hi - written->lo);
+    }
+    player_unlock();
+}
+
 static bool
 makes_all(uint32_t part)
 {
@@ -521,6 +543,7 @@ exchange_change(struct way *way)
                                        .meet_loaded = meet_loaded,
                                        .after = note_copy,
                                        .end = end};
+    made = scout_zeroed(player.play.plan.operation_count, sizeof(*made));
     if (player.play.plan.data >= PLAY_BORDERS && player.play.plan.data < PLAY_WRITES)
         *way = borders;
     if (!player_makes_all())

@@ -181,6 +181,8 @@ extern const struct way by_gradients, by_state;
 /* Of a process that plays all turns by gradients; of proofs in which data, or memory, is of another step. */
 void by_gradients_change(struct way *way);
 void exchange_change(struct way *way);
+/* The program has waited for the device. Any thread, without the lock. */
+void exchange_waited(void);
 
 /* ---- alone.c: rank 0 goes on alone ---- */
 

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INPUTS = 24, CLASSES = 6, ROWS = 8, WEIGHTS = INPUTS * CLASSES, LABELS = ROWS * CLASSES };
+enum { INPUTS = 24, CLASSES = 6, ROWS = 8, WEIGHTS = INPUTS * CLASSES, LABELS = ROWS * CLASSES, MANY = 1 << 15 };
 
 static const char *const ways[] = {
     "plain",
@@ -29,15 +29,22 @@ static const char *const ways[] = {
     "rotates",      /* the last run's file is renamed, and must have been there */
     "removes",      /* so is what it removes */
     /* the rate is a variable of the module, and one kernel updates */
-    "constant", "constant-copied", "device-variable",
+    "constant", "constant-copied", /* to it, before the first step */
+    "device-variable",
     /* copies that depend on data */
     "one-hot",     /* a kernel zeroes the labels, and a copy for each row sets one: its place depends */
     "finds-label", /* the host reads a row's labels until it finds the one: their number depends */
+    /* the losses of a batch's rows in managed memory, which the host sums up without a copy */
+    "losses",             /* kernels add to them, and zero them after they are read */
+    "losses-overwritten", /* a kernel overwrites them */
+    "losses-filled",      /* a fill zeroes them before each batch */
+    "losses-large",       /* too many of them */
+    "losses-feed",        /* the labels of a batch are computed from those of the batch before */
 };
 
 static const char *way, *path = "/dev/null", *run_name = "run";
 static int steps = 40;
-static float *weights, *gradient, *x, *y, *delta;
+static float *weights, *gradient, *x, *y, *delta, *losses;
 static float host_x[ROWS][INPUTS], host_y[ROWS][CLASSES];
 
 __constant__ float constant_rate = 0.1f;
@@ -94,6 +101,18 @@ device_update(float *w, const float *delta, const float *x)
     w[threadIdx.x] -= device_rate * gradient_of(delta, x);
 }
 
+/* `times`: more of them than rows, all alike. */
+__global__ void
+loss_kernel(const float *delta, float *losses, int times, int adds)
+{
+    int row = (int)threadIdx.x;
+    float sum = 0;
+    for (int c = 0; c < CLASSES; ++c)
+        sum += delta[row * CLASSES + c] * delta[row * CLASSES + c];
+    for (int i = 0; i < times; ++i)
+        losses[i * ROWS + row] = adds ? losses[i * ROWS + row] + sum : sum;
+}
+
 __global__ void
 zero_kernel(float *y)
 {
@@ -104,6 +123,12 @@ static bool
 is(const char *name)
 {
     return strcmp(way, name) == 0;
+}
+
+static bool
+begins(const char *with)
+{
+    return strncmp(way, with, strlen(with)) == 0;
 }
 
 static bool
@@ -204,7 +229,7 @@ load(void)
     memset(host_y, 0, sizeof(host_y));
     for (int row = 0; row < ROWS; ++row) {
         int label = (int)(random_number() * CLASSES);
-        host_y[row][label] = 1;
+        host_y[row][label] = is("losses-feed") ? 1 - 0.1f * losses[row] : 1.0f;
         for (int i = 0; i < INPUTS; ++i)
             host_x[row][i] = random_number() - 0.5f + (i % CLASSES == label ? 0.6f : 0.0f);
     }
@@ -213,6 +238,25 @@ load(void)
         set_labels();
     else
         CHECK(cudaMemcpy(y, host_y, sizeof(host_y), cudaMemcpyHostToDevice));
+}
+
+static int
+loss_count(void)
+{
+    return is("losses-large") ? MANY : ROWS;
+}
+
+/* The sum of a batch's losses, which the host reads where they are. */
+static float
+sum_losses(void)
+{
+    float sum = 0;
+    CHECK(cudaDeviceSynchronize());
+    for (int i = 0; i < loss_count(); ++i)
+        sum += losses[i];
+    if (is("losses"))
+        zero_kernel<<<1, ROWS>>>(losses);
+    return sum;
 }
 
 static void
@@ -236,15 +280,32 @@ update(void)
 }
 
 static void
+use_oracle(int ranks)
+{
+    oracle.ranks = ranks;
+    oracle.by_gradients = ranks > 0 && !updates_at_once();
+}
+
+static void
 train(void)
 {
-    int hits = 0;
+    int hits = 0, ranks = oracle.ranks;
+    float sum = 0;
+    use_oracle(is("losses") ? 0 : ranks); /* what repeats begins with the kernel after the first batch */
     for (int step = 0; turn(step, steps); ++step) {
         load();
         forward_kernel<<<1, LABELS>>>(weights, x, y, delta);
         for (int row = 0; row < ROWS && is("finds-label"); ++row)
             hits += is_hit(row);
+        if (is("losses-filled"))
+            CHECK(cudaMemset(losses, 0, ROWS * sizeof(float)));
+        if (begins("losses"))
+            loss_kernel<<<1, ROWS>>>(delta, losses, loss_count() / ROWS, is("losses") || is("losses-filled"));
         update();
+        sum += begins("losses") ? sum_losses() : 0;
+        if (begins("losses") && step % 4 == 3)
+            printf("step %d loss %.5f\n", step, sum);
+        use_oracle(ranks);
     }
     if (is("finds-label"))
         printf("%d hits\n", hits);
@@ -262,7 +323,6 @@ main(int argc, char **argv)
     way = argv[1];
     take_options(argc, argv, 2,
                  {{"--steps", &steps}, {"--save", &path}, {"--run", &run_name}, {"--oracle", &oracle.ranks}});
-    oracle.by_gradients = oracle.ranks > 0 && !updates_at_once();
     begin_run();
     if (is("constant-copied"))
         CHECK(cudaMemcpyToSymbol(copied_rate, &rate, sizeof(rate)));
@@ -270,6 +330,10 @@ main(int argc, char **argv)
     x = device_floats(ROWS * INPUTS), y = device_floats(LABELS), delta = device_floats(LABELS);
     keep("weight", weights, WEIGHTS);
     keep("gradient", gradient, WEIGHTS, GRADIENT);
+    if (begins("losses")) {
+        CHECK(cudaMallocManaged(&losses, (size_t)loss_count() * sizeof(float)));
+        CHECK(cudaMemset(losses, 0, (size_t)loss_count() * sizeof(float)));
+    }
     train();
     save(path);
     return 0;

@@ -91,18 +91,25 @@ find_reads(struct finder *finder)
 
 /* ---- writes ---- */
 
-/* Whether it may be a figure that the host prints: few bytes of managed memory. What the host computes of more, or of
- * as much as it writes itself, may be an update, which no operation shows: ranks must not do that alike. */
+/* Whether the host writes managed memory; `bytes` not 0: an allocation of that size. */
+static bool
+host_writes(const struct scout_log *log, uint64_t bytes)
+{
+    return ANY(op, log->ops, log->op_count,
+               op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE &&
+                   (bytes == 0 || log->allocs[op->to.alloc].bytes == bytes));
+}
+
+/* Whether it may be figures that the host prints: managed memory that is not too large to be exchanged. What the host
+ * computes of as much as it writes itself may be an update, which no operation shows: ranks must not do that alike. So
+ * may it be of more than a number, if the host writes any managed memory. */
 static bool
 is_figure(const struct finder *finder, uint32_t alloc, uint64_t bytes)
 {
     const struct scout_log *log = finder->graph->log;
-    bool may = log->allocs[alloc].memory == SCOUT_MANAGED && bytes <= sizeof(uint64_t);
-    FOR_EACH_UNTIL(op, log->ops, log->op_count, !may) {
-        bool is_hosts = op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE;
-        may = !is_hosts || log->allocs[op->to.alloc].bytes != log->allocs[alloc].bytes;
-    }
-    return may;
+    if (log->allocs[alloc].memory != SCOUT_MANAGED || bytes > PLAY_SLOT_BYTES)
+        return false;
+    return !host_writes(log, bytes <= sizeof(uint64_t) ? log->allocs[alloc].bytes : 0);
 }
 
 static void

@@ -274,8 +274,9 @@ proof_host(struct trial *it, bool must_show)
 {
     enum { DATA_BYTES = 64 };
     const struct play *play = it->play;
-    if (!ANY(operation, play->operations, play->plan.operation_count, operation->reads != PLAY_READS_NOTHING) ||
-        !ANY(operation, play->operations, play->plan.operation_count, operation->host_bytes > DATA_BYTES))
+    bool reads = ANY(operation, play->operations, play->plan.operation_count, operation->reads != PLAY_READS_NOTHING);
+    reads = reads || ANY(written, play->written, play->plan.written_count, written->unread != 0);
+    if (!reads || !ANY(operation, play->operations, play->plan.operation_count, operation->host_bytes > DATA_BYTES))
         return;
     uint64_t same = play_host(it, PLAY_SAME_READS, PLAY_KEEPS_BEGUN);
     uint64_t other = play_host(it, PLAY_OTHER_READS, PLAY_TAKES_BEGUN);

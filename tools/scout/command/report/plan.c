@@ -63,6 +63,8 @@ put_allocations(struct json_object *plan, const struct scout_log *log, struct si
         play_put_number(item, "made_at", alloc->made_at);
         if (alloc->freed_at != UINT64_MAX)
             play_put_number(item, "freed_at", alloc->freed_at);
+        if (alloc->memory == SCOUT_MANAGED)
+            json_object_object_add(item, "managed", json_object_new_boolean(true));
         put_source(item, "allocated_at", sites, alloc->site);
     }
 }
