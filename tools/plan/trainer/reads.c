@@ -580,7 +580,6 @@ reads_end(const struct operation *operation)
 void
 reads_waited(void)
 {
-    exchange_waited();
     for (uint32_t i = 0; shared != NULL && launches && !player.is_alone && i < player.play.plan.written_count; ++i) {
         const struct play_written *written = &player.play.written[i];
         struct play_tensor place = {.bytes = written->bytes, .ordinal = written->ordinal};
