@@ -11,6 +11,8 @@ works "a program that prints to descriptors which it has closed" "$ddprun" -n 2 
 run "$ddprun" -n 2 --bucket-mb 0.005 "$corners" annotate-last
 failed_with "a gradient annotated again after it was averaged" 1 \
     "DDP_GRADIENT .gradients\[0\]. .*: gradients of this step have been averaged already"
+CORNERS_ANNOTATED=$work/annotated run "$ddprun" -n 2 "$corners" annotate-aside
+failed_with "a buffer annotated in another thread during DDP_STEP" 1 "annotated or forgotten in another thread while DDP_STEP compared"
 fails "annotations that name other memory, beside a buffer that kernels reach unseen" 1 "has touched an annotated gradient" "$ddprun" -n 2 "$corners" wrong-memory
 fails "a capture of a stream that must be waited for" 1 "on which gradients were touched is being captured" "$ddprun" -n 2 --bucket-mb 0.005 "$corners" capture
 works "a device reset in a world of one" "$ddprun" -n 1 "$corners" reset

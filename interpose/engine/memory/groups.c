@@ -76,6 +76,7 @@ tensor_has_left(const struct tensor *tensor)
 void
 groups_annotations_changed(void)
 {
+    ++memory_state.annotation_changes;
     if (memory_state.annotations_changed) /* since then touches only leave their stream */
         return;
     for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {

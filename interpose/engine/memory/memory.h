@@ -99,6 +99,7 @@ struct memory_state {
     size_t compared_index GUARDED_BY(engine_mutex), compared_at GUARDED_BY(engine_mutex); /* of tensor_compared() */
     _Atomic uint64_t lowest, highest; /* bounds of all but parameters: read without lock, for a quick miss */
     bool annotations_changed GUARDED_BY(engine_mutex); /* the ranks must compare again at the next boundary */
+    uint64_t annotation_changes GUARDED_BY(engine_mutex);
     /* On annotations, so far: numbers of gradients in groups hold until the next. */
     uint64_t agreements GUARDED_BY(engine_mutex);
     _Atomic bool any_escaped;   /* some tensor's address has escaped: kernels may touch gradients unseen */

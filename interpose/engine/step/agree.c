@@ -124,10 +124,8 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
     struct described *mine = engine_calloc(count + 1, sizeof(*mine)); /* in the order of annotation */
     engine_lock();
     for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
-        if (tensor->role != role)
-            continue;
-        ASSERT(tensor->index < count);
-        mine[tensor->index] = describe_tensor(tensor);
+        if (tensor->role == role && tensor->index < count) /* another thread may annotate: agree_on_annotations() */
+            mine[tensor->index] = describe_tensor(tensor);
     }
     engine_unlock();
     struct control_messages all;
@@ -176,12 +174,21 @@ agree_wait_owed(void)
     wait_owed = false;
 }
 
+/* What came or went since the ranks compared their annotations was compared by none of them. */
+static void
+refuse_change(bool changed)
+{
+    if (changed)
+        stop_job("gradients or buffers were annotated or forgotten in another thread while DDP_STEP compared the "
+                 "annotations of all ranks: do that in the thread that steps, or before the step");
+}
+
 void
 agree_on_annotations(bool captured)
 {
     engine_lock();
     size_t count = memory_state.gradient_count, buffer_count = memory_state.buffer_count;
-    uint64_t bytes = 0;
+    uint64_t changes = memory_state.annotation_changes, bytes = 0;
     size_t parameters = 0; /* and states that are averaged */
     for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
         bytes += tensor->averaged ? tensor->bytes : 0;
@@ -204,17 +211,22 @@ agree_on_annotations(bool captured)
 
     role_take();
     wait_owed = captured;
-    bool indexed = ISSUER_LOCKED(tensor_index_gradients());
+    issuer_lock();
+    bool indexed = tensor_index_gradients(), changed = memory_state.annotation_changes != changes;
+    issuer_unlock();
     require_allocated(indexed);
+    refuse_change(changed);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
         if (memory_state.groups[g].gradient_count > 0 || memory_state.groups[g].plan != NULL)
             planner_reset(&memory_state.groups[g]);
     }
     issuer_lock();
+    bool too_late = memory_state.annotation_changes != changes;
     memory_state.annotations_changed = false; /* last: until now touches only leave their stream to the boundary */
     ++memory_state.agreements;
     memory_state.expected_group = groups_expected();
     issuer_unlock();
+    refuse_change(too_late);
     checks_prepare();
     duplicate_batch_prepare();
     TRACED(trace_costs(all_reduce_cost()));

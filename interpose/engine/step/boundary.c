@@ -42,7 +42,6 @@ refuse_parameters(int id, const struct ddp_site *site)
 {
     engine_lock();
     bool gradients = group_has(id, false), parameters = group_has(id, true);
-    bool too_late = !memory_state.groups[id].of_parameters && groups_have_sent();
     engine_unlock();
     if (gradients)
         stop_job("DDP_STEP_PARAMETERS (%s:%d) of group %d, which has gradients, and DDP_STEP averages those: a group "
@@ -60,10 +59,6 @@ refuse_parameters(int id, const struct ddp_site *site)
         stop_job("DDP_STEP_PARAMETERS (%s:%d) with --compress: parameters in 16 bits lose every update that is "
                  "smaller than their rounding; leave --compress out",
                  site->file, site->line);
-    if (too_late)
-        stop_job("DDP_STEP_PARAMETERS (%s:%d) of group %d for the first time, after gradients of this step were "
-                 "averaged already: call it from the first step on, or run with --no-overlap",
-                 site->file, site->line, id);
 }
 
 /* Before anything of the step is done. */
@@ -82,9 +77,16 @@ prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
     if (!engine_state.alone) /* streams that touch them are remembered from now on */
         device_ensure_events();
     engine_lock();
-    tensor_average_parameters(group);
-    tensor_report_averaged(NULL);
+    bool too_late = groups_have_sent(); /* other threads send, too */
+    if (!too_late) {
+        tensor_average_parameters(group);
+        tensor_report_averaged(NULL);
+    }
     engine_unlock();
+    if (too_late)
+        stop_job("DDP_STEP_PARAMETERS (%s:%d) of group %d for the first time, after gradients of this step were "
+                 "averaged already: call it from the first step on, or run with --no-overlap",
+                 site->file, site->line, id);
 }
 
 static void
