@@ -60,6 +60,7 @@ require_same(const struct play *play)
                      again.plan.average_before == play->plan.average_before &&
                      (play->plan.tensor_count == 0 || again.tensors[0].hi == play->tensors[0].hi),
                  "a plan says the same again");
+    fuzz_require(again.plan.state_before == play->plan.state_before, "and puts state back in the same place");
     play_free(&again);
     json_object_put(json);
 }
