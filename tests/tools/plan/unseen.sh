@@ -49,6 +49,12 @@ cd "$work" || exit 1
 while read -r way; do
     case $way in
     finds-label) refused "$way" 'the number of copies to the host at unseen.cu:[0-9]+ from unseen.cu:[0-9]+ differs from step to step; make it' ;;
+    losses-cleared)
+        refused "$way" 'not possible by gradients: .*losses, 32 bytes, allocated at unseen.cu:[0-9]+, written by loss_kernel\) differs'
+        check "$way: by state, too" grep -q '^  not possible by state: .* the host writes a[0-9]* (losses, 32 bytes' "$work/stderr"
+        check "$way: what to do" grep -q "^  for annotations instead of a plan: ddprun scout $program $way --steps $steps$" "$work/stderr"
+        check "$way: three lines" test "$(grep -vc 'is scouted' "$work/stderr")" -eq 3
+        ;;
     losses-feed) refused "$way" 'depends on what it read from the device in the step before' ;;
     *) trains "$way" ;;
     esac

@@ -15,7 +15,7 @@ source "$here/rows.sh"
 
 # refusal FILE: the reason in the first line of a message, without numbers of memory and names of files.
 refusal() {
-    head -n 1 "$1" | sed -E 's/^ddprun: //; s/ \([0-9]+ bytes(, [^()]*)?\)//g; s/: that was not so when its plan was made.*//; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
+    head -n 1 "$1" | sed -E 's/^ddprun: //; s/ \((([^()]|\([^()]*\))*, )?[0-9]+ bytes(, ([^()]|\([^()]*\))*)?\)//g; s/: that was not so when its plan was made.*//; s/\ba[0-9]+(\[[0-9]+:[0-9]+\])?/MEMORY/g; s/ranks cannot take turns by the plan [^:]*: //
         s/proof \(d\) of the plan [^:]*: failed: (rank [0-9]+ before its first step: )?([^:]*).*/proof (d) fails: \2/
         s/proof \(complete\) of the plan [^:]*: (failed|not possible here): (rank [0-9]+ before its first step: )?/proof (complete), \1: /'
 }

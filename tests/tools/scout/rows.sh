@@ -26,7 +26,7 @@ verdict() {
         >"$out" 2>"$out.err" </dev/null || code=$?
     if [ "$code" -ne 0 ]; then
         sed -n 's/^ddprun: \(no gradients found: \)\?/refused: /p' "$out.err" | head -n 1 |
-            sed -E 's/ \([0-9]+ bytes, [^()]*\)//g; s/a[0-9]+\[[0-9]+:[0-9]+\]/MEMORY/g; s/ [0-9]+ / N /g'
+            sed -E 's/ \((([^()]|\([^()]*\))*, )?[0-9]+ bytes, allocated at ([^()]|\([^()]*\))*\)//g; s/a[0-9]+\[[0-9]+:[0-9]+\]/MEMORY/g; s/ [0-9]+ / N /g'
         return
     fi
     missing=$(grep -c '^missing: ' "$out")

@@ -130,9 +130,9 @@ preview_reads(struct json_object *plan, bool prints)
             continue;
         ++count;
         if (prints)
-            message_line("by %s at %s the host waits for a result of %s: ranks compute one after the other until then, "
+            message_line("by %s%s%s the host waits for a result of %s: ranks compute one after the other until then, "
                          "%" PRIu64 " of a step's %zu operations",
-                         play_text(read, "name"), or_unknown(at),
+                         play_text(read, "name"), at[0] != '\0' ? " at " : "", at,
                          plain_name(play_text(json_object_array_get_idx(list, writer), "name"), name, sizeof(name)),
                          writer + 1, play_length(list));
     }

@@ -206,8 +206,9 @@ report_instead(const struct scout_order *order, const struct request *request, c
     bool is_one =
         strcmp(finding->instead_of, other.text) == 0 || strstr(finding->instead_of, "no gradients found") != NULL;
     if (!ok && other.exit_code == DDPRUN_EXIT_FAILURE && !is_one)
-        return error_set(error, DDPRUN_EXIT_FAILURE, "not possible by gradients: %.400s; not possible by state: %.400s",
-                         finding->instead_of, other.text);
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "not possible by gradients: %.500s\n  not possible by state: %.500s", finding->instead_of,
+                         other.text);
     if (!ok && (other.exit_code == DDPRUN_EXIT_FAILURE || is_one)) /* else --per-rank names what gradients ask about */
         *error = other;
     return ok;
@@ -396,6 +397,21 @@ write_refusal(const struct scout_outcome *outcome, const struct request *request
     scout_log_free(&log);
 }
 
+/* The command to try where no plan is possible, unless the reason names an option: annotations. */
+static void
+add_command(const struct request *request, struct error *error)
+{
+    if (!request->either || error->exit_code != DDPRUN_EXIT_FAILURE || strstr(error->text, " --") != NULL)
+        return;
+    size_t used = strlen(error->text), room = sizeof(error->text) - used;
+    int more = snprintf(error->text + used, room, "\n  for annotations instead of a plan: ddprun scout");
+    for (char *const *word = request->program; *word != NULL && more > 0 && (size_t)more < room; ++word) {
+        used += (size_t)more;
+        room -= (size_t)more;
+        more = snprintf(error->text + used, room, " %s", *word);
+    }
+}
+
 /* From the program's start to its plan. */
 static bool
 scout(const struct scout_order *order, const struct request *request, struct error *error)
@@ -404,9 +420,11 @@ scout(const struct scout_order *order, const struct request *request, struct err
     bool ran = scout_run_make(order, &outcome, error), ok = ran && scout_run_judge(order, &outcome, error);
     if (ran && !ok)
         write_refusal(&outcome, request, error);
-    ok = ok && look(&outcome, order, request, error);
+    bool is_known = ok && look(&outcome, order, request, error);
+    if (ok && !is_known)
+        add_command(request, error);
     free(outcome.log);
-    return ok;
+    return is_known;
 }
 
 bool

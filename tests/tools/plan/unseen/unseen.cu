@@ -40,6 +40,7 @@ static const char *const ways[] = {
     "losses-filled",      /* a fill zeroes them before each batch */
     "losses-large",       /* too many of them */
     "losses-feed",        /* the labels of a batch are computed from those of the batch before */
+    "losses-cleared",     /* the host zeroes them before each batch */
 };
 
 static const char *way, *path = "/dev/null", *run_name = "run";
@@ -299,8 +300,11 @@ train(void)
             hits += is_hit(row);
         if (is("losses-filled"))
             CHECK(cudaMemset(losses, 0, ROWS * sizeof(float)));
+        if (is("losses-cleared"))
+            memset(losses, 0, ROWS * sizeof(float));
         if (begins("losses"))
-            loss_kernel<<<1, ROWS>>>(delta, losses, loss_count() / ROWS, is("losses") || is("losses-filled"));
+            loss_kernel<<<1, ROWS>>>(delta, losses, loss_count() / ROWS,
+                                     is("losses") || is("losses-filled") || is("losses-cleared"));
         update();
         sum += begins("losses") ? sum_losses() : 0;
         if (begins("losses") && step % 4 == 3)

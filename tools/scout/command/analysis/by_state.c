@@ -551,13 +551,27 @@ find_parts(struct finder *finder)
     }
 }
 
+/* ": MEMORY" that the operation writes and all ranks have alike; "": it is not known. */
+static const char *
+name_common(const struct finder *finder, uint32_t position, char text[80])
+{
+    char name[64];
+    text[0] = '\0';
+    FOR_EACH_LEFT(version, finder, NULL) {
+        const struct place *place = place_of(finder, version);
+        if (version->position == position && place->role == PLAY_STREAM)
+            snprintf(text, 80, ": %s", name_place(place, name));
+    }
+    return text;
+}
+
 /* An operation that all make in each period may not write what is averaged or added up, and what it writes must have
  * the same bits on all ranks. */
 static bool
 judge_parts(struct finder *finder)
 {
     find_parts(finder);
-    char name[SCOUT_NAME_BYTES], text[64];
+    char name[SCOUT_NAME_BYTES], text[64], common[80];
     FOR_EACH_LEFT(version, finder, NULL) {
         const struct place *place = place_of(finder, version);
         uint32_t noise = finder->noise[version->number];
@@ -569,8 +583,9 @@ judge_parts(struct finder *finder)
         if (place->role != 0 && place->role != PLAY_STREAM)
             return turns_refuse(
                 finder->to,
-                "%s writes %s, which each rank changes in its own step, and memory that is the same on all ranks",
-                turns_op_name(finder->graph, version->position, name), name_place(place, text));
+                "%s writes %s, which each rank changes in its own step, and memory that is the same on all ranks%s",
+                turns_op_name(finder->graph, version->position, name), name_place(place, text),
+                name_common(finder, version->position, common));
     }
     return true;
 }

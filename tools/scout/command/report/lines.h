@@ -48,8 +48,9 @@ const struct site_place *sites_frames(struct sites *sites, uint32_t site, uint32
 /* The program or the library that was compiled from a source file, as far as frames were looked up; NULL: not known. */
 const char *sites_object(const struct sites *sites, const char *file);
 
-/* A text for users with what its numbers mean: behind the first mention of each allocation of the log, a3 or a3[0:64],
- * where the program made it, and how large: "a3[0:64] (train.cu:41, 4096 bytes)". free() releases it. */
+/* A text for users with what its numbers mean: after the first mention of each allocation of the log, a3 or a3[0:64],
+ * its variable, its size, where the program made it, and the last kernel that was seen to write it, as far as they are
+ * known: "a3[0:64] (weights, 4096 bytes, allocated at train.cu:41, written by sgd)". free() releases it. */
 char *sites_explain(const struct scout_log *log, const char *text);
 
 /*

@@ -248,11 +248,68 @@ mention_length(const char *text, const char *at, uint32_t *number)
     return isalnum((unsigned char)at[length]) || at[length] == '_' ? 0 : (size_t)length;
 }
 
+/* Whether a mention of memory is the value of an option that users are to copy. */
+static bool
+is_of_option(const char *text, const char *at)
+{
+    static const char option[] = "--per-rank ";
+    size_t length = sizeof(option) - 1;
+    return (size_t)(at - text) >= length && strncmp(at - length, option, length) == 0;
+}
+
+/* How the program's source calls the memory that a call site allocates: as the outermost call says it; "": it is not
+ * known. */
+static void
+name_memory(struct sites *sites, struct sources *sources, uint32_t site, char name[LIFT_BYTES])
+{
+    uint32_t count;
+    const struct site_place *frames = sites_frames(sites, site, &count);
+    name[0] = '\0';
+    for (uint32_t depth = 0; depth < count; ++depth) {
+        struct lifted lifted;
+        if (!lift(sources, frames, depth, &lifted) || lifted.memory[0] == '\0')
+            break;
+        snprintf(name, LIFT_BYTES, "%s", lift_bare(lifted.memory));
+    }
+}
+
+/* Whether a launch, as far as it was recorded, has written the allocation. */
+static bool
+op_writes(const struct scout_op *op, uint32_t alloc)
+{
+    const struct scout_effect *effect = op->effect;
+    return op->kind == SCOUT_LAUNCH && effect != NULL &&
+           (ANY(it, effect->written, effect->written_count, it->alloc == alloc && it->ranges.count > 0) ||
+            ANY(it, effect->segments, effect->segment_count,
+                it->alloc == alloc && it->killed.count + it->modified.count > 0));
+}
+
+/* What is known of an allocation: its variable, its size, where it is made, and the last kernel that writes it, unless
+ * `next`, the text after its mention, says that. */
+static void
+put_memory(FILE *to, const struct scout_log *log, struct sites *sites, struct sources *sources, uint32_t number,
+           const char *next)
+{
+    static const char says[] = ", written by ";
+    char place[512], name[LIFT_BYTES], kernel[SCOUT_NAME_BYTES];
+    const struct scout_alloc *alloc = &log->allocs[number];
+    const struct scout_op *writer = NULL;
+    FOR_EACH_UNTIL(op, log->ops, log->op_count, strncmp(next, says, strlen(says)) == 0)
+        writer = op_writes(op, number) ? op : writer;
+    name_memory(sites, sources, alloc->site, name);
+    fprintf(to, " (%s%s%llu bytes, allocated at %s", name, name[0] != '\0' ? ", " : "",
+            (unsigned long long)alloc->bytes, sites_text(sites, alloc->site, place, sizeof(place)));
+    if (writer != NULL)
+        fprintf(to, "%s%s", says, scout_op_name(log, writer, kernel));
+    fputc(')', to);
+}
+
 char *
 sites_explain(const struct scout_log *log, const char *text)
 {
-    char *all = NULL, place[512];
+    char *all = NULL;
     size_t size;
+    struct sources sources = {0};
     struct sites *sites = sites_open(log);
     OWNED bool *told = xcalloc(log->alloc_count + 1, sizeof(*told));
     FILE *to = open_memstream(&all, &size);
@@ -261,14 +318,14 @@ sites_explain(const struct scout_log *log, const char *text)
         size_t length = mention_length(text, at, &number), passed = length > 0 ? length : 1;
         fwrite(at, 1, passed, to);
         at += passed;
-        if (length == 0 || number >= log->alloc_count || told[number])
+        if (length == 0 || number >= log->alloc_count || told[number] || is_of_option(text, at - length))
             continue;
         told[number] = true;
-        fprintf(to, " (%llu bytes, allocated at %s)", (unsigned long long)log->allocs[number].bytes,
-                sites_text(sites, log->allocs[number].site, place, sizeof(place)));
+        put_memory(to, log, sites, &sources, number, at);
     }
     if (to != NULL)
         fclose(to);
+    sources_close(&sources);
     sites_close(sites);
     return all != NULL ? all : xstrdup(text);
 }
