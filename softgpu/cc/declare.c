@@ -278,6 +278,28 @@ add_function(struct source *source, const struct declaration *d)
         function->flags |= FUNCTION_UNNAMED;
 }
 
+/* Whether the file defines a function of this name. */
+static bool
+is_defined(const struct source *source, uint32_t name)
+{
+    for (uint32_t i = 0; i + 1 < source->lexed.count; ++i)
+        if (!source->lexed.tokens[i].is_system && source_same_word(source, i, name) && source_is(source, i + 1, "(") &&
+            source_is(source, source_next(source, i + 1), "{"))
+            return true;
+    return false;
+}
+
+/* Whether it declares a function that is CUDA's own once more, as programs for old GPUs do that leave the definition of
+ * atomicAdd(double *, double) to a condition. CUDA's are templates here, so the declaration would be of another one. */
+static bool
+is_of_cuda(const struct source *source, const struct declaration *d)
+{
+    static const char *const names[] = {"atomicAdd", "atomicSub", "atomicExch", "atomicMin", "atomicMax", "atomicInc",
+                                        "atomicDec", "atomicCAS", "atomicAnd",  "atomicOr",  "atomicXor", NULL};
+    return is_device_only(d) && d->scope == SCOPE_NAMESPACE && (d->flags & FUNCTION_TEMPLATE) == 0 &&
+           !source->is_relocatable && source_is_one_of(source, d->name, names) && !is_defined(source, d->name);
+}
+
 /* A declaration is complete: `end` is its ';', or the '{' of a function's body. */
 static void
 declare(struct source *source, const struct declaration *d, bool has_body)
@@ -285,6 +307,10 @@ declare(struct source *source, const struct declaration *d, bool has_body)
     if (has_body)
         add_function(source, d);
     const bool is_variable = d->params == d->end;
+    if (!has_body && !is_variable && is_of_cuda(source, d)) {
+        source_drop_range(source, d->begin, d->end);
+        return;
+    }
     if ((d->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) != 0 && !is_variable)
         link_function(source, d, has_body);
     else if (is_variable && ((d->flags & FUNCTION_DEVICE) != 0 || d->constant != d->end || d->managed != d->end))

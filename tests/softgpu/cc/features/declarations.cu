@@ -193,3 +193,19 @@ FEATURE(programs_use_these_names)
     tuned::both<<<1, 5>>>(out);
     EXPECT(done() && out[0] == 96 && out[1] == 12);
 }
+
+/* As programs for old GPUs declare it, whose definition is left to a condition. */
+__device__ double atomicAdd(double *address, double value);
+
+__global__ void
+add_one(double *sum)
+{
+    atomicAdd(sum, 1.0);
+}
+
+FEATURE(cudas_own_functions_may_be_declared)
+{
+    double *sum = managed(sizeof(double));
+    add_one<<<2, 8>>>(sum);
+    EXPECT(done() && *sum == 16);
+}
