@@ -24,7 +24,7 @@ row() {
     local name="$1, $2 ranks" why outcome='by the oracle'
     why=$(refusal "$1")
     rm -f weights wanted
-    "$program" "$1" --steps $steps --save wanted --oracle "$2" >/dev/null
+    "$program" "$1" --steps $steps --save wanted --oracle "$2" >wanted.out
     run "$ddprun" -n "$2" --device softgpu --share-gpu --timeout 120 --plan auto --yes --slow "$program" "$1" --steps $steps --save weights
     if [ -n "$why" ]; then
         check "$name: is refused" test "$code" -eq 1
@@ -33,6 +33,7 @@ row() {
     else
         check "$name: exit code 0, not $code" test "$code" -eq 0
         check "$name: the oracle's weights" near weights wanted
+        check "$name: and figures" near "$work/stdout" wanted.out
     fi
     echo "| $1 | $2 | $outcome |" >>table
 }

@@ -29,6 +29,7 @@ static const char *const ways[] = {
     "layers-copy",    /* the same, the batch is copied */
     "predicts",       /* after the update the host reads an error by the new weights, which scales the next update */
     "logs",           /* the same, and only prints it */
+    "shows",          /* after the update the host reads the weights, and sums them up for a log */
     "writes-late",    /* and from some step on what predicts changes the weights, too */
     "whole",          /* each batch is the whole data */
     "whole-shuffled", /* in another order each time */
@@ -446,6 +447,11 @@ train_predicts(void)
         errors<<<1, ROWS>>>(w, x, y, e);
         descend_by<<<1, DIM>>>(w, x, e, ROWS, rate);
         batch_ends(&all);
+        if (begins("shows")) {
+            for (float weight : read_back(w, DIM))
+                sum += weight;
+            continue;
+        }
         if (has("late"))
             errors_and_more<<<1, ROWS>>>(w, x, y, e, s < LATE ? 1 : 0.99f);
         else

@@ -639,19 +639,37 @@ judge_host(const struct finder *finder)
 
 /* ---- what the host reads ---- */
 
+static enum reads_class
+reads_class_of(const struct place *place)
+{
+    switch (place->role) {
+    case PLAY_CHANGES:
+        return place->may_be_sum ? READS_OF_STATE_OR_SUM : READS_OF_STATE;
+    case PLAY_SUM:
+        return READS_OF_SUM;
+    case PLAY_LAST:
+        return READS_OF_LAST;
+    default:
+        return READS_OF_STEP;
+    }
+}
+
 static void
 find_reads(const struct finder *finder)
 {
     const struct graph *graph = finder->graph;
+    uint32_t state_before = 0;
     OWNED unsigned char *classes = xcalloc(graph->version_count + 1, sizeof(*classes));
     FOR_EACH_VERSION(version, graph) {
-        enum play_role role = version->memory != HOST_MEMORY ? place_of(finder, version)->role : 0;
-        classes[version->number] = role == PLAY_CHANGES ? READS_OF_STATE
-                                   : role == PLAY_SUM   ? READS_OF_SUM
-                                   : role == PLAY_LAST  ? READS_OF_LAST
-                                                        : READS_OF_STEP;
+        if (version->memory == HOST_MEMORY)
+            continue;
+        enum reads_class class = reads_class_of(place_of(finder, version));
+        bool is_state = class == READS_OF_STATE || class == READS_OF_STATE_OR_SUM;
+        classes[version->number] = (unsigned char)class;
+        if (is_state && version->op >= 0 && version->position >= state_before)
+            state_before = version->position + 1;
     }
-    reads_find(graph, finder->to->parts, classes, &finder->to->reads);
+    reads_find(graph, finder->to->parts, classes, state_before, &finder->to->reads);
     noise_note(graph, finder->noise, finder->to);
 }
 

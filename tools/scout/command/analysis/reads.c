@@ -13,6 +13,7 @@ struct finder {
     const struct graph *graph;
     const enum play_part *parts;
     const unsigned char *classes; /* enum reads_class; NULL: by gradients */
+    uint32_t state_before;        /* of reads_find() */
     struct reads *reads;
     struct seen *seen; /* by writer */
     uint32_t seen_count;
@@ -56,6 +57,14 @@ last_writer(const struct finder *finder, const struct graph_version *from, int32
     return (uint32_t)(writer % period);
 }
 
+/* Whether all ranks have the same of what the host reads: state that the step writes no more. */
+static bool
+is_put_back(const struct finder *finder, const struct graph_version *to, const struct graph_version *from)
+{
+    return class_of(finder, from) == READS_OF_STATE && to->period == from->period &&
+           to->position >= finder->state_before;
+}
+
 /* Of what the host gets in one period: which step has written it. */
 static struct reads_of
 read_of(const struct finder *finder, const struct graph_version *to)
@@ -64,10 +73,12 @@ read_of(const struct finder *finder, const struct graph_version *to)
     int32_t last = -1;
     FOR_EACH_IN(edge, to) {
         const struct graph_version *from = edge->from;
-        if (!is_of_step(finder, from))
+        if (!is_of_step(finder, from) || is_put_back(finder, to, from))
             continue;
         uint32_t back = (uint32_t)(to->period - from->period);
-        bool is_first = of.kind == PLAY_READS_ALIKE, is_begin = back > 0 && class_of(finder, from) == READS_OF_STATE;
+        enum reads_class class = class_of(finder, from);
+        bool is_state = class == READS_OF_STATE || class == READS_OF_STATE_OR_SUM;
+        bool is_first = of.kind == PLAY_READS_ALIKE, is_begin = back > 0 && is_state;
         back = is_begin ? 0 : back;
         of.kind = is_first || (of.kind == PLAY_READS_STEP && back == of.back) ? PLAY_READS_STEP : PLAY_READS_MIXED;
         if (class_of(finder, from) == READS_OF_SUM)
@@ -179,10 +190,12 @@ find_writes(struct finder *finder)
 }
 
 void
-reads_find(const struct graph *graph, const enum play_part *parts, const unsigned char *classes, struct reads *reads)
+reads_find(const struct graph *graph, const enum play_part *parts, const unsigned char *classes, uint32_t state_before,
+           struct reads *reads)
 {
     *reads = (struct reads){.of = xcalloc(graph->period + 1, sizeof(*reads->of))};
-    struct finder finder = {.graph = graph, .parts = parts, .classes = classes, .reads = reads};
+    struct finder finder = {
+        .graph = graph, .parts = parts, .classes = classes, .state_before = state_before, .reads = reads};
     find_reads(&finder);
     find_writes(&finder);
 }

@@ -442,7 +442,7 @@ sort_operations(struct sorter *sorter)
         ok = judge_operation(sorter, i);
     ok = ok && settle_reads(sorter) && judge_changes(sorter);
     sorter->turns->is_scaled = ANY_VERSION(it, sorter->graph, is_scaled(sorter, it));
-    reads_find(sorter->graph, sorter->turns->parts, NULL, &sorter->turns->reads);
+    reads_find(sorter->graph, sorter->turns->parts, NULL, 0, &sorter->turns->reads);
     find_noise(sorter);
     if (ok)
         find_stays(sorter);

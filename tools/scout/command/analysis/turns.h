@@ -29,14 +29,15 @@ struct reads {
 };
 
 /* What becomes of a version's memory by state; NULL: by gradients. */
-enum reads_class { READS_OF_STEP, READS_OF_STATE, READS_OF_SUM, READS_OF_LAST };
+enum reads_class { READS_OF_STEP, READS_OF_STATE, READS_OF_STATE_OR_SUM, READS_OF_SUM, READS_OF_LAST };
 
 /* `graph`: of whole periods. `parts`: [period]; of PLAY_BY_TURN are operations that one rank makes. `classes`: enum
  * reads_class of each version, by state: a step finds state as the round began, so that its reads are of its own rank;
  * what a sum is within a round no rank has; and none of them is looked up between steps, for a round ends there.
- * reads_free() releases it. */
+ * `state_before`: of a period, the operation after the last that writes state: from there on state is as the round
+ * began on all ranks, or the mean. reads_free() releases it. */
 void reads_find(const struct graph *graph, const enum play_part *parts, const unsigned char *classes,
-                struct reads *reads);
+                uint32_t state_before, struct reads *reads);
 void reads_free(struct reads *reads);
 
 /*
