@@ -772,7 +772,8 @@ find_first(const struct scout_log *log, const struct scout_finding *finding)
 }
 
 /* Where the program's loop begins, if its first batch is as the others: the first operation from which on each is as
- * the one a period later. Where no copy of data shows where a step begins, the program's own order does. */
+ * the one a period later. Where no copy of data shows where a step begins, the program's own order does. What is
+ * cleared behind an update is cleared for the next step. */
 static uint32_t
 find_loop(const struct scout_log *log, const struct scout_finding *finding)
 {
@@ -781,7 +782,11 @@ find_loop(const struct scout_log *log, const struct scout_finding *finding)
            log->ops[alike - 1].site == log->ops[alike - 1 + period].site)
         --alike;
     uint32_t behind = (finding->first - alike) % period, first = finding->first - behind;
-    return behind == 0 || first >= finding->begin ? first : first + period;
+    if (first < finding->begin)
+        first += period;
+    while (first > finding->begin && log->ops[first - 1].kind == SCOUT_FILL)
+        --first;
+    return first;
 }
 
 static void
