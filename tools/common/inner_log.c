@@ -1,5 +1,8 @@
 /* inner_log.c - see inner_run.h. */
 #include "tools/common/inner_run.h"
+
+#include "base/clock.h"
+#include "base/message.h"
 #include "tools/common/owned.h"
 
 #include <fcntl.h>
@@ -31,11 +34,31 @@ inner_run_reason(const char *summary, char *reason, size_t room)
     json_object_put(root);
 }
 
+/* A line of its own, once a minute. */
+static void __attribute__((format(printf, 1, 0))) show_now_and_then(const char *format, va_list args)
+{
+    enum { MINUTE_MS = 60000 };
+    static int64_t next_ms;
+    char text[256];
+    int64_t now_ms = clock_now_ms();
+    next_ms = next_ms == 0 ? now_ms + MINUTE_MS : next_ms;
+    if (now_ms < next_ms)
+        return;
+    next_ms = now_ms + MINUTE_MS;
+    vsnprintf(text, sizeof(text), format, args);
+    message_line("%s", text);
+}
+
 void
 inner_run_show(const char *format, ...)
 {
     static bool is_shown;
     va_list args;
+    if (!isatty(STDERR_FILENO) && format != NULL) {
+        va_start(args, format);
+        show_now_and_then(format, args);
+        va_end(args);
+    }
     if (!isatty(STDERR_FILENO) || (format == NULL && !is_shown))
         return;
     is_shown = format != NULL;

@@ -248,6 +248,14 @@ variable_found(CUdeviceptr address, size_t bytes)
     state_variable_found();
 }
 
+/* The program has waited for the device. */
+static void
+waited(void)
+{
+    exchange_waited();
+    reads_waited();
+}
+
 /* ---- operations ---- */
 
 static void
@@ -723,14 +731,6 @@ at_exit(int exit_status, void *unused)
     player_unlock();
 }
 
-/* The program has waited for the device: it may read managed memory now. */
-static void
-note_waited(void)
-{
-    exchange_waited();
-    reads_waited();
-}
-
 const struct engine *
 play_start(const struct shim_services *services, struct rank_status *status, const char *path)
 {
@@ -760,6 +760,6 @@ play_start(const struct shim_services *services, struct rank_status *status, con
     table.before_release = before_release;
     table.before_device_reset = before_device_reset;
     table.before_context_destroy = before_context_destroy;
-    table.waited = note_waited;
+    table.waited = waited;
     return &table;
 }
