@@ -16,6 +16,7 @@
 #include "tools/scout/trainer/scout.h"
 
 #include <search.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
