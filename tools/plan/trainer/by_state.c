@@ -53,7 +53,7 @@ static bool any_differed;
 
 static uint32_t steps;        /* of the round, that have begun */
 static bool in_step;          /* the last of them is not complete; or a plain step */
-static bool has_own;          /* the step under way has made an operation that one rank makes */
+static bool has_own;          /* the period has made an operation that one rank makes: its step has begun */
 static bool leaves_out;       /* the step under way has made no operation that a program may leave out, so far */
 static uint32_t misses;       /* of the round's complete steps, those that left these out */
 static bool changed;          /* one of them has changed what is averaged, on this rank */
@@ -351,6 +351,7 @@ begin_step(bool may_lack)
 {
     uint32_t back = steps > 0;
     CUstream stream = stream_behind();
+    in_step = player.is_open = true;
     is_plain = !back && !is_all_there(stream, may_lack);
     owners[(all_steps - 1) % STATE_OWNERS] = (uint16_t)(is_plain ? 0 : steps);
     if (is_plain)
@@ -365,17 +366,26 @@ begin_step(bool may_lack)
     release();
 }
 
-/* In the first rounds memory of the plan may not be there yet; all ranks make the step then, and it belongs to no
- * round. */
+/* A step begins with the first operation of its period that one rank makes. All ranks make those before it, such as a
+ * copy ahead or a read of the last loss: after the last step they may come without one. Until then the latest memory is
+ * that of the step before. */
 static void
 begin_period(void)
 {
-    in_step = player.is_open = true;
     has_own = is_state_ended = false;
     leaves_out =
         ANY(operation, player.play.operations, player.play.plan.operation_count, operation->part == PLAY_BY_CHOICE);
     launches = 0;
+    owners[all_steps % STATE_OWNERS] = all_steps > 0 ? owners[(all_steps - 1) % STATE_OWNERS] : 0;
     ++all_steps;
+}
+
+/* In the first rounds memory of the plan may not be there yet; all ranks make the step then, and it belongs to no
+ * round. */
+static void
+begin_own(void)
+{
+    has_own = true;
     begin_step(player_warms_up());
     plain_steps += is_plain;
     player_note_batch();
@@ -473,7 +483,7 @@ static bool
 end_state(void)
 {
     bool is_own = player.rank == turn || player_plays_all();
-    if (!in_step || is_plain || !has_own || is_state_ended)
+    if (!in_step || is_plain || is_state_ended)
         return false;
     is_state_ended = true;
     misses += leaves_out;
@@ -487,7 +497,7 @@ end_state(void)
 void
 state_is_written(void)
 {
-    has_own = true;
+    begin_own();
     leaves_out = false;
 }
 
@@ -498,8 +508,7 @@ static bool
 end_step(void)
 {
     (void)end_state();
-    bool has_ended = in_step && !is_plain && has_own;
-    steps -= in_step && !is_plain && !has_own; /* what all ranks make is no turn, as a batch that is copied ahead */
+    bool has_ended = in_step && !is_plain;
     in_step = false;
     if (has_ended && player_plays_all()) {
         turns_end(steps - 1);
@@ -756,14 +765,37 @@ say(void)
 static void
 meet(const struct operation *operation, uint32_t at)
 {
+    if (!has_own && player.play.operations[at].part != PLAY_BY_ALL)
+        begin_own();
     agreement_note(operation, at, false);
 }
 
-/* An operation between steps that may touch state. */
+bool
+state_has_begun(void)
+{
+    return has_own;
+}
+
+/* Of the step under way nothing is missing but reads of what it has written. */
+static bool
+only_reads_are_missing(void)
+{
+    uint32_t i = player.next;
+    while (i > 0 && i < player.play.plan.average_before && player_brings_step(i))
+        ++i;
+    return i > 0 && i >= player.play.plan.average_before;
+}
+
+/* An operation between steps that may touch state. A step is complete after its last write of state. */
 static bool
 must_close(const struct operation *operation)
 {
-    return is_round_open() && pending_may_touch(operation);
+    bool is_complete = in_step && only_reads_are_missing();
+    if (!(is_complete || is_round_open()) || !pending_may_touch(operation))
+        return false;
+    if (is_complete)
+        (void)end_step();
+    return is_round_open();
 }
 
 /* All have the mean of the round's complete steps, without the one under way: until judge_look(). */
@@ -800,9 +832,9 @@ meet_unplanned(const struct operation *operation, const char *name)
 {
     (void)name;
     uint32_t missing;
-    bool looks = in_step && pending_touched(operation);
-    bool shows = looks && !is_plain && !is_state_ended && loaders_is_transfer(operation) &&
-                 player.engine->world_size > 1 && find_tensors(stream_behind(), &missing);
+    bool looks = in_step && !is_plain && pending_touched(operation);
+    bool shows = looks && !is_state_ended && loaders_is_transfer(operation) && player.engine->world_size > 1 &&
+                 find_tensors(stream_behind(), &missing);
     if (shows && steps > 1)
         show_mean();
     player.seen += looks && !shows && !is_state_ended;
@@ -828,18 +860,7 @@ static void
 settle(const struct operation *operation, uint32_t at)
 {
     (void)operation;
-    has_own = has_own || player.play.operations[at].part != PLAY_BY_ALL;
     leaves_out = leaves_out && player.play.operations[at].part != PLAY_BY_CHOICE;
-}
-
-/* Of the step under way nothing is missing but reads of what it has written. */
-static bool
-only_reads_are_missing(void)
-{
-    uint32_t i = player.next;
-    while (i > 0 && i < player.play.plan.average_before && player_brings_step(i))
-        ++i;
-    return i > 0 && i >= player.play.plan.average_before;
 }
 
 /* All steps that are complete count. */

@@ -15,6 +15,7 @@
  * rank, with the operation's name. Threads: `following` lets one at a time through.
  */
 #include "base/message.h"
+#include "base/printable.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
 #include "tools/sandbox/files.h"
@@ -291,6 +292,20 @@ finish(void)
         way.last_look();
 }
 
+/* A proof by state that has seen all ends where the program does something else, as it would at the program's end. By
+ * gradients ranks that cannot follow the plan while they are timed may by state. */
+static void
+end_proof(void)
+{
+    if (way.end != NULL)
+        way.end();
+    if (!rounds_are_timed() || !player_is_by_state())
+        return;
+    if (player.rank == 0)
+        rounds_end();
+    player_wait_for_end(PLAY_OVER);
+}
+
 /* An operation that the plan does not know has come: ends the rank, or, once a round was averaged, true:
  * player.is_alone. `begins`: a batch begins with it. */
 static bool
@@ -299,13 +314,16 @@ misfit(const char *name, const char *what, bool begins)
     /* an update of all ranks, from averaged gradients, is rank 0's, too */
     bool updates = !player_is_by_state() && player_is_last_turn() && !player.is_open &&
                    player.next > player.play.plan.average_before;
-    uint64_t world = player_world();
+    bool is_amid = !begins && player.next != 0 && !updates;
+    uint64_t lost = player.period + 1 - rounds * player_world();
+    end_proof();
     if (!alone_may_begin(rounds))
         player_no_fit(name, what);
     player.is_given_up = false;
     finish();
-    alone_begin(name, what, player_is_by_state() ? player.is_given_up : player.period + 1 - rounds * world,
-                !begins && player.next != 0 && !updates);
+    if (player_is_by_state())
+        lost = player.is_given_up || (is_amid && !state_has_begun());
+    alone_begin(name, what, lost, is_amid);
     player.is_given_up = false;
     return true;
 }
@@ -549,15 +567,30 @@ begin_followed(struct operation *operation)
         pending_keep();
 }
 
-/* What was touched while it waits, by an operation that is not in the plan, has been read. */
+/* What an operation that is not in the plan has changed, while it waits, is put back. Gradients that are changed late,
+ * as by clipping, are changed in each batch from here on: rank 0 would train alone. */
+static void
+refuse_change(const struct operation *operation)
+{
+    char plain[PLAY_NAME_BYTES];
+    const char *name = player_name_of(operation);
+    if (!player_is_by_state())
+        player_no_fit(name, way.changes);
+    (void)misfit(name, way.changes, false);
+    message_warning("undone", "plan: the change that %s made in the middle of a step is undone",
+                    plain_name(name, plain, sizeof(plain)));
+}
+
+/* What was touched while it waits, by an operation that is not in the plan, has been read, or changed. */
 static void
 end_look(const struct operation *operation, bool enqueued)
 {
+    bool has_changed = pending_restore() && enqueued;
     looks = false;
-    if (enqueued && pending_changed())
-        player_no_fit(player_name_of(operation), way.changes);
     if (enqueued && way.judge_look != NULL)
         way.judge_look(player_name_of(operation));
+    if (has_changed)
+        refuse_change(operation);
     player_unlock();
 }
 

@@ -8,7 +8,7 @@
  */
 #include "tools/plan/trainer/player.h"
 
-static uint64_t kept; /* hash of what is touched, before the operation */
+static char **kept; /* [tensor_count]: what is touched, before the operation */
 static bool any_unused = true;
 
 bool
@@ -121,20 +121,25 @@ pending_made(uint32_t tensor)
     any_unused = true;
 }
 
+/* What only the host reads may get another value: that of the operation is the newest. */
 static bool
-is_touched(uint32_t tensor)
+is_watched(uint32_t tensor)
 {
-    return player.named[tensor].is_touched;
+    return player.named[tensor].is_touched && player.play.tensors[tensor].role != PLAY_LAST;
 }
 
 void
 pending_keep(void)
 {
-    kept = player_hash_all(is_touched);
+    kept = player_hold(is_watched);
 }
 
 bool
-pending_changed(void)
+pending_restore(void)
 {
-    return player_hash_all(is_touched) != kept;
+    bool has_changed = player_differs(kept);
+    if (has_changed)
+        player_put_back(kept);
+    player_release(&kept);
+    return has_changed;
 }

@@ -447,6 +447,29 @@ player_hold(bool (*is)(uint32_t tensor))
     return held;
 }
 
+static bool
+differs(const struct play_tensor *tensor, const struct allocation *allocation, const char *held)
+{
+    static char piece[PIECE];
+    for (uint64_t at = tensor->lo; at < tensor->hi; at += PIECE) {
+        size_t bytes = tensor->hi - at < PIECE ? tensor->hi - at : PIECE;
+        memory_read(allocation, at, piece, bytes);
+        if (memcmp(piece, held + (at - tensor->lo), bytes) != 0)
+            return true;
+    }
+    return false;
+}
+
+bool
+player_differs(char **held)
+{
+    bool any = false;
+    player_synchronize();
+    FOR_EACH_THERE(tensor, allocation, !any && held[NUMBER_OF(tensor)] != NULL)
+        any = differs(tensor, allocation, held[NUMBER_OF(tensor)]);
+    return any;
+}
+
 void
 player_put_back(char **held)
 {

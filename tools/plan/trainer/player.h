@@ -139,6 +139,8 @@ uint64_t player_hash_all(bool (*is)(uint32_t tensor));
 /* Contents of all that there are of these, on the host; puts them back, if they are not NULL; player_release() releases
  * it. */
 char **player_hold(bool (*is)(uint32_t tensor));
+/* Whether any holds other bytes now. */
+bool player_differs(char **held);
 void player_put_back(char **held);
 void player_release(char ***held);
 /* Up to PLAY_SAMPLES of its elements, at equal distances. */
@@ -224,6 +226,8 @@ struct play_apart begun_meet(uint32_t number, uint32_t rank, uint32_t step, char
 /* A variable that a launch is about to reach is known now. If the step has launched nothing before, it has begun with
  * what the variable holds. */
 void state_variable_found(void);
+/* Whether the period has made an operation that one rank makes. */
+bool state_has_begun(void);
 /* The rank that had a period among the last STATE_OWNERS, from 0; rank 0 of one that all ranks made. */
 enum { STATE_OWNERS = 4096 };
 uint32_t state_owner(uint64_t period);
@@ -250,9 +254,10 @@ void pending_used(const struct operation *operation);
 void pending_averaged(void);
 /* The memory of a tensor of the plan was made. */
 void pending_made(uint32_t tensor);
-/* In front of it, once the engine has seen its beginning; and after it: whether it has changed them. */
+/* In front of it, once the engine has seen its beginning; and after it: whether it has changed them, which is put back.
+ * Not of what only the host reads (PLAY_LAST). */
 void pending_keep(void);
-bool pending_changed(void);
+bool pending_restore(void);
 
 /* Operation `at` of the plan, in front of the average, comes in the first rounds: gradients that it touches are not
  * complete before; and whether one of the last pending_touched() is complete in front of operation `next`. */

@@ -25,6 +25,7 @@ static uint64_t rounds, recorded, taken;
 static uint64_t spans[KEPT], span_count; /* what a round took, in nanoseconds, and of how many rounds that is known */
 static uint64_t spans_ns;
 
+static uint32_t world; /* of the rounds; later rank 0 may be alone */
 static bool is_timed;
 static struct play_page *page; /* of the rank that says it */
 static int64_t begin_ns;
@@ -112,6 +113,7 @@ rounds_note(CUstream stream)
     static const int64_t second_ns = 1000000000;
     if (player.rank != 0 || (!is_timed && player.play.plan.forecast.round_ns == 0))
         return;
+    world = player_world();
     ++rounds;
     if (is_timed && recorded - taken > AHEAD) {
         player_wait_begin();
@@ -138,13 +140,12 @@ rounds_end(void)
     } else if (plan->data == PLAY_TRAINING && plan->forecast.round_ns > 0 && count > 0) {
         qsort(ns, count, sizeof(ns[0]), by_size);
         double ms = (double)ns[middle] / 1e6, said = (double)plan->forecast.round_ns / 1e6;
-        double times = ms > 0 ? (double)plan->forecast.batch_ns / 1e6 * player_world() / ms : 0;
+        double times = ms > 0 ? (double)plan->forecast.batch_ns / 1e6 * world / ms : 0;
         char proof[60] = "";
-        if (plan->forecast.ranks == player_world()) /* else the proof was made with those of one host */
+        if (plan->forecast.ranks == world) /* else the proof was made with those of one host */
             snprintf(proof, sizeof(proof), " (forecast: %.3g ms)", said);
-        message_line("plan: %u ranks took %.3g ms for %u batches%s, %.2f times as fast as one process%s",
-                     player_world(), ms, player_world(), proof, times,
-                     times > player_world() ? "; this is impossible: a run was disturbed" : "");
+        message_line("plan: %u ranks took %.3g ms for %u batches%s, %.2f times as fast as one process%s", world, ms,
+                     world, proof, times, times > world ? "; this is impossible: a run was disturbed" : "");
         if (times < 1)
             message_warning("slow_plan", "plan: these ranks were slower than one process: %.2f times as fast", times);
     }
