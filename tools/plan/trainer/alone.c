@@ -114,6 +114,13 @@ alone_meet(struct operation *operation, uint32_t at, bool begins)
 }
 
 void
+alone_take(const struct operation *operation)
+{
+    touches = false;
+    (void)player_any(operation, true, is_of_trained);
+}
+
+void
 alone_after(const struct operation *operation)
 {
     char plain[PLAY_NAME_BYTES];

@@ -46,24 +46,21 @@ static struct table {
 } tables[2];
 static uint64_t known_changes; /* allocations_changes() when the tables were filled */
 static CUdeviceptr found;      /* struct state_found */
-static CUdeviceptr flag;       /* uint32_t: `changed`, of all ranks */
+static CUdeviceptr flag;       /* uint32_t, of is_on_any() */
 static uint64_t looked_at;     /* rounds when `found` was last asked whether a zero has turned into a whole number */
 static uint32_t same_rounds;   /* in which all ranks had the same change; and no other so far, or: */
 static bool any_differed;
 
-static uint32_t steps;        /* of the round, that have begun */
-static bool in_step;          /* the last of them is not complete; or a plain step */
-static bool has_own;          /* the period has made an operation that one rank makes: its step has begun */
-static bool leaves_out;       /* the step under way has made no operation that a program may leave out, so far */
-static uint32_t misses;       /* of the round's complete steps, those that left these out */
-static bool changed;          /* one of them has changed what is averaged, on this rank */
-static int miss_changes = -1; /* whether such steps do, on any rank; -1: none was seen so far */
-static char **own;            /* [tensor_count]: what this rank has, while all have the mean; NULL: not so */
-static bool is_state_ended;   /* the step under way has written what is averaged for the last time */
-static bool is_rest_due;      /* and the round is averaged, but for sums, which follow where the step ends */
-static bool has_change;       /* of the round's steps this rank's is ended so: its change is kept apart */
-static char *kept_changes;    /* these, while all have the mean; NULL: not so */
-static bool is_plain;         /* all ranks make the step that was begun last, which belongs to no round */
+static uint32_t steps;      /* of the round, that have begun */
+static uint32_t misses;     /* of these, when the mean was made last: without an update, they count in no mean */
+static bool in_step;        /* the last of them is not complete; or a plain step */
+static bool has_own;        /* the period has made an operation that one rank makes: its step has begun */
+static char **own;          /* [tensor_count]: what this rank has, while all have the mean; NULL: not so */
+static bool is_state_ended; /* the step under way has written what is averaged for the last time */
+static bool is_rest_due;    /* and the round is averaged, but for sums, which follow where the step ends */
+static bool has_change;     /* of the round's steps this rank's is ended so: its change is kept apart */
+static char *kept_changes;  /* these, while all have the mean; NULL: not so */
+static bool is_plain;       /* all ranks make the step that was begun last, which belongs to no round */
 static uint64_t plain_steps, short_rounds, round_count;
 static uint64_t all_steps;            /* that have begun */
 static uint16_t owners[STATE_OWNERS]; /* of the last of them */
@@ -373,8 +370,7 @@ static void
 begin_period(void)
 {
     has_own = is_state_ended = false;
-    leaves_out =
-        ANY(operation, player.play.operations, player.play.plan.operation_count, operation->part == PLAY_BY_CHOICE);
+    left_out_begin();
     launches = 0;
     owners[all_steps % STATE_OWNERS] = all_steps > 0 ? owners[(all_steps - 1) % STATE_OWNERS] : 0;
     ++all_steps;
@@ -486,9 +482,7 @@ end_state(void)
     if (!in_step || is_plain || is_state_ended)
         return false;
     is_state_ended = true;
-    misses += leaves_out;
-    if (leaves_out && miss_changes < 0 && is_own)
-        changed = changed || has_changed();
+    left_out_end(is_own, has_changed);
     if (is_own && player_world() > 1)
         keep_change();
     return is_last_step();
@@ -498,7 +492,7 @@ void
 state_is_written(void)
 {
     begin_own();
-    leaves_out = false;
+    left_out_make_all();
 }
 
 static void end_round(void);
@@ -534,15 +528,15 @@ is_round_open(void)
     return steps > 0 && !in_step;
 }
 
-/* Sums get the changes of all ranks, and what only the host reads the bytes of the rank that made the last step. What
- * has one type is one call. */
+/* Sums get the changes of all ranks, and what only the host reads the bytes of the rank that has the latest, `owner`.
+ * What has one type is one call. */
 static void
-exchange_rest(CUstream stream)
+exchange_rest(uint32_t owner, CUstream stream)
 {
     static const struct ddp_site site = {"sums, and what the host reads later", "the plan", 0};
     struct state_mean none = {1, 1};
     CUdeviceptr unasked = 0;
-    bool is_owner = player.rank == steps - 1, has_step = player.rank < steps;
+    bool is_owner = player.rank == owner, has_step = player.rank < steps;
     if (by_contents_is_played()) /* its sums are those of one process */
         return;
     if (!player_plays_all() && has_step && player_world() > 1)
@@ -639,25 +633,35 @@ await_end(void)
     is_awaited = true;
 }
 
-/* How many of the round's steps count in its mean: those that left their update out do not, as of an evaluation by the
- * lines of training. If something else has changed, too, it was no update: all count. Never 0. */
-static uint32_t
-updating_steps(void)
+/* Whether it holds on any rank. */
+static bool
+is_on_any(bool here)
 {
     static const struct ddp_site site = {"whether steps without an update change state", "ddprun --plan", 0};
-    if (misses > 0 && miss_changes < 0) {
-        uint32_t any = changed;
-        CUstream stream = stream_behind();
-        DRIVER(cuMemcpyHtoDAsync, flag, &any, sizeof(any), stream);
-        if (player.engine->world_size > 1)
-            player.engine->reduce((void *)(uintptr_t)flag, 1, DDP_UINT32, DDP_OP_SUM, stream, &site);
-        DRIVER(cuMemcpyDtoHAsync, &any, flag, sizeof(any), stream);
-        player_synchronize_stream(stream);
-        await_end();
-        miss_changes = any > 0;
-    }
-    uint32_t count = miss_changes > 0 ? steps : steps - misses;
-    return count > 0 ? count : 1;
+    uint32_t any = here;
+    CUstream stream = stream_behind();
+    DRIVER(cuMemcpyHtoDAsync, flag, &any, sizeof(any), stream);
+    if (player.engine->world_size > 1)
+        player.engine->reduce((void *)(uintptr_t)flag, 1, DDP_UINT32, DDP_OP_SUM, stream, &site);
+    DRIVER(cuMemcpyDtoHAsync, &any, flag, sizeof(any), stream);
+    player_synchronize_stream(stream);
+    await_end();
+    return any > 0;
+}
+
+/* How many of the round's `complete` steps count in its mean: those that left their update out do not. Never 0. */
+static uint32_t
+updating_steps(uint32_t complete)
+{
+    misses = left_out_steps(is_on_any);
+    return complete > misses ? complete - misses : 1;
+}
+
+/* The rank that made the round's last step. */
+static uint32_t
+last_rank(void)
+{
+    return steps > 0 ? steps - 1 : 0;
 }
 
 /* A rank that has made no step of the round has changed nothing. */
@@ -673,7 +677,7 @@ static void
 end_round(void)
 {
     if (is_rest_due)
-        exchange_rest(stream_behind());
+        exchange_rest(last_rank(), stream_behind());
     release();
     if (player.page_count > 0 && round_count < PLAY_ROUNDS)
         player.pages[0]->round_steps[round_count] = steps - misses;
@@ -681,8 +685,9 @@ end_round(void)
         player.pages[0]->whole += steps == player_world() && misses == 0;
     short_rounds += steps < player_world();
     ++round_count;
-    steps = misses = 0;
-    changed = has_change = is_rest_due = player.is_open = false;
+    steps = 0;
+    left_out_round_ends();
+    has_change = is_rest_due = player.is_open = false;
     if (round_count - looked_at > round_count / 16)
         look_for_whole();
     turns_report((uint32_t)round_count);
@@ -695,7 +700,7 @@ average_state(CUstream unused, const struct ddp_site *site)
 {
     (void)unused;
     bool looks = !player_plays_all() && !any_differed && steps == player_world() && player_world() > 1;
-    struct state_mean mean = {.times = player_world(), .under = updating_steps()};
+    struct state_mean mean = {.times = player_world(), .under = updating_steps(steps)};
     double by = player_world();
     struct state_mean own_change = {1, 1};
     CUdeviceptr unasked = 0;
@@ -709,7 +714,7 @@ average_state(CUstream unused, const struct ddp_site *site)
         launch(APPLY, &tables[0], &own_change, &unasked, stream);
     }
     if (!in_step)
-        exchange_rest(stream);
+        exchange_rest(last_rank(), stream);
     agreement_show(stream);
     same_rounds += player.play.plan.data == PLAY_ALONE && !any_differed && steps > 1;
     if (player.play.plan.data == PLAY_ALONE)
@@ -733,7 +738,8 @@ average_state(CUstream unused, const struct ddp_site *site)
         end_round();
 }
 
-/* The step that has begun does not come to its end: what it has written of what ranks average is put back. */
+/* The step that has begun does not come to its end: what it has written of what ranks average is put back. Where no
+ * step of the round is complete, no average follows: what only the host reads is made alike here. */
 static void
 give_up_step(void)
 {
@@ -743,8 +749,11 @@ give_up_step(void)
         return;
     --steps;
     ++given_up;
+    CUstream stream = stream_behind();
     for (int t = 0; t < 2 && (player.rank == turn || player_plays_all()); ++t)
-        launch(KEEP, &tables[t], &back, NULL, stream_behind());
+        launch(KEEP, &tables[t], &back, NULL, stream);
+    if (steps == 0 && !player_plays_all())
+        exchange_rest(0, stream);
     release();
 }
 
@@ -798,11 +807,12 @@ must_close(const struct operation *operation)
     return is_round_open();
 }
 
-/* All have the mean of the round's complete steps, without the one under way: until judge_look(). */
+/* All have the mean of the round's complete steps, without the one under way, whose sums, and what only the host reads,
+ * are as they are so far: until judge_look(). */
 static void
 show_mean(void)
 {
-    struct state_mean mean = {.times = 1};
+    struct state_mean mean = {.times = 1, .under = updating_steps(steps - 1)};
     CUdeviceptr unasked = 0;
     CUstream stream = stream_behind();
     own = player_hold(pending_is_averaged);
@@ -810,11 +820,8 @@ show_mean(void)
     if (has_change)
         DRIVER(cuMemcpyDtoHAsync, kept_changes, memory + changes_at, ends_at[0] - changes_at, stream);
     player_synchronize_stream(stream);
-    --steps;
-    mean.under = updating_steps();
     clear_changes(stream);
-    exchange_rest(stream);
-    ++steps;
+    exchange_rest(turn, stream);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         if (player.play.tensors[i].role == PLAY_CHANGES)
             player.engine->reduce((void *)(uintptr_t)(memory + kept[i].change), element_count(i), wide_type(i),
@@ -835,7 +842,7 @@ meet_unplanned(const struct operation *operation, const char *name)
     bool looks = in_step && !is_plain && pending_touched(operation);
     bool shows = looks && !is_state_ended && loaders_is_transfer(operation) && player.engine->world_size > 1 &&
                  find_tensors(stream_behind(), &missing);
-    if (shows && steps > 1)
+    if (shows)
         show_mean();
     player.seen += looks && !shows && !is_state_ended;
     return looks;
@@ -860,7 +867,7 @@ static void
 settle(const struct operation *operation, uint32_t at)
 {
     (void)operation;
-    leaves_out = leaves_out && player.play.operations[at].part != PLAY_BY_CHOICE;
+    left_out_make(at);
 }
 
 /* All steps that are complete count. */

@@ -407,6 +407,25 @@ begin_period(const char *name, CUstream stream)
     way.begin_period();
 }
 
+/* Whether all of operations [from, to) of the plan may be missing. */
+static bool
+may_be_missing(uint32_t from, uint32_t to)
+{
+    return !ANY_NUMBER(
+        i, from, to, player.play.operations[i].part != PLAY_BY_ALL && player.play.operations[i].part != PLAY_BY_CHOICE);
+}
+
+/* A period whose first operation is left out counts, too; by state also after one that lacks its end, as where a batch
+ * without an update is the last, and no batch is copied ahead. */
+static bool
+begins_period(uint32_t at)
+{
+    if (at == 0 || player.next == 0)
+        return true;
+    return player_is_by_state() && at < player.next && may_be_missing(0, at) &&
+           may_be_missing(player.next, player.play.plan.operation_count);
+}
+
 /* From the expected operation to `at`, which comes in its place. */
 static void
 pass_over(const char *name, uint32_t at, CUstream stream)
@@ -452,7 +471,7 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
             reads_begin(operation, READS_BETWEEN, player.period);
         return;
     }
-    if (at == 0 || player.next == 0) { /* a period whose first operation is left out counts, too */
+    if (begins_period(at)) {
         begin_period(name, operation->stream);
         if (player.is_alone)
             return;
@@ -567,18 +586,23 @@ begin_followed(struct operation *operation)
         pending_keep();
 }
 
-/* What an operation that is not in the plan has changed, while it waits, is put back. Gradients that are changed late,
- * as by clipping, are changed in each batch from here on: rank 0 would train alone. */
+/* An operation that is not in the plan has changed what waits, which was put back. What a copy or a fill has brought,
+ * as of the best of the program's models, is there again once rank 0 is alone. Gradients that are changed late, as by
+ * clipping, are changed in each batch from here on: rank 0 would train alone. */
 static void
 refuse_change(const struct operation *operation)
 {
     char plain[PLAY_NAME_BYTES];
     const char *name = player_name_of(operation);
+    bool is_transfer = loaders_is_transfer(operation);
     if (!player_is_by_state())
         player_no_fit(name, way.changes);
     (void)misfit(name, way.changes, false);
-    message_warning("undone", "plan: the change that %s made in the middle of a step is undone",
-                    plain_name(name, plain, sizeof(plain)));
+    pending_bring(is_transfer);
+    alone_take(operation);
+    if (!is_transfer)
+        message_warning("undone", "plan: the change that %s made in the middle of a step is undone",
+                        plain_name(name, plain, sizeof(plain)));
 }
 
 /* What was touched while it waits, by an operation that is not in the plan, has been read, or changed. */

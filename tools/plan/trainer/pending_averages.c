@@ -8,7 +8,8 @@
  */
 #include "tools/plan/trainer/player.h"
 
-static char **kept; /* [tensor_count]: what is touched, before the operation */
+/* [tensor_count]: what is touched, before the operation; and after it, if that has changed it. */
+static char **kept, **brought;
 static bool any_unused = true;
 
 bool
@@ -138,8 +139,33 @@ bool
 pending_restore(void)
 {
     bool has_changed = player_differs(kept);
-    if (has_changed)
-        player_put_back(kept);
+    if (!has_changed) {
+        player_release(&kept);
+        return false;
+    }
+    brought = player_hold(is_watched);
+    player_put_back(kept);
+    return true;
+}
+
+/* The bytes of `to` become those that were changed, where they were. */
+static void
+take_changes(char *to, const char *before, const char *after, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; ++i)
+        to[i] = before[i] != after[i] ? after[i] : to[i];
+}
+
+void
+pending_bring(bool again)
+{
+    char **now = again ? player_hold(is_watched) : NULL;
+    for (uint32_t i = 0; again && i < player.play.plan.tensor_count; ++i) {
+        if (now[i] != NULL && brought[i] != NULL)
+            take_changes(now[i], kept[i], brought[i], player.play.tensors[i].hi - player.play.tensors[i].lo);
+    }
+    player_put_back(now);
+    player_release(&now);
     player_release(&kept);
-    return has_changed;
+    player_release(&brought);
 }

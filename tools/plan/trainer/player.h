@@ -1,10 +1,10 @@
 /*
  * player.h - a rank of `ddprun scout --prove`, and of `ddprun --plan`: what its files know of each other. player.c: the
  * plan, its tensors and the pages; follow.c: the engine that the shim gets; inner_engine.c: the engine behind;
- * rank_agreement.c: whether all ranks do the same; pending_averages.c, unplanned_launches.c: operations that are not in
- * the plan; alone.c: rank 0 after an operation that the plan does not know; reads.c: what the host reads of other
- * ranks' turns; turns.c: one process that plays all turns; begun.c: what proofs keep of another run; rounds.c: what
- * rounds take; by_contents.c: one process whose turns change by contents.
+ * rank_agreement.c: whether all ranks do the same; left_out.c: steps without an update; pending_averages.c,
+ * unplanned_launches.c: operations that are not in the plan; alone.c: rank 0 after an operation that the plan does not
+ * know; reads.c: what the host reads of other ranks' turns; turns.c: one process that plays all turns; begun.c: what
+ * proofs keep of another run; rounds.c: what rounds take; by_contents.c: one process whose turns change by contents.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c; exchange.c: proofs in which data, or memory, is of
  * another step.
@@ -195,6 +195,8 @@ void alone_begin(const char *name, const char *what, uint64_t lost, bool is_give
 /* An operation of the program, and its place in the plan; a batch begins with it. May set `skip`. */
 void alone_meet(struct operation *operation, uint32_t at, bool begins);
 void alone_after(const struct operation *operation);
+/* An operation that was made before rank 0 was alone, and whose change is there now: in front of its alone_after(). */
+void alone_take(const struct operation *operation);
 /* Before trained memory goes, and at the end: whether it was updated. */
 void alone_look(void);
 void alone_end(void);
@@ -234,6 +236,20 @@ uint32_t state_owner(uint64_t period);
 /* Of by_contents.c: the step under way writes what is averaged. */
 void state_is_written(void);
 
+/* ---- left_out.c: steps by state that leave out what a program may leave out ---- */
+
+/* A step begins, and makes operation `at` of the plan. */
+void left_out_begin(void);
+void left_out_make(uint32_t at);
+void left_out_make_all(void);
+/* It has written what is averaged for the last time; `is_own`: this process has made it, and can ask whether what is
+ * averaged has changed. */
+void left_out_end(bool is_own, bool (*has_changed)(void));
+/* How many steps of the round so far are without an update. `on_any`: whether it holds here on any rank; a collective
+ * of all ranks. */
+uint32_t left_out_steps(bool (*on_any)(bool here));
+void left_out_round_ends(void);
+
 /* ---- bits.c ---- */
 
 /* At each border, in front of a step. `judges`: ends the proof if the bits of what is averaged or added up are not of
@@ -258,6 +274,8 @@ void pending_made(uint32_t tensor);
  * Not of what only the host reads (PLAY_LAST). */
 void pending_keep(void);
 bool pending_restore(void);
+/* After a change was put back: makes it once more if `again`, and forgets it. */
+void pending_bring(bool again);
 
 /* Operation `at` of the plan, in front of the average, comes in the first rounds: gradients that it touches are not
  * complete before; and whether one of the last pending_touched() is complete in front of operation `next`. */

@@ -1,14 +1,18 @@
 /*
  * ends.cu WAY END - a linear model that is trained without annotations and ends as public programs do. Without a word
- * it prints all ways and ends.
+ * it prints all ways and ends; one END may be two, joined by +: how training ends, and how the program does.
  *
- *     ends WAY END [--steps N] [--save FILE] [--oracle RANKS]
+ *     ends WAY END [--steps N] [--save FILE] [--oracle RANKS] [--call NAME]
  *
  * WAY: gradients lie in memory; or "state", an update within backward; or "tail", the same, the device is tried first,
- * and a prediction by the new weights follows. The oracle is what the file holds after training by so many ranks: by
- * gradients of the last whole round, by state of the last whole step.
+ * and a prediction by the new weights follows; or "ahead", an update within backward, and then the next batch is
+ * copied, if there is one, and the loss is read; or "sums", the same, but losses are added up on the device, and after
+ * the copy the host reads and clears the sum of each epoch. The oracle is what the file holds after training by so many
+ * ranks, and what an epoch and a test print: by gradients of the last whole round, by state of the last whole step.
+ *
+ * --call: in each batch that evaluates it makes the calls of this name (calls.h); "ends calls" prints all names.
  */
-#include "tests/lib/trainer_memory.h"
+#include "calls.h"
 #include "tests/lib/trainer_options.h"
 #include "tests/tools/plan/oracle.h"
 
@@ -17,9 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { INPUTS = 64, ROWS = 32, PASSES = 7 };
+enum { INPUTS = 64, ROWS = 32, PASSES = 7, TESTS = 4, EPOCH = 8, FIRSTS = 8, SECONDS = 8 };
 
-static const char *const ways[] = {"gradients", "state", "tail"};
+static const char *const ways[] = {"gradients", "state", "tail", "ahead", "sums"};
 static const char *const ends[] = {"plain",         /* it saves its weights, and returns */
                                    "free",          /* the same, and gives back all memory */
                                    "reset",         /* or the device */
@@ -36,11 +40,19 @@ static const char *const ends[] = {"plain",         /* it saves its weights, and
                                    "abort",         /* it saves, and aborts */
                                    "signal",        /* it saves, and ends by a signal */
                                    "again",         /* it saves, and trains another model by another line */
+                                   "test",          /* a test by lines of its own, into the memory of losses */
+                                   "test-apart",    /* or into other memory */
+                                   "decay",         /* amid its last batch a kernel of its own changes weights */
+                                   "restore",       /* amid its last batch it copies other weights to the device */
                                    "goes-on"};      /* from some batch on it has other kernels, and trains on */
+static const char *const firsts[FIRSTS] = {"break", "early",   "evaluate", "evaluate-once",
+                                           "fewer", "smaller", "test",     "test-apart"};
+static const char *const seconds[SECONDS] = {"abort", "again",   "exception", "exit",
+                                             "free",  "handler", "reset",     "signal"};
 
-static const char *way, *end_by, *path = "/dev/null";
+static const char *way, *end_by, *path = "/dev/null", *call = "";
 static int steps = 40;
-static float *weights, *gradient, *x, *y, *predicted, *loss;
+static float *weights, *gradient, *x[2], *y[2], *predicted, *loss, *other, *sum_of_losses;
 static bool has_other_kernels; /* the forward pass */
 static float host_x[ROWS][INPUTS], host_y[ROWS];
 
@@ -98,6 +110,18 @@ sgd(float *w, float *gradient)
 }
 
 __global__ void
+add_kernel(float *sum, const float *loss)
+{
+    *sum += *loss;
+}
+
+__global__ void
+decay_kernel(float *w)
+{
+    w[threadIdx.x] *= 0.5f;
+}
+
+__global__ void
 update_kernel(float *w, const float *predicted, const float *x, const float *y, int rows)
 {
     w[threadIdx.x] -= 0.05f * gradient_of(predicted, x, y, (int)threadIdx.x, rows);
@@ -106,7 +130,13 @@ update_kernel(float *w, const float *predicted, const float *x, const float *y, 
 static bool
 is(const char *name)
 {
-    return strcmp(end_by, name) == 0;
+    size_t length = strlen(name);
+    for (const char *at = end_by; at != NULL; at = strchr(at, '+')) {
+        at += *at == '+';
+        if (strncmp(at, name, length) == 0 && (at[length] == '\0' || at[length] == '+'))
+            return true;
+    }
+    return false;
 }
 
 static bool
@@ -119,11 +149,18 @@ is_way(const char *name)
 
 /* Of a batch that has begun nothing counts; by gradients a round that is not whole changes nothing. */
 static void
-save_weights(void)
+settle(void)
 {
     oracle.open = false;
     if (is_way("gradients"))
         oracle.turn = 0;
+    round_end();
+}
+
+static void
+save_weights(void)
+{
+    settle();
     save(path);
 }
 
@@ -141,29 +178,42 @@ load(int step)
     }
 }
 
-__attribute__((noinline)) static float
-forward(int rows)
+/* The batch of the host, to one of the buffers. */
+__attribute__((noinline)) static void
+send(int to)
+{
+    CHECK(cudaMemcpy(x[to], host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(y[to], host_y, sizeof(host_y), cudaMemcpyHostToDevice));
+}
+
+__attribute__((noinline)) static void
+forward(int of, int rows)
+{
+    if (has_other_kernels)
+        forward_rest<<<1, ROWS>>>(weights, x[of], predicted, rows);
+    else
+        forward_kernel<<<1, ROWS>>>(weights, x[of], predicted, rows);
+    loss_kernel<<<1, 1>>>(predicted, y[of], loss, rows);
+    if (is_way("sums"))
+        add_kernel<<<1, 1>>>(sum_of_losses, loss);
+}
+
+static float
+read_loss(void)
 {
     float host;
-    CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(y, host_y, sizeof(host_y), cudaMemcpyHostToDevice));
-    if (has_other_kernels)
-        forward_rest<<<1, ROWS>>>(weights, x, predicted, rows);
-    else
-        forward_kernel<<<1, ROWS>>>(weights, x, predicted, rows);
-    loss_kernel<<<1, 1>>>(predicted, y, loss, rows);
     CHECK(cudaMemcpy(&host, loss, sizeof(host), cudaMemcpyDeviceToHost));
     return host;
 }
 
 __attribute__((noinline)) static void
-backward(int rows)
+backward(int of, int rows)
 {
     if (is_way("gradients")) {
-        backward_kernel<<<1, INPUTS>>>(gradient, predicted, x, y, rows);
+        backward_kernel<<<1, INPUTS>>>(gradient, predicted, x[of], y[of], rows);
         sgd<<<1, INPUTS>>>(weights, gradient);
     } else {
-        update_kernel<<<1, INPUTS>>>(weights, predicted, x, y, rows);
+        update_kernel<<<1, INPUTS>>>(weights, predicted, x[of], y[of], rows);
     }
 }
 
@@ -175,64 +225,201 @@ handler(void)
     _exit(0);
 }
 
+/* As a program that has kept the best of its models. */
+static void
+restore_weights(void)
+{
+    float best[INPUTS];
+    for (float &value : best)
+        value = 0.25f;
+    if (oracle.ranks > 0)
+        settle();
+    CHECK(cudaMemcpy(weights, best, sizeof(best), cudaMemcpyHostToDevice));
+}
+
+/* By lines of its own. */
+static void
+test(void)
+{
+    float sum = 0, host, *to = is("test") ? loss : other;
+    if (oracle.ranks > 0)
+        settle();
+    for (int batch = 0; batch < TESTS; ++batch) {
+        load(steps + PASSES + batch);
+        send(0);
+        forward_kernel<<<1, ROWS>>>(weights, x[0], predicted, ROWS);
+        loss_kernel<<<1, 1>>>(predicted, y[0], to, ROWS);
+        CHECK(cudaMemcpy(&host, to, sizeof(host), cudaMemcpyDeviceToHost));
+        sum += host;
+    }
+    printf("tested %.5f\n", sum);
+}
+
+static void
+end_training(void)
+{
+    if (is("test") || is("test-apart"))
+        test();
+    if (is("exit")) {
+        save_weights();
+        exit(3);
+    }
+    if (is("exception"))
+        throw std::runtime_error("the data are at their end");
+}
+
+static void
+end_epoch(int step)
+{
+    float host;
+    if (oracle.ranks > 0)
+        round_end();
+    CHECK(cudaMemcpy(&host, sum_of_losses, sizeof(host), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemset(sum_of_losses, 0, sizeof(host)));
+    printf("epoch %d loss %.5f\n", step / EPOCH, host / EPOCH);
+}
+
+static void
+predict_by_new_weights(void)
+{
+    CHECK(cudaMemcpy(x[0], host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+    forward_kernel<<<1, ROWS>>>(weights, x[0], predicted, ROWS);
+}
+
 static void
 train(void)
 {
-    float sum = 0;
+    const bool is_ahead = is_way("ahead") || is_way("sums"), breaks = is("break") || is("free-amid");
+    const bool decays = is("decay") && !is_way("gradients"); /* else all ranks do */
+    float sum = 0, now = 0;
     int passes = is("evaluate") ? PASSES : is("evaluate-once");
+    if (is_ahead) {
+        load(0);
+        send(0);
+    }
     for (int step = 0; step < steps + passes; ++step) {
-        if (oracle.ranks > 0 && step < steps)
-            turn_begin();
-        bool is_last = step == steps - (is("break") || is("free-amid") ? 3 : 1); /* of 3 ranks two have made a step */
+        int of = is_ahead ? step % 2 : 0;
+        bool evaluates = step >= steps;                  /* by the lines of training */
+        bool is_last = step == steps - (breaks ? 3 : 1); /* of 3 ranks two have made a step */
         int rows = is_last && (is("smaller") || is("fewer")) ? ROWS / 2 : ROWS;
         has_other_kernels = (is("smaller") && is_last) || (is("goes-on") && step >= steps / 2);
-        load(step);
-        float now = forward(rows);
-        printf("step %d loss %.5f\n", step, now);
-        if (step >= steps) { /* the lines of training evaluate */
-            sum += now;
-            continue;
+        if (oracle.ranks > 0 && step == steps)
+            settle();
+        if (evaluates && call[0] != '\0')
+            make_calls(call);
+        if (oracle.ranks > 0 && !evaluates && !(is_ahead && step == 0)) /* its first batch comes by another line */
+            turn_begin();
+        if (!is_ahead) {
+            load(step);
+            send(0);
         }
-        if ((is("early") && now < 4) || (is_last && (is("break") || is("free-amid"))))
+        forward(of, rows);
+        if (!is_ahead)
+            now = read_loss();
+        if (is_last && is("restore"))
+            restore_weights();
+        if (is_last && (breaks || is("restore")))
             break;
-        oracle.open = oracle.open && !(is("smaller") && is_last); /* that batch is given up */
-        if (oracle.open || oracle.ranks == 0)
-            backward(rows);
+        if (!is_ahead && is("early") && now < 4)
+            break;
+        if (is_last && decays && oracle.ranks == 0)
+            decay_kernel<<<1, INPUTS>>>(weights);
+        oracle.open = oracle.open && !(is_last && (is("smaller") || decays)); /* that batch is given up */
+        if (!evaluates && (oracle.open || oracle.ranks == 0 || (is_ahead && step == 0)))
+            backward(of, rows);
         turn_end();
-        if (is_way("tail")) {
-            CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
-            forward_kernel<<<1, ROWS>>>(weights, x, predicted, rows);
+        if (is_ahead && step + 1 < steps + passes) {
+            load(step + 1);
+            send((step + 1) % 2);
         }
-        if (is_last && is("exit")) {
-            save_weights();
-            exit(3);
-        }
-        if (is_last && is("exception"))
-            throw std::runtime_error("the data are at their end");
+        if (is_way("ahead"))
+            now = read_loss();
+        else if (is_way("sums") && step % EPOCH == EPOCH - 1)
+            end_epoch(step);
+        printf("step %d loss %.5f\n", step, now);
+        sum += evaluates ? now : 0;
+        if (is_way("ahead") && is("early") && now < 4)
+            break;
+        if (is_way("tail") && !evaluates)
+            predict_by_new_weights();
     }
     if (passes > 0)
         printf("evaluated %.5f\n", sum);
+    end_training();
+}
+
+/* All rows, or all names of calls. */
+static void
+list(bool of_calls)
+{
+    for (const struct call &row : calls)
+        if (of_calls)
+            puts(row.name);
+    for (const char *name : ways) {
+        for (const char *end : ends)
+            if (!of_calls)
+                printf("%s %s\n", name, end);
+        for (size_t i = 0; !of_calls && i < FIRSTS * SECONDS; ++i)
+            printf("%s %s+%s\n", name, firsts[i / SECONDS], seconds[i % SECONDS]);
+    }
+}
+
+static void
+allocate_all(void)
+{
+    weights = device_floats(INPUTS), gradient = device_floats(INPUTS);
+    for (int i = 0; i <= (is_way("ahead") || is_way("sums")); ++i)
+        x[i] = device_floats(ROWS * INPUTS), y[i] = device_floats(ROWS);
+    predicted = device_floats(ROWS), loss = device_floats(1), other = device_floats(1),
+    sum_of_losses = device_floats(1);
+}
+
+static void
+try_device(int times)
+{
+    for (int i = 0; i < times; ++i) {
+        send(0);
+        forward(0, ROWS);
+        (void)read_loss();
+    }
+    CHECK(cudaDeviceReset());
+}
+
+/* After the weights are saved. */
+static void
+end_program(void)
+{
+    if (is("reset"))
+        CHECK(cudaDeviceReset());
+    for (float *memory : {weights, gradient, x[0], x[1], y[0], y[1], predicted, loss, other, sum_of_losses})
+        if (is("free"))
+            CHECK(cudaFree(memory));
+    if (is("again")) {
+        weights = device_floats(INPUTS), gradient = device_floats(INPUTS);
+        train();
+    }
+    if (is("abort"))
+        abort();
+    if (is("signal"))
+        raise(SIGTERM);
 }
 
 int
 main(int argc, char **argv)
 {
-    const int way_count = sizeof(ways) / sizeof(*ways), end_count = sizeof(ends) / sizeof(*ends);
-    for (int i = 0; argc == 1 && i < way_count * end_count; ++i)
-        printf("%s %s\n", ways[i / end_count], ends[i % end_count]);
-    if (argc < 3)
+    if (argc < 3) {
+        list(argc == 2 && strcmp(argv[1], "calls") == 0);
         return 2;
+    }
     way = argv[1];
     end_by = argv[2];
-    take_options(argc, argv, 3, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}});
-    for (int tries = is_way("tail") ? 3 : 0; tries >= 0; --tries) { /* of the device, which is reset after each */
-        weights = device_floats(INPUTS), gradient = device_floats(INPUTS);
-        x = device_floats(ROWS * INPUTS), y = device_floats(ROWS);
-        predicted = device_floats(ROWS), loss = device_floats(1);
-        for (int i = 0; i < tries; ++i)
-            (void)forward(ROWS);
-        if (tries > 0)
-            CHECK(cudaDeviceReset());
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* it may abort */
+    take_options(argc, argv, 3,
+                 {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}, {"--call", &call}});
+    allocate_all();
+    for (int times = is_way("tail") ? 3 : 0; times > 0; --times) {
+        try_device(times);
+        allocate_all();
     }
     keep("weight", weights, INPUTS);
     if (is("handler"))
@@ -245,22 +432,10 @@ main(int argc, char **argv)
         return 4;
     }
     if (is("free-amid"))
-        CHECK(cudaFree(x));
+        CHECK(cudaFree(x[0]));
     if (is("handler"))
         return 0;
     save_weights();
-    if (is("reset"))
-        CHECK(cudaDeviceReset());
-    for (float *memory : {weights, gradient, x, y, predicted, loss})
-        if (is("free"))
-            CHECK(cudaFree(memory));
-    if (is("again")) {
-        weights = device_floats(INPUTS), gradient = device_floats(INPUTS);
-        train();
-    }
-    if (is("abort"))
-        abort();
-    if (is("signal"))
-        raise(SIGTERM);
+    end_program();
     return 0;
 }
