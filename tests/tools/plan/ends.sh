@@ -3,7 +3,7 @@
 # whole round's, what its test prints is computed from them, and its exit code is the program's own, unless rank 0 has trained on alone.
 # Each row is one way of training and one end; ordinarily on 3 ranks, all ends that are one word, and one in 16 of those that are two
 # (TESTS_PART); with DDPRUN_SOAK=1 all, on 2 and 3, tame and unruly. Then, with each kind of calls (ends/calls.h) between the batches that
-# rank 0 evaluates alone. PATTERN: only rows "WAY END", or "WAY evaluate NAME" of calls, that match it.
+# rank 0 evaluates alone; and a few by --plan auto. PATTERN: only rows "WAY END", or "WAY evaluate NAME" of calls, that match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/ends
@@ -29,7 +29,7 @@ code_of() {
 # is_chosen WAY END: whether this run has the row.
 is_chosen() {
     number=$((number + 1))
-    [[ $2 != *+* ]] || [ "$pattern" != . ] || chosen $number 16
+    [[ $2 != *+* || "$1 $2" = 'gradients evaluate+'* ]] || [ "$pattern" != . ] || chosen $number 16
 }
 # figures WAY END FILE: what it has printed that is computed from weights that its oracle has, too. By state a batch that evaluates may be one of
 # a round whose steps are not averaged yet; a batch that is left out is missing in the sum of its epoch.
@@ -82,6 +82,19 @@ call_row() {
     check "$name: figures" test "$(grep '^evaluated' "$work/stdout")" = "$(grep '^evaluated' "figures-$3")"
 }
 
+# auto_row WAY END: by --plan auto, whose rehearsal comes to the end of a program that is so short. It may go on by state where the end is none
+# that gradients have.
+auto_row() {
+    local name="$1 $2, by --plan auto" way=$1
+    rm -rf weights wanted cache
+    run env XDG_CACHE_HOME="$work/cache" "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --slow "$program" "$1" "$2" --steps $steps --save weights
+    succeeded "$name: exit code 0"
+    ! grep -qE '"by": ?"state"' cache/ddprun/plans/*.json || [ "$1" != gradients ] || way=state
+    "$program" "$way" "$2" --steps $steps --save wanted --oracle 2 >figures
+    check "$name: weights" near weights wanted
+    check "$name: figures of the test" test "$(grep ^tested "$work/stdout")" = "$(grep ^tested figures)"
+}
+
 watch_leftovers
 cd "$work" || exit 1
 for way in gradients state tail ahead sums; do
@@ -105,6 +118,9 @@ while read -r way evaluate name; do
         call_row "$way" "$name" "$n"
     done
 done < <("$program" calls | sed 's/^/gradients evaluate /' | grep -E "$pattern")
+while read -r way end; do
+    auto_row "$way" "$end"
+done < <(printf '%s\n' 'ahead test' 'ahead test-apart' 'state test' 'gradients evaluate+free' 'sums test' | grep -E "$pattern")
 echo "$rows rows of ends"
 if [ -e gradients.json ] && grep -qE "$pattern" <<<'gradients goes-on'; then
     run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan gradients.json "$program" gradients goes-on --steps 2200
