@@ -152,10 +152,15 @@ void
 player_no_fit(const char *name, const char *what)
 {
     char plain[PLAY_NAME_BYTES];
+    plain_name(name, plain, sizeof(plain));
+    bool is_rehearsal =
+        player.play.plan.data < PLAY_TRAINING && player.page_count == 0; /* a proof that is only timed */
+    if (is_rehearsal)                                                    /* the plan is not older than this run */
+        scout_stop("in batch %llu of the program, %s %s", (unsigned long long)player.period + 1, plain, what);
     scout_stop(
         "in batch %llu of the program, %s %s: that was not so when its plan was made. If a file or an argument of "
         "the program has changed, make a new plan: ddprun scout --prove; else annotate it (man ddprun.h)",
-        (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)), what);
+        (unsigned long long)player.period + 1, plain, what);
 }
 
 const char *
