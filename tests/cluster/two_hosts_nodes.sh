@@ -110,7 +110,7 @@ faults() { # ROUND
         [ $host = h1 ] && codes=(137 fails) || codes=(fails 137)
         check "round $1, the first ddprun of $host is killed, with --max-restarts: h1" ends_on h1 "${codes[0]}"
         check "round $1, the first ddprun of $host is killed, with --max-restarts: h2" ends_on h2 "${codes[1]}"
-        check "round $1, the first ddprun of $host is killed, with --max-restarts: why it does not begin again" grep -q '^ddprun: no restart: the first ddprun of a host was killed' "$work/h1"
+        check "round $1, the first ddprun of $host is killed, with --max-restarts: why it does not begin again" within 20 grep -q '^ddprun: no restart: the first ddprun of a host was killed' "$work/h1"
         clean "round $1, the first ddprun of $host is killed, with --max-restarts"
     done
 
@@ -121,7 +121,7 @@ faults() { # ROUND
     kill -KILL "${members[@]}" 2>/dev/null
     check "round $1, all ddprun of a host are killed: h1" ends_on h1 137
     check "round $1, all ddprun of a host are killed: h2" ends_on h2 fails
-    check "round $1, all ddprun of a host are killed: a line on the other" grep -q '^ddprun: ' "$work/h2"
+    check "round $1, all ddprun of a host are killed: a line on the other" within 20 grep -q '^ddprun: ' "$work/h2"
     clean "round $1, all ddprun of a host are killed"
 
     on_both "round $1, a host is cut off"
