@@ -110,7 +110,8 @@ bool
 supervisor_take_signals(struct supervisor *s)
 {
     bool asked = false;
-    for (int number; (number = signals_next(&s->job->signals)) != 0;) {
+    int number;
+    while ((number = signals_next(&s->job->signals)) != 0) {
         if (number == SIGTSTP) {
             suspend(s);
         } else if (signals_is_for_ranks(number)) {

@@ -62,9 +62,10 @@ has_mark(int environment, const char *mark, size_t length)
 {
     static char bytes[1 << 16];
     size_t kept = 0;
+    ssize_t got;
     if (length > sizeof(bytes) / 2)
         return false;
-    for (ssize_t got; (got = read(environment, bytes + kept, sizeof(bytes) - kept)) > 0;) {
+    while ((got = read(environment, bytes + kept, sizeof(bytes) - kept)) > 0) {
         size_t count = kept + (size_t)got;
         if (memmem(bytes, count, mark, length) != NULL)
             return true;
@@ -97,9 +98,10 @@ kill_marked(const char *mark, size_t length)
     static char entries[1 << 15] __attribute__((aligned(8)));
     bool found = false;
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long got;
     if (proc < 0)
         return false;
-    for (long got; (got = syscall(SYS_getdents64, proc, entries, sizeof(entries))) > 0;) {
+    while ((got = syscall(SYS_getdents64, proc, entries, sizeof(entries))) > 0) {
         for (long at = 0; at < got;) {
             const struct directory_entry *entry = (const struct directory_entry *)(entries + at);
             at += entry->length;
