@@ -271,6 +271,21 @@ copy_link(const char *source, const char *target)
     return (int)syscall(SYS_symlinkat, text, AT_FDCWD, target);
 }
 
+/* Whether the file is gone, and lies in the overlay: rank 0 of a plan puts it there before it takes the real one away
+ * (others.c), perhaps after this process has looked. */
+static bool
+was_kept(const struct place *place)
+{
+    struct stat found;
+    return errno == ENOENT && raw_lstat(place->copy, &found) == 0;
+}
+
+static int
+make_copy(const struct place *place, const char *target, bool with_content)
+{
+    return S_ISLNK(place->mode) ? copy_link(place->path, target) : copy_file(place->path, target, with_content);
+}
+
 int
 overlay_copy_up(struct place *place, bool with_content)
 {
@@ -278,9 +293,13 @@ overlay_copy_up(struct place *place, bool with_content)
     int saved = errno;
     if (overlay_make_parents(place) != 0 || temporary_name(temporary) != 0)
         return -1;
-    if ((S_ISLNK(place->mode) ? copy_link(place->path, temporary) : copy_file(place->path, temporary, with_content)) !=
-        0)
-        return -1;
+    if (make_copy(place, temporary, with_content) != 0) {
+        if (!was_kept(place))
+            return -1;
+        place->kind = PLACE_COPY;
+        errno = saved;
+        return 0;
+    }
     int failed = raw_link(temporary, place->copy) != 0 && errno != EEXIST; /* another one's copy is as good */
     int error = errno;
     (void)raw_unlink(temporary);

@@ -246,7 +246,8 @@ static const struct row by_state[] = {
           "lossk: dy = y t; loss = y t\n" BACKWARD SGD,
      "AAATTTTTTCC w1:S w2:S loss:L"},
     {"a counter beside a weight", MORE "step\n" BATCH PASS BACKWARD "sgd: w1 += ~g1; c +=\nsgd: w2 += ~g2\n",
-     "sgd writes w1[0:3072], which each rank changes in its own step, and memory that is the same on all ranks: c[0:4]"},
+     "sgd writes w1[0:3072], which each rank changes in its own step, and memory that is the same on all ranks: "
+     "c[0:4]"},
     {"weights that the host updates", MORE "step\nh2d w1\n" BATCH PASS BACKWARD "d2h g1\nsgd: w2 += ~g2\n",
      "AAATTTTTTAC w2:S host?"},
     {"gradients of two passes, cleared behind the update, of batches that lie on the device",
