@@ -41,8 +41,10 @@ remove_file(struct place *place)
         return files_fail(EISDIR);
     if (hide_real(place) != 0)
         return -1;
-    errno = saved;
-    return place->kind == PLACE_COPY ? raw_unlink(place->copy) : 0;
+    if (raw_unlink(place->copy) != 0 && place->kind == PLACE_COPY)
+        return -1;
+    errno = saved; /* a real file may have got a copy since it was looked at (others.c) */
+    return 0;
 }
 
 static int

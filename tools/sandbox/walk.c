@@ -67,38 +67,51 @@ path_is_removed(const char *path, const char *removed)
     return raw_lstat(mark, &found) == 0 ? S_ISREG(found.st_mode) : errno == ENOTDIR;
 }
 
-/* What is at walk->path. */
+/* Looks for a copy in the overlay. True: the answer is known, a copy or an error. */
+static bool
+look_at_copy(struct walk *walk)
+{
+    struct stat found;
+    if (raw_lstat(walk->copy, &found) == 0) {
+        walk->layer = LAYER_COPY;
+        walk->mode = found.st_mode;
+        return true;
+    }
+    bool is_absent = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG; /* so long is no copy */
+    if (!is_absent)
+        walk->error = errno;
+    return !is_absent;
+}
+
+/* Notes that what is really at walk->path is hidden. */
+static bool
+look_at_mark(struct walk *walk)
+{
+    if (walk->hidden_from == SIZE_MAX && path_is_removed(walk->path, walk->config->removed))
+        walk->hidden_from = walk->length;
+    return walk->hidden_from != SIZE_MAX;
+}
+
+/* What is at walk->path. Rank 0 of a plan may change this overlay meanwhile (others.c): it puts a copy there before it
+ * takes the real entry away, and a mark before it makes one. So each is looked at once more after the real entry. */
 static void
 look_at_path(struct walk *walk)
 {
     struct stat found;
     walk->layer = LAYER_NONE;
     walk->error = ENOENT;
-    if (walk->config != NULL) {
-        if (raw_lstat(walk->copy, &found) == 0) {
-            walk->layer = LAYER_COPY;
-            walk->mode = found.st_mode;
-            return;
-        }
-        if (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG) { /* so long is no copy */
-            walk->error = errno;
-            return;
-        }
-        if (walk->hidden_from == SIZE_MAX && path_is_removed(walk->path, walk->config->removed))
-            walk->hidden_from = walk->length;
-    }
+    if (walk->config != NULL && (look_at_copy(walk) || look_at_mark(walk)))
+        return;
     if (walk->hidden_from != SIZE_MAX)
         return;
     if (raw_lstat(walk->length > 0 ? walk->path : "/", &found) != 0) {
         walk->error = errno;
+        if (walk->config != NULL && walk->error == ENOENT)
+            (void)look_at_copy(walk);
         return;
     }
-    /* Another process hides an entry before it makes it (FILES_ENV_OTHERS), perhaps after the look above. */
-    if (walk->config != NULL && path_is_removed(walk->path, walk->config->removed)) {
-        walk->hidden_from = walk->length;
-        walk->error = ENOENT;
+    if (walk->config != NULL && look_at_mark(walk))
         return;
-    }
     walk->layer = LAYER_REAL;
     walk->mode = found.st_mode;
 }
