@@ -32,6 +32,7 @@ test_packages='
 clang           | command clang        | second compiler, warnings are errors with both
 clang-format    | command clang-format | one style
 clang-tidy      | command clang-tidy   | static analysis
+clang-tools     | command clang-query  | finds dense expressions
 shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
 libbz2-dev      | file /usr/include/bzlib.h | the portable packages, into which libdw is linked
