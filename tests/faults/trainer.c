@@ -137,12 +137,14 @@ backward_by_turns(struct trainer *t, int step)
 }
 
 /* A round's mean of the gradients of its batches moves the weights, at its last batch. By state the host reads what the
- * batch alone has made of what the round began with. */
+ * batch alone has made of what the round began with; but after the batch's last write of state, what the round began
+ * with, and in its last batch the mean (docs/plan.md). */
 static void
 update_by_turns(struct trainer *t, int step)
 {
     bool ends_round = step % t->world == 0;
     for (int g = 0; g < GRADIENTS; ++g) {
+        bool is_own = t->by_state && g + 1 < GRADIENTS;
         turns_update(t->weights[g], t->gradients[g], COUNT);
         CHECK(cudaMemcpy(t->host, t->weights[g], sizeof(t->host), cudaMemcpyDeviceToHost));
         for (int i = 0; i < COUNT; ++i) {
@@ -152,7 +154,7 @@ update_by_turns(struct trainer *t, int step)
             double own = t->expected[g][i] - TURNS_RATE * (t->expected[g][i] - (double)share(0, step, g, i));
             if (ends_round)
                 t->expected[g][i] -= TURNS_RATE * (t->expected[g][i] - sum / t->world);
-            double expected = t->by_state ? own : t->expected[g][i];
+            double expected = is_own ? own : t->expected[g][i];
             if (fabs((double)t->host[i] - expected) > 1e-3 && t->record->wrong == 0) {
                 t->record->wrong = (uint32_t)step;
                 fprintf(stderr, "faults_trainer: batch %d, weight %d, element %d: %g instead of %g\n", step, g, i,
