@@ -206,7 +206,8 @@ supervisor_fail(struct supervisor *s, int suspect)
     supervisor_net_refresh(&s->net);
     if (verdict_add_last_right(s->ranks, s->view_count, &s->reason))
         s->final = JOB_STEP_WAS_WRONG;
-    bool has_parted = s->passed_on != 0 && grace_find_parting(s->ranks, s->view_count, s->passed_on, text);
+    bool has_parted = s->passed_on != 0 && s->final != JOB_STEP_WAS_WRONG &&
+                      grace_find_parting(s->ranks, s->view_count, s->passed_on, text);
     if (has_parted)
         snprintf(s->reason.text, sizeof(s->reason.text), "%s", text);
     else

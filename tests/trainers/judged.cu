@@ -46,7 +46,9 @@ save(int step, const char *file)
 static void
 backward(int step)
 {
-    int passes = !is_mode("epoch") ? 1 : step % WRONG == 0 ? 6 : 4;
+    int passes = 1;
+    if (is_mode("epoch"))
+        passes = step % WRONG == 0 ? 6 : 4;
     for (int pass = 0; pass < passes; ++pass)
         layers_backward(is_mode("escape") ? 1 : 0, stream);
     if (is_mode("escape"))

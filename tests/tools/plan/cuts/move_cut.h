@@ -99,8 +99,10 @@ cut_move(struct play *play)
         }
         cut_reorder(play, from, n, 0);
     } else if (strcmp(what, "border") == 0) {
-        const int64_t moved = (int64_t)plan->state_before + k;
-        plan->state_before = moved < 1 ? 1 : moved > count ? count : (uint32_t)moved;
+        int64_t moved = (int64_t)plan->state_before + k;
+        if (moved < 1)
+            moved = 1;
+        plan->state_before = moved > count ? count : (uint32_t)moved;
         if (plan->average_before < plan->state_before)
             plan->average_before = plan->state_before;
     } else if (strcmp(what, "log") == 0) {
