@@ -1,7 +1,7 @@
 /*
  * supervisor_connect.c - see supervisor_connect.h.
  *
- * One address at a time: connect, hear the challenge, answer, hear the welcome. A stranger on a port that was given
+ * One address at a time: connect, hear the challenge, answer it, hear the welcome. A stranger on a port that was given
  * away again is no reason to give up: the next address may be right.
  */
 #include "launcher/cluster/supervisor_connect.h"
@@ -142,19 +142,36 @@ hear(struct supervisor_connect *connection, void *bytes, size_t count)
     return heard == LINK_OPEN ? STEP_DONE : heard == LINK_LATE ? STEP_WAITS : STEP_FAILED;
 }
 
-/* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */
 static enum step
 take_challenge(struct supervisor_connect *connection)
 {
-    enum step step = hear(connection, &connection->challenge, sizeof(connection->challenge));
-    if (step != STEP_DONE)
-        return step;
+    return hear(connection, &connection->challenge, sizeof(connection->challenge));
+}
+
+/* While the answer is held back, the listener may lose patience and close the connection. */
+static enum step
+await_release(const struct supervisor_connect *connection)
+{
+    struct pollfd polled = {.fd = connection->fd, .events = POLLRDHUP};
+    int ready = poll(&polled, 1, 0);
+    errno = ECONNRESET;
+    return ready > 0 ? STEP_FAILED : STEP_WAITS;
+}
+
+/* A few dozen bytes into the empty buffer of a new connection fit, or it is no connection. */
+static enum step
+give_answer(struct supervisor_connect *connection)
+{
+    if (connection->is_held)
+        return await_release(connection);
     errno = EPROTO;
     if (!auth_answer_make(connection->root->secret, &connection->challenge, connection->purpose, connection->rank,
                           &connection->answer) ||
         send(connection->fd, &connection->answer, sizeof(connection->answer), MSG_NOSIGNAL | MSG_DONTWAIT) !=
             (ssize_t)sizeof(connection->answer))
         return STEP_FAILED;
+    ++connection->answers;
+    connection->step_deadline_ms = clock_now_ms() + AUTH_LIMIT_MS;
     return STEP_DONE;
 }
 
@@ -177,7 +194,7 @@ static enum step
 advance(struct supervisor_connect *connection)
 {
     static enum step (*const steps[CONNECT_IS_OPEN])(struct supervisor_connect *) = {end_connect, take_challenge,
-                                                                                     take_welcome};
+                                                                                     give_answer, take_welcome};
     for (; connection->state < CONNECT_IS_OPEN; ++connection->state) {
         enum step step = steps[connection->state](connection);
         if (step != STEP_DONE)
@@ -208,7 +225,12 @@ supervisor_connect_step(struct supervisor_connect *connection, int *fd_p, struct
 struct pollfd
 supervisor_connect_poll(const struct supervisor_connect *connection)
 {
-    return (struct pollfd){.fd = connection->fd, .events = connection->state == CONNECT_OPENS ? POLLOUT : POLLIN};
+    struct pollfd polled = {.fd = connection->fd, .events = POLLIN};
+    if (connection->state == CONNECT_OPENS || connection->state == CONNECT_ANSWERS)
+        polled.events = POLLOUT;
+    if (connection->state == CONNECT_ANSWERS && connection->is_held)
+        polled.events = POLLRDHUP;
+    return polled;
 }
 
 /* ---- all at once ---- */

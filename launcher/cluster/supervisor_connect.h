@@ -15,7 +15,7 @@
 #include <poll.h>
 #include <stdint.h>
 
-/* One way to supervisor 0. All of it belongs to supervisor_connect.c. */
+/* One way to supervisor 0. All of it but `is_held` belongs to supervisor_connect.c. */
 struct supervisor_connect {
     const struct handshake *root; /* borrowed */
     enum peer_purpose purpose;
@@ -24,7 +24,15 @@ struct supervisor_connect {
     int count, tried; /* of them, in rounds */
     int64_t deadline_ms, step_deadline_ms;
     int fd; /* -1: none at the moment */
-    enum connect_state { CONNECT_OPENS, CONNECT_IS_CHALLENGED, CONNECT_IS_WELCOMED, CONNECT_IS_OPEN } state;
+    enum connect_state {
+        CONNECT_OPENS,
+        CONNECT_IS_CHALLENGED,
+        CONNECT_ANSWERS,
+        CONNECT_IS_WELCOMED,
+        CONNECT_IS_OPEN
+    } state;
+    bool is_held;     /* the caller's, false at the beginning: the challenge is not answered yet */
+    unsigned answers; /* so many were given, at all addresses */
     struct auth_challenge challenge;
     struct auth_answer answer;
     struct auth_welcome welcome;

@@ -17,8 +17,8 @@ enum {
     FIRST_RETRY_MS = 25,
     LAST_RETRY_MS = 1000,
     RESOLVE_MS = 2000,
-    ANSWERING_MS = 1500, /* for which the others wait where one port has this process's answer, and may lead to the same
-                            listener */
+    ANSWERING_MS = 1500, /* for which the others are not answered where one port has this process's answer, and may lead
+                            to the same listener */
     RUN_BYTES = AUTH_MARK_BYTES / 2, /* of a mark: what all listeners of a run share */
 };
 
@@ -26,9 +26,12 @@ enum {
 struct dial {
     struct handshake root; /* where, and by which key */
     struct supervisor_connect connection;
-    bool is_open;                 /* `connection` has begun and not ended */
-    int64_t next_ms, answered_ms; /* answered_ms: of a challenge; 0: it has not come */
+    bool is_open; /* `connection` has begun and not ended */
+    int64_t next_ms;
     int tries;
+    unsigned answers; /* of `connection`, as far as they were seen, the last one at: */
+    int64_t answered_ms;
+    uint64_t turn; /* the number of that answer among all of the search; 0: none yet */
 };
 
 /* What the resolver works on, in a thread of its own: it may outlive the search. */
@@ -48,6 +51,7 @@ struct search {
     enum search_place place;
     int64_t begun_ms, asked_ms; /* 0: not yet */
     struct dial dials[MEETING_PORTS];
+    uint64_t turns; /* answers that were given */
     char reason[128];
     int other_version;
 };
@@ -153,17 +157,21 @@ begin_dial(struct search *search, struct dial *dial)
     memcpy(dial->root.secret, search->key, AUTH_BYTES);
     supervisor_connect_begin(&dial->connection, &dial->root, "of no host", NULL, PEER_SUPERVISOR, search->number);
     dial->is_open = true;
-    dial->answered_ms = 0;
+    dial->answers = 0;
 }
 
-/* The name may lead elsewhere by now: it is asked for again. */
+/* The name may lead elsewhere by now: it is asked for again. A listener that closes while its answer is held back is
+ * called again at once. */
 static void
 end_dial(struct search *search, struct dial *dial)
 {
     int64_t now_ms = clock_now_ms(), wait_ms = FIRST_RETRY_MS << (dial->tries < 6 ? dial->tries : 6);
-    bool is_other = dial->connection.state > CONNECT_IS_CHALLENGED;
+    bool is_other = dial->connection.state > CONNECT_ANSWERS;
+    bool was_held = dial->connection.state == CONNECT_ANSWERS && dial->connection.is_held;
     dial->is_open = false;
-    ++dial->tries;
+    dial->tries += !was_held;
+    if (was_held)
+        wait_ms = FIRST_RETRY_MS;
     dial->next_ms = now_ms + (wait_ms < LAST_RETRY_MS ? wait_ms : LAST_RETRY_MS);
     if (dial == search->dials)
         snprintf(search->reason, sizeof(search->reason), "port %d: %s", dial->root.port,
@@ -172,34 +180,52 @@ end_dial(struct search *search, struct dial *dial)
         search->addresses.count = 0;
 }
 
-/* A process may pass the challenge of a listener on, at another port: this one is taken in once. */
 static bool
-is_held_up(const struct search *search, const struct dial *dial)
+awaits_welcome(const struct dial *dial)
 {
-    for (int i = 0; i < MEETING_PORTS; ++i) {
+    return dial->is_open && dial->connection.state == CONNECT_IS_WELCOMED;
+}
+
+/*
+ * A process may pass the challenge of a listener on, at another port: this one is taken in once. Until a port has said
+ * whether it takes this process in, others are called, so that their challenges are there, and are not answered.
+ */
+static void
+hold_back(const struct search *search, struct dial *dial)
+{
+    dial->connection.is_held = false;
+    for (int i = 0; i < MEETING_PORTS && !awaits_welcome(dial); ++i) {
         const struct dial *other = &search->dials[i];
-        if (other != dial && other->is_open && other->answered_ms != 0 &&
-            clock_now_ms() - other->answered_ms < ANSWERING_MS)
-            return true;
+        if (other != dial && awaits_welcome(other) && clock_now_ms() - other->answered_ms < ANSWERING_MS)
+            dial->connection.is_held = true;
     }
-    return false;
+}
+
+/* A listener of this run that has heard this process, or could not understand it. */
+static bool
+has_refused(const struct search *search, const struct dial *dial)
+{
+    const struct auth_challenge *challenge = &dial->connection.challenge;
+    return memcmp(challenge->nonce, search->mark, RUN_BYTES) == 0 &&
+           (dial->connection.answers > 0 || auth_other_version(challenge) != 0);
 }
 
 static enum search_answer
 step_dial(struct search *search, struct dial *dial, int *fd_p)
 {
     struct error why;
-    if (is_held_up(search, dial))
-        return SEARCH_CONTINUES;
     if (!dial->is_open && clock_now_ms() < dial->next_ms)
         return SEARCH_CONTINUES;
     if (!dial->is_open)
         begin_dial(search, dial);
+    hold_back(search, dial);
     enum connect_outcome outcome = supervisor_connect_step(&dial->connection, fd_p, &why);
-    const unsigned char *mark = dial->connection.challenge.nonce;
-    if (dial->answered_ms == 0 && dial->connection.state > CONNECT_IS_CHALLENGED)
+    if (dial->answers != dial->connection.answers) {
+        dial->answers = dial->connection.answers;
         dial->answered_ms = clock_now_ms();
-    if (memcmp(mark, search->mark, AUTH_MARK_BYTES) == 0) {
+        dial->turn = ++search->turns;
+    }
+    if (memcmp(dial->connection.challenge.nonce, search->mark, AUTH_MARK_BYTES) == 0) {
         if (outcome == CONNECT_DONE)
             close(*fd_p);
         supervisor_connect_close(&dial->connection);
@@ -213,10 +239,33 @@ step_dial(struct search *search, struct dial *dial, int *fd_p)
     dial->is_open = false;
     if (outcome == CONNECT_DONE)
         return SEARCH_FOUND;
-    if (memcmp(mark, search->mark, RUN_BYTES) != 0)
+    if (!has_refused(search, dial))
         return SEARCH_CONTINUES;
     search->other_version = auth_other_version(&dial->connection.challenge);
     return SEARCH_REFUSED;
+}
+
+/* Of the first `ports`, without those in `stepped`, the one that had an answer longest ago: none keeps another from its
+ * turn. -1: there is none left. */
+static int
+next_in_turn(const struct search *search, unsigned ports, unsigned stepped)
+{
+    int next = -1;
+    for (unsigned i = 0; i < ports; ++i) {
+        if ((stepped >> i & 1) == 0 && (next < 0 || search->dials[i].turn < search->dials[next].turn))
+            next = (int)i;
+    }
+    return next;
+}
+
+/* So many from `port` on exist, and are called by now. */
+static unsigned
+count_ports(const struct search *search)
+{
+    unsigned existing = UINT16_MAX + 1 - search->port;
+    if (clock_now_ms() - search->begun_ms <= OTHER_PORTS_MS)
+        return 1;
+    return existing < MEETING_PORTS ? existing : MEETING_PORTS;
 }
 
 enum search_answer
@@ -227,12 +276,15 @@ search_step(struct search *search, int *fd_p, unsigned char key[AUTH_BYTES], uns
         return answer;
     if (search->begun_ms == 0)
         search->begun_ms = clock_now_ms();
-    unsigned ports = clock_now_ms() - search->begun_ms > OTHER_PORTS_MS ? MEETING_PORTS : 1;
-    for (unsigned i = 0; i < ports && answer == SEARCH_CONTINUES && search->port + i <= UINT16_MAX; ++i) {
-        *port_p = search->port + i;
+    unsigned ports = count_ports(search), stepped = 0;
+    int i = next_in_turn(search, ports, stepped);
+    while (i >= 0 && answer == SEARCH_CONTINUES) {
+        *port_p = search->port + (unsigned)i;
         answer = step_dial(search, &search->dials[i], fd_p);
         if (answer == SEARCH_FOUND)
             memcpy(key, search->dials[i].connection.key, AUTH_BYTES);
+        stepped |= 1u << i;
+        i = next_in_turn(search, ports, stepped);
     }
     if (answer == SEARCH_REFUSED)
         snprintf(search->reason, sizeof(search->reason), "port %u: another secret or number of processes", *port_p);
@@ -240,12 +292,16 @@ search_step(struct search *search, int *fd_p, unsigned char key[AUTH_BYTES], uns
 }
 
 void
-search_poll(const struct search *search, struct pollfd polled[MEETING_PORTS])
+search_poll(struct search *search, struct pollfd polled[MEETING_PORTS])
 {
-    for (int i = 0; i < MEETING_PORTS; ++i)
-        polled[i] = search->dials[i].is_open && !is_held_up(search, &search->dials[i])
-                        ? supervisor_connect_poll(&search->dials[i].connection)
-                        : (struct pollfd){.fd = -1, .events = POLLIN};
+    for (int i = 0; i < MEETING_PORTS; ++i) {
+        struct dial *dial = &search->dials[i];
+        polled[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+        if (!dial->is_open)
+            continue;
+        hold_back(search, dial);
+        polled[i] = supervisor_connect_poll(&dial->connection);
+    }
 }
 
 int

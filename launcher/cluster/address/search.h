@@ -43,7 +43,7 @@ enum search_answer {
 enum search_answer search_step(struct search *search, int *fd_p, unsigned char key[AUTH_BYTES], unsigned *port_p);
 
 /* What it waits for: MEETING_PORTS, fd -1 where there is nothing. */
-void search_poll(const struct search *search, struct pollfd polled[MEETING_PORTS]);
+void search_poll(struct search *search, struct pollfd polled[MEETING_PORTS]);
 
 /* The protocol of the listener that refused last, where it is another version's; else 0. */
 int search_other_version(const struct search *search);
