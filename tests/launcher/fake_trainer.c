@@ -75,6 +75,8 @@ VERB(stage, 1)
 ACTS(step, 1, atomic_store(&status->step, number(words[0])))
 ACTS(overlapped, 1, atomic_store(&status->overlapped_step, number(words[0])))
 
+ACTS(wrong, 1, atomic_store(&status->wrong_step, number(words[0])))
+
 VERB(gradients, 3)
 {
     atomic_store(&status->gradient_count, number(words[0]));

@@ -184,6 +184,17 @@ end_job
 report "SIGUSR1: ranks that stop at different steps, who saves keeps the time" "$(expect 1 "$out" '^\[2\] saved' \
     "$err" "^ddprun: ranks stopped at different steps after SIGUSR1 \(rank 1 after step 82, rank 0 in step 84.*$recipe")$why$(
     grep 'same number of steps' "$err")$(summary_has "signal == 'USR1' and exit_code == 1 and 'different steps' in reason")"
+new_pids
+start -n 2 --summary-json "$top/end.json" "$fake" stage 3 step 82 @0 catch 10 "$pids/c0" await "$pids/go" step 83 wrong 83 fail "in step 83 add wrote gradient 2" hang \
+    @1 pid "$pids" catch 10 "$pids/c1" exit 0
+ready 3
+kill -USR1 "$job"
+within 20 test ! -e "/proc/$(cat "$pids/rank1")"
+touch "$pids/go"
+end_job
+report "SIGUSR1: a step that was judged wrong keeps its line, and names the last right one" "$(expect 1 \
+    "$err" '^ddprun: rank 0.*: in step 83 add wrote gradient 2.* Step 82 is the last that is known to be right: continue from a checkpoint of step 82')$(
+    grep 'different steps' "$err")$(summary_has "last_right_step == 82 and 'different steps' not in reason")"
 run -n 2 "$fake" stage 3 step 82 @0 step 83 wait "DDP_STEP (t.c:8)" hang @1 exit 0
 report "without a signal that is a mistake" "$(expect 1 "$err" 'same number of steps')$(grep -E "$recipe" "$err")"
 
