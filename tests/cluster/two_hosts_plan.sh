@@ -15,6 +15,8 @@ launch=(bash "$(dirname "$0")/by_variables.sh" -n 4 bash -c
     'host=h1 DDPRUN_PLAN=$0; [ "$RANK" -lt 2 ] || host=h2 DDPRUN_PLAN=/nonexistent; export DDPRUN_PLAN; exec "$1" "$host" "${@:2}"' "$work/plan.json"
     "$hosts_runner")
 
+apart=(bash "$(dirname "$0")/by_variables.sh" -n 4 env "DDPRUN_PLAN=$work/plan.json" "$hosts_runner" h1)
+
 # alike HABIT BY: on two hosts as on one.
 alike() {
     local name="$1 by $2" of=("$1" --steps 45)
@@ -24,6 +26,10 @@ alike() {
     works "$name: on two" "${launch[@]}" "$ddprun" -q --device softgpu --share-gpu --interface eth0 "$habits" "${of[@]}" --save "$work/apart"
     check "$name: the same bits" cmp "$work/alone" "$work/apart"
     check "$name: the same figures" cmp "$work/alone.out" "$work/stdout"
+    works "$name: on one host, each rank by its own ddprun" "${apart[@]}" "$ddprun" -q --device softgpu --share-gpu --interface eth0 --hang-timeout 60 "$habits" "${of[@]}" \
+        --save "$work/apart"
+    check "$name: the same bits there" cmp "$work/alone" "$work/apart"
+    check "$name: the same figures there" cmp "$work/alone.out" "$work/stdout"
     clean "$name"
 }
 alike batch-hits gradients

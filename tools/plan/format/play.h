@@ -292,7 +292,7 @@ struct play_page *play_page_map(const struct play_plan *plan, int rank, bool cre
     __attribute__((warn_unused_result));
 void play_page_unmap(const struct play_plan *plan, struct play_page *page);
 
-/* ---- what the host reads, from rank to rank on one machine ---- */
+/* ---- what the host reads, from rank to rank of one supervisor ---- */
 
 /* An exchange brings up to a slot's bytes; more are several exchanges. Exchange x, from 0, has slot x % PLAY_SLOTS. */
 enum { PLAY_SLOTS = 64, PLAY_SLOT_BYTES = 64 << 10, PLAY_READERS = 256 };

@@ -1,7 +1,7 @@
 /*
  * reads.c - see player.h: owner reads. A copy to the host, or a result that a library gives it, brings what the rank
  * has whose step has written the bytes last; the others do not make the copy, and wait for that rank's bytes, in pages
- * that all ranks of the machine share (struct play_exchange).
+ * that all ranks of a supervisor share (struct play_exchange).
  *
  * All ranks see the same reads in the same order, and number the exchanges alike. Which step has written what a copy of
  * the period brings stands in the plan; the owner gives it away after the operation that wrote it, if the copy has
@@ -10,7 +10,7 @@
  * reads: it is exchanged when the host has waited, before it can look.
  *
  * An exchange waits for nothing but for ranks that come to the same place of the program: none holds a lock then, and
- * no collective is under way (follow.c). So ranks on several machines add the owner's bytes to zeros, by DDP_REDUCE.
+ * no collective is under way (follow.c). So ranks of several supervisors add the owner's bytes to zeros, by DDP_REDUCE.
  */
 #include "base/clock.h"
 #include "base/message.h"
@@ -22,7 +22,7 @@
 
 static struct play_exchange *shared; /* NULL: nothing is exchanged */
 static uint32_t rank, world;
-static bool is_apart; /* there are ranks on other machines */
+static bool is_apart; /* there are ranks of other supervisors, on this machine or another: they have other pages */
 static bool ranks_have_noise;
 
 /* With `following` held: */
@@ -505,7 +505,7 @@ exchange_slots(bool gives, const char *name)
     }
 }
 
-/* ---- between machines ---- */
+/* ---- between supervisors ---- */
 
 /* All ranks come here, at the same place of the program. */
 static void
@@ -625,7 +625,7 @@ void
 reads_open(const char *path)
 {
     const struct play_plan *plan = &player.play.plan;
-    const char *local = getenv(DDPRUN_ENV_LOCAL_WORLD_SIZE);
+    const char *here = getenv(DDPRUN_ENV_STATUS_COUNT);
     bool by_turns = plan->data == PLAY_TURNS || plan->data == PLAY_TRAINING;
     rank = player.rank;
     world = (uint32_t)player.engine->world_size;
@@ -645,5 +645,5 @@ reads_open(const char *path)
     shared = play_exchange_map(path, false);
     if (shared == NULL)
         scout_stop("cannot open %s.reads: %s", path, strerror(errno));
-    is_apart = world > PLAY_READERS || (local != NULL && strtoul(local, NULL, 10) != world);
+    is_apart = world > PLAY_READERS || (here != NULL && strtoul(here, NULL, 10) != world);
 }
