@@ -8,7 +8,7 @@
 #include "base/message.h"
 #include "launcher/common/helper.h"
 
-enum { SAME_SIGNAL_MS = 20 }; /* in which a signal that comes twice is one */
+enum { SAME_SIGNAL_MS = 20 }; /* in which a signal that comes twice is one; those that are read together always are */
 
 /*
  * Whether a signal that comes here while ranks have the time of --grace asks for the end at once: not if it is the
@@ -16,12 +16,12 @@ enum { SAME_SIGNAL_MS = 20 }; /* in which a signal that comes twice is one */
  * the same moment as the first, as timeout(1) sends one to the process and one to its group.
  */
 static bool
-is_second(struct supervisor *s)
+is_second(struct supervisor *s, uint64_t read_ns)
 {
-    uint64_t now = clock_ns(), first_ns = s->signalled_ns;
+    uint64_t first_ns = s->signalled_ns;
     if (first_ns == 0)
-        s->signalled_ns = now;
-    return first_ns != 0 && now - first_ns >= SAME_SIGNAL_MS * MS;
+        s->signalled_ns = read_ns;
+    return first_ns != 0 && read_ns - first_ns >= SAME_SIGNAL_MS * MS;
 }
 
 static void
@@ -74,9 +74,9 @@ suspend(const struct supervisor *s)
 
 /* A signal has come that asks for the end. Returns whether it changes anything. */
 static bool
-take_end(struct supervisor *s, int number)
+take_end(struct supervisor *s, int number, uint64_t read_ns)
 {
-    bool again = is_second(s);
+    bool again = is_second(s, read_ns);
     if (!s->ending) {
         supervisor_interrupt(s, number);
         return true;
@@ -109,6 +109,7 @@ pass_on(struct supervisor *s, int number)
 bool
 supervisor_take_signals(struct supervisor *s)
 {
+    const uint64_t read_ns = clock_ns();
     bool asked = false;
     int number;
     while ((number = signals_next(&s->job->signals)) != 0) {
@@ -119,7 +120,7 @@ supervisor_take_signals(struct supervisor *s)
         } else if (number == SIGNALS_ORPHANED && signals_is_orphaned(&s->job->signals)) {
             end_as_orphan(s);
         } else if (number != SIGCHLD) {
-            asked = take_end(s, number) || asked;
+            asked = take_end(s, number, read_ns) || asked;
         }
     }
     return asked;
