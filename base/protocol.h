@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 21
+#define DDPRUN_PROTOCOL_VERSION 22
 
 /*
  * ---- environment: launcher to shim and engine ----

@@ -170,15 +170,25 @@ let_ranks_look(struct supervisor *s)
         poll(NULL, 0, LAST_LOOKS_STEP_MS);
 }
 
+/* The signal, such as SIGUSR1, that was passed on to ranks here or elsewhere; 0: none was. */
+static int
+find_passed_on(const struct supervisor *s)
+{
+    int number = s->passed_on;
+    for (int i = 0; i < s->view_count && number == 0; ++i)
+        number = s->ranks[i].passed_on;
+    return number;
+}
+
 /*
  * Whether a signal such as SIGUSR1 has asked the ranks to stop, and this failure is how they did it: a rank left with
  * or without an exit code of its own. Then ranks that still save have the time of --grace. A crash is no such end.
  */
 static bool
-is_stop(const struct supervisor *s, bool has_parted)
+is_stop(const struct supervisor *s, int passed_on, bool has_parted)
 {
     int rank = s->reason.rank;
-    if (s->passed_on == 0 || rank < 0 || rank >= s->view_count)
+    if (passed_on == 0 || rank < 0 || rank >= s->view_count)
         return false;
     const struct rank_view *view = &s->ranks[rank];
     return has_parted || (view->ended && view->signal == 0 && view->stage != RANK_STAGE_FAILED);
@@ -186,10 +196,10 @@ is_stop(const struct supervisor *s, bool has_parted)
 
 /* The end of a job whose ranks were asked to stop. Prints the reason before it: ranks may save for long. */
 static void
-end_stopped(struct supervisor *s, bool has_parted)
+end_stopped(struct supervisor *s, int passed_on, bool has_parted)
 {
     char text[GRACE_TEXT_BYTES];
-    supervisor_begin_end(s, 0, s->passed_on, supervisor_grace_ns(s));
+    supervisor_begin_end(s, 0, passed_on, supervisor_grace_ns(s));
     message_line("%s", s->reason.text);
     s->told = true;
     s->grace.has_parted = has_parted;
@@ -206,8 +216,9 @@ supervisor_fail(struct supervisor *s, int suspect)
     supervisor_net_refresh(&s->net);
     if (verdict_add_last_right(s->ranks, s->view_count, &s->reason))
         s->final = JOB_STEP_WAS_WRONG;
-    bool has_parted = s->passed_on != 0 && s->final != JOB_STEP_WAS_WRONG &&
-                      grace_find_parting(s->ranks, s->view_count, s->passed_on, text);
+    int passed_on = find_passed_on(s);
+    bool has_parted = passed_on != 0 && s->final != JOB_STEP_WAS_WRONG &&
+                      grace_find_parting(s->ranks, s->view_count, passed_on, text);
     if (has_parted)
         snprintf(s->reason.text, sizeof(s->reason.text), "%s", text);
     else
@@ -218,8 +229,8 @@ supervisor_fail(struct supervisor *s, int suspect)
     relays_ask_last(s->job->relays, s->reason.rank, NULL, 0);
     if (s->final == JOB_STEP_WAS_WRONG)
         supervisor_begin_end(s, SIGKILL, 0, GRACE_NS); /* what a handler of SIGTERM would save is wrong, too */
-    else if (is_stop(s, has_parted))
-        end_stopped(s, has_parted);
+    else if (is_stop(s, passed_on, has_parted))
+        end_stopped(s, passed_on, has_parted);
     else
         supervisor_begin_end(s, SIGTERM, 0, GRACE_NS);
 }

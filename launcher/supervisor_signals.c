@@ -96,6 +96,7 @@ pass_on(struct supervisor *s, int number)
     local_ranks_expect(&s->local, number);
     s->passed_on = number;
     for (int i = 0; i < s->job->started; ++i) {
+        s->ranks[i].passed_on = number;
         pid_t left_out = local_ranks_signal(&s->local, i, number);
         if (left_out == 0 || (s->left_out[i] >> number & 1) != 0)
             continue;

@@ -86,6 +86,21 @@ check "a rank that is late: it is named" says 'rank 2 \(host h2, process [0-9]+.
 check "a rank that is late: the summary" killed_is '[None, None, "grace", None]'
 clean "a rank that is late"
 
+# SIGUSR1 at h2 alone: the ranks of h1 train on, and their ddprun, which judges, has seen no signal.
+new_words
+for rank in 0 1; do words+=("@$rank" pid "$pids" await "$pids/go" step 83 wait "DDP_STEP" hang); done
+for rank in 2 3; do words+=("@$rank" pid "$pids" catch 10 "$pids/c$rank" exit 0); done
+for host in h1 h2; do begin "$host" "$fake" stage 2 stage 3 step 82 "${words[@]}"; done
+within 60 eval '[ "$(find "$pids" -type f ! -name "*.new" | wc -l)" -ge 6 ]' || not_ok "SIGUSR1 at h2: four ranks run" "$(cat "$work/h1" "$work/h2")"
+kill -USR1 "$started_h2"
+check "SIGUSR1 at h2: its ranks leave" within 30 eval 'is_gone "$(cat "$pids/rank2")" && is_gone "$(cat "$pids/rank3")"'
+touch "$pids/go"
+check "SIGUSR1 at h2: h1" ends_on h1 1
+check "SIGUSR1 at h2: h2" ends_on h2 1
+check "SIGUSR1 at h2: the line has the recipe" says 'ranks stopped at different steps after SIGUSR1 \(rank 2 after step 82, rank 0 in step 84.*DDP_ANY'
+check "SIGUSR1 at h2: no mistake is named" eval '! grep -h "same number of steps" "$work/h1" "$work/h2"'
+clean "SIGUSR1 at h2"
+
 begin h1 --grace 70 "$fake"
 begin h2 --grace 60 "$fake"
 check "hosts that disagree: h1" ends_on h1 2
