@@ -124,6 +124,18 @@ tell_judged(struct supervisor *s)
         supervisor_server_ask_views(s->job->server);
 }
 
+/* All ranks have ended well. A supervisor that has given this one up meanwhile, because this one was stopped, says so
+ * in what has not been read yet. */
+static void
+end_well(struct supervisor *s)
+{
+    supervisor_net_refresh(&s->net);
+    if (supervisor_net_find_error(&s->net, &s->reason))
+        supervisor_fail(s, -1);
+    else
+        supervisor_begin_end(s, SIGTERM, 0, GRACE_NS); /* for what the ranks may have left behind */
+}
+
 static void
 judge_job(struct supervisor *s)
 {
@@ -152,7 +164,7 @@ judge_job(struct supervisor *s)
     if (judgement == JUDGED_WARNING) {
         warn(s, &error);
     } else if (judgement == JUDGED_OVER) {
-        supervisor_begin_end(s, SIGTERM, 0, GRACE_NS); /* for what the ranks may have left behind */
+        end_well(s);
     } else if (judgement == JUDGED_FAILED) {
         s->reason = error;
         supervisor_fail(s, judge_suspect(s->judge, s->ranks, now));

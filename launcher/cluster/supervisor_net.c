@@ -291,11 +291,22 @@ supervisor_net_ask_views(struct supervisor_net *net)
         supervisor_server_ask_views(net->job.server);
 }
 
+/* Of what has come a step reads a part: more has come to a supervisor that was stopped. */
+static void
+read_all(const struct supervisor_net *net)
+{
+    struct pollfd polled = {.fd = supervisor_server_fd(net->job.server), .events = POLLIN};
+    int64_t deadline_ms = clock_now_ms() + REFRESH_LIMIT_MS;
+    while (poll(&polled, 1, 0) > 0 && clock_now_ms() < deadline_ms)
+        (void)supervisor_server_step(net->job.server, net->views);
+}
+
 void
 supervisor_net_refresh(struct supervisor_net *net)
 {
     if (net->job.server == NULL)
         return;
+    read_all(net);
     supervisor_server_ask_views(net->job.server);
     wait_for_all(net, PEERS_ANSWERED, REFRESH_LIMIT_MS);
 }

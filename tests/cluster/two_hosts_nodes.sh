@@ -133,14 +133,16 @@ faults() { # ROUND
     hosts_link h2 up
     clean "round $1, a host is cut off"
 
-    # The supervisor of rank 0 is stopped while training ends on both hosts, and continues when the others have given it up.
+    # The supervisor of rank 0 is stopped while training ends on both hosts, and continues when the others have given it up: it reads long
+    # after the end of their ranks that they have.
     if [ "$soak" -ne 0 ]; then
         pids=$(mktemp -d "$work/pids-XXXXXX")
-        begin h1 "$fake" stage 2 stage 3 sleep 300 pid "$pids" sleep 5000 stage 4
-        begin h2 "$fake" stage 2 stage 3 sleep 300 pid "$pids" sleep 5000 stage 4
+        begin h1 "$fake" stage 2 stage 3 sleep 300 pid "$pids" await "$pids/go" stage 4
+        begin h2 "$fake" stage 2 stage 3 sleep 300 pid "$pids" await "$pids/go" stage 4
         check "round $1, the supervisor of rank 0 is stopped: four ranks run" within 60 all_run
         stopped=$(parent_of "$(rank_pid 0)")
         kill -STOP "$stopped"
+        touch "$pids/go"
         check "round $1, the supervisor of rank 0 is stopped: h2 gives it up" within 60 grep -q 'has lost the ddprun of rank 0' "$work/h2"
         kill -CONT "$stopped"
         check "round $1, the supervisor of rank 0 is stopped: h1" ends_on h1 1
