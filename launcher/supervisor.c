@@ -27,6 +27,7 @@ enum {
     QUIET_INTERVAL_MS = 500, /* the same while nothing but steps does */
     END_INTERVAL_MS = 20,
     PACE_INTERVAL_MS = 250, /* between looks at which rank the others wait for */
+    SIGNAL_COMES_MS = 1000, /* in which a scheduler signals all processes of a job */
 };
 
 _Static_assert(2 * UINT64_C(1000000) * SUPERVISOR_SERVER_HEARTBEAT_MS < HANG_SILENCE_NS,
@@ -124,6 +125,18 @@ tell_judged(struct supervisor *s)
         supervisor_server_ask_views(s->job->server);
 }
 
+/* A scheduler signals the processes of a job one after another: a script around a trainer may have ended by a signal
+ * that has not come here yet, and that gives the trainer the time of --grace. */
+static bool
+signal_may_come(struct supervisor *s, int rank)
+{
+    if (rank < 0 || rank >= s->view_count || !signals_is_for_end(s->ranks[rank].signal))
+        return false;
+    if (s->rank_signalled_ns == 0)
+        s->rank_signalled_ns = clock_ns();
+    return clock_ns() - s->rank_signalled_ns < SIGNAL_COMES_MS * MS;
+}
+
 /* All ranks have ended well. A supervisor that has given this one up meanwhile, because this one was stopped, says so
  * in what has not been read yet. */
 static void
@@ -152,6 +165,8 @@ judge_job(struct supervisor *s)
     if (nonfinite_judge(s->ranks, s->view_count, now, text))
         message_warning("nonfinite", "%s; the run continues, and --stop-on-nan ends it", text);
     metrics_look(s->metrics, s->ranks, s->view_count, now);
+    if (judgement == JUDGED_FAILED && signal_may_come(s, error.rank))
+        judgement = JUDGED_IN_DOUBT;
     bool is_of_rank = judgement == JUDGED_FAILED && !supervisor_net_has_reason(&s->net, error.rank);
     if (!is_of_rank && supervisor_net_find_error(&s->net, &s->reason)) {
         supervisor_fail(s, -1);

@@ -45,15 +45,16 @@ struct supervisor {
     struct progress *progress; /* NULL: none is shown */
     struct metrics *metrics;   /* NULL: none are written */
     struct side_file summary, trace, page;
-    bool ending, hurried;  /* hurried: a signal asked for the end, so no reader is waited for long */
-    bool interrupted;      /* that is why it ends */
-    enum job_final final;  /* whether the job may begin again */
-    int passed_on;         /* the last signal that was passed on to the ranks, such as SIGUSR1; 0: none was */
-    unsigned *left_out;    /* [started]: of each rank, bit N - 1: signal N was not sent, and that was said */
-    bool has_grace;        /* ranks were asked to stop, and have the time of --grace */
-    struct grace grace;    /* with has_grace */
-    bool at_once;          /* the user has asked for the end at once */
-    uint64_t signalled_ns; /* when the first signal that asks for the end came here; 0: none has */
+    bool ending, hurried;       /* hurried: a signal asked for the end, so no reader is waited for long */
+    bool interrupted;           /* that is why it ends */
+    enum job_final final;       /* whether the job may begin again */
+    int passed_on;              /* the last signal that was passed on to the ranks, such as SIGUSR1; 0: none was */
+    unsigned *left_out;         /* [started]: of each rank, bit N - 1: signal N was not sent, and that was said */
+    bool has_grace;             /* ranks were asked to stop, and have the time of --grace */
+    struct grace grace;         /* with has_grace */
+    bool at_once;               /* the user has asked for the end at once */
+    uint64_t signalled_ns;      /* when the first signal that asks for the end came here; 0: none has */
+    uint64_t rank_signalled_ns; /* when a rank was first seen to have ended by such a signal; 0: none has */
     uint64_t asked_views_ns;
     uint64_t begin_ns, end_ns, kill_at_ns;
     uint64_t left_until_ns; /* when what is left of ranks that have ended is killed; 0: not yet known */

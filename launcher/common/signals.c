@@ -101,6 +101,16 @@ signals_is_for_ranks(int number)
     return number == SIGUSR1 || number == SIGUSR2;
 }
 
+bool
+signals_is_for_end(int number)
+{
+    for (int i = 0; i < END_COUNT; ++i) {
+        if (number == ends[i])
+            return true;
+    }
+    return false;
+}
+
 int
 signals_pending_end(void)
 {

@@ -42,6 +42,9 @@ bool signals_is_orphaned(const struct signals *signals);
  * signal means. */
 bool signals_is_for_ranks(int number);
 
+/* One that asks for the end, and by which a process that has no handler of it ends. */
+bool signals_is_for_end(int number);
+
 /* The number of a signal that asks for the end and waits to be read, 0: there is none. It is left where it is. */
 int signals_pending_end(void);
 

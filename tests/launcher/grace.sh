@@ -38,6 +38,17 @@ touch "$pids/go"
 end_job
 report "a trainer saves after the script around it has ended" "$(expect 143 "$out" '^saved')$why$(grep 'was killed' "$err")"
 
+# As a scheduler that signals all processes of a job: the script is the first to end.
+new_pids
+start --device softgpu -n 2 sh -c 'echo $$ >"$1/script$RANK"; "$0" stage 3 step 82 @0 catch 15 "$1/c0" @1 catch 15 "$1/c1" @all say saved stage 4 exit 0; exit $?' "$fake" "$pids"
+ready 4
+kill -TERM "$(cat "$pids/script0")"
+within 20 is_gone "$(cat "$pids/script0")"
+kill -TERM "$job"
+end_job
+report "a script that a scheduler's signal ends before ddprun has it" "$(expect 143)$(
+    [ "$(grep -o saved "$out" | wc -l)" = 2 ] || echo "not both have saved ")$(grep -E 'was ended by|was killed' "$err")"
+
 # ---- whose time is over ----
 new_pids
 start -n 2 --grace 1 --summary-json "$top/end.json" --metrics "$top/metrics" "$fake" stage 3 step 82 @0 catch 15 "$pids/0" hang \
@@ -189,7 +200,7 @@ start -n 2 --summary-json "$top/end.json" "$fake" stage 3 step 82 @0 catch 10 "$
     @1 pid "$pids" catch 10 "$pids/c1" exit 0
 ready 3
 kill -USR1 "$job"
-within 20 test ! -e "/proc/$(cat "$pids/rank1")"
+within 20 is_gone "$(cat "$pids/rank1")"
 touch "$pids/go"
 end_job
 report "SIGUSR1: a step that was judged wrong keeps its line, and names the last right one" "$(expect 1 \
