@@ -174,6 +174,7 @@ end_in_order(void)
     static _Atomic bool ended;
     if (atomic_exchange(&ended, true))
         return;
+    atomic_store(&engine_state.status->ends, 1);
     OBSERVED(program_ends);
     unaveraged_refuse_end();
     if (!engine_state.alone) {

@@ -51,13 +51,13 @@ awaits_judgement(const struct rank_view *rank)
     return rank->judging_step > 0 && rank->judging_step == rank->step;
 }
 
-/* Of one that waits for its device the host may still work: it is in no call. */
+/* Of one that waits for its device the host may still work: it is in no call, and its program has not ended. */
 static bool
 is_blocked(const struct rank_view *rank)
 {
     if (rank->wait == RANK_WAIT_EXCHANGE)
         return true;
-    return rank->wait == RANK_WAIT_COLLECTIVE && (rank->in_call || awaits_judgement(rank));
+    return rank->wait == RANK_WAIT_COLLECTIVE && (rank->in_call || rank->ends || awaits_judgement(rank));
 }
 
 /* Whether the rank waits for `left`, which has left. Before it trains it waits for all, to meet them. What a rank has
