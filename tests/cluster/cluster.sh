@@ -13,13 +13,14 @@ limit=120
 # What is there before a job: daemons and whatever they start once.
 quiet_processes=
 note_quiet() {
-    quiet_processes=$(hosts_processes h1 && hosts_processes h2)
+    local host
+    quiet_processes=$(for host in "${hosts_names[@]}"; do hosts_processes "$host"; done)
 }
 
 # What a job left on the hosts: processes, files in /dev/shm and in TMPDIR, one a line.
 leftovers() {
     local host
-    for host in h1 h2; do
+    for host in "${hosts_names[@]}"; do
         hosts_processes "$host" | grep -vxF "$quiet_processes" | while read -r process; do
             printf '%s: process %s: %s\n' "$host" "$process" "$(tr '\0' ' ' 2>/dev/null <"/proc/$process/cmdline")"
         done
@@ -37,7 +38,7 @@ no_process_left() {
     [[ $(leftovers) != *': process '* ]]
 }
 
-# clean NAME: in the end nothing of the job is left on either host.
+# clean NAME: in the end nothing of the job is left on any host.
 clean() {
     if within 30 nothing_left >/dev/null; then ok "$1: nothing is left"; else not_ok "$1: nothing is left" "$(leftovers | tr '\n' ';')"; fi
 }

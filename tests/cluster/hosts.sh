@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2034 # hosts_agent and others are for the scripts that source it
-# hosts.sh - two simulated hosts, h1 and h2, for tests that need more than one. Sourced; use it so:
+# hosts.sh - two simulated hosts, h1 and h2, or three, for tests that need more than one. Sourced; use it so:
 #
 #   source "$(dirname "$0")/hosts.sh"
 #   hosts_enter "$0" "$@"            # starts the script anew where it may make hosts; the rest runs there
 #   hosts_up                         # now there are h1 (10.77.0.1, fd00:77::1) and h2 (10.77.0.2, fd00:77::2), joined by a link
+#   hosts_up_third                   # and h3 (10.77.0.3)
 #   hosts_on h2 command...           # runs a command on a host, in the caller's folder if it is there; its exit code is the command's
 #   hosts_exec h2 command... &       # the same in the background: $! is the command itself, which can be killed
 #   timeout 60 "$hosts_runner" h2 command...   # the same for what wants a program
@@ -69,20 +70,25 @@ hosts_hold() {
         exec sleep infinity >/dev/null' hosts_hold "$1" "$hosts_work" 2>&1
 }
 
+# hosts_make NAME: a host without a network.
+hosts_make() {
+    local name=$1 answer fd
+    mkdir -p "$hosts_work/$name" "$hosts_work/tmp"
+    cat /proc/sys/kernel/random/uuid >"$hosts_work/$name/boot_id"
+    exec {fd}< <(hosts_hold "$name")
+    echo $! >"$hosts_work/$name/pid"
+    read -r -t 60 -u "$fd" answer || answer="it does not answer"
+    [ "$answer" = ready ] || skip "cannot make a host: $answer"
+    exec {fd}<&-
+    hosts_names+=("$name")
+}
+
 hosts_up() {
-    local name number=0 answer fd
+    local name number answer
     hosts_ipv6=yes # unless this machine's kernel has none
-    printf '127.0.0.1 localhost\n10.77.0.1 h1\n10.77.0.2 h2\n' >"$hosts_work/hosts"
-    for name in h1 h2; do
-        number=$((number + 1))
-        mkdir -p "$hosts_work/$name" "$hosts_work/tmp"
-        cat /proc/sys/kernel/random/uuid >"$hosts_work/$name/boot_id"
-        exec {fd}< <(hosts_hold "$name")
-        echo $! >"$hosts_work/$name/pid"
-        read -r -t 60 -u "$fd" answer || answer="it does not answer"
-        [ "$answer" = ready ] || skip "cannot make a host: $answer"
-        exec {fd}<&-
-    done
+    hosts_names=()
+    printf '127.0.0.1 localhost\n10.77.0.1 h1\n10.77.0.2 h2\n10.77.0.3 h3\n' >"$hosts_work/hosts"
+    for name in h1 h2; do hosts_make "$name"; done
     answer=$(hosts_net h1 link add eth0 type veth peer name eth0 netns "$(cat "$hosts_work/h2/pid")" 2>&1) ||
         skip "no virtual network device: $answer"
     for number in 1 2; do
@@ -96,6 +102,25 @@ hosts_up() {
         hosts_net "h$number" link set guest0 up
     done
     hosts_write_scripts
+}
+
+# A third host, h3 (10.77.0.3), after hosts_up: eth0 of h1 becomes a switch, with a wire to each of the others.
+hosts_up_third() {
+    local answer
+    hosts_make h3
+    hosts_net h1 link set eth0 down
+    hosts_net h1 link set eth0 name wire2
+    hosts_net h1 address flush dev wire2
+    answer=$(hosts_net h1 link add eth0 type bridge 2>&1) || skip "no switch between three hosts: $answer"
+    hosts_net h1 link add wire3 type veth peer name eth0 netns "$(cat "$hosts_work/h3/pid")"
+    hosts_net h1 address add 10.77.0.1/24 dev eth0
+    hosts_net h3 address add 10.77.0.3/24 dev eth0
+    for answer in wire2 wire3; do
+        hosts_net h1 link set "$answer" master eth0
+        hosts_net h1 link set "$answer" up
+    done
+    hosts_net h1 link set eth0 up
+    hosts_net h3 link set eth0 up
 }
 
 # hosts_exec as a program, and what mpirun takes for ssh: HOST COMMAND..., the command for a shell.

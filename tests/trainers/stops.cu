@@ -1,11 +1,14 @@
 /*
- * stops.cu - a trainer that is asked to stop by SIGTERM: all ranks leave at the same step (DDP_ANY), rank 0 saves, and
- * the next run resumes there. `stops --save FILE`; the last line of each rank is "rank R leaves after step S".
+ * stops.cu - a trainer that is asked to stop by SIGTERM, SIGINT or SIGUSR1: all ranks leave at the same step (DDP_ANY),
+ * rank 0 saves, and the next run resumes there. `stops --save FILE`; the last line of each rank is "rank R leaves after
+ * step S".
  *
  * The weights are whole numbers that depend on each step, on their order and on all ranks: two files are equal only if
  * the same steps were made. Means are exact where the number of ranks is a power of two.
  *
- * Options: --steps N, --seed S: of the ranks that send themselves the signal, and of the moment (0: no signal comes),
+ * Options: --agree any|reduce|alone (how ranks agree to stop: DDP_ANY, DDP_REDUCE, or not at all), --save-seconds N (so
+ * long the file is half written), --pace-us N (of a step, which rank 0 then names), --steps N, --seed S: of the ranks
+ * that send themselves the signal, and of the moment (0: no signal comes),
  * --all 1 (the signal reaches all ranks, each at a moment of its own), --passes N (backward passes of a step, all but
  * the last between DDP_NO_SYNC_BEGIN and DDP_NO_SYNC_END, with a DDP_ANY in each).
  */
@@ -18,14 +21,15 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { COUNT = 4096, THREADS = 64, BLOCKS = COUNT / THREADS, MAGIC = 0x53544f50, SPINS_AT_MOST = 1 << 18 };
 
 static struct {
-    int steps, seed, all, passes;
-    const char *save;
-} options = {60, 0, 0, 1, NULL};
+    int steps, seed, all, passes, save_seconds, pace_us;
+    const char *save, *agree;
+} options = {60, 0, 0, 1, 0, 0, NULL, "any"};
 
 static volatile sig_atomic_t stop_asked;
 static volatile int steps_begun;
@@ -113,8 +117,17 @@ resume(void)
 }
 
 static void
+wait_seconds(int seconds)
+{
+    struct timespec left = {seconds, 0};
+    while (nanosleep(&left, &left) != 0) {
+    }
+}
+
+static void
 save(int step)
 {
+    const size_t half = sizeof(checkpoint) / 2;
     char next[4096];
     snprintf(next, sizeof(next), "%s.next", options.save);
     FILE *file = fopen(next, "wb");
@@ -122,12 +135,28 @@ save(int step)
     checkpoint.magic = MAGIC;
     checkpoint.step = step;
     CHECK(cudaMemcpy(checkpoint.weights, weights, sizeof(checkpoint.weights), cudaMemcpyDeviceToHost));
-    REQUIRE(fwrite(&checkpoint, sizeof(checkpoint), 1, file) == 1);
+    REQUIRE(fwrite(&checkpoint, half, 1, file) == 1);
+    CHECK(fflush(file));
+    wait_seconds(options.save_seconds);
+    REQUIRE(fwrite((const char *)&checkpoint + half, sizeof(checkpoint) - half, 1, file) == 1);
     CHECK(fclose(file));
     CHECK(rename(next, options.save));
 }
 
 /* ---- training ---- */
+
+/* Whether this rank is to stop, and with it all of them, if they agree. */
+static bool
+asks_all(void)
+{
+    int flag = stop_asked;
+    if (strcmp(options.agree, "alone") == 0)
+        return flag != 0;
+    if (strcmp(options.agree, "any") == 0)
+        return DDP_ANY(&stop_asked);
+    DDP_REDUCE(&flag, 1, DDP_INT32, DDP_OP_MAX, 0);
+    return flag != 0;
+}
 
 static bool
 backward_passes(int step)
@@ -139,11 +168,22 @@ backward_passes(int step)
             DDP_NO_SYNC_BEGIN();
         backward<<<BLOCKS, THREADS>>>(gradients, weights, (float)(step % 7 + 2 * DDP_RANK()));
         if (options.passes > 1)
-            stops = DDP_ANY(&stop_asked) || stops;
+            stops = asks_all() || stops;
         if (more)
             DDP_NO_SYNC_END();
     }
     return stops;
+}
+
+/* Of a run that others watch: it takes its time, and says where it is. */
+static void
+pace(int step)
+{
+    if (options.pace_us == 0)
+        return;
+    (void)usleep((useconds_t)options.pace_us);
+    if (DDP_RANK() == 0)
+        printf("step %d\n", step);
 }
 
 int
@@ -151,12 +191,14 @@ main(int argc, char **argv)
 {
     take_options(argc, argv, 1,
                  {OPTION(options, steps), OPTION(options, seed), OPTION(options, all), OPTION(options, passes),
-                  OPTION(options, save)});
+                  OPTION(options, save), OPTION(options, save_seconds), OPTION(options, pace_us),
+                  OPTION(options, agree)});
     REQUIRE(options.save != NULL);
     struct sigaction action;
     memset(&action, 0, sizeof(action));
     action.sa_handler = ask;
-    CHECK(sigaction(SIGTERM, &action, NULL));
+    for (int number : {SIGTERM, SIGINT, SIGUSR1})
+        CHECK(sigaction(number, &action, NULL));
     CHECK(cudaMalloc((void **)&weights, COUNT * sizeof(float)));
     CHECK(cudaMalloc((void **)&gradients, COUNT * sizeof(float)));
     CHECK(cudaMemset(weights, 0, COUNT * sizeof(float)));
@@ -172,7 +214,8 @@ main(int argc, char **argv)
         DDP_STEP(0);
         update<<<BLOCKS, THREADS>>>(weights, gradients);
         ++step;
-        stops = DDP_ANY(&stop_asked) || stops;
+        pace(step);
+        stops = asks_all() || stops;
     }
     if (DDP_RANK() == 0)
         save(step);
