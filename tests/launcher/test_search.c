@@ -1,6 +1,6 @@
 /*
- * test_search.c - the search for the listener of a meeting, over real sockets: whoever holds the other ports of the
- * meeting cannot keep a process from the listener that knows the key.
+ * test_search.c - the search for the listener of a meeting, over real sockets: processes that hold the other ports of
+ * the meeting cannot keep a process from the listener that knows the key.
  */
 #include "launcher/cluster/address/search.h"
 
@@ -27,7 +27,7 @@ enum {
 /* One port and, at most, one connection to it. */
 struct end {
     struct listener listener;
-    int fd; /* -1: nobody is connected */
+    int fd; /* -1: no process is connected */
     int64_t since_ms, answered_ms;
     bool has_greeted;
     struct auth_challenge challenge;
@@ -39,7 +39,7 @@ struct end {
 static struct end ends[MEETING_PORTS];
 static unsigned char key[AUTH_BYTES], mark[AUTH_MARK_BYTES];
 
-/* MEETING_PORTS ports in a row, which nobody has. */
+/* MEETING_PORTS free ports in a row. */
 static unsigned
 open_ports(void)
 {
