@@ -178,8 +178,9 @@ judge_end(const struct operation *operation, bool enqueued)
 
 /* Ranks may have sent gradients of the round already: all average what they have, of which no update is made. */
 static bool
-give_up_round(void)
+give_up_round(bool ends)
 {
+    (void)ends;
     player.is_given_up = true;
     return true;
 }
@@ -227,12 +228,12 @@ begin_own_period(void)
 
 /* The round ends in the middle of a period: the rest of its turns have what their ranks have by then. */
 static bool
-give_up_own_round(void)
+give_up_own_round(bool ends)
 {
     bool is_added = player.next == 0 || player.next > player.play.plan.average_before;
     for (uint64_t at = player.period + is_added; at < player.period - player_turn() + player_world(); ++at)
         turns_add_up(at); /* of later turns: as the round began */
-    return give_up_round();
+    return give_up_round(ends);
 }
 
 void

@@ -785,6 +785,13 @@ state_has_begun(void)
     return has_own;
 }
 
+static bool
+is_optional(uint32_t at)
+{
+    uint32_t part = player.play.operations[at].part;
+    return part == PLAY_BY_ALL || part == PLAY_BY_CHOICE;
+}
+
 /* Of the step under way nothing is missing but reads of what it has written. */
 static bool
 only_reads_are_missing(void)
@@ -793,6 +800,20 @@ only_reads_are_missing(void)
     while (i > 0 && i < player.play.plan.average_before && player_brings_step(i))
         ++i;
     return i > 0 && i >= player.play.plan.average_before;
+}
+
+/* The step under way has changed what is averaged, and of the operations up to its last write of state those are
+ * missing that the program may leave out: it may be complete, and may go on. A collective of all ranks. */
+static bool
+may_be_complete(void)
+{
+    uint32_t i = player.next;
+    if (!in_step || is_plain || is_state_ended || !left_out_has_made_any())
+        return false;
+    while (i > 0 && i < player.play.plan.state_before && is_optional(i))
+        ++i;
+    bool is_own = player.rank == turn || player_plays_all();
+    return i >= player.play.plan.state_before && is_on_any(is_own && has_changed());
 }
 
 /* An operation between steps that may touch state. A step is complete after its last write of state. */
@@ -807,12 +828,13 @@ must_close(const struct operation *operation)
     return is_round_open();
 }
 
-/* All have the mean of the round's complete steps, without the one under way, whose sums, and what only the host reads,
- * are as they are so far: until judge_look(). */
+/* All have the mean of the round's complete steps, and of the one under way if it may be complete. Its sums, and what
+ * only the host reads, are as they are so far: until judge_look(). */
 static void
 show_mean(void)
 {
-    struct state_mean mean = {.times = 1, .under = updating_steps(steps - 1)};
+    bool counts = may_be_complete();
+    struct state_mean mean = {.times = 1, .under = updating_steps(counts ? steps : steps - 1)};
     CUdeviceptr unasked = 0;
     CUstream stream = stream_behind();
     own = player_hold(pending_is_averaged);
@@ -820,7 +842,10 @@ show_mean(void)
     if (has_change)
         DRIVER(cuMemcpyDtoHAsync, kept_changes, memory + changes_at, ends_at[0] - changes_at, stream);
     player_synchronize_stream(stream);
-    clear_changes(stream);
+    if (counts && player.rank == turn)
+        launch_change(0, 0, stream);
+    else
+        clear_changes(stream);
     exchange_rest(turn, stream);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         if (player.play.tensors[i].role == PLAY_CHANGES)
@@ -870,11 +895,13 @@ settle(const struct operation *operation, uint32_t at)
     left_out_make(at);
 }
 
-/* All steps that are complete count. */
+/* All steps that are complete count. Where the program ends, so does one that may be complete; a program that goes on
+ * may not go on with that. */
 static bool
-close_round(void)
+close_round(bool ends)
 {
-    if (in_step && (is_state_ended || only_reads_are_missing()))
+    player.is_cut = ends && may_be_complete();
+    if (in_step && (is_state_ended || only_reads_are_missing() || player.is_cut))
         (void)end_step();
     if (in_step) {
         give_up_step();

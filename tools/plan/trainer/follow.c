@@ -276,18 +276,19 @@ average_round(CUstream stream)
 }
 
 static void
-close_round(void)
+close_round(bool ends)
 {
-    if (way.close())
+    if (way.close(ends))
         average_round(CU_STREAM_LEGACY);
+    player.is_given_up = player.is_given_up || player.is_cut;
 }
 
-/* What ranks average goes: the program ends, or gives up its context. */
+/* What ranks average goes: the program ends, or gives up its context; without `ends` it goes on otherwise. */
 static void
-finish(void)
+finish(bool ends)
 {
     if (player.is_open)
-        close_round();
+        close_round(ends);
     if (way.last_look != NULL)
         way.last_look();
 }
@@ -320,7 +321,7 @@ misfit(const char *name, const char *what, bool begins)
     if (!alone_may_begin(rounds))
         player_no_fit(name, what);
     player.is_given_up = false;
-    finish();
+    finish(false);
     if (player_is_by_state())
         lost = player.is_given_up || (is_amid && !state_has_begun());
     alone_begin(name, what, lost, is_amid);
@@ -683,7 +684,7 @@ before_release(CUdeviceptr address, size_t bytes)
     if (player.is_alone && holds_named(address))
         alone_look();
     else if (player.is_open && !rounds_are_plain() && holds_named(address))
-        close_round();
+        close_round(true);
     player_unlock();
     player.engine->before_release(address, bytes);
     player_lock();
@@ -700,7 +701,7 @@ device_goes(void)
     if (player.is_alone) {
         alone_look();
     } else if (player.begun && way.close != NULL && !rounds_are_plain() && !is_gone) {
-        finish();
+        finish(true);
         player.is_open = false;
         is_gone = true;
     }
@@ -750,7 +751,7 @@ end_following(void)
         return;
     }
     if (!is_gone)
-        finish();
+        finish(true);
     if (player.rank != 0)
         return;
     rounds_end();

@@ -18,6 +18,7 @@ static struct kind {
 } kinds[KINDS_AT_MOST];
 static uint32_t kind_count;
 static uint64_t missing; /* of the step under way, so far */
+static uint64_t all;     /* of a step that leaves out all that it may */
 
 /* Sums of these are equal only for the same operations, as far as 64 bits can tell. */
 static uint64_t
@@ -41,6 +42,13 @@ left_out_begin(void)
     missing = 0;
     for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
         missing += is_choice(i) ? word_of(i) : 0;
+    all = missing;
+}
+
+bool
+left_out_has_made_any(void)
+{
+    return missing != all;
 }
 
 void

@@ -30,10 +30,11 @@ struct player {
     struct play_page *pages[PLAYER_PAGES]; /* those that it writes */
     uint32_t page_count;
     pthread_mutex_t following; /* of all that follow.c and the files below keep, and of these: */
-    bool begun;              /* the first period of the plan has; from here on, what is allocated again is annotated */
-    bool is_open;            /* a round computes, and is not averaged: on all ranks alike */
-    bool is_given_up;        /* a round, or a step, was left open: it is closed, and nothing of it may follow */
-    bool is_alone;           /* rank 0 goes on as one process (alone.c) */
+    bool begun;       /* the first period of the plan has; from here on, what is allocated again is annotated */
+    bool is_open;     /* a round computes, and is not averaged: on all ranks alike */
+    bool is_given_up; /* a round, or a step, was left open: it is closed, and nothing of it may follow */
+    bool is_cut;      /* by state: a step was taken for complete that may have gone on: nothing of it may follow */
+    bool is_alone;    /* rank 0 goes on as one process (alone.c) */
     void (*await_end)(void); /* the program's end is noted before what has come up so far sees it */
     uint64_t period;         /* of the program, from 0 */
     uint32_t next;           /* operation of the plan that is expected */
@@ -174,7 +175,9 @@ struct way {
     bool (*updates)(const struct operation *operation, const char *name); /* it makes what the plan does elsewhere */
     void (*judge_look)(const char *name);
     void (*judge_end)(const struct operation *operation, bool enqueued);
-    bool (*close)(void); /* the program ends, or gives back what ranks average: whether the open round is averaged */
+    /* The program ends, or gives back what ranks average, or, without `ends`, goes on otherwise than the plan: whether
+     * the open round is averaged. */
+    bool (*close)(bool ends);
     void (*last_look)(void); /* after that */
     void (*say)(void);       /* at the end: lines for users, by rank 0 */
     void (*end)(void);       /* in place of all that */
@@ -242,6 +245,8 @@ void state_is_written(void);
 void left_out_begin(void);
 void left_out_make(uint32_t at);
 void left_out_make_all(void);
+/* Whether it has made any that may be left out. */
+bool left_out_has_made_any(void);
 /* It has written what is averaged for the last time; `is_own`: this process has made it, and can ask whether what is
  * averaged has changed. */
 void left_out_end(bool is_own, bool (*has_changed)(void));

@@ -31,11 +31,23 @@ static const char *const ways[] = {
     "logs",           /* the same, and only prints it */
     "shows",          /* after the update the host reads the weights, and sums them up for a log */
     "writes-late",    /* and from some step on what predicts changes the weights, too */
+    "skips",          /* two models, and from some step on each fifth batch has no update of the second */
     "whole",          /* each batch is the whole data */
     "whole-shuffled", /* in another order each time */
 };
 
-enum { UNITS = 64, DIM = 8, SAMPLES = 200, SIZE = 64, ROWS = 8, HIDDEN = 16, BATCHES = 12, ALL = 64, LATE = 300 };
+enum {
+    UNITS = 64,
+    DIM = 8,
+    SAMPLES = 200,
+    SIZE = 64,
+    ROWS = 8,
+    HIDDEN = 16,
+    BATCHES = 12,
+    ALL = 64,
+    LATE = 300,
+    SKIPS = 20
+};
 
 static const char *way, *path = "/dev/null";
 static int steps = 60, ranks, offset;
@@ -467,6 +479,38 @@ train_predicts(void)
     save(&all);
 }
 
+/* ---- two models ---- */
+
+static void
+train_two(void)
+{
+    std::vector<float> host_x(BATCHES * ROWS * DIM), host_y(BATCHES * ROWS);
+    make_data(&host_x, &host_y);
+    float *x = device_copy(host_x.data(), ROWS * DIM), *y = device_copy(host_y.data(), ROWS);
+    float *w = floats<float>(DIM, 0, 0), *v = floats<float>(DIM, 0, 0), *e = floats<float>(ROWS, 0, 0);
+    std::vector<struct trained<float>> all = {
+        {w, DIM, {}, {}},
+        {
+            v, DIM, {},
+            {
+            }
+        }
+    };
+    for (int s = 0; s < steps; ++s) {
+        batch_begins(&all);
+        CHECK(cudaMemcpy(x, &host_x[(size_t)(s % BATCHES * ROWS * DIM)], ROWS * DIM * 4, cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(y, &host_y[(size_t)(s % BATCHES * ROWS)], ROWS * 4, cudaMemcpyHostToDevice));
+        errors<<<1, ROWS>>>(w, x, y, e);
+        descend_by<<<1, DIM>>>(w, x, e, ROWS, 0.4f);
+        errors<<<1, ROWS>>>(v, x, y, e);
+        if (s < SKIPS || s % 5 != 0)
+            descend_by<<<1, DIM>>>(v, x, e, ROWS, 0.2f);
+        batch_ends(&all);
+    }
+    printf("trained\n");
+    save(&all);
+}
+
 /* ---- the whole data ---- */
 
 static void
@@ -522,6 +566,8 @@ main(int argc, char **argv)
         train_layers();
     else if (begins("whole"))
         train_whole();
+    else if (begins("skips"))
+        train_two();
     else
         train_predicts();
     return 0;
