@@ -265,7 +265,8 @@ struct play_page {
     _Atomic uint64_t exchanged;        /* and how many bytes that are exchanged were others at the border before */
     _Atomic uint32_t outside;          /* the border after a pass outside of steps, as validation; 0: none was seen */
     uint32_t round_steps[PLAY_ROUNDS]; /* by state: how many steps with an update each round had; */
-    uint32_t whole;                    /* and how many rounds had as many steps as ranks */
+    uint32_t whole;                    /* and how many rounds had as many steps as ranks; */
+    uint32_t punctual; /* how many steps ended with the operation that writes state last by the plan, and not later */
     _Atomic uint32_t stretches; /* where it is timed: 0, too few rounds were made, or so many stretches of them, */
     uint64_t stretch_ns[PLAY_STRETCHES]; /* and what a round takes in each, or a batch of one process */
     uint32_t number_count;        /* of what copies have brought to the host that has noise: it is not in `reads`, */

@@ -474,6 +474,15 @@ keep_change(void)
     has_change = true;
 }
 
+/* Whether the step ends with the operation that writes state last by the plan, and not in front of a later one. */
+static void
+note_state_end(void)
+{
+    const struct play_plan *plan = &player.play.plan;
+    if (player.page_count > 0)
+        player.pages[0]->punctual += player.next == plan->state_before % plan->operation_count;
+}
+
 /* What is averaged is written for the last time in this step. */
 static bool
 end_state(void)
@@ -482,6 +491,7 @@ end_state(void)
     if (!in_step || is_plain || is_state_ended)
         return false;
     is_state_ended = true;
+    note_state_end();
     left_out_end(is_own, has_changed);
     if (is_own && player_world() > 1)
         keep_change();

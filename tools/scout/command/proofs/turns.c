@@ -4,6 +4,7 @@
  */
 #include "tools/scout/command/proofs/prove.h"
 
+#include "base/printable.h"
 #include "tools/common/range.h"
 #include "tools/plan/format/play_json.h"
 
@@ -167,6 +168,23 @@ compare_reference(struct trial *it, uint32_t batches, uint32_t rounds, uint32_t 
     return find_unlike_state(it, &reference, rounds, round);
 }
 
+/* The plan's last write of state comes in some step. Else each step would be complete only where the next one begins,
+ * which after the program's last batch, or in front of a validation, does not come. */
+static bool
+judge_punctual(const struct trial *it, const struct play_page *page)
+{
+    const struct play *play = it->play;
+    char name[PLAY_NAME_BYTES];
+    if (page->punctual > 0)
+        return true;
+    proof_conclude(it->proof, PROOF_FAILED,
+                   "%s, operation %u of a step by the plan and its last write of state, has come in no step, though "
+                   "these have changed state",
+                   plain_name(play->operations[play->plan.state_before - 1].name, name, sizeof(name)),
+                   play->plan.state_before);
+    return false;
+}
+
 /* Ranks, beside one process that knows nothing of the plan's steps: its turns change where the program has written
  * state last, by contents. What persists may be there later than the plan's first operation. */
 static void
@@ -184,6 +202,8 @@ judge_cut(struct trial *it, const struct played *ranks, uint32_t rounds)
     while (empty < rounds && page->round_steps[empty] > 0)
         ++empty;
     rounds = empty; /* a round without an update changes nothing, and the rounds behind it are not compared */
+    if (play->plan.by == PLAY_BY_STATE && rounds > 0 && !judge_punctual(it, page))
+        return;
     bool has_own = ANY(tensor, play->tensors, play->plan.tensor_count, tensor->role == PLAY_PER_RANK);
     if (play->plan.by != PLAY_BY_STATE || has_own)
         return;
