@@ -33,6 +33,7 @@ enum {
     PLAY_BUILD_ID_BYTES = 136,
     PLAY_SAMPLES = 4096,
     PLAY_STRETCHES = 9,
+    PLAY_FIGURES = 4096,
     PLAY_ROUNDS = 8, /* of a proof by state, at most, whose steps are counted */
     PLAY_WHY_BYTES = 512
 };
@@ -190,7 +191,7 @@ enum play_data {
     PLAY_SECOND_HALVES,   /* or the second ones; */
     PLAY_SAME_READS,      /* of any plan: what the host reads from the third step on is what it read in the second, */
     PLAY_OTHER_READS,     /* and in the third what it read in the first: `reads` is what it sends after that */
-    PLAY_WRITES,          /* by state: one process shows which operations write what is averaged, */
+    PLAY_WRITES,          /* of any plan: one process shows which operations write what is trained, */
     PLAY_REFERENCE,       /* and one plays all turns, which change where these have come */
     PLAY_TRAINING,        /* turns, for as long as the program trains; there are no pages. `turns` > 0: one process
                              plays all */
@@ -236,6 +237,8 @@ struct play {
     struct play_written *written;      /* [plan.written_count] */
 };
 
+enum { PLAY_ANY_FIGURE = 0 };
+
 enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
 
 /* How far a tensor with noise is from what another run had, after a step that began alike, beside what moves in it:
@@ -269,6 +272,8 @@ struct play_page {
     uint32_t punctual; /* how many steps ended with the operation that writes state last by the plan, and not later */
     _Atomic uint32_t stretches; /* where it is timed: 0, too few rounds were made, or so many stretches of them, */
     uint64_t stretch_ns[PLAY_STRETCHES]; /* and what a round takes in each, or a batch of one process */
+    uint32_t figure_count;               /* of (d): what copies have brought to the host, in the program's order, */
+    uint64_t figures[PLAY_FIGURES];      /* a hash of each, or PLAY_ANY_FIGURE; those that have no room are not kept */
     uint32_t number_count;        /* of what copies have brought to the host that has noise: it is not in `reads`, */
     double numbers[PLAY_SAMPLES]; /* and these are its first numbers */
     char why[PLAY_WHY_BYTES];

@@ -1,13 +1,16 @@
 /*
- * by_contents.c - see player.h: what ranks by state are held against, in one process. It knows nothing of the plan's
- * operations, of their order, or of where the plan takes a step to begin: only which memory is averaged.
+ * by_contents.c - see player.h: what ranks are held against, in one process. It knows nothing of the plan's
+ * operations, of their order, or of where the plan takes a step to begin: only which memory is trained: by state, what
+ * is averaged; by gradients, parameters and what their update keeps.
  *
- * A first run looks at that memory around each operation that may touch it. An operation that has changed it is a write
- * of state; its kind is its name, its place in the program, and the memory that it gets. The writes of a training
- * repeat: what repeats are those of one batch, and what comes before the first of them is none.
+ * A first run looks at that memory around each operation that may touch it. Operations from a place in the program that
+ * change it are writes of state; their kind is their name, and the memory that they get. The writes of a training
+ * repeat: what repeats are those of one batch, from whichever places they come, and what comes before the first of them
+ * is none; so is an evaluation that calls the same kernels elsewhere. By gradients the run makes two batches more from
+ * one state: what they change alike, whatever their data, counts batches, and is no part of an update.
  *
  * A second run plays all turns: a batch is what lies between the last write of the batch before and its own last one.
- * by_state.c puts state back there, and makes the round.
+ * by_state.c puts state back there, and makes the round; by gradients contents_gradients.c does.
  *
  * Called by follow.c, under its lock.
  */
@@ -18,7 +21,7 @@
 
 enum {
     KINDS_AT_MOST = 4096,
-    WRITES_AT_MOST = 1 << 16,
+    WRITES_AT_MOST = 1 << 18,
     REPEATS = 3, /* of the writes of a batch, at least */
     LEAST = 10,  /* times as many operations as the plan has are looked at, */
     MOST = 64    /* and at most so many */
@@ -29,17 +32,25 @@ static struct writes {
     uint32_t before; /* writes in front of the first batch */
     uint32_t each;   /* of a batch */
     uint32_t kind_count;
-    uint64_t kinds[KINDS_AT_MOST];
+    struct kind {
+        uint64_t word, place;
+        uint32_t number; /* the same for all places */
+        bool writes;     /* such an operation has changed what is trained */
+    } kinds[KINDS_AT_MOST];
 } writes;
+static bool *counts; /* [tensor_count]: it counts batches, and goes on in each; of the second run, too */
 
-static uint32_t *sequence; /* of the first run: the kind of each write */
-static uint32_t seen;      /* writes */
+static uint32_t *sequence; /* of the first run: the kind of each operation that may write */
+static uint32_t met_count; /* these */
+static uint32_t seen;      /* of the second run: writes; */
+static bool is_begun;      /* by state: a batch has */
 static uint64_t met;       /* operations since the first write */
-static uint64_t *hashes;   /* [tensor_count]: of what is averaged, after the last operation that may have touched it */
+static uint64_t *hashes;   /* [tensor_count]: of what is trained, after the last operation that may have touched it */
 static bool *is_met;       /* [tensor_count]: the operation may touch it */
 
 /* This thread's operation. */
 static __thread uint64_t kind __attribute__((tls_model("initial-exec")));
+static __thread uint64_t place __attribute__((tls_model("initial-exec")));
 static __thread bool may_write __attribute__((tls_model("initial-exec")));
 
 bool
@@ -48,32 +59,38 @@ by_contents_is_played(void)
     return player.play.plan.data == PLAY_WRITES || player.play.plan.data == PLAY_REFERENCE;
 }
 
-static bool
-is_averaged(uint32_t tensor)
-{
-    return player.play.tensors[tensor].role == PLAY_CHANGES;
-}
-
 static void
-path_of_writes(char path[PATH_MAX + 16])
+path_of(const char *what, char path[PATH_MAX + 16])
 {
-    snprintf(path, PATH_MAX + 16, "%s.writes", player.play.plan.begun_path);
+    snprintf(path, PATH_MAX + 16, "%s.%s", player.play.plan.begun_path, what);
 }
 
 /* ---- kinds ---- */
 
-/* The operation gets this address: marks what is averaged there, and counts it in the kind. */
+/* The operation gets this address: marks what is trained there, and counts it in the kind. */
 static bool
 note_memory(uint64_t address, uint64_t bytes)
 {
     bool any = false;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        if (!is_averaged(i) || !player_touches(&player.play.tensors[i], address, bytes))
+        if (!player_trains(i) || !player_touches(&player.play.tensors[i], address, bytes))
             continue;
         kind = kind * 31 + i + 1;
         is_met[i] = any = true;
     }
     return any;
+}
+
+/* [word_count]: of each object, a hash of its path: numbers are in the order in which a run meets objects. */
+static uint64_t *words;
+static uint32_t word_count;
+
+void
+by_contents_object(uint32_t number, const char *path)
+{
+    while (word_count <= number)
+        *SCOUT_GROWN(words, word_count) = 0;
+    words[number] = kernels_hash(path);
 }
 
 static uint64_t
@@ -83,8 +100,9 @@ hash_of_place(void)
     uint32_t count = names_frames(frames);
     uint64_t hash = count;
     for (uint32_t i = 0; i < count; ++i) {
-        const uint64_t words[] = {frames[i].object, frames[i].offset};
-        hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
+        const uint64_t object = frames[i].object < word_count ? words[frames[i].object] : 0;
+        const uint64_t both[] = {object, frames[i].offset};
+        hash = XXH3_64bits_withSeed(both, sizeof(both), hash);
     }
     return hash;
 }
@@ -98,27 +116,41 @@ find_kind(const struct operation *operation)
     bool any = player_any(operation, true, note_memory);
     bool is_hidden = !any && pending_may_touch(operation);
     for (uint32_t i = 0; i < player.play.plan.tensor_count && is_hidden; ++i)
-        is_met[i] = is_averaged(i);
-    if (any || is_hidden)
-        kind = XXH3_64bits_withSeed(&kind, sizeof(kind), player_hash_of(operation) ^ hash_of_place());
+        is_met[i] = player_trains(i);
+    if (any || is_hidden) {
+        kind = XXH3_64bits_withSeed(&kind, sizeof(kind), player_hash_of(operation));
+        place = hash_of_place();
+    }
     return any || is_hidden;
 }
 
-static uint32_t
-number_of_kind(void)
+/* NULL: it is new. */
+static struct kind *
+known_kind(void)
 {
-    const uint64_t *found = FIND(it, writes.kinds, writes.kind_count, *it == kind);
-    return found != NULL ? (uint32_t)(found - writes.kinds) : writes.kind_count;
+    return FIND(it, writes.kinds, writes.kind_count, it->word == kind && it->place == place);
 }
 
-/* ---- the first run ---- */
+/* ---- the first run: the writes of a batch ---- */
 
-/* From which write on the sequence repeats after `each`. */
+/* The writes among the operations that were met, in a list that is filled in: malloc'ed. */
 static uint32_t
-repeats_from(uint32_t each)
+list_writes(uint32_t **list)
 {
-    uint32_t first = seen - each;
-    while (first > 0 && sequence[first - 1] == sequence[first - 1 + each])
+    uint32_t count = 0;
+    *list = scout_zeroed(met_count + 1, sizeof(**list));
+    for (uint32_t i = 0; i < met_count; ++i)
+        if (writes.kinds[sequence[i]].writes)
+            (*list)[count++] = writes.kinds[sequence[i]].number;
+    return count;
+}
+
+/* From which write on the list repeats after `each`. */
+static uint32_t
+repeats_from(const uint32_t *list, uint32_t count, uint32_t each)
+{
+    uint32_t first = count - each;
+    while (first > 0 && list[first - 1] == list[first - 1 + each])
         --first;
     return first;
 }
@@ -127,34 +159,38 @@ repeats_from(uint32_t each)
 static bool
 find_batch(void)
 {
-    writes.before = seen;
+    uint32_t *list, count = list_writes(&list);
+    writes.before = count;
     writes.each = 0;
-    for (uint32_t each = 1; each <= seen / REPEATS; ++each) {
-        uint32_t first = repeats_from(each);
-        if (seen - first < REPEATS * each || first >= writes.before)
+    for (uint32_t each = 1; each <= count / REPEATS; ++each) {
+        uint32_t first = repeats_from(list, count, each);
+        if (count - first < REPEATS * each || first >= writes.before)
             continue;
         writes.before = first;
         writes.each = each;
     }
+    free(list);
     return writes.each > 0;
 }
 
 static void __attribute__((noreturn)) end_first(void)
 {
-    char path[PATH_MAX + 16];
-    path_of_writes(path);
+    char path[PATH_MAX + 16], counters[PATH_MAX + 16];
+    path_of("writes", path);
+    path_of("counters", counters);
     if (!find_batch())
-        player_refuse("the writes of what ranks average do not repeat: no batch is known by them");
-    if (!direct_save(path, &writes, sizeof(writes)))
+        player_refuse("the writes of what ranks train do not repeat: no batch is known by them");
+    if (!direct_save(path, &writes, sizeof(writes)) ||
+        !direct_save(counters, counts, player.play.plan.tensor_count * sizeof(*counts)))
         player_refuse("there is no room in %s for what proofs keep", path);
     player_set_steps(1);
     player_wait_for_end(PLAY_OVER);
 }
 
-/* Of what the operation may touch: returns whether any has another hash than before. `is_first`: only of what has none
- * so far. */
+/* Of what the operation may touch: returns whether any has another hash than before; `changed`, if not NULL: which.
+ * `is_first`: only of what has none so far. */
 static bool
-hash_met(bool is_first)
+hash_met(bool is_first, bool *changed)
 {
     bool any = false;
     player_synchronize();
@@ -162,31 +198,136 @@ hash_met(bool is_first)
         if (!is_met[i] || (is_first && hashes[i] != 0))
             continue;
         uint64_t now = player_hash(&player.play.tensors[i]);
+        if (changed != NULL)
+            changed[i] = changed[i] || now != hashes[i];
         any = any || now != hashes[i];
         hashes[i] = now;
     }
     return any;
 }
 
+/* ---- the first run: what counts batches ---- */
+
+/* By what the batches from one state on have changed. */
+enum { TRIALS = 2 };
+static struct trial {
+    bool begins, is_over;
+    uint32_t batches; /* complete */
+    uint32_t written; /* by the batch under way */
+    char **from;      /* [tensor_count]: as each begins */
+    uint64_t *was;    /* hashes of these, */
+    uint64_t *made;   /* and of what the first batch has made of them */
+    bool *changed;    /* [kind_count][tensor_count] */
+} trial;
+
+/* What an update writes beside what is trained is a part of the update: it is put back with it. */
 static void
-note_write(void)
+settle_counters(void)
 {
-    uint32_t number = number_of_kind();
-    if (number == KINDS_AT_MOST || seen == WRITES_AT_MOST)
-        player_refuse("more than %d writes of what ranks average were seen, and none repeats", (int)seen);
-    if (number == writes.kind_count)
-        writes.kinds[writes.kind_count++] = kind;
-    sequence[seen++] = number;
+    const uint32_t tensors = player.play.plan.tensor_count;
+    bool is_settled = false;
+    while (!is_settled) {
+        is_settled = true;
+        for (uint32_t k = 0; k < writes.kind_count; ++k) {
+            bool *changed = &trial.changed[k * tensors];
+            if (!ANY_NUMBER(i, 0, tensors, changed[i] && !counts[i]))
+                continue;
+            for (uint32_t i = 0; i < tensors; ++i) {
+                is_settled = is_settled && !(changed[i] && counts[i]);
+                counts[i] = counts[i] && !changed[i];
+            }
+        }
+    }
+}
+
+static void
+end_trial(void)
+{
+    const uint32_t tensors = player.play.plan.tensor_count;
+    ++trial.batches;
+    trial.written = 0;
+    for (uint32_t i = 0; i < tensors; ++i) {
+        if (trial.batches == 1)
+            trial.made[i] = hashes[i];
+        else
+            counts[i] = player_trains(i) && hashes[i] == trial.made[i] && hashes[i] != trial.was[i];
+    }
+    player_put_back(trial.from);
+    memcpy(hashes, trial.was, tensors * sizeof(*hashes));
+    if (trial.batches < TRIALS)
+        return;
+    settle_counters();
+    trial.is_over = true;
+}
+
+static void
+begin_trial(void)
+{
+    const uint32_t tensors = player.play.plan.tensor_count;
+    trial.begins = true;
+    trial.from = player_hold(player_trains);
+    trial.was = scout_zeroed(tensors + 1, sizeof(*trial.was));
+    trial.made = scout_zeroed(tensors + 1, sizeof(*trial.made));
+    trial.changed = scout_zeroed((size_t)KINDS_AT_MOST * tensors + 1, sizeof(*trial.changed));
+    memcpy(trial.was, hashes, tensors * sizeof(*hashes));
+}
+
+/* After an operation of the first run, once the writes of a batch are known. */
+static void
+look_for_counters(const struct kind *of, bool is_write)
+{
+    uint32_t *list = NULL;
+    if (!trial.begins) {
+        uint32_t count = list_writes(&list);
+        free(list);
+        if (is_write && (count - writes.before) % writes.each == 0)
+            begin_trial();
+        return;
+    }
+    trial.written += is_write && of->writes;
+    if (trial.written == writes.each)
+        end_trial();
+}
+
+/* ---- the first run ---- */
+
+static struct kind *
+note_met(void)
+{
+    struct kind *of = known_kind();
+    if ((of == NULL && writes.kind_count == KINDS_AT_MOST) || met_count == WRITES_AT_MOST)
+        player_refuse("more than %u operations may write what ranks train, and no batch repeats", met_count);
+    if (of == NULL) {
+        const struct kind *same = FIND(it, writes.kinds, writes.kind_count, it->word == kind);
+        of = &writes.kinds[writes.kind_count++];
+        *of = (struct kind){
+            .word = kind, .place = place, .number = (uint32_t)((same != NULL ? same : of) - writes.kinds)};
+    }
+    sequence[met_count++] = (uint32_t)(of - writes.kinds);
+    return of;
+}
+
+static bool
+has_seen_enough(void)
+{
+    const uint64_t each = player.play.plan.operation_count;
+    return met >= MOST * each || (met >= LEAST * each && met % each == 0 && find_batch());
 }
 
 static void
 look_behind(void)
 {
-    uint64_t each = player.play.plan.operation_count;
-    met += seen > 0;
-    if (may_write && hash_met(false))
-        note_write();
-    if (met >= MOST * each || (met >= LEAST * each && met % each == 0 && find_batch()))
+    static bool is_known;
+    struct kind *of = may_write ? note_met() : NULL;
+    bool *changed =
+        of != NULL && trial.begins ? &trial.changed[(of - writes.kinds) * player.play.plan.tensor_count] : NULL;
+    if (of != NULL && hash_met(false, changed))
+        of->writes = true;
+    met += ANY(it, writes.kinds, writes.kind_count, it->writes);
+    if (is_known)
+        look_for_counters(of, of != NULL && of->writes);
+    is_known = is_known || has_seen_enough();
+    if (is_known && (player_is_by_state() || trial.is_over || writes.each == 0))
         end_first();
 }
 
@@ -196,12 +337,15 @@ static void
 open_both(void)
 {
     const uint32_t count = player.play.plan.tensor_count;
-    char path[PATH_MAX + 16];
-    path_of_writes(path);
+    char path[PATH_MAX + 16], counters[PATH_MAX + 16];
+    path_of("writes", path);
+    path_of("counters", counters);
     is_met = scout_zeroed(count + 1, sizeof(*is_met));
     hashes = scout_zeroed(count + 1, sizeof(*hashes));
+    counts = scout_zeroed(count + 1, sizeof(*counts));
     sequence = scout_zeroed(WRITES_AT_MOST, sizeof(*sequence));
-    if (player.play.plan.data == PLAY_REFERENCE && !direct_load(path, &writes, sizeof(writes)))
+    if (player.play.plan.data == PLAY_REFERENCE &&
+        (!direct_load(path, &writes, sizeof(writes)) || !direct_load(counters, counts, count * sizeof(*counts))))
         player_refuse("what another run has kept in %s cannot be read", path);
     player_set_stage(PLAY_RUNNING);
 }
@@ -214,6 +358,34 @@ writes_before(void)
 }
 
 bool
+by_contents_is_amid(void)
+{
+    return is_met != NULL && player.play.plan.data == PLAY_REFERENCE && seen >= writes_before();
+}
+
+/* A batch may begin with its first write. What each rank has for itself is another rank's from the border on, once all
+ * of it is there. */
+bool
+by_contents_begins(bool writes_first, bool is_amid)
+{
+    const struct play_tensor *all = player.play.tensors;
+    const uint32_t count = player.play.plan.tensor_count;
+    if (is_begun || !(writes_first || is_amid))
+        return false;
+    is_begun = writes_first ||
+               (ANY_NUMBER(i, 0, count, all[i].role == PLAY_PER_RANK) &&
+                ALL_NUMBERS(i, 0, count,
+                            !(player_trains(i) || all[i].role == PLAY_PER_RANK) || player_allocation(&all[i]) != NULL));
+    return is_begun;
+}
+
+bool
+by_contents_counts(uint32_t tensor)
+{
+    return counts[tensor];
+}
+
+bool
 by_contents_meet(const struct operation *operation)
 {
     if (is_met == NULL)
@@ -221,10 +393,11 @@ by_contents_meet(const struct operation *operation)
     may_write = find_kind(operation);
     if (player.play.plan.data == PLAY_WRITES) {
         if (may_write)
-            (void)hash_met(true);
+            (void)hash_met(true, NULL);
         return false;
     }
-    may_write = may_write && number_of_kind() < writes.kind_count;
+    const struct kind *of = may_write ? known_kind() : NULL;
+    may_write = of != NULL && of->writes;
     seen += may_write;
     return may_write && seen > writes_before() && (seen - writes_before() - 1) % writes.each == 0;
 }
@@ -236,7 +409,9 @@ by_contents_leave(void)
         look_behind();
         return false;
     }
-    return may_write && seen > writes_before() && (seen - writes_before()) % writes.each == 0;
+    const bool is_last = may_write && seen > writes_before() && (seen - writes_before()) % writes.each == 0;
+    is_begun = is_begun && !is_last;
+    return is_last;
 }
 
 void

@@ -53,6 +53,7 @@ new_object(uint32_t number, const char *path, const char *build_id)
 {
     while (number_count <= number)
         *SCOUT_GROWN(numbers, number_count) = NO_PLACE;
+    by_contents_object(number, path);
     FOR_EACH(object, player.play.objects, player.play.plan.object_count) {
         if (strcmp(object->path, path) != 0)
             continue;
@@ -549,18 +550,60 @@ is_reported(const struct operation *operation)
     return !operation->skip && player.engine->watching && !player.is_alone;
 }
 
-/* Of one process whose turns change where state is written last. */
+/* Of a plan by gradients: whether the operation is the one in front of which the plan averages. Of those of its name
+ * and place it is the one after as many in its batch as in the plan. `begins`: a batch does. */
+static bool
+is_average(const struct operation *operation, bool begins)
+{
+    static uint32_t met;
+    const uint32_t at = player.play.plan.average_before;
+    const struct play_operation *all = player.play.operations;
+    struct place place = {.found = false};
+    uint32_t before = 0;
+    met = begins ? 0 : met;
+    if (player_hash_of(operation) != names[at] || !is_at(&place, &all[at]))
+        return false;
+    for (uint32_t i = 0; i < at; ++i)
+        before += names[i] == names[at] && share_place(&all[i], &all[at]);
+    return met++ == before;
+}
+
+/* The same of one that averages gradients. */
+static void
+follow_gradients(const struct operation *operation)
+{
+    const bool is_amid = by_contents_is_amid();
+    (void)by_contents_meet(operation);
+    if (!is_amid)
+        return;
+    const bool averages = is_average(operation, contents_passes_border());
+    if (contents_must_begin(averages)) {
+        if (!player.begun)
+            begin_training();
+        contents_batch_begins();
+    }
+    if (averages)
+        contents_average();
+}
+
+/* Of one process whose turns change where what is trained is written last. */
 static void
 follow_reference(const struct operation *operation)
 {
-    if (!by_contents_meet(operation))
+    if (!player_is_by_state()) {
+        follow_gradients(operation);
         return;
-    if (!player.begun)
-        begin_training();
-    else
-        ++player.period;
-    way.begin_period();
-    state_is_written();
+    }
+    const bool is_amid = by_contents_is_amid();
+    const bool writes_first = by_contents_meet(operation);
+    if (by_contents_begins(writes_first, is_amid)) {
+        if (!player.begun)
+            begin_training();
+        else
+            ++player.period;
+        way.begin_period();
+        state_is_written();
+    }
 }
 
 static void
@@ -645,6 +688,8 @@ end(struct operation *operation, bool enqueued)
     if (is_reported(operation))
         player.engine->end(operation, enqueued);
     reads_end(operation);
+    if (enqueued)
+        figures_note(operation);
     if ((way.after != NULL || player.is_alone) && player.begun && enqueued) {
         player_lock();
         (player.is_alone ? alone_after : way.after)(operation);
@@ -653,7 +698,7 @@ end(struct operation *operation, bool enqueued)
     if (by_contents_is_played() && player_counts(operation) && enqueued) {
         player_lock();
         if (by_contents_leave())
-            end_step(operation->stream);
+            (player_is_by_state() ? end_step(operation->stream) : contents_batch_ends());
         player_unlock();
     }
     if (!ends_state && !ends_step)

@@ -4,7 +4,8 @@
  * rank_agreement.c: whether all ranks do the same; left_out.c: steps without an update; pending_averages.c,
  * unplanned_launches.c: operations that are not in the plan; alone.c: rank 0 after an operation that the plan does not
  * know; reads.c: what the host reads of other ranks' turns; turns.c: one process that plays all turns; begun.c: what
- * proofs keep of another run; rounds.c: what rounds take; by_contents.c: one process whose turns change by contents.
+ * proofs keep of another run; rounds.c: what rounds take; by_contents.c, contents_gradients.c: one process whose turns
+ * change by contents; figures.c: what the host reads in proofs.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c; exchange.c: proofs in which data, or memory, is of
  * another step.
@@ -360,16 +361,41 @@ struct chain {
 void chain_take(struct chain *chain, const void *frame);
 bool chain_holds(const struct chain *chain, const void *frame);
 
-/* ---- by_contents.c: of proofs by state, one process whose turns change where the program has written state last ----
- */
+/* ---- by_contents.c: of proofs, one process whose turns change where the program has written what is trained ---- */
 
 /* Whether this is one. */
 bool by_contents_is_played(void);
+/* An object of call sites (struct scout_frame) is known now. */
+void by_contents_object(uint32_t number, const char *path);
 /* In front of an operation: whether a batch's first write of what is averaged; after it: whether its last one. */
 bool by_contents_meet(const struct operation *operation);
 bool by_contents_leave(void);
+/* Whether the first batch has begun, in front of by_contents_meet() of an operation. */
+bool by_contents_is_amid(void);
+/* By state, of an operation, after by_contents_meet(): whether a batch begins with it. */
+bool by_contents_begins(bool writes_first, bool is_amid);
+/* By gradients: whether a tensor that updates keep goes on in each batch, whatever its data. */
+bool by_contents_counts(uint32_t tensor);
 /* At the program's end. */
 void by_contents_end(void) __attribute__((noreturn));
+
+/* ---- contents_gradients.c: the batches and rounds of that process by gradients ---- */
+
+/* In front of each operation from the first batch on: whether a batch begins with it. */
+bool contents_passes_border(void);
+/* Whether its batch has to begin now, `averages`: gradients are averaged in front of it; begins it; adds up gradients;
+ * and after a batch's last write. */
+bool contents_must_begin(bool averages);
+void contents_batch_begins(void);
+void contents_average(void);
+void contents_batch_ends(void);
+/* Whether the batch's update is under way, and is another turn's than the one that counts. */
+bool contents_in_dropped_update(void);
+
+/* ---- figures.c: of proofs, what copies bring to the host ---- */
+
+/* After an operation, and after reads_end(). Without `following`. */
+void figures_note(const struct operation *operation);
 
 /* ---- rounds.c: how long a round takes ---- */
 

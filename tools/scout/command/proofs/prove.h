@@ -101,6 +101,10 @@ const char *proof_name(struct proof *proof, const struct play_tensor *tensor);
 void proof_conclude(struct proof *proof, enum proof_end end, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* cut.c: of (d), which has passed with so many rounds of `ranks`: ends it if a process with a cut of its own differs.
+ */
+void proof_cut(struct trial *it, const struct played *ranks, uint32_t rounds);
+
 /* turns.c: (d), with order->ranks and timed, or (0) with two. */
 void proof_play_turns(struct trial *it, struct play_times *times);
 /* Ends the proof if the host carries what it reads to what it sends in the next step; `must_show`: also if no run shows

@@ -4,7 +4,6 @@
  */
 #include "tools/scout/command/proofs/prove.h"
 
-#include "base/printable.h"
 #include "tools/common/range.h"
 #include "tools/plan/format/play_json.h"
 
@@ -140,106 +139,6 @@ judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
                        proof_name(proof, &play->tensors[tensor]), round);
 }
 
-/* ---- where turns change ---- */
-
-/* The first memory that is averaged, and round, in which a run differs from that of one process by more than noise. */
-static const struct play_tensor *
-find_unlike_state(const struct trial *it, const struct played *run, uint32_t rounds, uint32_t *round)
-{
-    for (*round = 1; *round <= rounds; ++*round)
-        FOR_EACH(tensor, it->play->tensors, it->play->plan.tensor_count)
-            if (tensor->role == PLAY_CHANGES && !noise_are_same(it, run, *round, NUMBER_OF(tensor)))
-                return tensor;
-    return NULL;
-}
-
-/* Makes the run of one process whose first round comes after so many batches, and compares up to `rounds`. *round: the
- * first that differs; 0: it was not made. */
-static const struct play_tensor *
-compare_reference(struct trial *it, uint32_t batches, uint32_t rounds, uint32_t *round)
-{
-    OWNED_RUN struct played reference = {.count = 0};
-    *round = 0;
-    it->play->plan.outside = batches;
-    bool ok = played_make(it, PLAY_REFERENCE, PLAY_TAKES_BEGUN, &reference);
-    it->play->plan.outside = 0;
-    if (!ok || played_completed(&reference) < rounds)
-        return NULL;
-    return find_unlike_state(it, &reference, rounds, round);
-}
-
-/* The plan's last write of state comes in some step. Else each step would be complete only where the next one begins,
- * which after the program's last batch, or in front of a validation, does not come. */
-static bool
-judge_punctual(const struct trial *it, const struct play_page *page)
-{
-    const struct play *play = it->play;
-    char name[PLAY_NAME_BYTES];
-    if (page->punctual > 0)
-        return true;
-    proof_conclude(it->proof, PROOF_FAILED,
-                   "%s, operation %u of a step by the plan and its last write of state, has come in no step, though "
-                   "these have changed state",
-                   plain_name(play->operations[play->plan.state_before - 1].name, name, sizeof(name)),
-                   play->plan.state_before);
-    return false;
-}
-
-/* Ranks, beside one process that knows nothing of the plan's steps: its turns change where the program has written
- * state last, by contents. What persists may be there later than the plan's first operation. */
-static void
-judge_cut(struct trial *it, const struct played *ranks, uint32_t rounds)
-{
-    enum { LATER = 2 };
-    OWNED_RUN struct played writes = {.count = 0};
-    const struct play *play = it->play;
-    struct proof *proof = it->proof;
-    const struct play_page *page = ranks->pages[0];
-    uint32_t round = 0, first_round = 0, empty = 0;
-    const char *then;
-    const struct play_tensor *unlike = NULL;
-    rounds = rounds < PLAY_ROUNDS ? rounds : PLAY_ROUNDS;
-    while (empty < rounds && page->round_steps[empty] > 0)
-        ++empty;
-    rounds = empty; /* a round without an update changes nothing, and the rounds behind it are not compared */
-    if (play->plan.by == PLAY_BY_STATE && rounds > 0 && !judge_punctual(it, page))
-        return;
-    bool has_own = ANY(tensor, play->tensors, play->plan.tensor_count, tensor->role == PLAY_PER_RANK);
-    if (play->plan.by != PLAY_BY_STATE || has_own)
-        return;
-    if (page->whole == 0 && rounds > 1) {
-        proof_conclude(proof, PROOF_IMPOSSIBLE,
-                       "no round of the plan had a step with an update for each rank: state is read or written between "
-                       "steps, or updates are left out");
-        return;
-    }
-    memcpy(it->play->plan.round_steps, page->round_steps, sizeof(page->round_steps));
-    if (rounds == 0 || !played_make(it, PLAY_WRITES, PLAY_BEGINS_ITSELF, &writes))
-        return;
-    if (played_steps(&writes, &then, proof) == 0)
-        return;
-    for (uint32_t batches = 0; batches <= LATER && !it->is_ended; ++batches) {
-        const struct play_tensor *found = compare_reference(it, batches, rounds, &round);
-        if (found == NULL && round > 0) {
-            size_t used = strlen(proof->text);
-            snprintf(proof->text + used, sizeof(proof->text) - used,
-                     "; so has one process whose turns change where it writes state last, in %u round%s", rounds,
-                     rounds == 1 ? "" : "s");
-            return;
-        }
-        unlike = unlike == NULL ? found : unlike;
-        first_round = first_round == 0 ? round : first_round;
-    }
-    if (unlike != NULL)
-        proof_conclude(proof, PROOF_FAILED,
-                       "after round %u %s differs from one process whose turns change where it writes state last: a "
-                       "step of the plan begins within a batch of the program, or the plan misses an operation",
-                       first_round, proof_name(proof, unlike));
-    else if (!it->is_ended)
-        proof_conclude(proof, PROOF_IMPOSSIBLE,
-                       "one process whose turns change where it writes state last has not come to %u rounds", rounds);
-}
-
 /* ---- how fast ---- */
 
 /* What a round took in each stretch, in nanoseconds. */
@@ -342,7 +241,7 @@ proof_play_turns(struct trial *it, struct play_times *times)
     if (rounds > 0)
         judge_turns(it, &ranks, rounds);
     if (rounds > 0 && it->proof->end == PROOF_PASSED)
-        judge_cut(it, &ranks, rounds);
+        proof_cut(it, &ranks, rounds);
     if (rounds > 0 && it->proof->end == PROOF_PASSED)
         find_times(&ranks, &it->alone, times);
     trial_release(it);
