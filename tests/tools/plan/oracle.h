@@ -4,7 +4,8 @@
  * but save().
  *
  * By state: each of the N steps of a round starts from the state at the round's begin; at its end the state is begin +
- * mean(change). border() ends a round early, with the mean of the steps that it had. By gradients: update_due() says
+ * mean(change). The first `offset` steps are as in one process, in front of the first round. border() ends a round
+ * early, with the mean of the steps that it had. By gradients: update_due() says
  * no until the round's last step, and then puts the mean into the gradients; steps that make no whole round change
  * nothing.
  */
@@ -36,6 +37,8 @@ struct array {
 
 static struct {
     int ranks; /* 0: no oracle */
+    int offset;
+    bool is_alone; /* the step is one of these */
     int by_gradients;
     int turn;   /* steps that the round had */
     int misses; /* of these, without an update: by state they count in no mean */
@@ -143,7 +146,8 @@ static inline bool
 turn(int step, int steps)
 {
     turn_end();
-    if (step < steps && oracle.ranks > 0)
+    oracle.is_alone = step < oracle.offset;
+    if (step < steps && oracle.ranks > 0 && !oracle.is_alone)
         turn_begin();
     return step < steps;
 }
@@ -152,6 +156,8 @@ turn(int step, int steps)
 static inline bool
 update_due(void)
 {
+    if (oracle.is_alone)
+        return true;
     bool last = oracle.turn + 1 == oracle.ranks;
     for (struct array &a : oracle.arrays) {
         if (a.kind != GRADIENT || !oracle.by_gradients)

@@ -2,7 +2,7 @@
  * habits.cu HABIT - a net of two layers that is trained without annotations, as a public single-GPU program would do
  * that has this habit. Without a word it prints all of them.
  *
- *     habits HABIT [--steps N] [--save FILE] [--oracle RANKS | --oracle-gradients RANKS]
+ *     habits HABIT [--steps N] [--save FILE] [--oracle RANKS | --oracle-gradients RANKS] [--offset BATCHES]
  */
 #include "kernels.h"
 #include "tests/lib/trainer_options.h"
@@ -749,9 +749,12 @@ main(int argc, char **argv)
     if (argc == 1 || number == all)
         return 2;
     habit = habits[number];
-    take_options(
-        argc, argv, 2,
-        {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}, {"--oracle-gradients", &by_gradients}});
+    take_options(argc, argv, 2,
+                 {{"--steps", &steps},
+                  {"--save", &path},
+                  {"--oracle", &oracle.ranks},
+                  {"--oracle-gradients", &by_gradients},
+                  {"--offset", &oracle.offset}});
     oracle.ranks = by_gradients > 0 ? by_gradients : oracle.ranks;
     oracle.by_gradients = by_gradients > 0 && number >= FUSED;
     if (begins("counts")) {
