@@ -16,39 +16,13 @@
  * program's one stream; if it has several, the device is waited for.
  */
 #include "base/message.h"
-#include "base/status_page.h"
-#include "comm/kernels.h"
-#include "tools/check/format/element.h"
 #include "tools/check/format/run.h"
-#include "tools/plan/trainer/kernels/state.h"
-#include "tools/plan/trainer/player.h"
+#include "tools/plan/trainer/state_memory.h"
 
-enum { KEEP, RETURN, CHANGE, DIVIDE, APPLY, KERNELS, ALIGNED = 16, ROUNDS_OF_ALARM = 3, ROUNDS_OF_PROOF = 2 };
+enum { ROUNDS_OF_ALARM = 3, ROUNDS_OF_PROOF = 2 };
 
-static CUfunction kernels[KERNELS];
-static unsigned threads; /* of a block */
-
-/* Of each tensor that is averaged or added up: [tensor_count]. */
-static struct kept {
-    uint64_t begin, change; /* in `memory` */
-    CUdeviceptr value;      /* as the tables of chunks have it; 0: not there */
-} * kept;
-static CUdeviceptr memory; /* begins, then changes of what is averaged, then of what is summed, then the latest bytes */
-static uint64_t changes_at, lasts_at, memory_end;
-enum { LASTS = ELEMENT_UINT64 + 1, PLACES };
-static uint64_t ends_at[PLACES]; /* of what is averaged, [0], of sums of each type, and of the latest bytes */
-
-/* The chunks of what is averaged, and of what is summed. */
-static struct table {
-    CUdeviceptr chunks;
-    uint32_t count, room;
-    struct state_chunk *host;
-} tables[2];
-static uint64_t known_changes; /* allocations_changes() when the tables were filled */
-static CUdeviceptr found;      /* struct state_found */
-static CUdeviceptr flag;       /* uint32_t, of is_on_any() */
-static uint64_t looked_at;     /* rounds when `found` was last asked whether a zero has turned into a whole number */
-static uint32_t same_rounds;   /* in which all ranks had the same change; and no other so far, or: */
+static uint64_t looked_at;   /* rounds when `found` was last asked whether a zero has turned into a whole number */
+static uint32_t same_rounds; /* in which all ranks had the same change; and no other so far, or: */
 static bool any_differed;
 
 static uint32_t steps;      /* of the round, that have begun */
@@ -70,212 +44,11 @@ static uint32_t given_up; /* steps */
 
 static uint32_t launches; /* since the last step began */
 
-static CUstream only_stream; /* of the program's operations so far */
-static bool has_several;
-
-static bool
-is_sum(uint32_t i)
-{
-    return player.play.tensors[i].role == PLAY_SUM;
-}
-
-static bool
-is_kept(uint32_t i)
-{
-    return player.play.tensors[i].role == PLAY_CHANGES || is_sum(i);
-}
-
-static uint64_t
-bytes_of(uint32_t i)
-{
-    return player.play.tensors[i].hi - player.play.tensors[i].lo;
-}
-
-static uint64_t
-element_count(uint32_t i)
-{
-    return bytes_of(i) / element_size((int)player.play.tensors[i].type);
-}
-
-/* Of a change: 16-bit floats travel and add as float32. */
-static int
-wide_type(uint32_t i)
-{
-    int type = (int)player.play.tensors[i].type;
-    return element_size(type) < sizeof(float) ? ELEMENT_FLOAT32 : type;
-}
-
-/* ---- memory ---- */
-
-static uint64_t
-place(uint64_t *at, uint64_t bytes, uint64_t aligned)
-{
-    uint64_t begin = (*at + aligned - 1) / aligned * aligned;
-    *at = begin + bytes;
-    return begin;
-}
-
 static void
-place_all(void)
+note_launch(const struct operation *operation)
 {
-    const uint32_t count = player.play.plan.tensor_count;
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < count; ++i)
-        kept[i].begin = is_kept(i) ? place(&at, bytes_of(i), ALIGNED) : 0;
-    changes_at = place(&at, 0, ALIGNED);
-    for (int type = 0; type < LASTS; ++type) {
-        for (uint32_t i = 0; i < count; ++i) {
-            uint64_t size = element_size(wide_type(i));
-            if (is_kept(i) && (is_sum(i) ? wide_type(i) : 0) == type)
-                kept[i].change = place(&at, element_count(i) * size, size);
-        }
-        ends_at[type] = at;
-    }
-    lasts_at = place(&at, 0, ALIGNED);
-    for (uint32_t i = 0; i < count; ++i) {
-        if (player.play.tensors[i].role == PLAY_LAST)
-            kept[i].change = place(&at, (bytes_of(i) + 3) / 4 * 4, ALIGNED);
-    }
-    memory_end = ends_at[LASTS] = at;
-}
-
-static CUdeviceptr
-allocate(uint64_t bytes)
-{
-    CUdeviceptr address = 0;
-    if (scout_state.driver.cuMemAlloc_p(&address, bytes) != CUDA_SUCCESS)
-        scout_stop("a plan by state needs %llu bytes of device memory besides the program's, for the state at the "
-                   "beginning of a round and for its changes; less is free on the device",
-                   (unsigned long long)memory_end + sizeof(struct state_found));
-    player.engine->allocated(&address, bytes, MEMORY_DEVICE);
-    return address;
-}
-
-/* Beside the engine's, which the launcher has found for this device. */
-static void
-load_kernels(void)
-{
-    static const char *const names[KERNELS] = {[KEEP] = "ddprun_state_keep",
-                                               [RETURN] = "ddprun_state_return",
-                                               [CHANGE] = "ddprun_state_change",
-                                               [DIVIDE] = "ddprun_state_divide",
-                                               [APPLY] = "ddprun_state_apply"};
-    const char *count = getenv(DDPRUN_ENV_STATUS_COUNT), *index = getenv(DDPRUN_ENV_STATUS_INDEX);
-    char *page = (char *)scout_state.status - (size_t)(index != NULL ? atoi(index) : 0) * RANK_STATUS_STRIDE;
-    const char *path = status_page_options(page, count != NULL ? atoi(count) : 1)->kernels, *slash = strrchr(path, '/');
-    bool is_stand_in = strstr(path, ".so") != NULL;
-    char own[JOB_PATH_BYTES + 32];
-    struct comm_error error = {.text = "they are not installed"};
-    if (slash != NULL)
-        snprintf(own, sizeof(own), "%.*s/%s", (int)(slash - path), path,
-                 is_stand_in ? "libddprun-plan-kernels.so" : "ddprun-plan-kernels.fatbin");
-    if (slash == NULL || !kernels_load_named(names, kernels, KERNELS, &scout_state.driver, own, &error))
-        scout_stop("a plan by state needs kernels of ddprun's own: %s", error.text);
-    threads = is_stand_in ? 1 : STATE_THREADS;
-}
-
-/* ---- tables ---- */
-
-static void
-add_chunks(uint32_t i)
-{
-    struct table *table = &tables[is_sum(i)];
-    const uint64_t size = element_size((int)player.play.tensors[i].type), wide = element_size(wide_type(i));
-    for (uint64_t first = 0, count = element_count(i); first < count; first += STATE_CHUNK) {
-        uint64_t here = count - first < STATE_CHUNK ? count - first : STATE_CHUNK;
-        table->host[table->count++] = (struct state_chunk){.value = kept[i].value + first * size,
-                                                           .begin = memory + kept[i].begin + first * size,
-                                                           .change = memory + kept[i].change + first * wide,
-                                                           .count = (uint32_t)here,
-                                                           .type = player.play.tensors[i].type};
-    }
-}
-
-static void
-make_tables(void)
-{
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        if (is_kept(i))
-            tables[is_sum(i)].room += (uint32_t)((element_count(i) + STATE_CHUNK - 1) / STATE_CHUNK);
-    }
-    for (int t = 0; t < 2; ++t) {
-        tables[t].host = scout_zeroed(tables[t].room, sizeof(struct state_chunk));
-        tables[t].chunks = tables[t].room > 0 ? allocate(tables[t].room * sizeof(struct state_chunk)) : 0;
-    }
-}
-
-/* Where tensors are now. Returns whether all are there: *missing is one that is not. */
-static bool
-find_tensors(CUstream stream, uint32_t *missing)
-{
-    if (known_changes == allocations_changes())
-        return true;
-    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
-        const struct allocation *allocation =
-            tensor->role >= PLAY_CHANGES ? player_allocation(tensor) : NULL; /* streams, too */
-        *missing = NUMBER_OF(tensor);
-        kept[*missing].value = allocation != NULL ? allocation->address + tensor->lo : 0;
-        if (tensor->role >= PLAY_CHANGES && allocation == NULL)
-            return false;
-    }
-    tables[0].count = tables[1].count = 0;
-    for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        if (is_kept(i))
-            add_chunks(i);
-    for (int t = 0; t < 2; ++t)
-        if (tables[t].count > 0)
-            DRIVER(cuMemcpyHtoDAsync, tables[t].chunks, tables[t].host, tables[t].count * sizeof(struct state_chunk),
-                   stream);
-    known_changes = allocations_changes();
-    return true;
-}
-
-static void
-launch(int kernel, const struct table *table, void *third, void *fourth, CUstream stream)
-{
-    CUdeviceptr chunks = table->chunks;
-    uint32_t count = table->count;
-    void *arguments[] = {&chunks, &count, third, fourth};
-    unsigned blocks = count < STATE_BLOCKS_AT_MOST ? count : STATE_BLOCKS_AT_MOST;
-    if (count > 0)
-        DRIVER(cuLaunchKernel, kernels[kernel], blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL);
-}
-
-/* Of a table, 1: of sums, which are whole numbers. */
-static void
-launch_change(int number, uint32_t adds, CUstream stream)
-{
-    CUdeviceptr seen = number == 0 ? found : 0;
-    launch(CHANGE, &tables[number], &adds, &seen, stream);
-}
-
-/* ---- streams ---- */
-
-static void
-note_operation(const struct operation *operation)
-{
-    if (only_stream == NULL)
-        only_stream = operation->stream;
-    has_several = has_several || operation->stream != only_stream;
+    state_note_operation(operation);
     launches += !loaders_is_transfer(operation);
-}
-
-/* The stream after all that the program has enqueued so far. */
-static CUstream
-stream_behind(void)
-{
-    if (only_stream != NULL && !has_several)
-        return only_stream;
-    player_synchronize();
-    return CU_STREAM_LEGACY;
-}
-
-/* What comes next of the program's, on whichever stream, comes after what was enqueued here. */
-static void
-release(void)
-{
-    if (has_several)
-        player_synchronize();
 }
 
 /* ---- rounds ---- */
@@ -285,8 +58,8 @@ static void
 require_long_histories(void)
 {
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
-        if (is_sum(i) && player.play.tensors[i].type == ELEMENT_UINT32 &&
-            bytes_of(i) / sizeof(uint64_t) < player_world())
+        if (state_is_sum(i) && player.play.tensors[i].type == ELEMENT_UINT32 &&
+            state_bytes(i) / sizeof(uint64_t) < player_world())
             player_refuse("each step writes the next element of %s, and may begin again within a round of %u ranks",
                           player.named[i].text, player_world());
 }
@@ -298,34 +71,29 @@ begin(void)
     const uint32_t count = player.play.plan.tensor_count;
     uint32_t back = 0, missing;
     bool is_checked = getenv(DDPRUN_ENV_CHECK_RUN) != NULL; /* another process has other bits where there is noise */
-    kept = scout_zeroed(count, sizeof(*kept));
-    load_kernels();
-    place_all();
-    memory = allocate(memory_end + 1);
-    found = allocate(sizeof(struct state_found));
-    flag = allocate(sizeof(uint32_t));
-    make_tables();
-    CUstream stream = stream_behind();
+    state_make_room();
+    CUstream stream = state_stream();
     require_long_histories();
-    DRIVER(cuMemsetD8Async, memory, 0, memory_end + 1, stream);
-    DRIVER(cuMemsetD8Async, found, 0, sizeof(struct state_found), stream);
-    bool all = find_tensors(stream, &missing);
+    DRIVER(cuMemsetD8Async, state_room.memory, 0, state_room.memory_end + 1, stream);
+    DRIVER(cuMemsetD8Async, state_room.found, 0, sizeof(struct state_found), stream);
+    bool all = state_find_tensors(stream, &missing);
     for (int t = 0; t < 2 && all; ++t)
-        launch(KEEP, &tables[t], &back, NULL, stream);
+        state_launch(KEEP, &state_room.tables[t], &back, NULL, stream);
     for (uint32_t i = 0; i < count; ++i) {
         const struct ddp_site *site = &player.named[i].site;
-        if (!is_kept(i))
+        if (!state_is_kept(i))
             continue;
         if (!is_checked || player.play.tensors[i].noise == 0)
-            player.engine->state((void *)(uintptr_t)(memory + kept[i].begin), bytes_of(i), DDP_UINT8, site);
-        if (!is_sum(i))
-            player.engine->parameter((void *)(uintptr_t)(memory + kept[i].change), element_count(i), wide_type(i),
-                                     site);
+            player.engine->state((void *)(uintptr_t)(state_room.memory + state_room.kept[i].begin), state_bytes(i),
+                                 DDP_UINT8, site);
+        if (!state_is_sum(i))
+            player.engine->parameter((void *)(uintptr_t)(state_room.memory + state_room.kept[i].change),
+                                     state_elements(i), state_wide_type(i), site);
     }
     back = 1; /* all have what rank 0 has */
     for (int t = 0; t < 2 && all; ++t)
-        launch(KEEP, &tables[t], &back, NULL, stream);
-    release();
+        state_launch(KEEP, &state_room.tables[t], &back, NULL, stream);
+    state_release();
     agreement_begin();
 }
 
@@ -334,7 +102,7 @@ static bool
 is_all_there(CUstream stream, bool may_lack)
 {
     uint32_t missing = 0;
-    if (find_tensors(stream, &missing))
+    if (state_find_tensors(stream, &missing))
         return true;
     if (!may_lack)
         scout_stop("%s is not there when a round begins: the model has other sizes than when its plan was made; make a "
@@ -347,20 +115,20 @@ static void
 begin_step(bool may_lack)
 {
     uint32_t back = steps > 0;
-    CUstream stream = stream_behind();
+    CUstream stream = state_stream();
     in_step = player.is_open = true;
     is_plain = !back && !is_all_there(stream, may_lack);
     owners[(all_steps - 1) % STATE_OWNERS] = (uint16_t)(is_plain ? 0 : steps);
     if (is_plain)
         return;
     for (int t = 0; t < 2 && !back; ++t)
-        launch(KEEP, &tables[t], &back, NULL, stream);
+        state_launch(KEEP, &state_room.tables[t], &back, NULL, stream);
     if (back && player_plays_all() && !by_contents_is_played()) /* what is averaged is as the round began */
-        launch(KEEP, &tables[1], &back, NULL, stream);
+        state_launch(KEEP, &state_room.tables[1], &back, NULL, stream);
     turn = steps++;
     if (player_plays_all())
         turns_begin(turn);
-    release();
+    state_release();
 }
 
 /* A step begins with the first operation of its period that one rank makes. All ranks make those before it, such as a
@@ -409,13 +177,13 @@ has_changed(void)
     bool any = false;
     char **now = player_hold(player_trains);
     for (uint32_t i = 0; i < player.play.plan.tensor_count && !any; ++i) {
-        char *begun = now[i] != NULL ? scout_zeroed(bytes_of(i), 1) : NULL;
+        char *begun = now[i] != NULL ? scout_zeroed(state_bytes(i), 1) : NULL;
         if (begun == NULL)
             continue;
-        CUstream stream = stream_behind();
-        DRIVER(cuMemcpyDtoHAsync, begun, memory + kept[i].begin, bytes_of(i), stream);
+        CUstream stream = state_stream();
+        DRIVER(cuMemcpyDtoHAsync, begun, state_room.memory + state_room.kept[i].begin, state_bytes(i), stream);
         player_synchronize_stream(stream);
-        any = memcmp(begun, now[i], bytes_of(i)) != 0;
+        any = memcmp(begun, now[i], state_bytes(i)) != 0;
         free(begun);
     }
     player_release(&now);
@@ -444,17 +212,17 @@ compare_turn(void)
         const int type = (int)player.play.tensors[i].type;
         if (now[i] == NULL)
             continue;
-        char *begun = player_room(bytes_of(i));
-        double *values = scout_zeroed(element_count(i) + 1, sizeof(*values));
-        CUstream stream = stream_behind();
-        DRIVER(cuMemcpyDtoHAsync, begun, memory + kept[i].begin, bytes_of(i), stream);
+        char *begun = player_room(state_bytes(i));
+        double *values = scout_zeroed(state_elements(i) + 1, sizeof(*values));
+        CUstream stream = state_stream();
+        DRIVER(cuMemcpyDtoHAsync, begun, state_room.memory + state_room.kept[i].begin, state_bytes(i), stream);
         player_synchronize_stream(stream);
-        for (size_t k = 0; k < element_count(i); ++k) {
+        for (size_t k = 0; k < state_elements(i); ++k) {
             values[k] = element_get(type, now[i], k) - element_get(type, begun, k);
             is_same = is_same && values[k] == 0;
         }
         free(begun);
-        turns_compare(turn, i, values, element_count(i));
+        turns_compare(turn, i, values, state_elements(i));
     }
     any_differed = any_differed || is_same || (turn > 0 && !turns_are_near());
     player_release(&now);
@@ -467,10 +235,10 @@ keep_change(void)
     uint32_t back = 1;
     if (player.play.plan.data == PLAY_ALONE && !any_differed && !rounds_are_timed())
         compare_turn();
-    CUstream stream = stream_behind();
-    launch_change(0, player_plays_all() && steps > 1, stream);
-    launch(KEEP, &tables[0], &back, NULL, stream);
-    release();
+    CUstream stream = state_stream();
+    state_launch_change(0, player_plays_all() && steps > 1, stream);
+    state_launch(KEEP, &state_room.tables[0], &back, NULL, stream);
+    state_release();
     has_change = true;
 }
 
@@ -516,8 +284,8 @@ end_step(void)
     in_step = false;
     if (has_ended && player_plays_all()) {
         turns_end(steps - 1);
-        launch_change(1, steps > 1, stream_behind());
-        release();
+        state_launch_change(1, steps > 1, state_stream());
+        state_release();
     }
     if (!is_rest_due)
         return has_ended && is_last_step();
@@ -550,27 +318,31 @@ exchange_rest(uint32_t owner, CUstream stream)
     if (by_contents_is_played()) /* its sums are those of one process */
         return;
     if (!player_plays_all() && has_step && player_world() > 1)
-        launch_change(1, 0, stream);
-    if (!player_plays_all() && !has_step && lasts_at > ends_at[0])
-        DRIVER(cuMemsetD8Async, memory + ends_at[0], 0, lasts_at - ends_at[0], stream);
-    if (lasts_at < memory_end && !is_owner)
-        DRIVER(cuMemsetD8Async, memory + lasts_at, 0, memory_end - lasts_at, stream);
+        state_launch_change(1, 0, stream);
+    if (!player_plays_all() && !has_step && state_room.lasts_at > state_room.ends_at[0])
+        DRIVER(cuMemsetD8Async, state_room.memory + state_room.ends_at[0], 0,
+               state_room.lasts_at - state_room.ends_at[0], stream);
+    if (state_room.lasts_at < state_room.memory_end && !is_owner)
+        DRIVER(cuMemsetD8Async, state_room.memory + state_room.lasts_at, 0, state_room.memory_end - state_room.lasts_at,
+               stream);
     for (int back = 0; back < 2 && player.engine->world_size > 1; ++back) {
         for (uint32_t i = 0; i < player.play.plan.tensor_count && is_owner == !back; ++i) {
-            CUdeviceptr value = kept[i].value, bytes = memory + kept[i].change;
+            CUdeviceptr value = state_room.kept[i].value, bytes = state_room.memory + state_room.kept[i].change;
             if (player.play.tensors[i].role == PLAY_LAST)
-                DRIVER(cuMemcpyDtoDAsync, back ? value : bytes, back ? bytes : value, bytes_of(i), stream);
+                DRIVER(cuMemcpyDtoDAsync, back ? value : bytes, back ? bytes : value, state_bytes(i), stream);
         }
         for (int type = 1; type < PLACES && !back; ++type) {
             int as = type < LASTS ? type : DDP_UINT32;
-            uint64_t at = ends_at[type - 1], begin = place(&at, 0, type < LASTS ? element_size(as) : ALIGNED);
-            if (begin < ends_at[type])
-                player.engine->reduce((void *)(uintptr_t)(memory + begin), (ends_at[type] - begin) / element_size(as),
-                                      as, DDP_OP_SUM, stream, &site);
+            uint64_t at = state_room.ends_at[type - 1],
+                     begin = state_place(&at, 0, type < LASTS ? element_size(as) : STATE_ALIGNED);
+            if (begin < state_room.ends_at[type])
+                player.engine->reduce((void *)(uintptr_t)(state_room.memory + begin),
+                                      (state_room.ends_at[type] - begin) / element_size(as), as, DDP_OP_SUM, stream,
+                                      &site);
         }
     }
     if (player_world() > 1)
-        launch(APPLY, &tables[1], &none, &unasked, stream);
+        state_launch(APPLY, &state_room.tables[1], &none, &unasked, stream);
 }
 
 static void
@@ -588,7 +360,7 @@ static void
 look_for_equals(CUstream stream)
 {
     struct state_found seen;
-    DRIVER(cuMemcpyDtoHAsync, &seen, found, sizeof(seen), stream);
+    DRIVER(cuMemcpyDtoHAsync, &seen, state_room.found, sizeof(seen), stream);
     player_synchronize_stream(stream);
     any_differed = seen.differs != 0;
     same_rounds += !any_differed && seen.changed != 0;
@@ -600,9 +372,9 @@ static const struct named *
 named_of_chunk(uint32_t number)
 {
     for (uint32_t i = 0; number > 0 && i < player.play.plan.tensor_count; ++i) {
-        const struct state_chunk *chunk = &tables[0].host[number - 1];
-        if (player.play.tensors[i].role == PLAY_CHANGES && kept[i].value <= chunk->value &&
-            chunk->value < kept[i].value + bytes_of(i))
+        const struct state_chunk *chunk = &state_room.tables[0].host[number - 1];
+        if (player.play.tensors[i].role == PLAY_CHANGES && state_room.kept[i].value <= chunk->value &&
+            chunk->value < state_room.kept[i].value + state_bytes(i))
             return &player.named[i];
     }
     return NULL;
@@ -615,11 +387,11 @@ static void
 look_for_whole(void)
 {
     struct state_found seen;
-    if (round_count == looked_at || tables[0].count == 0)
+    if (round_count == looked_at || state_room.tables[0].count == 0)
         return;
     looked_at = round_count;
-    CUstream stream = stream_behind();
-    DRIVER(cuMemcpyDtoHAsync, &seen, found, sizeof(seen), stream);
+    CUstream stream = state_stream();
+    DRIVER(cuMemcpyDtoHAsync, &seen, state_room.found, sizeof(seen), stream);
     player_synchronize_stream(stream);
     const struct named *turned = named_of_chunk(seen.turned), *written = named_of_chunk(seen.written);
     if (turned != NULL)
@@ -649,11 +421,11 @@ is_on_any(bool here)
 {
     static const struct ddp_site site = {"whether steps without an update change state", "ddprun --plan", 0};
     uint32_t any = here;
-    CUstream stream = stream_behind();
-    DRIVER(cuMemcpyHtoDAsync, flag, &any, sizeof(any), stream);
+    CUstream stream = state_stream();
+    DRIVER(cuMemcpyHtoDAsync, state_room.flag, &any, sizeof(any), stream);
     if (player.engine->world_size > 1)
-        player.engine->reduce((void *)(uintptr_t)flag, 1, DDP_UINT32, DDP_OP_SUM, stream, &site);
-    DRIVER(cuMemcpyDtoHAsync, &any, flag, sizeof(any), stream);
+        player.engine->reduce((void *)(uintptr_t)state_room.flag, 1, DDP_UINT32, DDP_OP_SUM, stream, &site);
+    DRIVER(cuMemcpyDtoHAsync, &any, state_room.flag, sizeof(any), stream);
     player_synchronize_stream(stream);
     await_end();
     return any > 0;
@@ -678,8 +450,9 @@ last_rank(void)
 static void
 clear_changes(CUstream stream)
 {
-    if (!has_change && player_world() > 1 && ends_at[0] > changes_at)
-        DRIVER(cuMemsetD8Async, memory + changes_at, 0, ends_at[0] - changes_at, stream);
+    if (!has_change && player_world() > 1 && state_room.ends_at[0] > state_room.changes_at)
+        DRIVER(cuMemsetD8Async, state_room.memory + state_room.changes_at, 0,
+               state_room.ends_at[0] - state_room.changes_at, stream);
 }
 
 /* Sums are those of all ranks, too: the round has ended. */
@@ -687,8 +460,8 @@ static void
 end_round(void)
 {
     if (is_rest_due)
-        exchange_rest(last_rank(), stream_behind());
-    release();
+        exchange_rest(last_rank(), state_stream());
+    state_release();
     if (player.page_count > 0 && round_count < PLAY_ROUNDS)
         player.pages[0]->round_steps[round_count] = steps - misses;
     if (player.page_count > 0)
@@ -714,14 +487,14 @@ average_state(CUstream unused, const struct ddp_site *site)
     double by = player_world();
     struct state_mean own_change = {1, 1};
     CUdeviceptr unasked = 0;
-    CUdeviceptr seen = looks ? found : 0;
-    CUstream stream = stream_behind();
+    CUdeviceptr seen = looks ? state_room.found : 0;
+    CUstream stream = state_stream();
     clear_changes(stream);
     if (player_world() > 1) /* what a rank has written since then would be lost */
-        launch(RETURN, &tables[0], &found, NULL, stream);
+        state_launch(RETURN, &state_room.tables[0], &state_room.found, NULL, stream);
     if (looks) { /* this rank's own, to hold it against the mean */
-        DRIVER(cuMemsetD8Async, found, 0, offsetof(struct state_found, written), stream);
-        launch(APPLY, &tables[0], &own_change, &unasked, stream);
+        DRIVER(cuMemsetD8Async, state_room.found, 0, offsetof(struct state_found, written), stream);
+        state_launch(APPLY, &state_room.tables[0], &own_change, &unasked, stream);
     }
     if (!in_step)
         exchange_rest(last_rank(), stream);
@@ -730,19 +503,20 @@ average_state(CUstream unused, const struct ddp_site *site)
     if (player.play.plan.data == PLAY_ALONE)
         judge_equals(", but for the rounding of sums");
     if (player_plays_all() && player_world() > 1) /* as ranks have it where a check compares */
-        launch(DIVIDE, &tables[0], &by, NULL, stream);
+        state_launch(DIVIDE, &state_room.tables[0], &by, NULL, stream);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         if (player.play.tensors[i].role == PLAY_CHANGES)
-            player.engine->gradient_ready((void *)(uintptr_t)(memory + kept[i].change), stream, &player.named[i].site);
+            player.engine->gradient_ready((void *)(uintptr_t)(state_room.memory + state_room.kept[i].change), stream,
+                                          &player.named[i].site);
     }
     player_wait_begin();
     player.engine->step_parameters(0, stream, site);
     player_wait_end();
     if (player_world() > 1)
-        launch(APPLY, &tables[0], &mean, &seen, stream);
+        state_launch(APPLY, &state_room.tables[0], &mean, &seen, stream);
     if (looks)
         look_for_equals(stream);
-    release();
+    state_release();
     is_rest_due = player.is_open = in_step;
     if (!in_step)
         end_round();
@@ -759,12 +533,12 @@ give_up_step(void)
         return;
     --steps;
     ++given_up;
-    CUstream stream = stream_behind();
+    CUstream stream = state_stream();
     for (int t = 0; t < 2 && (player.rank == turn || player_plays_all()); ++t)
-        launch(KEEP, &tables[t], &back, NULL, stream);
+        state_launch(KEEP, &state_room.tables[t], &back, NULL, stream);
     if (steps == 0 && !player_plays_all())
         exchange_rest(0, stream);
-    release();
+    state_release();
 }
 
 static void
@@ -846,24 +620,25 @@ show_mean(void)
     bool counts = may_be_complete();
     struct state_mean mean = {.times = 1, .under = updating_steps(counts ? steps : steps - 1)};
     CUdeviceptr unasked = 0;
-    CUstream stream = stream_behind();
+    CUstream stream = state_stream();
     own = player_hold(pending_is_averaged);
-    kept_changes = player_room(ends_at[0] - changes_at);
+    kept_changes = player_room(state_room.ends_at[0] - state_room.changes_at);
     if (has_change)
-        DRIVER(cuMemcpyDtoHAsync, kept_changes, memory + changes_at, ends_at[0] - changes_at, stream);
+        DRIVER(cuMemcpyDtoHAsync, kept_changes, state_room.memory + state_room.changes_at,
+               state_room.ends_at[0] - state_room.changes_at, stream);
     player_synchronize_stream(stream);
     if (counts && player.rank == turn)
-        launch_change(0, 0, stream);
+        state_launch_change(0, 0, stream);
     else
         clear_changes(stream);
     exchange_rest(turn, stream);
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
         if (player.play.tensors[i].role == PLAY_CHANGES)
-            player.engine->reduce((void *)(uintptr_t)(memory + kept[i].change), element_count(i), wide_type(i),
-                                  DDP_OP_SUM, stream, &player.named[i].site);
+            player.engine->reduce((void *)(uintptr_t)(state_room.memory + state_room.kept[i].change), state_elements(i),
+                                  state_wide_type(i), DDP_OP_SUM, stream, &player.named[i].site);
     }
-    launch(APPLY, &tables[0], &mean, &unasked, stream);
-    release();
+    state_launch(APPLY, &state_room.tables[0], &mean, &unasked, stream);
+    state_release();
     await_end();
 }
 
@@ -876,7 +651,7 @@ meet_unplanned(const struct operation *operation, const char *name)
     uint32_t missing;
     bool looks = in_step && !is_plain && pending_touched(operation);
     bool shows = looks && !is_state_ended && loaders_is_transfer(operation) && player.engine->world_size > 1 &&
-                 find_tensors(stream_behind(), &missing);
+                 state_find_tensors(state_stream(), &missing);
     if (shows)
         show_mean();
     player.seen += looks && !shows && !is_state_ended;
@@ -891,8 +666,9 @@ judge_look(const char *name)
     player_release(&own);
     if (kept_changes == NULL)
         return;
-    CUstream stream = stream_behind();
-    DRIVER(cuMemcpyHtoDAsync, memory + changes_at, kept_changes, ends_at[0] - changes_at, stream);
+    CUstream stream = state_stream();
+    DRIVER(cuMemcpyHtoDAsync, state_room.memory + state_room.changes_at, kept_changes,
+           state_room.ends_at[0] - state_room.changes_at, stream);
     player_synchronize_stream(stream);
     free(kept_changes);
     kept_changes = NULL;
@@ -926,7 +702,7 @@ const struct way by_state = {
     .given_up = "continues a batch in which memory of the plan was freed",
     .differ_from = PLAY_LAST + 1,
     .begin = begin,
-    .note = note_operation,
+    .note = note_launch,
     .begin_period = begin_period,
     .end_state = end_state,
     .end_step = end_step,

@@ -7,8 +7,8 @@
  * proofs keep of another run; rounds.c: what rounds take; by_contents.c, contents_gradients.c: one process whose turns
  * change by contents; figures.c: what the host reads in proofs.
  *
- * Ways to follow a plan (struct way): by_gradients.c; by_state.c; exchange.c: proofs in which data, or memory, is of
- * another step.
+ * Ways to follow a plan (struct way): by_gradients.c; by_state.c, with memory of its own in state_memory.c; exchange.c:
+ * proofs in which data, or memory, is of another step.
  *
  * Threads: all but player_load() is called with `following` held, and what it hands to the engine takes it.
  */
