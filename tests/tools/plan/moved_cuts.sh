@@ -3,7 +3,7 @@
 # later, state is put back or gradients are averaged elsewhere, an operation is left out, or stands there twice, a read counts as a log,
 # all ranks make an operation. The proofs refuse each plan by which two ranks train to other weights, or print other figures, than the
 # oracle, which plays no plan. Rounds may begin up to three batches later. How many were accepted of those that train alike is printed,
-# and how many a check of form refused. Ordinarily one change in 32 is made of a few programs; with DDPRUN_SOAK=1 all, of all.
+# and how many a check of form refused. Ordinarily one change in 8 is made of a few programs; with DDPRUN_SOAK=1 all, of all.
 # PATTERN: only programs that match it, with all changes.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.}
@@ -14,10 +14,10 @@ cd "$work" || exit 1
 # NAME | BY | PROGRAM AND WAY | ITS ORACLE | OPTIONS OF SCOUT
 {
     "$build/tests/tools/plan/cuts" | grep -E '^(units|error|layers|predicts|logs|shows|skips)' | sed 's/.*/cuts-&|state|plan\/cuts &|--oracle 2|/'
-    for way in in-backward two-optimizers gemm-update delta-rule device-weight dropout clip ema sums history; do
+    for way in in-backward two-optimizers gemm-update delta-rule device-weight dropout noise clip ema sums history; do
         echo "habits-$way|state|plan/habits $way|--oracle 2|"
     done
-    for way in ema rmsprop moments8 target noise counter shuffle-host prefetch copy-stream host-softmax host-loss late-loss batch-hits; do
+    for way in ema rmsprop moments8 target counter shuffle-host prefetch copy-stream host-loss late-loss batch-hits; do
         echo "habits-$way|gradients|plan/habits $way|--oracle-gradients 2|"
     done
     echo 'habits-rnn|gradients|plan/habits rnn|--oracle-gradients 2|--per-rank a19'
@@ -83,7 +83,7 @@ while IFS='|' read -r name by words oracle options; do
     check "$name: it trains as the oracle" test "$(outcome "$name" "$name.json" plain "${words[@]}")" = alike
     while read -r change k; do
         count=$((count + 1))
-        [ "$pattern" = . ] && ! chosen $count 32 || echo "$name $change $k ${words[*]}" >>jobs
+        [ "$pattern" = . ] && ! chosen $count 8 || echo "$name $change $k ${words[*]}" >>jobs
     done < <("$build/tests/tools/plan/move_cut" "$name.json")
 done <programs
 xargs -P 2 -L 1 bash -c 'changed "$@"' changed <jobs >table
