@@ -353,8 +353,10 @@ static bool
 find_newest(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint32_t *owner_p)
 {
     uint64_t newest = 0;
-    for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
-        newest = written_at[i] > newest ? written_at[i] : newest;
+    for (uint32_t i = 0; i < player.play.plan.operation_count; ++i) {
+        bool is_of_step = player.play.operations[i].part != PLAY_BY_ALL; /* others may begin the next period */
+        newest = is_of_step && written_at[i] > newest ? written_at[i] : newest;
+    }
     /* The plan may have a class for these bytes by which they are the same on all ranks, or each rank's own. */
     if (newest == 0 || ANY(tensor, player.play.tensors, player.play.plan.tensor_count,
                            tensor->role != PLAY_UNREAD && tensor->bytes == allocation->bytes &&
