@@ -85,10 +85,11 @@ while IFS='|' read -r name by words oracle options; do
     check "$name: it trains as the oracle" test "$(outcome "$name" "$name.json" plain "${words[@]}")" = alike
     while read -r change k; do
         count=$((count + 1))
-        [ "$pattern" = . ] && ! chosen $count 8 || echo "$name $change $k ${words[*]}" >>jobs
+        [ "$pattern" != . ] || chosen $count 8 || continue
+        echo "$name $change $k ${words[*]}" >>chosen-changes
     done < <("$build/tests/tools/plan/move_cut" "$name.json")
 done <programs
-xargs -P 2 -L 1 bash -c 'changed "$@"' changed <jobs >table
+xargs -P 2 -L 1 bash -c 'changed "$@"' changed <chosen-changes >table
 
 echo '| program | change | ranks | proofs |'
 echo '| --- | --- | --- | --- |'
@@ -99,6 +100,7 @@ done < <(grep '| other | accepted |' table)
 for found in other alike ended; do
     echo "$found: $(grep -c "| $found | accepted |" table) accepted, $(grep -c "| $found | refused " table) refused"
 done
+echo "alike, but the plan names no class for memory that persists across its new border: $(grep -c '| alike | refused | failed: memory without a class' table)"
 echo "no form: $(grep -c '| no form |' table)"
 check "some trained to other weights" grep -q '| other ' table
 check "some that trained alike were accepted" grep -q '| alike | accepted |' table
