@@ -30,7 +30,12 @@ add_part(struct effect *effect, struct image *image, size_t first, size_t end, b
     return part;
 }
 
-COMPARES(compare_sizes, size_t, (*a > *b) - (*a < *b))
+/* Where arguments begin, in bytes of the allocation, and how far the launch reaches from there. */
+struct begin {
+    uint64_t at, end;
+};
+
+COMPARES(compare_begins, struct begin, (a->at > b->at) - (a->at < b->at))
 
 /* What the arguments that point there say; SCOUT_UNKNOWN: nothing, or different things. */
 static uint32_t
@@ -88,29 +93,47 @@ add_argument(struct effect *effect, const struct noted *noted, struct image *ima
     }
 }
 
+/* A part between arguments: up to the end of what the launch reaches, where that is known. */
 static void
-make_parts_of(struct effect *effect, const struct noted *noted, struct image *image, bool arguments_only)
+add_gap(struct effect *effect, struct image *image, size_t first, size_t end, uint64_t reached)
 {
-    size_t begins[ARGUMENTS_AT_MOST], count = 0, covered = 0;
-    FOR_EACH(argument, noted->arguments, noted->op.argument_count)
+    uint64_t limit = reached / sizeof(uint32_t) + (reached % sizeof(uint32_t) != 0);
+    struct part *part = add_part(effect, image, first, limit < end ? (size_t)limit : end, false);
+    if (part != NULL)
+        part->is_gap = true;
+}
+
+/* `extents`: by argument; NULL: not known. */
+static void
+make_parts_of(struct effect *effect, const struct noted *noted, struct image *image, const uint64_t *extents)
+{
+    struct begin begins[ARGUMENTS_AT_MOST];
+    size_t count = 0, covered = 0;
+    bool is_limited = extents != NULL && image->is_large;
+    uint64_t reached = is_limited ? 0 : UINT64_MAX;
+    for (size_t i = 0; i < noted->op.argument_count; ++i) {
+        const struct scout_argument *argument = &noted->arguments[i];
         if (argument->alloc == image->allocation->number)
-            begins[count++] = argument->offset;
-    qsort(begins, count, sizeof(*begins), compare_sizes);
+            begins[count++] = (struct begin){
+                argument->offset, argument->offset + (is_limited && i < noted->named_count ? extents[i] : 0)};
+    }
+    qsort(begins, count, sizeof(*begins), compare_begins);
     for (size_t i = 0; i < count; ++i) {
-        if (i > 0 && begins[i] == begins[i - 1])
+        if (i > 0 && begins[i].at == begins[i - 1].at) {
+            reached = is_limited && begins[i].end > reached ? begins[i].end : reached;
             continue;
-        size_t first = (begins[i] + sizeof(uint32_t) - 1) / sizeof(uint32_t);
-        uint64_t next = allocations_next_offset(image->allocation, begins[i]);
+        }
+        size_t first = (begins[i].at + sizeof(uint32_t) - 1) / sizeof(uint32_t);
+        uint64_t next = allocations_next_offset(image->allocation, begins[i].at);
         size_t end = next == image->allocation->bytes ? image->words : next / sizeof(uint32_t);
-        if (!arguments_only || !image->is_large)
-            (void)add_part(effect, image, covered, first, false);
-        add_argument(effect, noted, image, first, end, begins[i]);
+        add_gap(effect, image, covered, first, reached);
+        add_argument(effect, noted, image, first, end, begins[i].at);
+        reached = is_limited ? begins[i].end : reached;
         covered = end > first ? end : first;
         if (effect->base_count < BASES_AT_MOST)
-            effect->bases[effect->base_count++] = (struct base){image, begins[i] / sizeof(uint32_t)};
+            effect->bases[effect->base_count++] = (struct base){image, begins[i].at / sizeof(uint32_t)};
     }
-    if (!arguments_only || !image->is_large)
-        (void)add_part(effect, image, covered, image->words, false);
+    add_gap(effect, image, covered, image->words, reached);
 }
 
 /* Whole numbers become what they were in another period, if that was something else. */
@@ -174,12 +197,12 @@ choose_changes(struct effect *effect, bool integers_stay)
 }
 
 void
-effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay,
+effect_make_parts(struct effect *effect, const struct noted *noted, const uint64_t *extents, bool integers_stay,
                   bool zeros_stay)
 {
     FOR_EACH_MUTABLE(image, effect->images.items, effect->images.count) {
         image->fills_zeros = image->allocation->held_floats && !zeros_stay;
-        make_parts_of(effect, noted, image, arguments_only);
+        make_parts_of(effect, noted, image, extents);
     }
     choose_changes(effect, integers_stay);
 }
@@ -464,6 +487,18 @@ effect_any(const struct effect *effect, const struct part *const *parts, size_t 
         any = any || has_other(image, NULL, from, image->words);
     }
     return any;
+}
+
+bool
+effect_any_of(const struct effect *effect, const struct part *part, size_t first, size_t end)
+{
+    struct part of = *part;
+    const struct part *list = &of;
+    of.first = first;
+    of.end = end;
+    if (of.integers != NULL)
+        of.integers += first - part->first;
+    return effect_any(effect, &list, 1);
 }
 
 /* ---- shares of a batch ---- */

@@ -30,6 +30,7 @@ enum run {
     RUN_FEW,      /* with few words of a part changed */
     RUN_SHARES,   /* with the first part of each batch changed */
     RUN_EDGE,     /* with the first or the last words of a part changed, of which a number may choose some */
+    RUN_REACH,    /* with a half changed of where the reach of a launch may end */
     RUN_END,
 };
 
@@ -51,6 +52,12 @@ static struct {
     size_t none, some;
     bool is_last;
 } edge;
+
+/* The search for where the reach of a launch ends in the part `at` between arguments: not before word `from`, and not
+ * after word `to`. */
+static struct {
+    size_t from, to;
+} rim;
 
 /* What earlier launches have shown, by hashes. */
 struct shown {
@@ -87,37 +94,100 @@ identity(void)
 }
 
 /*
- * Launches that use, of large memory, no more than up to the next place that a pointer was seen at: what lies between
- * has been changed, and nothing came of it. The next launch of the kernel that has as far to go from each of its
- * pointers, and the same numbers that may be counts, does not get all of such memory copied and changed again.
+ * How far from each of its pointers a launch uses large memory, as changing all of such memory has shown. The next
+ * launch of the kernel that has the same numbers that may be counts reaches as far: it does not get all of such memory
+ * copied and changed again.
  */
-static struct shown near;
-static bool stays_near;               /* this launch is one */
+struct reach {
+    uint64_t hash;    /* of the launch, without what its pointers lead to */
+    bool is_for_now;  /* for the first period: whole numbers have no other contents before the second */
+    uint64_t *extent; /* bytes from each pointer that the call names */
+};
+static struct reach *reaches; /* [reach_count] */
+static size_t reach_count;
+static const uint64_t *extents;       /* of this launch; NULL: not known, all of its memory is looked at */
 static bool groups_done, gaps_matter; /* what lies between arguments was tried; something came of it */
 
 static uint64_t
-reach(void)
+reach_hash(void)
 {
     const struct scout_op *op = &noted->op;
-    uint64_t words[] = {identity(), noted->lengths, op->block[0], op->block[1], op->block[2]};
-    uint64_t hash = XXH3_64bits(words, sizeof(words));
-    for (uint32_t i = 0; i < noted->named_count; ++i) {
-        const struct allocation *allocation = allocations_numbered(op->arguments[i].alloc);
-        uint64_t offset = op->arguments[i].offset;
-        hash = XXH3_64bits_withSeed((uint64_t[]){allocations_next_offset(allocation, offset) - offset},
-                                    sizeof(uint64_t), hash);
+    uint64_t words[] = {identity(), noted->lengths, noted->named_count, op->block[0], op->block[1], op->block[2]};
+    return XXH3_64bits(words, sizeof(words));
+}
+
+static const uint64_t *
+find_extents(void)
+{
+    uint64_t hash = reach_hash();
+    bool is_first = course_round() == 0;
+    const struct reach *found =
+        FIND(reach, reaches, reach_count, reach->hash == hash && (is_first || !reach->is_for_now));
+    return found != NULL ? found->extent : NULL;
+}
+
+static bool
+part_was_used(const struct part *part)
+{
+    return part->killed.count + part->modified.count > 0 ||
+           ANY_NUMBER(k, 0, effect.images.count, part->changed[k].count > 0) ||
+           images_next_written(part->image, part->first, part->end) < part->end;
+}
+
+/* Whether it is known of each part of large memory that is no argument whether it matters, and none that does lies
+ * before all pointers. */
+static bool
+gaps_are_known(void)
+{
+    const struct image *image = NULL;
+    FOR_EACH(part, effect.parts, gaps_matter ? effect.part_count : 0) {
+        bool is_first = part->image != image, is_known = part->is_idle || part->is_tested;
+        image = part->image;
+        if (part->is_gap && image->is_large && (!is_known || (is_first && !part->is_idle && part_was_used(part))))
+            return false;
     }
-    return hash;
+    return true;
+}
+
+/* The end, in bytes, of what a launch reaches from a pointer: parts that it uses, one directly after the other. It may
+ * go through the memory of its other arguments, as where the rows of several tensors take turns. */
+static uint64_t
+end_of_reach(const struct scout_argument *argument)
+{
+    size_t end = (argument->offset + sizeof(uint32_t) - 1) / sizeof(uint32_t);
+    FOR_EACH(part, effect.parts, effect.part_count) { /* those of an image are sorted */
+        bool is_next = part->image->allocation->number == argument->alloc && part->first <= end && part->end > end;
+        bool is_used = !part->is_gap || (gaps_matter && !part->is_idle && part_was_used(part));
+        if (is_next && is_used)
+            end = part->reach_end != 0 ? part->reach_end : part->end;
+    }
+    return end * sizeof(uint32_t);
 }
 
 /* Whole numbers between arguments have no other contents before the second period. */
 static bool
 are_gaps_open(void)
 {
-    bool any = gaps_matter || effect.part_count == PARTS_AT_MOST, is_first = course_round() == 0;
-    any = any || (is_first && ANY(part, effect.parts, effect.part_count,
-                                  !part->is_argument && part->change == CHANGE_INTEGER && part->integers == NULL));
-    return any || ANY(image, effect.images.items, effect.images.count, image->is_table);
+    return course_round() == 0 && ANY(part, effect.parts, effect.part_count,
+                                      part->is_gap && part->change == CHANGE_INTEGER && part->integers == NULL);
+}
+
+/* Whether all runs of a launch, which got all of its memory copied, have shown how far it reaches. */
+static bool
+shows_reach(void)
+{
+    bool is_whole =
+        extents == NULL && groups_done && effect.record.verdict != SCOUT_DIFFERS && effect.part_count < PARTS_AT_MOST;
+    return is_whole && gaps_are_known() && !ANY(image, effect.images.items, effect.images.count, image->is_table);
+}
+
+static void
+note_reach(void)
+{
+    uint64_t *extent = scout_zeroed(noted->named_count, sizeof(*extent));
+    for (size_t i = 0; i < noted->named_count; ++i)
+        extent[i] = end_of_reach(&noted->arguments[i]) - noted->arguments[i].offset;
+    *SCOUT_GROWN(reaches, reach_count) = (struct reach){reach_hash(), are_gaps_open(), extent};
 }
 
 /* Launches that had other bits when one like them was repeated. */
@@ -125,13 +195,33 @@ static struct shown noisy;
 
 /* ---- before the first run ---- */
 
+/* `extent`: that much from there on, at least; all of it where no extents are known. */
 static bool
-add_image(struct allocation *allocation, uint64_t offset)
+add_image(struct allocation *allocation, uint64_t offset, uint64_t extent)
 {
     if (!images_add(&effect.images, allocation))
         return false;
-    images_look(images_find(&effect.images, allocation->number), stays_near ? offset : 0,
-                stays_near ? allocations_next_offset(allocation, offset) : allocation->bytes);
+    struct image *image = images_find(&effect.images, allocation->number);
+    if (extents == NULL) {
+        images_look(image, 0, allocation->bytes);
+        return true;
+    }
+    uint64_t rest = allocation->bytes - offset, next_offset = allocations_next_offset(allocation, offset);
+    uint64_t reached = offset + (extent < rest ? extent : rest);
+    images_look(image, offset, reached > next_offset ? reached : next_offset);
+    return true;
+}
+
+/* All that the call names; false: there is no room. */
+static bool
+add_named(void)
+{
+    for (size_t i = 0; i < noted->named_count; ++i) {
+        const struct scout_argument *argument = &noted->arguments[i];
+        struct allocation *allocation = allocations_numbered(argument->alloc);
+        if (allocation != NULL && !add_image(allocation, argument->offset, extents != NULL ? extents[i] : 0))
+            return false;
+    }
     return true;
 }
 
@@ -158,7 +248,7 @@ follow_pointer(struct noted *launch, uint64_t address, uint32_t at, uint32_t typ
                                 .offset = offset,
                                 .end = allocations_next_offset(target, offset),
                                 .type = type};
-    too_large = too_large || !add_image(target, offset);
+    too_large = too_large || !add_image(target, offset, 0);
     return true;
 }
 
@@ -222,10 +312,8 @@ repeat_begin(struct noted *begun, CUstream stream)
     kernel_and_grid = XXH3_64bits_withSeed(noted->op.grid, sizeof(noted->op.grid), kernels_hash(noted->text));
     excluded = reason_to_exclude();
     groups_done = gaps_matter = false;
-    stays_near = excluded == NULL && has_shown(&clean, identity()) && has_shown(&near, reach());
-    too_large = ANY(argument, noted->arguments, noted->op.argument_count,
-                    allocations_numbered(argument->alloc) != NULL &&
-                        !add_image(allocations_numbered(argument->alloc), argument->offset));
+    extents = excluded == NULL && has_shown(&clean, identity()) ? find_extents() : NULL;
+    too_large = !add_named();
     if (!too_large)
         follow_tables(begun);
     excluded = reason_to_exclude();
@@ -250,6 +338,12 @@ list_gaps(struct part *list[PARTS_AT_MOST])
         if (part->image->number == at && !part->is_argument)
             list[count++] = part;
     return count;
+}
+
+static size_t
+middle_of_rim(void)
+{
+    return rim.from + (rim.to - rim.from) / 2;
 }
 
 /* Changes what `run` is for. False: there is nothing to change, so no run is needed. */
@@ -282,6 +376,9 @@ prepare_repeat(enum run run)
         effect_change_words(&effect, parts[0], begin, begin + count);
         return true;
     }
+    case RUN_REACH:
+        effect_change_words(&effect, parts[0], middle_of_rim(), rim.to);
+        return true;
     default:
         return false;
     }
@@ -299,6 +396,7 @@ judge_group(void)
         effect_judge(&effect, group[0]);
     for (size_t i = 0; i < count && !(any && count == 1); ++i) {
         group[i]->is_tested = false;
+        group[i]->is_idle = !any;
         group[i]->is_argument = group[i]->matters = any; /* to be tested by itself; until then it counts as read */
     }
 }
@@ -380,6 +478,12 @@ judge_repeat(enum run run)
         *side = (edge.none + edge.some) / 2;
         break;
     }
+    case RUN_REACH:
+        if (effect_any_of(&effect, &effect.parts[at], middle_of_rim(), rim.to))
+            rim.from = middle_of_rim();
+        else
+            effect.parts[at].reach_end = rim.to = middle_of_rim();
+        break;
     default:
         break;
     }
@@ -434,9 +538,30 @@ find_edge(void)
     return at < effect.part_count;
 }
 
+/* The next run of a search for the end of a reach, or the first of another one: where a part of large memory between
+ * arguments matters, which may be all of the rest of a pool. */
+static bool
+find_rim(bool is_begin)
+{
+    if (is_begin && !(gaps_matter && shows_reach()))
+        return false;
+    if (!is_begin && rim.to - rim.from > 1)
+        return true;
+    for (at = is_begin ? 0 : at + 1; at < effect.part_count; ++at) {
+        const struct part *part = &effect.parts[at];
+        bool is_open = part->is_gap && part->image->is_large && !part->is_idle && part_was_used(part);
+        rim.from = part->first;
+        rim.to = part->end;
+        if (is_open && part->end - part->first > 1)
+            return true;
+    }
+    return false;
+}
+
 /*
  * What comes after `run`; sets `at`. Order: the same again, hidden memory, arguments, what lies between them (which may
- * make more parts of arguments), few words of each, shares of batches, what a number chooses.
+ * make more parts of arguments), few words of each, shares of batches, what a number chooses, how far the launch
+ * reaches.
  */
 static enum run
 following(enum run run)
@@ -478,9 +603,27 @@ following(enum run run)
         at = (size_t)-1;
         /* fallthrough */
     case RUN_EDGE:
-        return chooses && find_edge() ? RUN_EDGE : RUN_END;
+        if (chooses && find_edge())
+            return RUN_EDGE;
+        return find_rim(true) ? RUN_REACH : RUN_END;
+    case RUN_REACH:
+        return find_rim(false) ? RUN_REACH : RUN_END;
     default:
         return RUN_END;
+    }
+}
+
+/* Of parts between arguments that matter, no more is put down than what the launch reaches. */
+static void
+cut_off_gaps(void)
+{
+    FOR_EACH_MUTABLE(part, effect.parts, effect.part_count) {
+        size_t end = part->reach_end;
+        bool is_within =
+            (part->killed.count == 0 || part->killed.items[part->killed.count - 1].hi <= end * sizeof(uint32_t)) &&
+            (part->modified.count == 0 || part->modified.items[part->modified.count - 1].hi <= end * sizeof(uint32_t));
+        if (end > part->first && is_within)
+            part->end = end;
     }
 }
 
@@ -488,8 +631,8 @@ following(enum run run)
 static bool
 finish_repeat(bool repeated)
 {
-    if (groups_done && !stays_near && effect.record.verdict != SCOUT_DIFFERS && !are_gaps_open())
-        note_shown(&near, reach());
+    if (shows_reach())
+        note_reach();
     if (repeated) {
         images_read(&effect.images, true, false);
         images_restore(&effect.images, true);
@@ -502,6 +645,7 @@ finish_repeat(bool repeated)
         effect.record.why = names_put(excluded);
     }
     elementwise_fill(&effect);
+    cut_off_gaps();
     effect_put(&effect);
     effect_free(&effect);
     memory_follow(NULL);
@@ -523,7 +667,7 @@ look_at_first_run(CUresult answer)
         effect.record.hidden_write = hidden_written();
     if (excluded == NULL && effect.record.hidden_write != SCOUT_NONE)
         excluded = "it writes memory that is not among its arguments";
-    effect_make_parts(&effect, noted, stays_near, ended_runs(true) > 0, ended_runs(false) > 0);
+    effect_make_parts(&effect, noted, extents, ended_runs(true) > 0, ended_runs(false) > 0);
     return excluded == NULL;
 }
 

@@ -435,14 +435,17 @@ enum { PARTS_AT_MOST = 512, BASES_AT_MOST = 512 };
 struct part {
     struct image *image;
     size_t first, end;
-    bool is_argument;
-    bool is_whole; /* one word: a whole number among floats */
+    bool is_argument; /* or it is tested by itself, as arguments are */
+    bool is_gap;      /* it lies between arguments */
+    bool is_idle;     /* such a one: it was changed with others, and nothing came of it */
+    bool is_whole;    /* one word: a whole number among floats */
     bool is_tested;
     bool was_tried;              /* also if it cannot be changed */
     bool is_lower;               /* its numbers become smaller: larger ones have shown nothing */
     bool matters;                /* something outside depends on it, or it is modified */
     bool had_few;                /* few of its words were changed by themselves */
     struct scout_range share;    /* the first part of a batch, which was changed by itself */
+    size_t reach_end;            /* such a one: the launch uses no word from here on; 0: not looked for */
     size_t used_first, used_end; /* words that results depend on, where a number chooses them; 0: not looked for */
     struct scout_range reached;  /* what came of such shares, in a part of the results; empty: not only there */
     enum change change;
@@ -467,8 +470,9 @@ struct effect {
     struct scout_effect record; /* segments, written bytes and dependences come with effect_put() */
 };
 
-/* `arguments_only`: of large images no part lies between arguments. `integers_stay`: whole numbers are not changed. */
-void effect_make_parts(struct effect *effect, const struct noted *noted, bool arguments_only, bool integers_stay,
+/* `extents`: how many bytes the launch reaches from each argument that it names: of large images, parts between
+ * arguments end there; NULL: that is not known. `integers_stay`: whole numbers are not changed. */
+void effect_make_parts(struct effect *effect, const struct noted *noted, const uint64_t *extents, bool integers_stay,
                        bool zeros_stay);
 /* Changes a part on the device; with an argument of whole numbers all of these. False: it cannot be changed. */
 bool effect_change(struct effect *effect, struct part *part);
@@ -488,6 +492,8 @@ bool effect_may_be_chosen(const struct part *part);
 void effect_change_words(struct effect *effect, const struct part *part, size_t first, size_t end);
 /* Whether any word that was not changed on purpose, or a part that was, has another result. */
 bool effect_any(const struct effect *effect, const struct part *const *parts, size_t count);
+/* The same, after words [first, end) of a part were changed. */
+bool effect_any_of(const struct effect *effect, const struct part *part, size_t first, size_t end);
 /* enum scout_type of what a part seems to hold. */
 uint32_t effect_type(struct part *part);
 void effect_put(struct effect *effect);
