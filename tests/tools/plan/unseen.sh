@@ -55,7 +55,7 @@ while read -r way; do
         check "$way: what to do" grep -q "^  for annotations instead of a plan: ddprun scout $program $way --steps $steps$" "$work/stderr"
         check "$way: three lines" test "$(grep -vc 'is scouted' "$work/stderr")" -eq 3
         ;;
-    losses-feed) refused "$way" 'depends on what it read from the device in the step before' ;;
+    losses-feed | turns-gradient) refused "$way" 'depends on what it read from the device in the step before' ;;
     *) trains "$way" ;;
     esac
 done < <("$program" | grep -E "$pattern")

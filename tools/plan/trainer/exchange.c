@@ -46,6 +46,7 @@ static size_t copy_count, copy_at; /* ever, and in this step */
 static bool is_unlike;             /* a copy has brought more bytes, or fewer, than in the first steps */
 static __thread bool is_planned;   /* this thread's operation */
 static __thread bool has_noise;    /* what it brings to the host */
+static __thread bool is_alike;     /* what it brings to the host is the same on all ranks, whatever a batch computes */
 
 static bool is_put; /* between these two steps, outside of the plan, memory was exchanged */
 static uint64_t read_hash, changed_bytes;
@@ -171,6 +172,24 @@ exchange_all(bool puts)
 
 /* ---- halves of data ---- */
 
+/* How many bytes reads have brought to the host that are the same on all ranks. A copy to the device of as many may be
+ * made of them, as weights that the host transposes: it brings no data. */
+static uint64_t *alike_bytes; /* [alike_count] */
+static size_t alike_count;
+
+static bool
+may_be_sent_back(uint64_t bytes)
+{
+    return ANY_NUMBER(i, 0, alike_count, alike_bytes[i] == bytes);
+}
+
+static void
+note_alike_read(uint64_t bytes)
+{
+    if (!may_be_sent_back(bytes))
+        *SCOUT_GROWN(alike_bytes, alike_count) = bytes;
+}
+
 /* Of what a copy of that many bytes brings in the step, the part that becomes that of the step before; 0: none. */
 static uint64_t
 exchanged_part(uint64_t bytes, uint64_t *from)
@@ -201,7 +220,7 @@ exchange_part(const struct operation *operation)
         memcpy(of->content[step], sent.source, sent.bytes);
         return;
     }
-    uint64_t part = exchanged_part(sent.bytes, &from);
+    uint64_t part = may_be_sent_back(sent.bytes) ? 0 : exchanged_part(sent.bytes, &from);
     if (step == FIRST_EXCHANGE && before != NULL && of->bytes == sent.bytes && part > 0) {
         changed_bytes += memcmp(sent.source + from, before + from, part) != 0 ? part : 0;
         DRIVER(cuMemcpyHtoDAsync, sent.to + from, before + from, part, operation->stream);
@@ -226,7 +245,7 @@ share_read(char *bytes, uint64_t count)
 }
 
 /* What a step has brought to the host becomes what the first ones have brought, from one of them on: so the host sees
- * nothing of what its own sends lead to. */
+ * nothing of what its own sends lead to. By gradients it may send on what an average has made. */
 static void
 exchange_read(char *bytes, uint64_t count)
 {
@@ -369,11 +388,19 @@ goes_outside(void)
 static bool *made; /* [operation_count]: since the host has waited */
 
 static void
+note_alike(const struct operation *operation, uint32_t at)
+{
+    (void)operation;
+    is_alike = player.play.plan.by != PLAY_BY_STATE && player.play.operations[at].reads == PLAY_READS_ALIKE;
+}
+
+static void
 meet_planned(const struct operation *operation, uint32_t at)
 {
     made[at] = true;
     is_planned = true;
     has_noise = player.play.operations[at].noise != 0;
+    note_alike(operation, at);
     for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
         note_filled(&operation->operands[i], false);
 }
@@ -497,12 +524,14 @@ note_copy(const struct operation *operation)
             continue;
         DRIVER(cuStreamSynchronize, operation->stream);
         char *bytes = (char *)(uintptr_t)operand->address;
+        if (is_alike)
+            note_alike_read(operand_rows(operand) * operand_row_bytes(operand));
         for (uint64_t row = 0; row < operand_rows(operand); ++row, bytes += operand->pieces.inner_stride) {
             if (!exchanges_reads() && has_noise)
                 note_numbers(bytes, operand_row_bytes(operand));
             else if (!exchanges_reads())
                 read_hash = XXH3_64bits_withSeed(bytes, operand_row_bytes(operand), read_hash + 1);
-            else if (is_planned)
+            else if (is_planned && !is_alike)
                 exchange_read(bytes, operand_row_bytes(operand));
         }
     }
@@ -550,7 +579,7 @@ exchange_change(struct way *way)
         return;
     way->differ_from = PLAY_COMPARED; /* as data do */
     way->begin_period = begin_step;
-    way->meet = NULL;
+    way->meet = note_alike;
     way->average = average_exchanged;
     way->after = note_copy;
 }

@@ -41,12 +41,15 @@ static const char *const ways[] = {
     "losses-large",       /* too many of them */
     "losses-feed",        /* the labels of a batch are computed from those of the batch before */
     "losses-cleared",     /* the host zeroes them before each batch */
+    /* the host reads, and sends with the next batch */
+    "turns-weights",  /* the weights, transposed */
+    "turns-gradient", /* and the gradient of the batch before is in them */
 };
 
 static const char *way, *path = "/dev/null", *run_name = "run";
 static int steps = 40;
-static float *weights, *gradient, *x, *y, *delta, *losses;
-static float host_x[ROWS][INPUTS], host_y[ROWS][CLASSES];
+static float *weights, *gradient, *x, *y, *delta, *losses, *turned;
+static float host_w[INPUTS][CLASSES], host_x[ROWS][INPUTS], host_y[ROWS][CLASSES];
 
 __constant__ float constant_rate = 0.1f;
 __constant__ float copied_rate;
@@ -59,6 +62,19 @@ forward_kernel(const float *w, const float *x, const float *y, float *delta)
     float sum = 0;
     for (int i = 0; i < INPUTS; ++i)
         sum += w[i * CLASSES + c] * x[row * INPUTS + i];
+    delta[row * CLASSES + c] = sum - y[row * CLASSES + c];
+}
+
+/* Every second row, by weights of one class after the other. */
+__global__ void
+forward_turned(const float *w, const float *x, const float *y, float *delta)
+{
+    int row = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
+    float sum = 0;
+    if (row % 2 == 0)
+        return;
+    for (int i = 0; i < INPUTS; ++i)
+        sum += w[c * INPUTS + i] * x[row * INPUTS + i];
     delta[row * CLASSES + c] = sum - y[row * CLASSES + c];
 }
 
@@ -241,6 +257,28 @@ load(void)
         CHECK(cudaMemcpy(y, host_y, sizeof(host_y), cudaMemcpyHostToDevice));
 }
 
+/* What the host has read goes back for the forward pass. */
+static void
+send_turned(void)
+{
+    static float sent[CLASSES][INPUTS];
+    for (int i = 0; i < WEIGHTS; ++i)
+        sent[i % CLASSES][i / CLASSES] = host_w[i / CLASSES][i % CLASSES];
+    CHECK(cudaMemcpy(turned, sent, sizeof(sent), cudaMemcpyHostToDevice));
+}
+
+static void
+read_weights(void)
+{
+    static float last[INPUTS][CLASSES];
+    CHECK(cudaMemcpy(host_w, weights, sizeof(host_w), cudaMemcpyDeviceToHost));
+    if (!is("turns-gradient"))
+        return;
+    CHECK(cudaMemcpy(last, gradient, sizeof(last), cudaMemcpyDeviceToHost));
+    for (int i = 0; i < WEIGHTS; ++i)
+        host_w[i / CLASSES][i % CLASSES] -= 0.1f * last[i / CLASSES][i % CLASSES];
+}
+
 static int
 loss_count(void)
 {
@@ -296,6 +334,10 @@ train(void)
     for (int step = 0; turn(step, steps); ++step) {
         load();
         forward_kernel<<<1, LABELS>>>(weights, x, y, delta);
+        if (begins("turns")) {
+            send_turned();
+            forward_turned<<<1, LABELS>>>(turned, x, y, delta);
+        }
         for (int row = 0; row < ROWS && is("finds-label"); ++row)
             hits += is_hit(row);
         if (is("losses-filled"))
@@ -306,6 +348,8 @@ train(void)
             loss_kernel<<<1, ROWS>>>(delta, losses, loss_count() / ROWS,
                                      is("losses") || is("losses-filled") || is("losses-cleared"));
         update();
+        if (begins("turns"))
+            read_weights();
         sum += begins("losses") ? sum_losses() : 0;
         if (begins("losses") && step % 4 == 3)
             printf("step %d loss %.5f\n", step, sum);
@@ -332,6 +376,7 @@ main(int argc, char **argv)
         CHECK(cudaMemcpyToSymbol(copied_rate, &rate, sizeof(rate)));
     weights = device_floats(WEIGHTS), gradient = device_floats(WEIGHTS);
     x = device_floats(ROWS * INPUTS), y = device_floats(LABELS), delta = device_floats(LABELS);
+    turned = begins("turns") ? device_floats(WEIGHTS) : NULL;
     keep("weight", weights, WEIGHTS);
     keep("gradient", gradient, WEIGHTS, GRADIENT);
     if (begins("losses")) {
