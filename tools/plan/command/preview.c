@@ -234,18 +234,33 @@ is_unshown(struct json_object *written, uint64_t alloc)
     return any;
 }
 
+/* Whether the allocation holds state that ranks average. A loss beside it is averaged with it. */
+static bool
+holds_state(struct json_object *memory, uint64_t alloc)
+{
+    for (size_t i = 0; i < play_length(memory); ++i) {
+        struct json_object *it = json_object_array_get_idx(memory, i);
+        if (play_number(it, "allocation") == alloc && strcmp(play_text(it, "role"), "state by change") == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Managed memory that steps write, and in which the host sees what rank 0 has: names it. Whether there is any. */
 static bool
 print_unshown(struct json_object *plan)
 {
     struct json_object *allocations = json_object_object_get(plan, "allocations");
-    struct json_object *written = json_object_object_get(json_object_object_get(plan, "turns"), "written");
+    struct json_object *turns = json_object_object_get(plan, "turns");
+    struct json_object *written = json_object_object_get(turns, "written");
+    struct json_object *memory = json_object_object_get(turns, "memory");
     unsigned count = 0;
     uint64_t first = 0;
     char more[64] = "";
     for (size_t i = 0; i < play_length(allocations); ++i) {
         struct json_object *it = json_object_array_get_idx(allocations, i);
-        if (!json_object_get_boolean(json_object_object_get(it, "managed")) || !is_unshown(written, i))
+        bool is_managed = json_object_get_boolean(json_object_object_get(it, "managed"));
+        if (!is_managed || !(is_unshown(written, i) || holds_state(memory, i)))
             continue;
         first = count == 0 ? i : first;
         ++count;

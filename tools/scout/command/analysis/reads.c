@@ -184,6 +184,7 @@ find_writes(struct finder *finder)
     finder->reads->written = xcalloc(finder->seen_count + 1, sizeof(*finder->reads->written));
     FOR_EACH_MUTABLE(seen, finder->seen, finder->seen_count) {
         seen->written.moves = is_elsewhere(finder, seen);
+        seen->written.unread = seen->written.unread && !seen->written.moves; /* only the last place would be shown */
         add_written(finder->reads, &seen->written);
     }
     free(finder->seen);
