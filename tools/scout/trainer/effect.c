@@ -243,6 +243,8 @@ change_part(const struct part *part, size_t at, size_t count, uint32_t *to)
 static bool
 goes_with(const struct part *part, const struct part *other)
 {
+    if (other != part && (part->is_alone || other->is_alone))
+        return false;
     return other == part || (part->integers != NULL && part->is_argument && !part->is_whole &&
                              other->integers != NULL && other->is_argument && !other->is_whole);
 }
@@ -438,6 +440,25 @@ effect_may_be_least(const struct effect *effect, const struct part *part)
                      ALL_NUMBERS(k, 0, effect->images.count, part->changed[k].count == 0);
     bool is_float = change_is_of_floats(part->change) && !change_is_of_pairs(part->change);
     return is_number && is_float && !part->is_lower;
+}
+
+void
+effect_set_apart(struct effect *effect, const struct part *part)
+{
+    struct part *apart[PARTS_AT_MOST];
+    size_t count = 0, together = 0;
+    FOR_EACH_MUTABLE(it, effect->parts, effect->part_count) {
+        bool goes = goes_with(part, it), is_written = images_next_written(it->image, it->first, it->end) < it->end;
+        together += goes;
+        if (goes && is_written && it->modified.count > 0)
+            apart[count++] = it;
+    }
+    for (size_t i = 0; i < count && together > 1; ++i) {
+        apart[i]->is_alone = true;
+        apart[i]->is_tested = apart[i]->was_tried = apart[i]->matters = false;
+        ranges_clear(&apart[i]->killed);
+        ranges_clear(&apart[i]->modified);
+    }
 }
 
 void

@@ -461,6 +461,7 @@ judge_repeat(enum run run)
         break;
     case RUN_PART:
         effect_judge(&effect, &effect.parts[at]);
+        effect_set_apart(&effect, &effect.parts[at]);
         try_lower(&effect.parts[at]);
         break;
     case RUN_GROUP:

@@ -441,6 +441,7 @@ struct part {
     bool is_whole;    /* one word: a whole number among floats */
     bool is_tested;
     bool was_tried;              /* also if it cannot be changed */
+    bool is_alone;               /* it is changed by itself: with others it seemed to be modified */
     bool is_lower;               /* its numbers become smaller: larger ones have shown nothing */
     bool matters;                /* something outside depends on it, or it is modified */
     bool had_few;                /* few of its words were changed by themselves */
@@ -478,6 +479,9 @@ void effect_make_parts(struct effect *effect, const struct noted *noted, const u
 bool effect_change(struct effect *effect, struct part *part);
 /* What the run did with it, and with those that were changed with it. */
 void effect_judge(struct effect *effect, struct part *part);
+/* Of whole numbers that were changed with others, and that the launch has written and seems to modify: what others do
+ * to them cannot be told from that. They are to be changed once more, by themselves. */
+void effect_set_apart(struct effect *effect, const struct part *part);
 /* Whether the judged part is a single number that was overwritten, and may depend on smaller ones than it was changed
  * to, as the smallest loss so far does. */
 bool effect_may_be_least(const struct effect *effect, const struct part *part);
