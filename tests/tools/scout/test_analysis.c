@@ -210,8 +210,8 @@ static const struct row rows[] = {
     {"k-means",
      "x 2048\nc 64\na 256 int\ns 64\nn 8\nstep\nh2d x\nfill s\nfill n\nassign: a = x c\nsums: s += x a; n += a\nmean: "
      "c = ~s n\n",
-     "refused: a1[0:256], written by mean, feeds back into the next step, but no element of it is computed from its "
-     "own old value: this is not training by gradients"},
+     "refused: a1[0:256], written by mean, feeds back into the next step, but no element of it is seen to depend on "
+     "its own old value alone: if it is trained, annotate it by hand"},
     {"k-means on small batches",
      "x 2048\nc 64\na 256 int\ns 64\nn 8\nstep\nh2d x\nfill s\nfill n\nassign: a = x c\nsums: s += x a; n += a\nmean: "
      "c += ~s n\n",

@@ -171,8 +171,8 @@ refusals_judge_loops(const struct graph *graph, struct scout_finding *finding)
     if (carried != NULL)
         return note_refuse(
             finding, ROLES_NO_LOOP,
-            "%s, written by %s, feeds back into the next step, but no element of it is computed from its own "
-            "old value: this is not training by gradients",
+            "%s, written by %s, feeds back into the next step, but no element of it is seen to depend on its "
+            "own old value alone: if it is trained, annotate it by hand",
             version_place(graph, carried, place), version_op_name(graph, carried, name));
     uint32_t shared = written_by_host(graph->log);
     if (shared != SCOUT_NONE)
