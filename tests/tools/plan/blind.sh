@@ -18,6 +18,16 @@ largest = max(map(abs, b))
 sys.exit(len(a) != len(b) or not all(abs(x - y) <= 2e-6 * largest for x, y in zip(a, b)))' "$1" "$2"
 }
 
+# lines FILE OF: whether it has the other's lines, but for the last digit of a number.
+lines() {
+    python3 -IS -c 'import re, sys
+number = re.compile(r"-?[0-9]+\.[0-9]+")
+def last_digits(text): return [round(float(it) * 10 ** len(it.split(".")[1])) for it in number.findall(text)]
+a, b = (open(name).read() for name in sys.argv[1:])
+alike = number.sub("N", a) == number.sub("N", b)
+sys.exit(not alike or not all(abs(x - y) <= 1 for x, y in zip(last_digits(a), last_digits(b))))' "$1" "$2"
+}
+
 # By a plan, counters of the program advance with each batch; these truths count the updates, which is put right in a copy.
 counted() {
     local source=$1.cu
@@ -58,7 +68,7 @@ row() {
     [ "$wanted" -eq 0 ] || return 0
     truth "$1" "$2"
     check "$name: weights" near weights truth.weights
-    [ "$4" = weights ] || check "$name: lines" cmp "$work/stdout" truth.lines
+    [ "$4" = weights ] || check "$name: lines" lines "$work/stdout" truth.lines
 }
 
 watch_leftovers

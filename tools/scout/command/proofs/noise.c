@@ -48,16 +48,42 @@ noise_are_same(const struct trial *it, const struct played *run, uint32_t step, 
     return same;
 }
 
+/* How far runs of one process are apart in a number that the host has read; infinite numbers say nothing. */
+static double
+noise_of_number(const struct trial *it, uint32_t k)
+{
+    double most = 0, number = it->alone.pages[0]->numbers[k];
+    for (int i = 0; i < 2; ++i) {
+        const struct play_page *other = it->noise.others[i].pages[0];
+        double apart = k < other->number_count ? fabs(other->numbers[k] - number) : 0;
+        most = isfinite(apart) ? fmax(most, apart) : most;
+    }
+    return most;
+}
+
+/* What any number that the host reads may differ by: a difference of large numbers is as noisy as they are, and may be
+ * near zero itself, where these runs agree by chance. */
+static double
+noise_of_any(const struct trial *it)
+{
+    const struct play_page *first = it->alone.pages[0];
+    double most = 0, largest = 0;
+    for (uint32_t k = 0; k < first->number_count; ++k) {
+        most = fmax(most, factor * noise_of_number(it, k));
+        largest = isfinite(first->numbers[k]) ? fmax(largest, fabs((double)first->numbers[k])) : largest;
+    }
+    return fmin(most, most_sum * largest);
+}
+
 bool
 noise_reads_are_same(const struct trial *it, const struct played *run)
 {
     const struct play_page *first = it->alone.pages[0], *page = run->pages[0];
     bool same = atomic_load(&first->reads) == atomic_load(&page->reads) && first->number_count == page->number_count;
+    double any = noise_of_any(it);
     for (uint32_t k = 0; same && k < first->number_count; ++k) {
-        double most = most_sum * fabs(first->numbers[k]), number = first->numbers[k];
-        for (int i = 0; i < 2; ++i)
-            if (k < it->noise.others[i].pages[0]->number_count)
-                most = fmax(most, factor * fabs(it->noise.others[i].pages[0]->numbers[k] - number));
+        double number = first->numbers[k];
+        double most = fmax(fmax(any, most_sum * fabs(number)), factor * noise_of_number(it, k));
         same = number == page->numbers[k] || (isnan(number) && isnan(page->numbers[k])) ||
                fabs(page->numbers[k] - number) <= most;
     }
