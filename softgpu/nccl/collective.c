@@ -6,6 +6,7 @@
 #include "nccl/clock.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* How much is reduced before it is copied on: still in the first-level cache. */
@@ -221,6 +222,20 @@ agree(struct run *run)
     return true;
 }
 
+/* A ring adds a piece from another rank on than the next piece: with SOFTGPU_NCCL_ORDER=ring the order of a sum depends
+ * on its place in the operation, else it is that of the ranks. */
+static void
+put_in_order(const struct run *run, const void **sources)
+{
+    const void *ordered[SEGMENT_MAX_RANKS];
+    const char *order = getenv("SOFTGPU_NCCL_ORDER");
+    if (order == NULL || strcmp(order, "ring") != 0)
+        return;
+    for (int i = 0; i < run->rank_count; ++i)
+        ordered[i] = sources[(run->rank + 1 + i) % run->rank_count];
+    memcpy(sources, ordered, (size_t)run->rank_count * sizeof(*sources));
+}
+
 static bool
 all_reduce_reduce(struct run *run, uint32_t chunk)
 {
@@ -240,6 +255,7 @@ all_reduce_reduce(struct run *run, uint32_t chunk)
             sources[r] = contribution(run, r, chunk) + staged + at;
         if (!run->what->scalar)
             sources[run->rank] = (const unsigned char *)run->what->send + offset + at;
+        put_in_order(run, sources);
         reduce_elements(mine + at, sources, run->rank_count, length, run->what->type, run->what->op);
         memcpy(receive + at, mine + at, length * run->element_bytes);
     }
