@@ -25,7 +25,7 @@ enum frame_kind {
     FRAME_LEAVE,         /* root: struct peer_order; exit with its code */
     FRAME_ASK,           /* root: a report on its rank is wanted; one byte: 1 with stacks */
     FRAME_LOOK,          /* root: a view of this moment is wanted */
-    FRAME_JUDGED,        /* root: rank_judged_pack() of the last step that all ranks have judged right, 64 bits */
+    FRAME_WANTED,        /* root: rank_wanted_pack() of the last step whose buckets a rank has asked for, 64 bits */
     FRAME_REPORT,        /* client: the report, text without a NUL */
     FRAME_GIVE,          /* client: its bytes of a meeting's round */
     FRAME_GIVEN,         /* root: a rank, as 32 bits, and its bytes of the round; the last rank's end the round */

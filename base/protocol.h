@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 22
+#define DDPRUN_PROTOCOL_VERSION 23
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -52,10 +52,12 @@
 #define DDPRUN_ENV_RESTART "DDPRUN_RESTART"
 
 /* For tests. Decimal ms after its first launch for which a program is given to annotate without a warning;
- * bucket_bytes of one rank, in place of what the launcher says; and what a byte costs, in place of what is measured. */
+ * bucket_bytes of one rank, in place of what the launcher says; what a byte costs, in place of what is measured; and 1:
+ * the buckets of a learned plan are sent at DDP_STEP. */
 #define DDPRUN_ENV_UNANNOTATED_MS "DDPRUN_TEST_UNANNOTATED_MS"
 #define DDPRUN_ENV_BUCKET_BYTES   "DDPRUN_TEST_BUCKET_BYTES"
 #define DDPRUN_ENV_NS_PER_BYTE    "DDPRUN_TEST_NS_PER_BYTE"
+#define DDPRUN_ENV_AT_STEP        "DDPRUN_TEST_AT_STEP"
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
@@ -155,10 +157,10 @@ rank_exposed_place(uint64_t boundary)
     return (unsigned)((boundary + boundary / RANK_EXPOSED_SPARSE) % RANK_EXPOSED_STEPS);
 }
 
-/* A step that all ranks have judged right, with the program that it is of: a launcher may hear of it late, and write it
- * into the record of the next program. */
+/* A step whose buckets a rank has asked for, with the program that it is of: a launcher may hear of it late, and write
+ * it into the record of the next program. */
 static inline uint64_t
-rank_judged_pack(uint32_t generation, uint64_t step)
+rank_wanted_pack(uint32_t generation, uint64_t step)
 {
     return (uint64_t)generation << RANK_EXPOSED_NS_BITS | step;
 }
@@ -175,9 +177,14 @@ enum rank_stage {
 /* Where a rank waits whose program has reached its end: it will send nothing any more. */
 #define RANK_PLACE_END "the end of the program"
 
-/* Where a rank waits, with the step's number after it, until the others have judged that step. Not every rank waits
- * there in that step: some may be ahead. */
-#define RANK_PLACE_JUDGEMENT "the judgement of step"
+/* Of a rank with fewer steps, and its left_out_step (rank_fields.def): its number, and that step as unsigned long
+ * long. */
+#define RANK_LEFT_OUT                                                                                                  \
+    "DDP_STEP was left out on rank %d: its work before its DDP_STEP number %llu is that of two steps; all ranks must " \
+    "make the same steps"
+
+/* What a rank waits for on its device within DDP_STEP, when it has launched all buckets of the step. */
+#define RANK_WAIT_COMPARISON "the comparison of buckets"
 
 /* What a rank waits for that has launched a graph with collectives in it: others, or a kernel of the graph's own. */
 #define RANK_WAIT_GRAPH "CUDA graph"
@@ -255,10 +262,10 @@ struct rank_status {
     struct warnings warnings;
 
     /* A signal that is about to end it, and waits until the launcher has taken its stacks (interpose/shim/crash.c): */
-    _Atomic uint32_t crash;       /* its number, written last; 0: none */
-    _Atomic int32_t crash_thread; /* which has received it */
-    _Atomic uint32_t crash_seen;  /* 1: the launcher has taken them; written by the launcher, as is: */
-    _Atomic uint64_t all_judged;  /* where each rank has its own launcher: rank_judged_pack() */
+    _Atomic uint32_t crash;          /* its number, written last; 0: none */
+    _Atomic int32_t crash_thread;    /* which has received it */
+    _Atomic uint32_t crash_seen;     /* 1: the launcher has taken them; written by the launcher, as is: */
+    _Atomic uint64_t buckets_wanted; /* where each rank has its own launcher: rank_wanted_pack(); 0: none */
 
     char failure[1024]; /* one line without "ddprun: ", then details; NUL-terminated */
 };

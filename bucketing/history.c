@@ -239,6 +239,34 @@ history_is_of_several(const struct history *history)
     return differ;
 }
 
+/* Whether `list` is `before`, followed by one or more of its last touches. */
+static bool
+goes_on_with_end(const struct touch_list *list, const struct touch_list *before)
+{
+    if (list->count <= before->count || list->count > 2 * before->count)
+        return false;
+    for (size_t i = 0; i < list->count; ++i) {
+        size_t same = i < before->count ? i : i + before->count - list->count;
+        if (!touch_equal(&list->touches[i], &before->touches[same]))
+            return false;
+    }
+    return true;
+}
+
+bool
+history_has_another_pass(const struct history *history)
+{
+    bool any = false;
+    for (size_t i = 0; i < history->gradient_count && history->interval_count > 1 && !history->lost; ++i) {
+        if (history->ignored[i] || history->current[i].count == 0)
+            continue;
+        if (!goes_on_with_end(&history->current[i], &history->previous[i]))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 bool
 history_is_irregular(const struct history *history, size_t gradient)
 {
@@ -246,6 +274,15 @@ history_is_irregular(const struct history *history, size_t gradient)
         return false;
     uint64_t changes = history->changes[gradient];
     return history->streak[gradient] < (changes == 0 ? STREAK_OF_OTHERS : changes * STREAK_FOR_EACH_CHANGE);
+}
+
+void
+history_note_unsteady(struct history *history, size_t gradient)
+{
+    ASSERT(gradient < history->gradient_count);
+    ++history->changes[gradient];
+    history->streak[gradient] = 0;
+    history->changed = history->changed || !history->ignored[gradient];
 }
 
 /* Compares the interval with the one before, gradient by gradient. */
@@ -259,9 +296,7 @@ compare_intervals(struct history *history)
             ++history->streak[i];
             continue;
         }
-        ++history->changes[i];
-        history->streak[i] = 0;
-        history->changed = history->changed || !history->ignored[i];
+        history_note_unsteady(history, i);
     }
 }
 

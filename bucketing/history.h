@@ -99,11 +99,21 @@ bool history_boundary(struct history *history);
 bool history_is_of_several(const struct history *history);
 
 /*
+ * Whether the open interval is the one before, and after that backward once more: each touched gradient's touches are
+ * those of the interval before, followed by the last of them, in the same order and at least one. The sign of a
+ * boundary that was left out with the update after it. Not in the first two intervals.
+ */
+bool history_has_another_pass(const struct history *history);
+
+/*
  * Whether the gradient's touches differ between intervals so often that two equal ones prove nothing. While no interval
  * has differed from the one before, two are enough; after that, some more for gradients that never did, and many for
  * one that did.
  */
 bool history_is_irregular(const struct history *history, size_t gradient);
+
+/* The gradient's last touches did not show that it was complete: as if its touches had differed between intervals. */
+void history_note_unsteady(struct history *history, size_t gradient);
 
 /*
  * The gradients in the order of their last touches in the closed interval, into order[gradient_count]. Gradients that

@@ -21,21 +21,36 @@ copy_list(struct touch_list *to, const struct touch_list *from)
     return true;
 }
 
+/* Of each bucket, how many of its gradients are not ready. */
+static void
+count_pending(struct readiness *readiness)
+{
+    const struct plan *plan = readiness->plan;
+    for (size_t k = 0; k < plan->bucket_count; ++k) {
+        readiness->pending[k] = plan->buckets[k].count;
+        readiness->states[k] = BUCKET_FILLING;
+    }
+    for (size_t i = 0; i < plan->gradient_count; ++i) {
+        for (size_t k = plan->bucket_of[i]; readiness->ready[i] && k <= plan->last_bucket_of[i]; ++k) {
+            ASSERT(readiness->pending[k] > 0);
+            if (--readiness->pending[k] == 0)
+                readiness->states[k] = BUCKET_READY;
+        }
+    }
+    readiness->launched = 0;
+    readiness->next_bucket = 0;
+}
+
 static void
 begin_interval(struct readiness *readiness)
 {
     const struct plan *plan = readiness->plan;
     memset(readiness->begun, 0, plan->gradient_count * sizeof(readiness->begun[0]));
     memset(readiness->enqueued, 0, plan->gradient_count * sizeof(readiness->enqueued[0]));
-    memset(readiness->anew, 0, plan->gradient_count * sizeof(readiness->anew[0]));
-    memset(readiness->late, 0, plan->gradient_count * sizeof(readiness->late[0]));
-    readiness->late_count = 0;
-    for (size_t k = 0; k < plan->bucket_count; ++k) {
-        readiness->pending[k] = plan->buckets[k].count;
-        readiness->states[k] = BUCKET_FILLING;
-    }
-    readiness->next_bucket = 0;
-    readiness->deviates = false;
+    memset(readiness->ready, 0, plan->gradient_count * sizeof(readiness->ready[0]));
+    memset(readiness->unlike, 0, plan->gradient_count * sizeof(readiness->unlike[0]));
+    count_pending(readiness);
+    readiness->deviates = readiness->closed = false;
 }
 
 bool
@@ -47,14 +62,15 @@ readiness_init(struct readiness *readiness, const struct plan *plan, const struc
     readiness->optional = calloc(plan->gradient_count + 1, sizeof(readiness->optional[0]));
     readiness->begun = calloc(plan->gradient_count + 1, sizeof(readiness->begun[0]));
     readiness->enqueued = calloc(plan->gradient_count + 1, sizeof(readiness->enqueued[0]));
-    readiness->anew = calloc(plan->gradient_count + 1, sizeof(readiness->anew[0]));
-    readiness->late = calloc(plan->gradient_count + 1, sizeof(readiness->late[0]));
+    readiness->ready = calloc(plan->gradient_count + 1, sizeof(readiness->ready[0]));
+    readiness->unlike = calloc(plan->gradient_count + 1, sizeof(readiness->unlike[0]));
     readiness->held = calloc(plan->gradient_count + 1, sizeof(readiness->held[0]));
     readiness->pending = calloc(plan->bucket_count + 1, sizeof(readiness->pending[0]));
     readiness->states = calloc(plan->bucket_count + 1, sizeof(readiness->states[0]));
-    const void *const made[] = {readiness->expected, readiness->optional, readiness->begun,
-                                readiness->enqueued, readiness->anew,     readiness->late,
-                                readiness->held,     readiness->pending,  readiness->states};
+    readiness->last = calloc(plan->bucket_count + 1, sizeof(readiness->last[0]));
+    const void *const made[] = {readiness->expected, readiness->optional, readiness->begun, readiness->enqueued,
+                                readiness->ready,    readiness->unlike,   readiness->held,  readiness->pending,
+                                readiness->states,   readiness->last};
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); ++i) {
         if (made[i] == NULL)
             return false;
@@ -79,11 +95,12 @@ readiness_free(struct readiness *readiness)
     free(readiness->optional);
     free(readiness->begun);
     free(readiness->enqueued);
-    free(readiness->anew);
-    free(readiness->late);
+    free(readiness->ready);
+    free(readiness->unlike);
     free(readiness->held);
     free(readiness->pending);
     free(readiness->states);
+    free(readiness->last);
     *readiness = (struct readiness){0};
 }
 
@@ -145,16 +162,35 @@ readiness_is_declared(const struct readiness *readiness, size_t gradient)
     return expected->count > 0 && expected->touches[0].call == TOUCH_DECLARES;
 }
 
+/* Whether a piece of it is on its way. */
+static bool
+is_launched(const struct readiness *readiness, size_t gradient)
+{
+    return readiness->states[readiness->plan->bucket_of[gradient]] == BUCKET_LAUNCHED;
+}
+
+/* The gradient is not ready any more: nor are its buckets. */
+static void
+make_unready(struct readiness *readiness, size_t gradient)
+{
+    const struct plan *plan = readiness->plan;
+    if (!readiness->ready[gradient])
+        return;
+    readiness->ready[gradient] = false;
+    for (size_t k = plan->bucket_of[gradient]; k <= plan->last_bucket_of[gradient]; ++k) {
+        ++readiness->pending[k];
+        if (readiness->states[k] == BUCKET_READY)
+            readiness->states[k] = BUCKET_FILLING;
+    }
+}
+
 enum touch_verdict
 readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch)
 {
     ASSERT(gradient < readiness->plan->gradient_count);
-    if (readiness->states[readiness->plan->bucket_of[gradient]] == BUCKET_LAUNCHED) {
+    if (is_launched(readiness, gradient)) {
         readiness->deviates = true;
-        if (readiness->late[gradient] == 0)
-            readiness->late[gradient] = ++readiness->late_count;
-        readiness->anew[gradient] += is_expected(readiness, gradient, readiness->anew[gradient], touch);
-        return TOUCH_LATE;
+        return TOUCH_UNCOUNTED;
     }
     if (readiness_is_declared(readiness, gradient) && (touch.call != TOUCH_DECLARES || readiness->begun[gradient] > 0))
         return TOUCH_UNCOUNTED;
@@ -162,34 +198,41 @@ readiness_begin(struct readiness *readiness, size_t gradient, struct touch touch
         return TOUCH_UNCOUNTED;
     bool expected = readiness->held[gradient] || is_expected(readiness, gradient, readiness->begun[gradient], touch);
     ++readiness->begun[gradient];
-    if (!expected)
-        readiness->deviates = true;
-    return expected ? TOUCH_EXPECTED : TOUCH_DEVIATES;
+    if (expected)
+        return TOUCH_EXPECTED;
+    readiness->deviates = readiness->unlike[gradient] = true;
+    make_unready(readiness, gradient);
+    return TOUCH_DEVIATES;
 }
 
 /* How many touches make the gradient ready; 0: none ever does, it waits for the boundary. */
 static size_t
 touches_until_ready(const struct readiness *readiness, size_t gradient)
 {
-    size_t count = readiness->expected[gradient].open ? 0 : readiness->expected[gradient].count;
+    if (readiness->held[gradient] || readiness->unlike[gradient])
+        return 0;
     if (readiness_is_declared(readiness, gradient))
         return 1;
-    return count;
+    return readiness->expected[gradient].open ? 0 : readiness->expected[gradient].count;
 }
 
 bool
 readiness_completes(const struct readiness *readiness, size_t gradient)
 {
-    return !readiness->held[gradient] && readiness->begun[gradient] == touches_until_ready(readiness, gradient);
+    size_t until = touches_until_ready(readiness, gradient);
+    return until > 0 && readiness->begun[gradient] == until;
 }
 
 bool
 readiness_enqueued(struct readiness *readiness, size_t gradient)
 {
+    const struct plan *plan = readiness->plan;
     ASSERT(readiness->enqueued[gradient] < readiness->begun[gradient]);
-    if (++readiness->enqueued[gradient] != touches_until_ready(readiness, gradient) || readiness->held[gradient])
+    if (++readiness->enqueued[gradient] != touches_until_ready(readiness, gradient))
         return false;
-    for (size_t k = readiness->plan->bucket_of[gradient]; k <= readiness->plan->last_bucket_of[gradient]; ++k) {
+    ASSERT(!readiness->ready[gradient]);
+    readiness->ready[gradient] = true;
+    for (size_t k = plan->bucket_of[gradient]; k <= plan->last_bucket_of[gradient]; ++k) {
         ASSERT(readiness->pending[k] > 0);
         if (--readiness->pending[k] == 0 && readiness->states[k] == BUCKET_FILLING)
             readiness->states[k] = BUCKET_READY;
@@ -197,132 +240,114 @@ readiness_enqueued(struct readiness *readiness, size_t gradient)
     return true;
 }
 
-bool
-readiness_begins_anew(const struct readiness *readiness, size_t gradient)
-{
-    return readiness->anew[gradient] > 0;
-}
-
-bool
-readiness_is_another_pass(const struct readiness *readiness)
-{
-    const struct plan *plan = readiness->plan;
-    size_t end = 0; /* pieces of launched buckets */
-    for (size_t k = 0; k < readiness->next_bucket; ++k)
-        end = plan->buckets[k].first + plan->buckets[k].count;
-    size_t before = 1; /* when the piece before was touched */
-    for (size_t i = 0; i < end; ++i) {
-        size_t late = readiness->late[plan->pieces[i].gradient];
-        if (late < before)
-            return false;
-        before = late;
-    }
-    return end > 0;
-}
-
-bool
-readiness_has_left(const struct readiness *readiness, size_t gradient)
-{
-    return readiness->states[readiness->plan->bucket_of[gradient]] == BUCKET_LAUNCHED;
-}
-
 void
 readiness_hold(struct readiness *readiness, size_t gradient)
 {
-    size_t until = touches_until_ready(readiness, gradient);
-    bool was_ready = until > 0 && readiness->enqueued[gradient] >= until;
-    if (readiness->held[gradient])
-        return;
+    make_unready(readiness, gradient);
     readiness->held[gradient] = true;
-    for (size_t k = readiness->plan->bucket_of[gradient]; k <= readiness->plan->last_bucket_of[gradient]; ++k) {
-        readiness->pending[k] += was_ready;
-        if (readiness->states[k] == BUCKET_READY)
-            readiness->states[k] = BUCKET_FILLING;
-    }
 }
 
-/* Of each bucket, how many of its gradients are not ready. */
-static void
-count_pending(struct readiness *readiness)
+void
+readiness_put_last(struct readiness *readiness, size_t bucket)
 {
-    const struct plan *plan = readiness->plan;
-    for (size_t k = 0; k < plan->bucket_count; ++k) {
-        readiness->pending[k] = plan->buckets[k].count;
-        readiness->states[k] = BUCKET_FILLING;
-    }
-    for (size_t i = 0; i < plan->gradient_count; ++i) {
-        size_t until = touches_until_ready(readiness, i);
-        bool ready = until > 0 && readiness->enqueued[i] >= until && !readiness->held[i];
-        for (size_t k = plan->bucket_of[i]; ready && k <= plan->last_bucket_of[i]; ++k) {
-            ASSERT(readiness->pending[k] > 0);
-            if (--readiness->pending[k] == 0)
-                readiness->states[k] = BUCKET_READY;
-        }
-    }
-    readiness->next_bucket = 0;
+    ASSERT(readiness->launched == 0 && bucket < readiness->plan->bucket_count);
+    readiness->last[bucket] = true;
 }
 
 bool
 readiness_switch(struct readiness *readiness, const struct plan *plan)
 {
-    ASSERT(readiness->next_bucket == 0 && readiness->plan->gradient_count == plan->gradient_count);
+    ASSERT(readiness->launched == 0 && readiness->plan->gradient_count == plan->gradient_count);
     size_t *pending = calloc(plan->bucket_count + 1, sizeof(*pending));
     enum bucket_state *states = calloc(plan->bucket_count + 1, sizeof(*states));
-    if (pending == NULL || states == NULL) {
+    bool *last = calloc(plan->bucket_count + 1, sizeof(*last));
+    if (pending == NULL || states == NULL || last == NULL) {
         free(pending);
         free(states);
+        free(last);
         return false;
     }
     free(readiness->pending);
     free(readiness->states);
+    free(readiness->last);
     readiness->pending = pending;
     readiness->states = states;
+    readiness->last = last;
     readiness->plan = plan;
     count_pending(readiness);
     return true;
 }
 
 void
-readiness_withhold(struct readiness *readiness)
+readiness_close(struct readiness *readiness)
 {
-    readiness->deviates = true;
+    readiness->closed = true;
+}
+
+void
+readiness_take_back(struct readiness *readiness)
+{
+    count_pending(readiness);
+    readiness->closed = true;
+}
+
+/* The next bucket in order of those that are launched last, or of the others; bucket_count: there is none. */
+static size_t
+find_next(const struct readiness *readiness, size_t from, bool last)
+{
+    size_t next = from;
+    while (next < readiness->plan->bucket_count &&
+           (readiness->last[next] != last || readiness->states[next] == BUCKET_LAUNCHED))
+        ++next;
+    return next;
 }
 
 static bool
-launch_next(struct readiness *readiness, size_t *bucket_p)
+launch(struct readiness *readiness, size_t bucket, size_t *bucket_p)
 {
-    ASSERT(readiness->states[readiness->next_bucket] != BUCKET_LAUNCHED);
-    readiness->states[readiness->next_bucket] = BUCKET_LAUNCHED;
-    *bucket_p = readiness->next_bucket++;
+    if (bucket == readiness->plan->bucket_count)
+        return false;
+    ASSERT(readiness->states[bucket] != BUCKET_LAUNCHED);
+    readiness->states[bucket] = BUCKET_LAUNCHED;
+    ++readiness->launched;
+    *bucket_p = bucket;
     return true;
 }
 
 bool
 readiness_launch(struct readiness *readiness, size_t *bucket_p)
 {
-    if (readiness->deviates || readiness->next_bucket == readiness->plan->bucket_count ||
-        readiness->states[readiness->next_bucket] != BUCKET_READY)
+    readiness->next_bucket = find_next(readiness, readiness->next_bucket, false);
+    size_t next = readiness->next_bucket;
+    if (readiness->closed || next == readiness->plan->bucket_count || readiness->states[next] != BUCKET_READY)
         return false;
-    ASSERT(readiness->pending[readiness->next_bucket] == 0);
-    return launch_next(readiness, bucket_p);
+    ASSERT(readiness->pending[next] == 0);
+    return launch(readiness, next, bucket_p);
 }
 
 bool
-readiness_flush(struct readiness *readiness, size_t *bucket_p)
+readiness_launch_unready(struct readiness *readiness, size_t *bucket_p)
 {
-    return readiness->next_bucket < readiness->plan->bucket_count && launch_next(readiness, bucket_p);
+    readiness->next_bucket = find_next(readiness, readiness->next_bucket, false);
+    return launch(readiness, readiness->next_bucket, bucket_p);
+}
+
+bool
+readiness_launch_last(struct readiness *readiness, size_t *bucket_p)
+{
+    return launch(readiness, find_next(readiness, 0, true), bucket_p);
 }
 
 void
 readiness_boundary(struct readiness *readiness)
 {
-    ASSERT(readiness->next_bucket == readiness->plan->bucket_count);
+    ASSERT(readiness->launched == readiness->plan->bucket_count);
     begin_interval(readiness);
 }
 
 void
 readiness_boundary_in_graph(struct readiness *readiness)
 {
-    ASSERT(readiness->next_bucket == 0);
+    ASSERT(readiness->launched == 0);
     begin_interval(readiness);
 }

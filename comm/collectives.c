@@ -164,7 +164,10 @@ load_kernels(struct collectives *c, const struct collectives_options *options, s
                  error))
         return false;
     if (!loaded && options->kernels_path != NULL && options->compression == DDPRUN_COMPRESS_NONE && c->rank == 0)
-        message_warning("no_kernels", "%s; buckets are packed by copies, and memory is hashed on the host", why.text);
+        message_warning("no_kernels",
+                        "%s; buckets are packed by copies, gradients are averaged at DDP_STEP, without overlap, and "
+                        "memory is hashed on the host",
+                        why.text);
     return loaded || options->compression == DDPRUN_COMPRESS_NONE ||
            comm_fail(error,
                      "--compress needs ddprun's own kernels: %.300s; build ddprun where nvcc of CUDA 13 is, or leave "
@@ -332,44 +335,64 @@ collectives_place(struct collectives *c, struct bucket_wire *wire, const struct 
     return wire_place(wire, &c->setting, members, member_count, type, c->stream, error);
 }
 
-void
-collectives_unstage(struct collectives *c, struct staging *staging)
+/* In place, through the engine's communicator. */
+static bool
+all_reduce(struct collectives *c, CUdeviceptr address, size_t count, ncclDataType_t type, ncclRedOp_t operation,
+           CUstream stream, struct comm_error *error)
 {
-    if (staging->handle != NULL && c->nccl->ncclCommDeregister_p != NULL)
-        (void)c->nccl->ncclCommDeregister_p(c->communicators[COMMUNICATOR_ENGINE].comm, staging->handle);
-    if (staging->address != 0 && c->nccl->ncclMemFree_p != NULL)
-        (void)c->nccl->ncclMemFree_p((void *)(uintptr_t)staging->address);
-    *staging = (struct staging){0};
+    void *memory = (void *)(uintptr_t)address;
+    struct communicator *of = enter_call(&c->communicators[COMMUNICATOR_ENGINE]);
+    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, operation, of->comm, stream);
+    return leave_call(c, of, result, "ncclAllReduce", error);
 }
 
-bool
-collectives_stage(struct collectives *c, size_t bytes, struct staging *staging)
+static bool
+reduce_wire(struct collectives *c, const struct bucket_wire *wire, CUstream stream, struct comm_error *error)
 {
-    const struct nccl *nccl = c->nccl;
-    void *memory = NULL;
-    *staging = (struct staging){.bytes = bytes};
-    bool ok = nccl->ncclMemAlloc_p != NULL && nccl->ncclMemFree_p != NULL && nccl->ncclCommRegister_p != NULL &&
-              nccl->ncclCommDeregister_p != NULL && nccl->ncclMemAlloc_p(&memory, bytes) == ncclSuccess;
-    staging->address = (CUdeviceptr)(uintptr_t)memory;
-    ok = ok && nccl->ncclCommRegister_p(c->communicators[COMMUNICATOR_ENGINE].comm, memory, bytes, &staging->handle) ==
-                   ncclSuccess;
-    if (!ok)
-        collectives_unstage(c, staging);
-    return ok;
+    return all_reduce(c, wire->address, wire->element_count, wire->type, wire_operation(wire, &c->setting), stream,
+                      error);
 }
 
 bool
 collectives_reduce(struct collectives *c, const struct bucket_wire *wire, double weight, CUstream stream,
                    struct comm_error *error)
 {
-    if (!wire_pack(wire, &c->setting, weight, stream, error))
-        return false;
+    return wire_pack(wire, &c->setting, weight, stream, error) && reduce_wire(c, wire, stream, error) &&
+           wire_unpack(wire, &c->setting, stream, error);
+}
 
-    void *buffer = (void *)(uintptr_t)wire->address;
-    struct communicator *of = enter_call(&c->communicators[COMMUNICATOR_ENGINE]);
-    ncclResult_t result = c->nccl->ncclAllReduce_p(buffer, buffer, wire->element_count, wire->type,
-                                                   wire_operation(wire, &c->setting), of->comm, stream);
-    return leave_call(c, of, result, "ncclAllReduce", error) && wire_unpack(wire, &c->setting, stream, error);
+bool
+collectives_speculate(struct collectives *c, const struct bucket_wire *wire, double weight, CUevent packed,
+                      CUstream stream, struct comm_error *error)
+{
+    return wire_pack_digested(wire, &c->setting, weight, stream, error) &&
+           cuda_ok(c->driver, c->driver->cuEventRecord_p(packed, stream), "cuEventRecord after packing", error) &&
+           reduce_wire(c, wire, stream, error);
+}
+
+bool
+collectives_reduce_packed(struct collectives *c, const struct bucket_wire *wire, double weight, CUstream stream,
+                          struct comm_error *error)
+{
+    return wire_pack(wire, &c->setting, weight, stream, error) && reduce_wire(c, wire, stream, error);
+}
+
+bool
+collectives_commit(struct collectives *c, const struct bucket_wire *wire, CUstream stream, struct comm_error *error)
+{
+    return wire_unpack(wire, &c->setting, stream, error);
+}
+
+bool
+collectives_discard(struct collectives *c, const struct bucket_wire *wire, CUstream stream, struct comm_error *error)
+{
+    return wire_clear(wire, &c->setting, stream, error) && reduce_wire(c, wire, stream, error);
+}
+
+bool
+collectives_add_words(struct collectives *c, CUdeviceptr words, size_t count, CUstream stream, struct comm_error *error)
+{
+    return all_reduce(c, words, count, ncclUint32, ncclSum, stream, error);
 }
 
 bool

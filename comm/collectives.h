@@ -91,25 +91,34 @@ bool collectives_place(struct collectives *collectives, struct bucket_wire *wire
                        size_t member_count, ncclDataType_t type, struct comm_error *error) MUST_USE;
 
 /*
- * Device memory of NCCL's own (ncclMemAlloc), registered with the engine's communicator, from which NCCL may reduce
- * with fewer copies and multiprocessors. If one rank gives registered memory to a collective, all must (NCCL manual,
- * "User Buffer Registration"): the caller sees to it. False, and nothing is kept: NCCL is older than 2.19, or has none.
- * The second function gives it back, which may wait for the device; all zero is ignored.
- */
-struct staging {
-    CUdeviceptr address;
-    size_t bytes;
-    void *handle;
-};
-bool collectives_stage(struct collectives *collectives, size_t bytes, struct staging *staging);
-void collectives_unstage(struct collectives *collectives, struct staging *staging);
-
-/*
  * Replaces each member by its mean, or sum, over all ranks, in the order of `stream`: the engine's, or one that is
  * captured. Collective. `weight`: of this rank's elements, as in wire_pack(); ranks may have different ones.
  */
 bool collectives_reduce(struct collectives *collectives, const struct bucket_wire *wire, double weight, CUstream stream,
                         struct comm_error *error) MUST_USE;
+
+/*
+ * The same in parts, for a bucket that is packed by kernels before it is known that nothing writes its members any
+ * more: first what collectives_reduce() sends, as it is when the stream comes there, with digests
+ * (wire_pack_digested()), and then the reduction, collective, which leaves its result in the packed bucket; `packed` is
+ * recorded between them. Members stay as they are until collectives_commit() replaces them. A bucket may be sent more
+ * than once before that.
+ */
+bool collectives_speculate(struct collectives *collectives, const struct bucket_wire *wire, double weight,
+                           CUevent packed, CUstream stream, struct comm_error *error) MUST_USE;
+/* The same of a bucket that nothing writes any more: without digests, and looked at as by collectives_reduce(). */
+bool collectives_reduce_packed(struct collectives *collectives, const struct bucket_wire *wire, double weight,
+                               CUstream stream, struct comm_error *error) MUST_USE;
+bool collectives_commit(struct collectives *collectives, const struct bucket_wire *wire, CUstream stream,
+                        struct comm_error *error) MUST_USE;
+
+/* Takes part in the reduction of such a bucket with zeros: its result is not wanted on any rank. Collective. */
+bool collectives_discard(struct collectives *collectives, const struct bucket_wire *wire, CUstream stream,
+                         struct comm_error *error) MUST_USE;
+
+/* words[count], uint32_t of the device, become their sums over all ranks, in the order of `stream`. Collective. */
+bool collectives_add_words(struct collectives *collectives, CUdeviceptr words, size_t count, CUstream stream,
+                           struct comm_error *error) MUST_USE;
 
 /* send[count] of each rank to receive[rank * count] on all, through the engine's communicator. Device memory.
  * Collective.

@@ -102,12 +102,27 @@ send_frame(struct control *control, int rank, struct peer_frame *frame, const ch
     return sent == LINK_OPEN || fail_with(control, sent, rank, about, error);
 }
 
+enum { IDLE_MS = 20 };
+
+static enum link_state
+await_frame(struct control *control, int rank, struct peer_frame *frame, int64_t deadline_ms)
+{
+    for (;;) {
+        int64_t until_ms = clock_now_ms() + IDLE_MS;
+        bool is_last = control->idle == NULL || until_ms >= deadline_ms;
+        enum link_state got = peer_link_await(&control->peers[rank], frame, is_last ? deadline_ms : until_ms);
+        if (got != LINK_LATE || is_last)
+            return got;
+        control->idle();
+    }
+}
+
 /* The next frame of peer `rank`, without its place, which goes to *place_p. */
 static bool
 receive_frame(struct control *control, int rank, const char *about, int64_t deadline_ms, struct peer_frame *frame,
               const char **place_p, struct comm_error *error)
 {
-    enum link_state got = peer_link_await(&control->peers[rank], frame, deadline_ms);
+    enum link_state got = await_frame(control, rank, frame, deadline_ms);
     const unsigned char *end = NULL;
     if (got == LINK_OPEN)
         end = memchr(frame->bytes, 0, frame->count < ABOUT_BYTES ? frame->count : ABOUT_BYTES);

@@ -22,7 +22,8 @@ struct control {
     struct peer_link *peers; /* rank 0: by rank, without its own; others: peers[0] leads to rank 0 */
     int peer_count;
     int timeout_s;
-    bool last; /* nothing comes after this exchange */
+    bool last;          /* nothing comes after this exchange */
+    void (*idle)(void); /* called now and then while a message is waited for; NULL: nothing is */
 };
 
 /* What all ranks sent: messages[r] of bytes[r], in one allocation. control_free_messages() releases it. */

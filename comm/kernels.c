@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 static const struct {
-    const char *pack, *unpack;
+    const char *pack, *digest, *unpack;
 } names[DDPRUN_COMPRESSION_COUNT] = {
-    [DDPRUN_COMPRESS_NONE] = {"ddprun_pack", "ddprun_unpack"},
-    [DDPRUN_COMPRESS_FP16] = {"ddprun_pack_float16", "ddprun_unpack_float16"},
-    [DDPRUN_COMPRESS_BF16] = {"ddprun_pack_bfloat16", "ddprun_unpack_bfloat16"},
+    [DDPRUN_COMPRESS_NONE] = {"ddprun_pack", "ddprun_digest", "ddprun_unpack"},
+    [DDPRUN_COMPRESS_FP16] = {"ddprun_pack_float16", "ddprun_digest_float16", "ddprun_unpack_float16"},
+    [DDPRUN_COMPRESS_BF16] = {"ddprun_pack_bfloat16", "ddprun_digest_bfloat16", "ddprun_unpack_bfloat16"},
 };
 
 static const char *const type_names[KERNEL_TYPES] = {
@@ -64,24 +64,51 @@ find_for_types(const struct source *source, const char *what, CUfunction found[K
 }
 
 static bool
+find_for_compressions(const struct source *source, struct kernels *kernels, struct comm_error *error)
+{
+    for (int i = 0; i < DDPRUN_COMPRESSION_COUNT; ++i) {
+        if (!find_kernel(source, names[i].pack, &kernels->in[i].pack, error) ||
+            !find_kernel(source, names[i].digest, &kernels->in[i].digest, error) ||
+            !find_kernel(source, names[i].unpack, &kernels->in[i].unpack, error))
+            return false;
+    }
+    return true;
+}
+
+static bool
 find_all(const struct source *source, struct kernels *kernels_p, struct comm_error *error)
 {
     struct kernels found = {.loaded = true, .threads = source->image != NULL ? 1 : CHUNK_THREADS};
-    for (int i = 0; i < DDPRUN_COMPRESSION_COUNT; ++i) {
-        if (!find_kernel(source, names[i].pack, &found.in[i].pack, error) ||
-            !find_kernel(source, names[i].unpack, &found.in[i].unpack, error))
+    const struct {
+        const char *what;
+        CUfunction *found;
+    } for_types[] = {
+        {"scale", found.scale},
+        {"pack_scaled", found.pack_scaled},
+        {"digest_scaled", found.digest_scaled},
+        {"unpack_scaled", found.unpack_scaled},
+        {"compare_values", found.compare_values},
+        {"sample_values", found.sample_values},
+    };
+    const struct {
+        const char *name;
+        CUfunction *found;
+    } single[] = {
+        {"ddprun_chunks", &found.chunks},
+        {"ddprun_hash", &found.hash},
+        {"ddprun_compare", &found.compare},
+        {"ddprun_nonfinite", &found.nonfinite},
+    };
+    if (!find_for_compressions(source, &found, error))
+        return false;
+    for (size_t i = 0; i < sizeof(for_types) / sizeof(for_types[0]); ++i) {
+        if (!find_for_types(source, for_types[i].what, for_types[i].found, error))
             return false;
     }
-    if (!find_for_types(source, "scale", found.scale, error) ||
-        !find_for_types(source, "pack_scaled", found.pack_scaled, error) ||
-        !find_for_types(source, "unpack_scaled", found.unpack_scaled, error) ||
-        !find_for_types(source, "compare_values", found.compare_values, error) ||
-        !find_for_types(source, "sample_values", found.sample_values, error) ||
-        !find_kernel(source, "ddprun_chunks", &found.chunks, error) ||
-        !find_kernel(source, "ddprun_hash", &found.hash, error) ||
-        !find_kernel(source, "ddprun_compare", &found.compare, error) ||
-        !find_kernel(source, "ddprun_nonfinite", &found.nonfinite, error))
-        return false;
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); ++i) {
+        if (!find_kernel(source, single[i].name, single[i].found, error))
+            return false;
+    }
     *kernels_p = found;
     return true;
 }

@@ -23,10 +23,10 @@ struct kernels {
     bool loaded;
     unsigned threads; /* of a block: one on the stand-in, where they run one after another, each across a whole chunk */
     struct {
-        CUfunction pack, unpack;
-    } in[DDPRUN_COMPRESSION_COUNT]; /* by enum ddprun_compression; none: plain copies */
-    CUfunction scale[KERNEL_TYPES]; /* each element times a number, over another, in place; */
-    CUfunction pack_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES];    /* or on the way */
+        CUfunction pack, digest, unpack; /* `digest`: packs with digests, or compares them (comm/kernels/chunk.h) */
+    } in[DDPRUN_COMPRESSION_COUNT];      /* by enum ddprun_compression; none: plain copies */
+    CUfunction scale[KERNEL_TYPES];      /* each element times a number, over another, in place; */
+    CUfunction pack_scaled[KERNEL_TYPES], digest_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES]; /* or on the way */
     CUfunction compare_values[KERNEL_TYPES], sample_values[KERNEL_TYPES]; /* comm/kernels/values.h */
     CUfunction chunks;                                                    /* makes the table that packing takes */
     CUfunction hash, compare;

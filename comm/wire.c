@@ -117,12 +117,13 @@ place_chunks(struct bucket_wire *wire, const struct wire_setting *setting, CUstr
         return comm_fail(error, "a bucket of %zu pieces is too large; try a smaller --bucket-mb", count);
     if (count > wire->chunk_capacity) {
         CUdeviceptr grown;
-        CUresult result = driver->cuMemAlloc_p(&grown, count * sizeof(struct chunk));
+        CUresult result = driver->cuMemAlloc_p(&grown, count * (sizeof(struct chunk) + sizeof(uint64_t)));
         if (result == CUDA_SUCCESS && wire->chunk_capacity > 0)
             result = driver->cuMemFree_p(wire->chunks); /* waits for work that still reads it */
         if (result != CUDA_SUCCESS)
             return driver_fail(driver, result, "preparing a bucket", error);
         wire->chunks = grown;
+        wire->digests = grown + count * sizeof(struct chunk);
         wire->chunk_capacity = count;
     }
     wire->chunk_count = (unsigned)count;
@@ -192,8 +193,9 @@ wire_is_packed(const struct wire_setting *setting, const struct bucket_member *m
 }
 
 void
-wire_lend(struct bucket_wire *wire, CUdeviceptr buffer, size_t bytes)
+wire_lend(struct bucket_wire *wire, CUdeviceptr buffer, size_t bytes, bool always)
 {
+    wire->stays_packed = always;
     wire->buffer = buffer;
     wire->buffer_bytes = bytes;
     wire->is_lent = true;
@@ -204,7 +206,7 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
            size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error)
 {
     size_t bytes;
-    bool is_packed = wire_is_packed(setting, members, member_count, type, &bytes) || wire->is_lent;
+    bool is_packed = wire_is_packed(setting, members, member_count, type, &bytes) || wire->stays_packed;
     bool compressed = is_compressed(setting, type);
     wire->compression = compressed ? setting->compression : DDPRUN_COMPRESS_NONE;
     wire->type = compressed ? narrow_type(setting->compression) : type;
@@ -372,8 +374,8 @@ look_in_place(const struct bucket_wire *wire, const struct wire_setting *setting
 
 /* A kernel that goes through the wire's chunks. */
 static bool
-launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction,
-       CUfunction function, void **arguments, CUstream stream, struct comm_error *error)
+launch(const struct bucket_wire *wire, const struct wire_setting *setting, CUfunction function, void **arguments,
+       CUstream stream, const char *what, struct comm_error *error)
 {
     CUdeviceptr chunks = wire->chunks, bucket = wire->address;
     unsigned count = wire->chunk_count;
@@ -381,13 +383,19 @@ launch(const struct bucket_wire *wire, const struct wire_setting *setting, enum 
     arguments[0] = &chunks, arguments[1] = &count, arguments[2] = &bucket;
     CUresult result = setting->driver->cuLaunchKernel_p(function, blocks, 1, 1, setting->kernels.threads, 1, 1, 0,
                                                         stream, arguments, NULL);
-    return result == CUDA_SUCCESS || driver_fail(setting->driver, result, names[direction], error);
+    return result == CUDA_SUCCESS || driver_fail(setting->driver, result, what, error);
 }
 
-/* A compressed bucket is divided when it is converted; a sum is made of the means. */
-static bool
-run_kernels(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double times,
-            double over, CUstream stream, struct comm_error *error)
+/* Which kernel of the pass, and the numbers that it takes. A compressed bucket is divided when it is converted; a sum
+ * is made of the means. */
+struct pass {
+    CUfunction pack, digest, unpack;
+    double times, over;
+};
+
+static struct pass
+pass_of(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double times,
+        double over)
 {
     const struct kernels *kernels = &setting->kernels;
     enum kernel_type type = wire_kernel_type(wire->type);
@@ -397,11 +405,22 @@ run_kernels(const struct bucket_wire *wire, const struct wire_setting *setting, 
         over = setting->world_size;
     else if (converts && setting->reduction == DDPRUN_REDUCE_SUM)
         times = setting->world_size;
+    if (scales)
+        return (struct pass){kernels->pack_scaled[type], kernels->digest_scaled[type], kernels->unpack_scaled[type],
+                             times, over};
+    return (struct pass){kernels->in[wire->compression].pack, kernels->in[wire->compression].digest,
+                         kernels->in[wire->compression].unpack, times, over};
+}
+
+static bool
+run_kernels(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double times,
+            double over, CUstream stream, struct comm_error *error)
+{
+    struct pass pass = pass_of(wire, setting, direction, times, over);
     struct nonfinite_look look = look_of(wire, direction);
-    void *arguments[] = {NULL, NULL, NULL, &times, &over, &look};
-    CUfunction pack = scales ? kernels->pack_scaled[type] : kernels->in[wire->compression].pack;
-    CUfunction unpack = scales ? kernels->unpack_scaled[type] : kernels->in[wire->compression].unpack;
-    return launch(wire, setting, direction, packs ? pack : unpack, arguments, stream, error);
+    void *arguments[] = {NULL, NULL, NULL, &pass.times, &pass.over, &look};
+    CUfunction function = direction == PACK ? pass.pack : pass.unpack;
+    return launch(wire, setting, function, arguments, stream, names[direction], error);
 }
 
 static bool
@@ -422,13 +441,13 @@ move(const struct bucket_wire *wire, const struct wire_setting *setting, enum di
     return comm_fail(error, "a bucket that was not placed");
 }
 
-/* What is sent becomes zero. */
-static bool
-clear(const struct bucket_wire *wire, const struct driver *driver, CUstream stream, struct comm_error *error)
+bool
+wire_clear(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
+           struct comm_error *error)
 {
     size_t bytes = wire->element_count * wire_element_bytes(wire->type);
-    CUresult result = driver->cuMemsetD8Async_p(wire->address, 0, bytes, stream);
-    return result == CUDA_SUCCESS || driver_fail(driver, result, "clearing a bucket", error);
+    CUresult result = setting->driver->cuMemsetD8Async_p(wire->address, 0, bytes, stream);
+    return result == CUDA_SUCCESS || driver_fail(setting->driver, result, "clearing a bucket", error);
 }
 
 bool
@@ -454,12 +473,60 @@ wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, do
           struct comm_error *error)
 {
     if (weight == 0)
-        return clear(wire, setting->driver, stream, error);
+        return wire_clear(wire, setting, stream, error);
     if (weight != 1 && !setting->kernels.loaded)
         return comm_fail(error,
                          "DDP_WEIGHT with unequal shares needs ddprun's own kernels, which are not installed for "
                          "this device: build ddprun where nvcc of CUDA 13 is, or make the shares equal");
     return move(wire, setting, PACK, weight, mean_of(wire, setting).before, stream, error);
+}
+
+/* `stale`: as in struct chunk_digests. */
+static bool
+run_digests(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUdeviceptr stale,
+            struct nonfinite_look look, CUstream stream, const char *what, struct comm_error *error)
+{
+    ASSERT(wire->path == WIRE_KERNELS);
+    struct pass pass = pass_of(wire, setting, PACK, weight, mean_of(wire, setting).before);
+    struct chunk_digests digests = {wire->digests, stale};
+    void *arguments[] = {NULL, NULL, NULL, &pass.times, &pass.over, &look, &digests};
+    return launch(wire, setting, pass.digest, arguments, stream, what, error);
+}
+
+bool
+wire_pack_digested(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUstream stream,
+                   struct comm_error *error)
+{
+    if (weight == 0)
+        return wire_clear(wire, setting, stream, error);
+    return run_digests(wire, setting, weight, 0, (struct nonfinite_look){.turns = 1}, stream, names[PACK], error);
+}
+
+bool
+wire_compare(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUdeviceptr stale,
+             CUstream stream, struct comm_error *error)
+{
+    if (weight == 0)
+        return true;
+    return run_digests(wire, setting, weight, stale, look_of(wire, PACK), stream, "comparing a bucket", error);
+}
+
+void
+wire_find_stale(const struct bucket_wire *wire, const uint64_t *digests, bool *stale)
+{
+    size_t chunk = 0, end;
+    for (size_t first = 0; first < wire->member_count; first = end) {
+        uint64_t bytes, at = 0;
+        end = first + neighbours(wire->members + first, wire->member_count - first, &bytes);
+        for (size_t i = first; i < end; at += wire->members[i++].bytes) {
+            size_t last = chunk + (at + wire->members[i].bytes - 1) / CHUNK_BYTES;
+            stale[i] = false;
+            for (size_t c = chunk + at / CHUNK_BYTES; c <= last; ++c)
+                stale[i] = stale[i] || digests[c] == CHUNK_IS_STALE;
+        }
+        chunk += (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    }
+    ASSERT(chunk == wire->chunk_count);
 }
 
 bool

@@ -80,8 +80,10 @@ struct bucket_wire {
     /* owned device memory, kept while the wire exists */
     CUdeviceptr buffer;
     size_t buffer_bytes;
-    bool is_lent;       /* the buffer is the caller's, and the bucket stays packed */
-    CUdeviceptr chunks; /* struct chunk[chunk_count], for the kernels */
+    bool is_lent;        /* the buffer is the caller's */
+    bool stays_packed;   /* also where its members are neighbours */
+    CUdeviceptr chunks;  /* struct chunk[chunk_count], for the kernels, */
+    CUdeviceptr digests; /* and uint64_t[chunk_count] after them: struct chunk_digests */
     size_t chunk_capacity;
     unsigned chunk_count;
 };
@@ -99,8 +101,9 @@ void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all
 bool wire_is_packed(const struct wire_setting *setting, const struct bucket_member *members, size_t member_count,
                     ncclDataType_t type, size_t *bytes_p);
 
-/* An all-zero wire is packed into this memory of the caller's, as long as it lives. */
-void wire_lend(struct bucket_wire *wire, CUdeviceptr buffer, size_t bytes);
+/* An all-zero wire is packed into this memory of the caller's, as long as it lives: where it has to be packed, or
+ * `always`. */
+void wire_lend(struct bucket_wire *wire, CUdeviceptr buffer, size_t bytes, bool always);
 
 /* Whether the wire was placed for just these members. */
 bool wire_has(const struct bucket_wire *wire, const struct bucket_member *members, size_t member_count);
@@ -128,6 +131,26 @@ bool wire_pack(const struct bucket_wire *wire, const struct wire_setting *settin
                struct comm_error *error) MUST_USE;
 bool wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
                  struct comm_error *error) MUST_USE;
+
+/*
+ * A bucket that is packed on the guess that nothing writes its members any more. wire_pack_digested() is wire_pack() of
+ * a bucket that kernels pack, without a look and without squares, and keeps digests of what it has packed.
+ * wire_compare() finds out whether packing with the same weight would give the same bytes when `stream` comes there: if
+ * not, the uint32_t of the device at `stale` becomes 1. It looks and adds squares of this rank as wire_pack() does.
+ * With weight 0 it does nothing.
+ */
+bool wire_pack_digested(const struct bucket_wire *wire, const struct wire_setting *setting, double weight,
+                        CUstream stream, struct comm_error *error) MUST_USE;
+bool wire_compare(const struct bucket_wire *wire, const struct wire_setting *setting, double weight, CUdeviceptr stale,
+                  CUstream stream, struct comm_error *error) MUST_USE;
+
+/* Which members hold a part of a chunk whose digest, as wire_compare() has left it, says that it is stale: digests[
+ * chunk_count] into stale[member_count]. */
+void wire_find_stale(const struct bucket_wire *wire, const uint64_t *digests, bool *stale);
+
+/* What is sent becomes zero, whatever the members hold, also where one has no memory any more. */
+bool wire_clear(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
+                struct comm_error *error) MUST_USE;
 
 /* Whether a look at the bucket (struct wire_look) leaves some of it to later ones. */
 bool wire_looks_in_part(const struct bucket_wire *wire);

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   22u
+#define ENGINE_ABI   23u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -170,6 +170,8 @@ struct engine {
 
     /* The driver's call that follows may wait for all work of the device: it gives memory back, or loads code. */
     void (*may_wait)(bool loads);
+    /* The whole device is about to be waited for, by a call of the driver. NULL: not needed. */
+    void (*waits)(void);
 
     /* This thread has waited for a stream, an event, or the device; the driver's call is over. NULL: not needed. */
     void (*waited)(void);

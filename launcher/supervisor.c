@@ -102,27 +102,23 @@ warn(struct supervisor *s, const struct error *error)
 
 /* To the rank here. */
 static void
-write_judged(const struct supervisor *s, uint64_t judged)
+write_wanted(const struct supervisor *s)
 {
     if (s->job->started > 0)
-        atomic_store(&status_page_rank(s->job->status_page, 0)->all_judged, judged);
+        atomic_store(&status_page_rank(s->job->status_page, 0)->buckets_wanted, s->wanted);
 }
 
-/* Where each rank has its own supervisor, they see no record of another rank: a rank that waits until all have judged a
- * step hears it from here (interpose/engine/core/judgement.c). */
+/* Where each rank has its own supervisor, they see no record of another rank: a rank that could launch buckets for
+ * another hears it from here (interpose/engine/core/requests.c). */
 static void
-tell_judged(struct supervisor *s)
+tell_wanted(struct supervisor *s)
 {
-    if (s->job->server == NULL || !verdict_judged_is_asked(s->ranks, s->view_count, s->judged))
+    uint64_t wanted = verdict_buckets_wanted(s->ranks, s->view_count);
+    if (s->job->server == NULL || wanted <= s->wanted)
         return;
-    uint64_t judged = verdict_judged(s->ranks, s->view_count);
-    if (judged > s->judged) {
-        s->judged = judged;
-        supervisor_server_say_judged(s->job->server, judged);
-        write_judged(s, judged);
-    }
-    if (verdict_judged_is_asked(s->ranks, s->view_count, s->judged))
-        supervisor_server_ask_views(s->job->server);
+    s->wanted = wanted;
+    supervisor_server_say_wanted(s->job->server, wanted);
+    write_wanted(s);
 }
 
 /* A scheduler signals the processes of a job one after another: a script around a trainer may have ended by a signal
@@ -159,7 +155,7 @@ judge_job(struct supervisor *s)
         s->paced_ns = now;
         pace_note(s->ranks, s->view_count);
     }
-    tell_judged(s);
+    tell_wanted(s);
     progress_show(s->progress, s->ranks, s->view_count, now);
     char text[NONFINITE_TEXT_BYTES];
     if (nonfinite_judge(s->ranks, s->view_count, now, text))
@@ -221,9 +217,9 @@ follow_root(struct supervisor *s)
     struct supervisor_client *client = s->net.job.client;
     if (client->asked_view)
         supervisor_client_say_view(client, &s->ranks[0]);
-    if (client->judged > s->judged) {
-        s->judged = client->judged;
-        write_judged(s, s->judged);
+    if (client->wanted > s->wanted) {
+        s->wanted = client->wanted;
+        write_wanted(s);
     }
     if (client->asked) /* before its rank is ended */
         answer(s, client);

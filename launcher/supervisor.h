@@ -59,10 +59,10 @@ struct supervisor {
     uint64_t begin_ns, end_ns, kill_at_ns;
     uint64_t left_until_ns; /* when what is left of ranks that have ended is killed; 0: not yet known */
     bool failed;            /* `reason` holds why */
-    uint64_t judged;        /* the last step that the ranks were told that all have judged right (tell_judged()) */
-    bool told;              /* the user knows it already */
-    struct report details;  /* below the reason, if it is anything */
-    char **crashes;         /* [view_count]: stacks of ranks here that have crashed; NULL: it has not */
+    uint64_t wanted; /* the last step whose buckets a rank has asked for, as the ranks were told (tell_wanted()) */
+    bool told;       /* the user knows it already */
+    struct report details; /* below the reason, if it is anything */
+    char **crashes;        /* [view_count]: stacks of ranks here that have crashed; NULL: it has not */
     struct report_file report_file;
     struct error reason; /* .exit_code is the job's in any case */
 };

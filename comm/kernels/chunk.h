@@ -30,6 +30,16 @@ struct chunk_runs {
     struct chunk_run runs[CHUNK_RUNS_AT_MOST];
 };
 
+/*
+ * Digests of a bucket's chunks as they were packed. Where `stale` is not 0, nothing is packed: chunks are compared, and
+ * one of which packing would give other bytes now gets the digest CHUNK_IS_STALE, and the word at `stale` becomes 1.
+ */
+struct chunk_digests {
+    uint64_t digests; /* address of a uint64_t for each chunk */
+    uint64_t stale;   /* address of a uint32_t; 0: they are packed */
+};
+enum { CHUNK_IS_STALE = 0 }; /* also a digest, once in 2^64 */
+
 /* 16 KiB: four rounds of 256 threads with 16 bytes each. Kernels take any number of threads. */
 enum { CHUNK_BYTES = 16384, CHUNK_THREADS = 256 };
 

@@ -7,6 +7,7 @@
  * They must never touch a byte outside of the chunks: the memory around them is the trainer's.
  */
 #include "comm/kernels/chunk.h"
+#include "comm/kernels/hash.h"
 #include "comm/kernels/nonfinite.h"
 
 #include <cuda_bf16.h>
@@ -206,6 +207,76 @@ template <typename Format> struct scaled_bits {
 #endif
 };
 
+/* ---- what a chunk holds ---- */
+
+/* No digest is made. */
+struct undigested {
+    static constexpr bool stores = true;
+    template <typename Vector> __device__ void add(const Vector &, unsigned)
+    {
+    }
+    __device__ void add_chunk(const void *, unsigned)
+    {
+    }
+};
+
+/*
+ * The digest of a chunk as it is in the bucket, from the registers that are stored there: no write by others can come
+ * in between. Two sums over words, as in comm/hash.h: a changed word changes one of them for certain. It depends on how
+ * threads take the chunk, which follows from its addresses; digests are compared of the same addresses only.
+ */
+struct digested {
+    bool stores;
+    uint64_t even = 0, odd = 0;
+
+    __device__ explicit digested(bool stores) : stores(stores)
+    {
+    }
+
+    /* `element`: the number of the first in its chunk. */
+    template <typename Vector> __device__ __forceinline__ void add(const Vector &made, unsigned element)
+    {
+        uint64_t words[2] = {0, 0};
+        static_assert(sizeof(made) <= sizeof(words), "two words at most");
+        memcpy(words, &made, sizeof(made));
+        const uint64_t key = (element + 1) * HASH_STEP;
+        even += hash_product(words[0], key) + words[1];
+        odd += hash_product(words[1], ~key) + words[0];
+    }
+
+#ifdef DDPRUN_STAND_IN
+    void add_chunk(const void *made, unsigned bytes)
+    {
+        even += hash_part(0, 0, made, bytes);
+    }
+#endif
+
+    /* By all threads of a block: the chunk's digest, in its first thread. Begins the next. */
+    __device__ uint64_t end_chunk()
+    {
+        __shared__ unsigned long long sums[2];
+        __syncthreads(); /* the sums before these are read */
+        if (threadIdx.x == 0)
+            sums[0] = sums[1] = 0;
+        __syncthreads();
+        bool adds = true;
+#ifndef DDPRUN_STAND_IN
+        for (unsigned by = warpSize / 2; by > 0; by /= 2) {
+            even += __shfl_down_sync(0xffffffffu, even, by);
+            odd += __shfl_down_sync(0xffffffffu, odd, by);
+        }
+        adds = threadIdx.x % warpSize == 0;
+#endif
+        if (adds) {
+            atomicAdd(&sums[0], (unsigned long long)even);
+            atomicAdd(&sums[1], (unsigned long long)odd);
+        }
+        even = odd = 0;
+        __syncthreads();
+        return hash_of_column(sums[0], sums[1], 0);
+    }
+};
+
 /* ---- moving ---- */
 
 /* N elements that are loaded or stored together. */
@@ -228,30 +299,36 @@ each_of(const together<typename Work::from, N> &in, const Work &work)
 
 /* Four loads are under way before the first store: what a thread waits for is memory. `to` may be `from`. Whether some
  * of what was loaded is infinite or NaN; no exponents: it is not looked at. `squares`: NULL,
- * or these are added, with one load under way: registers of the usual way are not to be fewer for it. */
-template <unsigned N, typename Work>
+ * or these are added, with one load under way: registers of the usual way are not to be fewer for it. `first`: the
+ * number of the first element in its chunk. */
+template <unsigned N, typename Work, typename Digest>
 __device__ static __forceinline__ bool
-move_together(typename Work::to *to, const typename Work::from *from, unsigned count, const Work &work,
-              uint64_t exponents, squares *squares)
+move_together(typename Work::to *to, const typename Work::from *from, unsigned count, unsigned first, const Work &work,
+              uint64_t exponents, squares *squares, Digest &digest)
 {
     const auto *const in = (const together<typename Work::from, N> *)from;
     auto *const out = (together<typename Work::to, N> *)to;
     const unsigned step = blockDim.x;
     bool found = false;
     unsigned i = threadIdx.x;
+    const auto put = [&](unsigned at, const auto &made) {
+        digest.add(made, first + at * N);
+        if (digest.stores)
+            out[at] = made;
+    };
     for (; squares == NULL && i + 3 * step < count; i += 4 * step) {
         const auto a = in[i], b = in[i + step], c = in[i + 2 * step], d = in[i + 3 * step];
-        const auto put = [&](unsigned at, const auto &loaded) {
+        const auto take = [&](unsigned at, const auto &loaded) {
             if (exponents != 0) /* first: no register holds an element once another is made of it */
                 found |= infinite_in(loaded, exponents) != 0;
-            out[at] = each_of(loaded, work);
+            put(at, each_of(loaded, work));
         };
-        put(i, a), put(i + step, b), put(i + 2 * step, c), put(i + 3 * step, d);
+        take(i, a), take(i + step, b), take(i + 2 * step, c), take(i + 3 * step, d);
     }
     for (; i < count; i += step) {
         const auto a = in[i];
         const auto made = each_of(a, work);
-        out[i] = made;
+        put(i, made);
         if (squares != NULL && squares->look.after != 0)
             squares->add(made, made.known);
         else if (squares != NULL)
@@ -262,25 +339,38 @@ move_together(typename Work::to *to, const typename Work::from *from, unsigned c
     return found;
 }
 
+#ifdef DDPRUN_STAND_IN
+/* One thread moves the chunk, by the processor's vector instructions. */
+template <typename Work, typename Digest>
+static void
+move_chunk_alone(typename Work::to *to, const typename Work::from *from, unsigned count, const Work &work,
+                 const nonfinite_look &look, squares &squares, Digest &digest)
+{
+    typename Work::to unstored[CHUNK_BYTES / sizeof(*from)];
+    if (!digest.stores)
+        to = unstored;
+    if (squares.look.after == 0)
+        squares.add_chunk(from, count * (unsigned)sizeof(*from));
+    Work::all(to, from, count, work);
+    __syncthreads(); /* nothing is read before it, as elements of another type */
+    if (squares.look.after != 0)
+        squares.add_chunk(to, count * (unsigned)sizeof(*to));
+    digest.add_chunk(to, count * (unsigned)sizeof(*to));
+    look_at_chunk<1>((const unsigned char *)from, count * (unsigned)sizeof(*from), look, squares, false);
+}
+#endif
+
 /* A chunk, by all threads of a block. Where both sides can be brought to 16 bytes it is looked at on the way. */
-template <typename Work>
+template <typename Work, typename Digest>
 __device__ static void
 move_chunk(typename Work::to *to, const typename Work::from *from, unsigned count, const Work &work,
-           const nonfinite_look &look, squares &squares)
+           const nonfinite_look &look, squares &squares, Digest &digest)
 {
     constexpr unsigned each = 16 / sizeof(*from), align = alignof(together<typename Work::to, each>);
     const unsigned char *const bytes = (const unsigned char *)from;
 #ifdef DDPRUN_STAND_IN
-    if (blockDim.x == 1) {
-        if (squares.look.after == 0)
-            squares.add_chunk(from, count * (unsigned)sizeof(*from));
-        Work::all(to, from, count, work);
-        if (squares.look.after != 0) {
-            __syncthreads(); /* nothing is read before it, as elements of another type */
-            squares.add_chunk(to, count * (unsigned)sizeof(*to));
-        }
-        return look_at_chunk<1>(bytes, count * (unsigned)sizeof(*from), look, squares, false);
-    }
+    if (blockDim.x == 1)
+        return move_chunk_alone(to, from, count, work, look, squares, digest);
 #endif
     unsigned head = (unsigned)(-(uintptr_t)from & 15) / (unsigned)sizeof(*from);
     head = head < count && ((uintptr_t)(to + head) & (align - 1)) == 0 ? head : count;
@@ -292,10 +382,11 @@ move_chunk(typename Work::to *to, const typename Work::from *from, unsigned coun
     };
     if (squares.look.after == 0)
         add_ends(from);
-    move_together<1>(to, from, head, work, 0, NULL);
-    const bool found = squares.takes ? move_together<each>(to + head, from + head, groups, work, exponents, &squares)
-                                     : move_together<each>(to + head, from + head, groups, work, exponents, NULL);
-    move_together<1>(to + rest, from + rest, count - rest, work, 0, NULL);
+    move_together<1>(to, from, head, 0, work, 0, NULL, digest);
+    const bool found =
+        squares.takes ? move_together<each>(to + head, from + head, groups, head, work, exponents, &squares, digest)
+                      : move_together<each>(to + head, from + head, groups, head, work, exponents, NULL, digest);
+    move_together<1>(to + rest, from + rest, count - rest, rest, work, 0, NULL, digest);
     if (squares.look.after != 0) {
         __syncthreads();
         add_ends(to);
@@ -308,18 +399,18 @@ move_chunk(typename Work::to *to, const typename Work::from *from, unsigned coun
 
 /* ---- kernels: a bucket's members into one piece of memory, and back ---- */
 
-template <bool packs, typename Work>
+template <bool packs, typename Work, typename Digest>
 __device__ static void
-move_between(const struct chunk &chunk, unsigned char *bucket, const Work &work, squares &squares)
+move_between(const struct chunk &chunk, unsigned char *bucket, const Work &work, squares &squares, Digest &digest)
 {
     using From = typename Work::from;
     using To = typename Work::to;
     if (packs)
         move_chunk((To *)bucket + chunk.at / sizeof(From), (const From *)chunk.address,
-                   (unsigned)(chunk.bytes / sizeof(From)), work, squares.look, squares);
+                   (unsigned)(chunk.bytes / sizeof(From)), work, squares.look, squares, digest);
     else
         move_chunk((To *)chunk.address, (const From *)bucket + chunk.at / sizeof(To),
-                   (unsigned)(chunk.bytes / sizeof(To)), work, nonfinite_look{}, squares);
+                   (unsigned)(chunk.bytes / sizeof(To)), work, nonfinite_look{}, squares, digest);
 }
 
 /* Members whose elements are any words: those of two bytes may lie anywhere but between them. */
@@ -329,14 +420,14 @@ struct words {
     }
 };
 
-template <bool packs>
+template <bool packs, typename Digest>
 __device__ static void
-move_between(const struct chunk &chunk, unsigned char *bucket, const words &, squares &squares)
+move_between(const struct chunk &chunk, unsigned char *bucket, const words &, squares &squares, Digest &digest)
 {
     if (((chunk.address | chunk.at | chunk.bytes) & 3) == 0)
-        move_between<packs>(chunk, bucket, copied<unsigned>(), squares);
+        move_between<packs>(chunk, bucket, copied<unsigned>(), squares, digest);
     else
-        move_between<packs>(chunk, bucket, copied<unsigned short>(), squares);
+        move_between<packs>(chunk, bucket, copied<unsigned short>(), squares, digest);
 }
 
 /* Where it lies. The look comes first, for a product may be infinite where its element is not; what it has read is in
@@ -348,7 +439,8 @@ scale_chunk(typename Work::to *values, unsigned count, const Work &work, squares
     look_at_chunk<4>((const unsigned char *)values, count * (unsigned)sizeof(*values), squares.look, squares, false);
     if (squares.look.claim != 0)
         __syncthreads();
-    move_chunk(values, values, count, work, nonfinite_look{}, squares);
+    undigested none;
+    move_chunk(values, values, count, work, nonfinite_look{}, squares, none);
 }
 
 /* The table for the kernels below. */
@@ -365,22 +457,59 @@ ddprun_chunks(struct chunk *chunks, const __grid_constant__ struct chunk_runs al
     }
 }
 
+/* All chunks of the bucket. */
+template <bool packs, typename Work>
+__device__ static void
+move_all(const struct chunk *chunks, unsigned count, unsigned char *bucket, const Work &work,
+         const nonfinite_look &look)
+{
+    squares squares(look);
+    undigested none;
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x)
+        move_between<packs>(chunks[i], bucket, work, squares, none);
+}
+
+/* Packs them with their digests; or, where digests are compared, finds out whether packing now would give the same. */
+template <typename Work>
+__device__ static void
+digest_all(const struct chunk *chunks, unsigned count, unsigned char *bucket, const Work &work,
+           const nonfinite_look &look, const chunk_digests &digests)
+{
+    squares squares(look);
+    uint64_t *const kept = (uint64_t *)digests.digests;
+    digested digest(digests.stale == 0);
+    for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
+        move_between<true>(chunks[i], bucket, work, squares, digest);
+        const uint64_t found = digest.end_chunk();
+        if (threadIdx.x != 0)
+            continue;
+        if (digest.stores) {
+            kept[i] = found;
+        } else if (kept[i] != found) {
+            kept[i] = CHUNK_IS_STALE;
+            *(volatile uint32_t *)digests.stale = 1;
+        }
+    }
+}
+
 /* Elements are multiplied with the first number, and divided by the second. */
 #define MOVING_KERNELS(suffix, Packing, Unpacking)                                                                    \
     extern "C" __global__ void ddprun_pack##suffix(const struct chunk *chunks, unsigned count, unsigned char *bucket, \
                                                    double times, double over, struct nonfinite_look look)             \
     {                                                                                                                 \
-        squares squares(look);                                                                                        \
-        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                      \
-            move_between<true>(chunks[i], bucket, Packing(times, over), squares);                                     \
+        move_all<true>(chunks, count, bucket, Packing(times, over), look);                                            \
+    }                                                                                                                 \
+    extern "C" __global__ void ddprun_digest##suffix(const struct chunk *chunks, unsigned count,                      \
+                                                     unsigned char *bucket, double times, double over,                \
+                                                     struct nonfinite_look look, struct chunk_digests digests)        \
+    {                                                                                                                 \
+        digest_all(chunks, count, bucket, Packing(times, over), look, digests);                                       \
     }                                                                                                                 \
     extern "C" __global__ void ddprun_unpack##suffix(const struct chunk *chunks, unsigned count,                      \
                                                      unsigned char *bucket, double times, double over,                \
                                                      struct nonfinite_look look)                                      \
     {                                                                                                                 \
-        squares squares(look);                                                                                        \
-        for (unsigned i = blockIdx.x; i < count; i += gridDim.x)                                                      \
-            move_between<false>(chunks[i], bucket, Unpacking(times, over), squares);                                  \
+        move_all<false>(chunks, count, bucket, Unpacking(times, over), look);                                         \
     }
 
 MOVING_KERNELS(, words, words)

@@ -10,6 +10,7 @@
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/report/trace_file.h"
+#include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
@@ -34,7 +35,7 @@ number_option(const char *variable, uint64_t fallback, uint64_t highest)
     return value;
 }
 
-/* Tests may have other buckets on one rank. */
+/* Tests may have other buckets on one rank, and the plan's buckets sent at DDP_STEP. */
 static void
 read_options(const struct job_options *given)
 {
@@ -43,6 +44,7 @@ read_options(const struct job_options *given)
                  DDPRUN_PROTOCOL_VERSION);
     engine_state.options = *given;
     engine_state.options.bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, given->bucket_bytes, UINT64_MAX);
+    engine_state.sends_at_step = number_option(DDPRUN_ENV_AT_STEP, 0, 1) == 1;
 }
 
 /* ---- annotations that need no tensor ---- */
@@ -79,7 +81,6 @@ tell_launcher(void)
     unaveraged_tell();
     nonfinite_tell();
     forgotten_period();
-    late_period();
 }
 
 /* ---- the end ---- */
@@ -178,18 +179,17 @@ end_in_order(void)
     OBSERVED(program_ends);
     unaveraged_refuse_end();
     if (!engine_state.alone) {
-        late_tell(); /* as far as that is judged now */
         CUcontext before = atomic_load(&engine_state.context_ended) ? NULL : context_enter();
         if (atomic_load(&engine_state.captures_open) > 0 && engine_state.rendezvous.rank == 0)
             message_warning("ends_in_capture",
                             "the program ends within a capture: what its last steps made of the parameters is not "
                             "compared");
         wait_for_averages();
-        late_tell();
         stop_if_asked();
         checks_final_hash();
         nonfinite_stop_at_end();
-        checks_at_end();
+        if (checks_at_end())
+            launch_rest_at_end();
         close_device();
         if (!atomic_load(&engine_state.context_ended))
             context_leave(before);
@@ -203,7 +203,6 @@ end_in_order(void)
 static void
 before_failure(void)
 {
-    late_tell(); /* that a check has failed explains more than the exit status */
     stop_if_asked();
     nonfinite_tell();
 }
@@ -268,7 +267,6 @@ static const struct watcher watchers[WATCHES] = {
                      .bucket_ends = trace_bucket_end},
     [WATCH_RANGES] = {.bucket_begins = begin_range, .bucket_ends = end_range},
     [WATCH_NONFINITE] = {.bucket_begins = nonfinite_look},
-    [WATCH_CHECKS] = {.bucket_ends = checks_bucket_sent},
     [WATCH_NOISE] = {.bucket_begins = noise_bucket_begins},
     [WATCH_FORGOTTEN] = {.operation_begins = forgotten_begin, .operation_ends = forgotten_end},
 };
@@ -297,6 +295,7 @@ static struct engine engine = {
     .allocated = escape_allocated,
     .copied_from_host = touches_copied_from_host,
     .may_wait = unmap_may_wait,
+    .waits = serve_before_wait,
     .before_release = unmap_before_free,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
@@ -330,6 +329,8 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
 {
     struct comm_error error;
     engine_state.watchers = watchers;
+    engine_state.before_wait = serve_before_wait;
+    engine_state.serves = serve_request;
     engine_state.services = services;
     engine_state.status = status;
     engine_state.pid = getpid();

@@ -217,6 +217,21 @@ stream_of(CUstream stream, bool per_thread)
         return result;                                     \
     }
 
+#define DEFINE_WAIT_ALL(fn, per_thread, parameters, arguments) \
+    DEFINE_TOLD(fn, parameters)                                \
+    {                                                          \
+        if (!shim_is_watched())                                \
+            return REAL(fn) arguments;                         \
+        struct rank_call *call = calls_enter(#fn);             \
+        if (shim.engine->waits != NULL)                        \
+            shim.engine->waits();                              \
+        CUresult result = REAL(fn) arguments;                  \
+        calls_leave(call, true);                               \
+        if (shim.engine->waited != NULL)                       \
+            shim.engine->waited();                             \
+        return result;                                         \
+    }
+
 #define DEFINE_RECORDED(fn, per_thread, parameters, arguments)                                     \
     DEFINE_TOLD(fn, parameters)                                                                    \
     {                                                                                              \

@@ -44,6 +44,7 @@
 #define BEGIN_GRAPH                 BEGIN_OPERATION
 #define BEGIN_GRAPH_STREAM          BEGIN_OPERATION
 #define BEGIN_WAIT                  BEGIN_OPERATION
+#define BEGIN_WAIT_ALL              BEGIN_OPERATION
 #define BEGIN_RECORDED              BEGIN_OPERATION
 #define ONE(kind, symbol, ...)      BEGIN_##kind(symbol)
 #define TWO(kind, symbol, twin, ...) \

@@ -48,6 +48,7 @@ find_real(unsigned index)
 /* ---- the routing table ---- */
 enum {
     WAIT,
+    WAIT_ALL,
     OPERATION,
     LAUNCH_PLAIN,
     LAUNCH_CONFIG,
@@ -69,10 +70,10 @@ enum {
      .first = (void *)symbol_##_first,                     \
      .real = (void *)symbol_##_first,                      \
      .only_waits = only_waits_},
-#define ONE(kind, symbol, name, version, ...) ROW(symbol, name, version, 0, kind == WAIT)
+#define ONE(kind, symbol, name, version, ...) ROW(symbol, name, version, 0, kind <= WAIT_ALL)
 #define TWO(kind, symbol, twin, name, version, twin_version, ...) \
-    ROW(symbol, name, version, 0, kind == WAIT)                   \
-    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, kind == WAIT)
+    ROW(symbol, name, version, 0, kind <= WAIT_ALL)               \
+    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, kind <= WAIT_ALL)
 struct route shim_routes[] = {
 #include "interpose/shim/hooks.def"
 };

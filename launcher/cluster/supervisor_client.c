@@ -26,8 +26,8 @@ hear(struct supervisor_client *client)
         client->heard_ms = clock_now_ms();
         client->asked_view = client->asked_view || frame.kind == FRAME_LOOK;
         client->give_up = client->give_up || frame.kind == FRAME_GIVE_UP;
-        if (frame.kind == FRAME_JUDGED && frame.count == sizeof(client->judged))
-            memcpy(&client->judged, frame.bytes, sizeof(client->judged));
+        if (frame.kind == FRAME_WANTED && frame.count == sizeof(client->wanted))
+            memcpy(&client->wanted, frame.bytes, sizeof(client->wanted));
         if (frame.kind == FRAME_ASK) {
             client->asked = true;
             client->asked_stacks = frame.count > 0 && frame.bytes[0] != 0;

@@ -22,7 +22,7 @@ struct supervisor_client {
     bool asked_view;          /* supervisor 0 wants to know how it is now: supervisor_client_say_view() */
     bool asked, asked_stacks; /* supervisor 0 wants a report; with stacks */
     bool give_up;             /* its rank is to be ended now */
-    uint64_t judged;          /* FRAME_JUDGED; 0: none has come */
+    uint64_t wanted;          /* FRAME_WANTED; 0: none has come */
     bool end;                 /* the job ends: */
     struct peer_order ending; /* how, as it was said last, */
     uint64_t end_ns;          /* and when */

@@ -461,10 +461,10 @@ supervisor_server_ask_views(struct supervisor_server *server)
 }
 
 void
-supervisor_server_say_judged(struct supervisor_server *server, uint64_t judged)
+supervisor_server_say_wanted(struct supervisor_server *server, uint64_t wanted)
 {
     for (int i = 1; i < server->world_size; ++i)
-        peer_link_send(&server->items[i].link, FRAME_JUDGED, &judged, sizeof(judged));
+        peer_link_send(&server->items[i].link, FRAME_WANTED, &wanted, sizeof(wanted));
 }
 
 bool

@@ -76,8 +76,8 @@ struct peer *supervisor_server_peer(const struct supervisor_server *server, int 
 /* Asks all clients for views of this moment. */
 void supervisor_server_ask_views(struct supervisor_server *server);
 
-/* Tells all clients up to which step all ranks have judged right: rank_judged_pack(). */
-void supervisor_server_say_judged(struct supervisor_server *server, uint64_t judged);
+/* Tells all clients of which step a rank has asked for buckets: rank_wanted_pack(). */
+void supervisor_server_say_wanted(struct supervisor_server *server, uint64_t wanted);
 
 /* Whether all others are so far. */
 enum peers_far {

@@ -40,15 +40,8 @@ is_of_step(const struct rank_view *rank)
 {
     return strncmp(rank->wait_for, "bucket ", strlen("bucket ")) == 0 ||
            strncmp(rank->wait_for, "buffer ", strlen("buffer ")) == 0 ||
+           strncmp(rank->wait_for, RANK_WAIT_COMPARISON, strlen(RANK_WAIT_COMPARISON)) == 0 ||
            strncmp(rank->wait_for, RANK_WAIT_GRAPH, strlen(RANK_WAIT_GRAPH)) == 0;
-}
-
-/* Whether the host is in DDP_STEP, which returns when the step is judged. A judgement that began during backward has
- * the number of the next step. */
-static bool
-awaits_judgement(const struct rank_view *rank)
-{
-    return rank->judging_step > 0 && rank->judging_step == rank->step;
 }
 
 /* Of one that waits for its device the host may still work: it is in no call, and its program has not ended. */
@@ -57,7 +50,7 @@ is_blocked(const struct rank_view *rank)
 {
     if (rank->wait == RANK_WAIT_EXCHANGE)
         return true;
-    return rank->wait == RANK_WAIT_COLLECTIVE && (rank->in_call || rank->ends || awaits_judgement(rank));
+    return rank->wait == RANK_WAIT_COLLECTIVE && (rank->in_call || rank->ends || rank->in_step);
 }
 
 /* Whether the rank waits for `left`, which has left. Before it trains it waits for all, to meet them. What a rank has

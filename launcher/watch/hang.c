@@ -342,18 +342,28 @@ is_past_comparison(const struct rank_view *behind, const struct rank_view *ahead
 /* Whether rank `behind`, which waits on the host, cannot send what rank `ahead` waits for on its device: for how long
  * both must have waited to be sure of it; 0: it can. It cannot if it is at its program's end, and the collective
  * belongs to a step that it has not made. Nor if it has made fewer steps, for before it continues all ranks must reach
- * its place, which the other has passed; unless what it waits to hear is still on its way. The same holds for calls of
- * DDP_REDUCE. */
+ * its place, which the other has passed, as it has where it is in a DDP_STEP that the first has not reached; unless
+ * what it waits to hear is still on its way. The same holds for calls of DDP_REDUCE. */
 static uint64_t
 sure_after_ns(const struct rank_view *behind, const struct rank_view *ahead)
 {
     if (behind->generation != ahead->generation) /* one is in the next training already, or heard of late */
         return 0;
-    if (strncmp(behind->wait_for, RANK_PLACE_JUDGEMENT, sizeof(RANK_PLACE_JUDGEMENT) - 1) == 0)
-        return 0; /* it has sent all that belongs to its steps, and waits for a rank that has not come so far */
     if (strcmp(behind->wait_for, RANK_PLACE_END) == 0 && behind->step < ahead->wait_step)
         return AT_END_NS;
-    return behind->step < ahead->step || is_past_comparison(behind, ahead) ? ON_ITS_WAY_NS : 0;
+    bool is_elsewhere = behind->step == ahead->step &&
+                        strncmp(ahead->wait_for, RANK_WAIT_COMPARISON, sizeof(RANK_WAIT_COMPARISON) - 1) == 0;
+    return behind->step < ahead->step || is_elsewhere || is_past_comparison(behind, ahead) ? ON_ITS_WAY_NS : 0;
+}
+
+/* What the ranks should have done: named is a DDP_STEP that rank `behind` has left out, if it has one step less. */
+static const char *
+describe_rule(const struct rank_view *behind, int rank, char text[TEXT_BYTES])
+{
+    if (behind->left_out_step == 0)
+        return "all ranks must make the same ddprun calls and the same number of steps";
+    snprintf(text, TEXT_BYTES, RANK_LEFT_OUT, rank, (unsigned long long)behind->left_out_step);
+    return text;
 }
 
 /* Two ranks that wait for each other, and would for ever: the first two that are found, and that have waited for as
@@ -371,13 +381,13 @@ find_different_places(const struct hang *hang, const struct rank_view *views, ui
             limit_ns = limit_ns < enough_ns ? limit_ns : enough_ns;
             if (hang->ranks[behind].stayed_ns < limit_ns || hang->ranks[ahead].stayed_ns < limit_ns)
                 continue;
-            char place[RANK_WORDS_BYTES], other[RANK_WORDS_BYTES];
+            char place[RANK_WORDS_BYTES], other[RANK_WORDS_BYTES], rule[TEXT_BYTES];
             error_set(error, DDPRUN_EXIT_FAILURE,
                       "rank %d%s waits at %s after %" PRIu64 " steps, while rank %d%s, with %" PRIu64 " steps "
-                      "launched, waits for it in %s: all ranks must make the same ddprun calls and the same number of "
-                      "steps",
+                      "launched, waits for it in %s: %s",
                       behind, rank_describe_place(&views[behind], place), views[behind].wait_for, views[behind].step,
-                      ahead, rank_describe_place(&views[ahead], other), views[ahead].step, views[ahead].wait_for);
+                      ahead, rank_describe_place(&views[ahead], other), views[ahead].step, views[ahead].wait_for,
+                      describe_rule(&views[behind], behind, rule));
             error->rank = behind;
             return true;
         }

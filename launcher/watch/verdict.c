@@ -118,26 +118,14 @@ verdict_last_right(const struct rank_view *ranks, int count, uint64_t *step_p)
 }
 
 uint64_t
-verdict_judged(const struct rank_view *ranks, int count)
+verdict_buckets_wanted(const struct rank_view *ranks, int count)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t wanted = 0;
     for (int i = 0; i < count; ++i) {
-        if (ranks[i].generation != ranks[0].generation) /* it is in another program of a script */
-            return 0;
-        least = ranks[i].judged_step < least ? ranks[i].judged_step : least;
+        uint64_t asked = rank_wanted_pack(ranks[i].generation, ranks[i].buckets_asked);
+        wanted = ranks[i].buckets_asked > 0 && asked > wanted ? asked : wanted;
     }
-    return rank_judged_pack(ranks[0].generation, least);
-}
-
-bool
-verdict_judged_is_asked(const struct rank_view *ranks, int count, uint64_t judged)
-{
-    bool is_asked = false;
-    for (int i = 0; i < count; ++i) {
-        uint64_t asked = ranks[i].judgement_asked;
-        is_asked = is_asked || (asked > 0 && rank_judged_pack(ranks[i].generation, asked) > judged);
-    }
-    return is_asked;
+    return wanted;
 }
 
 bool
@@ -369,6 +357,11 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
                   i, rank->generation + 1, rank->generation == 0 ? "" : "s");
         break;
     default:
+        if (rank->left_out_step > 0) {
+            error_set(error, code, "rank %d ended%s, others continued to step %" PRIu64 ": " RANK_LEFT_OUT, i, far,
+                      verdict_most_steps(ranks, count), i, (unsigned long long)rank->left_out_step);
+            break;
+        }
         error_set(error, code,
                   "rank %d ended%s, others continued to step %" PRIu64
                   "; all ranks must make the same number of steps (DDP_SHARD divides work evenly)",

@@ -50,11 +50,8 @@ uint64_t verdict_least_overlapped(const struct rank_view *ranks, int count);
  * DDP_STEP counts them in this run; 0: not even the first is known to be right. */
 bool verdict_last_right(const struct rank_view *ranks, int count, uint64_t *step_p);
 
-/* The last step that all ranks have judged right, as rank_judged_pack(); 0: none is known. */
-uint64_t verdict_judged(const struct rank_view *ranks, int count);
-
-/* Whether a rank waits to hear of a later one. */
-bool verdict_judged_is_asked(const struct rank_view *ranks, int count, uint64_t judged);
+/* The last step whose buckets a rank has asked the others for, as rank_wanted_pack(); 0: none. */
+uint64_t verdict_buckets_wanted(const struct rank_view *ranks, int count);
 
 /* Adds to the reason for which the job ends from where the training can be continued, if a step was judged wrong.
  * Whether one was. */

@@ -157,6 +157,36 @@ TEST(an_interval_of_two_steps_is_recognised)
     history_free(&history);
 }
 
+/* Plays an interval, as is_of_several(), and says whether it is the one before with another pass. */
+static bool
+has_another_pass(struct history *history, const char *first, const char *second)
+{
+    for (const char *at = first; *at != '\0'; ++at)
+        history_touch(history, 0, (struct touch){(uint64_t)*at, 0});
+    for (const char *at = second; *at != '\0'; ++at)
+        history_touch(history, 1, (struct touch){(uint64_t)*at, 0});
+    bool another = history_has_another_pass(history);
+    (void)history_boundary(history);
+    return another;
+}
+
+TEST(an_interval_with_another_backward_pass_is_recognised)
+{
+    ck_assert(history_init(&history, 2));
+    ck_assert(!has_another_pass(&history, "wb", "b"));
+    ck_assert(!has_another_pass(&history, "rwbwb", "rbb")); /* the first interval lacks the optimizer */
+    ck_assert(!has_another_pass(&history, "rwb", "rb"));
+    ck_assert(has_another_pass(&history, "rwbwb", "rbb"));
+    ck_assert(!has_another_pass(&history, "rwb", "rb"));
+    ck_assert(!has_another_pass(&history, "rwbwb", "rb")); /* of one gradient only */
+    ck_assert(!has_another_pass(&history, "rwb", "rb"));
+    ck_assert(!has_another_pass(&history, "rwbx", "rbb")); /* another touch, a norm */
+    ck_assert(!has_another_pass(&history, "rwb", "rb"));
+    ck_assert(has_another_pass(&history, "rwbb", "rbb"));
+    ck_assert(!has_another_pass(&history, "", ""));
+    history_free(&history);
+}
+
 SEED_TEST(order_is_that_of_last_touches_and_untouched_come_last, 2000, CASES)
 {
     struct event events[TOUCHES];

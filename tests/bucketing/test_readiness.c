@@ -1,8 +1,8 @@
 /*
- * test_readiness.c - buckets leave as a simple model says: in order, each exactly once in an interval, never before the
- * last expected touch of every gradient in it, as soon as that has come, and not at all after a deviation until the
- * boundary. Touches that some intervals lack change nothing of that, in front of the update, and are not expected
- * behind it.
+ * test_readiness.c - buckets are launched as a simple model says: in order, each exactly once in an interval, never
+ * before the last expected touch of every gradient in it, as soon as that has come, and not before the boundary if one
+ * of its gradients was touched otherwise. Touches that some intervals lack change nothing of that, in front of the
+ * update, and are not expected after it. Buckets that are launched last come after all others.
  */
 #include "bucketing/readiness.h"
 
@@ -102,7 +102,7 @@ SEED_TEST(steady_intervals_follow_the_model, 0, CASES)
             }
             ck_assert(next == scene.plan->bucket_count || !model_is_ready(next, at));
         }
-        while (readiness_flush(&scene.readiness, &bucket))
+        while (readiness_launch_unready(&scene.readiness, &bucket))
             ck_assert_uint_eq(bucket, next++);
         ck_assert_uint_eq(next, scene.plan->bucket_count);
         readiness_boundary(&scene.readiness);
@@ -111,145 +111,144 @@ SEED_TEST(steady_intervals_follow_the_model, 0, CASES)
     clear_scene();
 }
 
-SEED_TEST(after_a_deviation_nothing_leaves_before_the_boundary, 5000, CASES)
+/* Launches everything that is left. How many buckets of the interval were launched before: *launched_p. */
+static void
+launch_all(size_t launched)
+{
+    size_t bucket;
+    while (readiness_launch_unready(&scene.readiness, &bucket))
+        ck_assert_uint_eq(bucket, launched++);
+    ck_assert_uint_eq(launched, scene.plan->bucket_count);
+}
+
+SEED_TEST(a_gradient_that_is_touched_otherwise_keeps_its_bucket_until_the_boundary, 5000, CASES)
 {
     set_scene(&seed);
     size_t strange_at = (size_t)rand_r(&seed) % scene.count, launched = 0, bucket;
+    size_t strange = scene.events[strange_at].gradient, kept = scene.plan->bucket_count;
 
     for (size_t at = 0; at < scene.count; ++at) {
         const struct event *event = &scene.events[at];
         if (at == strange_at) {
-            struct touch strange = {999, 0};
-            bool left = scene.readiness.states[scene.plan->bucket_of[event->gradient]] == BUCKET_LAUNCHED;
-            ck_assert_int_eq(readiness_begin(&scene.readiness, event->gradient, strange),
-                             left ? TOUCH_LATE : TOUCH_DEVIATES);
+            bool is_launched = scene.readiness.states[scene.plan->bucket_of[strange]] == BUCKET_LAUNCHED;
+            ck_assert_int_eq(readiness_begin(&scene.readiness, strange, (struct touch){999, 0}),
+                             is_launched ? TOUCH_UNCOUNTED : TOUCH_DEVIATES);
+            ck_assert(scene.readiness.deviates);
+            kept = is_launched ? kept : scene.plan->bucket_of[strange];
+            if (!is_launched)
+                ck_assert(!readiness_enqueued(&scene.readiness, strange));
         }
-        if (readiness_begin(&scene.readiness, event->gradient, event->touch) != TOUCH_LATE)
-            readiness_enqueued(&scene.readiness, event->gradient);
+        if (readiness_begin(&scene.readiness, event->gradient, event->touch) != TOUCH_UNCOUNTED)
+            (void)readiness_enqueued(&scene.readiness, event->gradient);
         while (readiness_launch(&scene.readiness, &bucket)) {
-            ck_assert_uint_lt(at, strange_at);
-            ++launched;
+            ck_assert_uint_eq(bucket, launched++);
+            ck_assert_uint_lt(bucket, kept);
         }
+        /* others follow the model */
+        ck_assert(launched >= kept || launched == scene.plan->bucket_count || !model_is_ready(launched, at));
     }
-    while (readiness_flush(&scene.readiness, &bucket))
-        ck_assert_uint_eq(bucket, launched++);
-    ck_assert_uint_eq(launched, scene.plan->bucket_count);
-
+    launch_all(launched);
     readiness_boundary(&scene.readiness);
     ck_assert(!scene.readiness.deviates);
     clear_scene();
 }
 
-SEED_TEST(nothing_leaves_before_the_boundary_of_a_withheld_interval, 7500, CASES)
+/* The first `count` events of the scene, with what they launch. Returns how many buckets that was. */
+static size_t
+play(size_t count)
 {
-    set_scene(&seed);
-    size_t bucket, launched = 0;
-    readiness_withhold(&scene.readiness);
-    for (size_t at = 0; at < scene.count; ++at) {
+    size_t launched = 0, bucket;
+    for (size_t at = 0; at < count; ++at) {
         const struct event *event = &scene.events[at];
         ck_assert_int_eq(readiness_begin(&scene.readiness, event->gradient, event->touch), TOUCH_EXPECTED);
-        readiness_enqueued(&scene.readiness, event->gradient);
-        ck_assert(!readiness_launch(&scene.readiness, &bucket));
+        (void)readiness_enqueued(&scene.readiness, event->gradient);
+        while (readiness_launch(&scene.readiness, &bucket))
+            ck_assert_uint_eq(bucket, launched++);
     }
-    while (readiness_flush(&scene.readiness, &bucket))
-        ck_assert_uint_eq(bucket, launched++);
-    ck_assert_uint_eq(launched, scene.plan->bucket_count);
+    return launched;
+}
+
+SEED_TEST(nothing_is_launched_before_the_boundary_of_a_closed_interval, 7500, CASES)
+{
+    set_scene(&seed);
+    readiness_close(&scene.readiness);
+    ck_assert_uint_eq(play(scene.count), 0);
+    launch_all(0);
     readiness_boundary(&scene.readiness);
-    ck_assert(!scene.readiness.deviates); /* the next one is not */
+    ck_assert(!scene.readiness.closed); /* the next one is not */
+    ck_assert(!scene.readiness.deviates);
     clear_scene();
 }
 
-SEED_TEST(a_touch_after_the_bucket_left_is_late, 8000, CASES)
+SEED_TEST(touches_after_the_launch_of_a_bucket_are_not_counted, 8000, CASES)
+{
+    set_scene(&seed);
+    (void)play(scene.count);
+    for (size_t g = 0; g < GRADIENTS; ++g) {
+        bool is_launched = scene.readiness.states[scene.plan->bucket_of[g]] == BUCKET_LAUNCHED;
+        ck_assert(is_launched == (readiness_begin(&scene.readiness, g, (struct touch){0, 0}) == TOUCH_UNCOUNTED));
+    }
+    clear_scene();
+}
+
+SEED_TEST(whatever_is_ready_another_rank_may_have_all_buckets_launched, 8500, CASES)
+{
+    set_scene(&seed);
+    size_t asked_at = (size_t)rand_r(&seed) % scene.count, bucket;
+    launch_all(play(asked_at));
+    for (size_t at = asked_at; at < scene.count; ++at) {
+        ck_assert_int_eq(readiness_begin(&scene.readiness, scene.events[at].gradient, scene.events[at].touch),
+                         TOUCH_UNCOUNTED);
+        ck_assert(!readiness_launch(&scene.readiness, &bucket));
+    }
+    readiness_boundary(&scene.readiness);
+    clear_scene();
+}
+
+SEED_TEST(what_was_launched_is_taken_back, 9000, CASES)
 {
     set_scene(&seed);
     size_t bucket;
-    for (size_t at = 0; at < scene.count; ++at) {
-        (void)readiness_begin(&scene.readiness, scene.events[at].gradient, scene.events[at].touch);
-        readiness_enqueued(&scene.readiness, scene.events[at].gradient);
-        while (readiness_launch(&scene.readiness, &bucket))
-            continue;
-    }
-    for (size_t g = 0; g < GRADIENTS; ++g) {
-        bool left = scene.readiness.states[scene.plan->bucket_of[g]] == BUCKET_LAUNCHED;
-        struct touch touch = {0, 0};
-        ck_assert_int_eq(readiness_begin(&scene.readiness, g, touch) == TOUCH_LATE, left);
-    }
-    clear_scene();
-}
-
-TEST(late_touches_that_an_interval_begins_with_are_known)
-{
-    /* Learned: read, clear, accumulate. Behind them, with the bucket gone, another pass accumulates; then all begins
-     * anew, with an unknown touch between. */
-    const struct touch read = {1, 0}, clear = {2, 0}, accumulate = {3, 1}, unknown = {4, 0};
-    const struct touch learned[] = {read, clear, accumulate};
-    size_t bucket;
-    ck_assert(history_init(&scene.history, 1));
-    for (int i = 0; i < 3; ++i)
-        history_touch(&scene.history, 0, learned[i]);
-    (void)history_boundary(&scene.history);
-    plan_one();
-
-    for (int interval = 0; interval < 2; ++interval) {
-        for (int i = 0; i < 3; ++i) {
-            ck_assert_int_eq(readiness_begin(&scene.readiness, 0, learned[i]), TOUCH_EXPECTED);
-            readiness_enqueued(&scene.readiness, 0);
-        }
-        ck_assert(readiness_launch(&scene.readiness, &bucket));
-        ck_assert_int_eq(readiness_begin(&scene.readiness, 0, accumulate), TOUCH_LATE);
-        ck_assert(!readiness_begins_anew(&scene.readiness, 0));
-        ck_assert_int_eq(readiness_begin(&scene.readiness, 0, read), TOUCH_LATE);
-        ck_assert(readiness_begins_anew(&scene.readiness, 0));
-        ck_assert_int_eq(readiness_begin(&scene.readiness, 0, unknown), TOUCH_LATE);
-        ck_assert(readiness_begins_anew(&scene.readiness, 0));
-        readiness_boundary(&scene.readiness);
-        ck_assert(!readiness_begins_anew(&scene.readiness, 0));
-    }
-    clear_scene();
-}
-
-/* Two gradients, each touched once, in two buckets, the second gradient first; both are launched. */
-static void
-launch_two(void)
-{
-    const struct touch touch = {1, 0};
-    const struct plan_gradient gradients[2] = {{4, 1}, {4, 1}};
-    const size_t order[2] = {1, 0};
-    size_t bucket;
-    scene.plan = plan_build(0, gradients, order, 2, 4);
-    ck_assert(scene.plan != NULL && history_init(&scene.history, 2));
-    history_touch(&scene.history, 1, touch);
-    history_touch(&scene.history, 0, touch);
-    (void)history_boundary(&scene.history);
-    ck_assert(readiness_init(&scene.readiness, scene.plan, &scene.history));
-    for (size_t i = 0; i < 2; ++i) {
-        ck_assert_int_eq(readiness_begin(&scene.readiness, order[i], touch), TOUCH_EXPECTED);
-        (void)readiness_enqueued(&scene.readiness, order[i]);
-    }
-    while (readiness_launch(&scene.readiness, &bucket))
-        continue;
-}
-
-TEST(late_touches_of_all_gradients_in_the_plans_order_are_another_pass)
-{
-    const struct touch touch = {1, 0};
-    launch_two();
-    ck_assert(!readiness_is_another_pass(&scene.readiness));
-    ck_assert_int_eq(readiness_begin(&scene.readiness, 1, touch), TOUCH_LATE);
-    ck_assert(!readiness_is_another_pass(&scene.readiness));
-    ck_assert_int_eq(readiness_begin(&scene.readiness, 0, touch), TOUCH_LATE);
-    ck_assert(readiness_is_another_pass(&scene.readiness));
-    ck_assert_int_eq(readiness_begin(&scene.readiness, 1, touch), TOUCH_LATE); /* a third: the first touch counts */
-    ck_assert(readiness_is_another_pass(&scene.readiness));
-
+    (void)play(scene.count);
+    readiness_take_back(&scene.readiness);
+    ck_assert_uint_eq(scene.readiness.launched, 0);
+    ck_assert(!readiness_launch(&scene.readiness, &bucket));
+    launch_all(0);
     readiness_boundary(&scene.readiness);
-    ck_assert(!readiness_is_another_pass(&scene.readiness));
     clear_scene();
+}
 
-    launch_two();
-    ck_assert_int_eq(readiness_begin(&scene.readiness, 0, touch), TOUCH_LATE);
-    ck_assert_int_eq(readiness_begin(&scene.readiness, 1, touch), TOUCH_LATE);
-    ck_assert(!readiness_is_another_pass(&scene.readiness)); /* as a loop over all gradients may touch them */
+SEED_TEST(some_buckets_are_launched_last_in_order, 9500, CASES)
+{
+    set_scene(&seed);
+    bool last[TOUCHES * GRADIENTS] = {false};
+    size_t count = scene.plan->bucket_count, bucket, next = 0, launched = 0;
+    ck_assert_uint_lt(count, sizeof(last) / sizeof(last[0]));
+    for (size_t k = 0; k < count; ++k) {
+        last[k] = rand_r(&seed) % 3 == 0;
+        if (last[k])
+            readiness_put_last(&scene.readiness, k);
+    }
+    for (size_t at = 0; at < scene.count; ++at) {
+        const struct event *event = &scene.events[at];
+        if (readiness_begin(&scene.readiness, event->gradient, event->touch) != TOUCH_UNCOUNTED)
+            (void)readiness_enqueued(&scene.readiness, event->gradient);
+        while (readiness_launch(&scene.readiness, &bucket)) {
+            ck_assert(!last[bucket] && bucket >= next && model_is_ready(bucket, at));
+            next = bucket + 1;
+            ++launched;
+        }
+    }
+    for (; readiness_launch_unready(&scene.readiness, &bucket); ++launched) {
+        ck_assert(!last[bucket] && bucket >= next);
+        next = bucket + 1;
+    }
+    for (next = 0; readiness_launch_last(&scene.readiness, &bucket); ++launched) {
+        ck_assert(last[bucket] && bucket >= next);
+        next = bucket + 1;
+    }
+    ck_assert_uint_eq(launched, count);
+    readiness_boundary(&scene.readiness);
     clear_scene();
 }
 
@@ -286,7 +285,7 @@ TEST(two_touches_at_once_do_not_take_the_same_place)
     readiness_enqueued(&scene.readiness, 0);
     ck_assert(!readiness_launch(&scene.readiness, &bucket));
     readiness_enqueued(&scene.readiness, 0);
-    ck_assert(readiness_flush(&scene.readiness, &bucket));
+    ck_assert(readiness_launch_unready(&scene.readiness, &bucket));
     clear_scene();
 }
 
@@ -301,9 +300,9 @@ note_word(struct history *history, const char *word, struct readiness *readiness
         if (readiness == NULL)
             continue;
         enum touch_verdict verdict = readiness_begin(readiness, 0, touch);
-        if (verdict != TOUCH_LATE && verdict != TOUCH_UNCOUNTED)
+        if (verdict != TOUCH_UNCOUNTED)
             readiness_enqueued(readiness, 0);
-        *verdicts++ = readiness_launch(readiness, &bucket) ? '!' : "=x-."[verdict]; /* '-': late, '!': it leaves */
+        *verdicts++ = readiness_launch(readiness, &bucket) ? '!' : "=x."[verdict]; /* '!': it is launched */
     }
 }
 
@@ -327,7 +326,7 @@ static const struct {
     {"sUZb sUZb sUZb", true, "UZb UZb sUZb", "xxx ==! .==!"},
     {"nUZb nUZb nsUZb", true, "nsUZb nUZb sUZb", "=.==! ===! .xxx"}, /* a norm that always came is missing */
     {"UZb UZb sUZb", true, "UsZb UZsb sZb sb", "=xxx ==xx .xx .x"},
-    {"UZb UZb sUZb", true, "UZZb Ub Zb b UZbs", "==xx =x xx x ==!-"},
+    {"UZb UZb sUZb", true, "UZZb Ub Zb b UZbs", "==xx =x xx x ==!."},
     {"UZb UZb UsZb", false, "UZb", ""}, /* behind the update, or in backward: it may be one of several branches */
     {"UZb UZb UZsb", false, "UZb", ""},
     {"UZb UZb UZbs", false, "UZb", ""}, /* clipping in front of DDP_STEP */
@@ -360,7 +359,7 @@ TABLE_TEST(what_some_intervals_lack_may_come_in_front_of_the_update, optional_to
         if (found[0] != '\0')
             found[strlen(found)] = ' ';
         note_word(&scene.history, at, &scene.readiness, found + strlen(found));
-        while (readiness_flush(&scene.readiness, &bucket)) {
+        while (readiness_launch_unready(&scene.readiness, &bucket)) {
         }
         (void)history_boundary(&scene.history);
         readiness_boundary(&scene.readiness);
@@ -388,7 +387,7 @@ other_plan(void)
 static void
 enqueue(struct readiness *readiness, const struct event *event)
 {
-    if (readiness_begin(readiness, event->gradient, event->touch) < TOUCH_LATE)
+    if (readiness_begin(readiness, event->gradient, event->touch) != TOUCH_UNCOUNTED)
         (void)readiness_enqueued(readiness, event->gradient);
 }
 
@@ -434,7 +433,7 @@ TEST(without_history_everything_waits_for_the_boundary)
     (void)readiness_begin(&readiness, 0, touch);
     readiness_enqueued(&readiness, 0);
     ck_assert(!readiness_launch(&readiness, &bucket));
-    ck_assert(readiness_flush(&readiness, &bucket));
+    ck_assert(readiness_launch_unready(&readiness, &bucket));
     readiness_free(&readiness);
     plan_free(plan);
 }

@@ -176,6 +176,100 @@ TEST(packs_as_memcpy_does)
     }
 }
 
+/* ---- digests: would packing now give the same bytes? ---- */
+
+/* Whether the wire's bucket is stale, and which members hold a part of a stale chunk, found by the digests. */
+static bool
+compare(const struct bucket_wire *wire, double weight, CUdeviceptr word, bool stale[MEMBERS_AT_MOST])
+{
+    static uint64_t digests[ARENA_BYTES / 2];
+    uint32_t is_stale = 0;
+    require(driver.cuMemsetD32Async_p(word, 0, 1, CU_STREAM_PER_THREAD));
+    ck_assert_msg(wire_compare(wire, &setting, weight, word, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    from_device(&is_stale, word, sizeof(is_stale));
+    from_device(digests, wire->digests, wire->chunk_count * sizeof(digests[0]));
+    wire_find_stale(wire, digests, stale);
+    ck_assert_uint_le(is_stale, 1);
+    return is_stale != 0;
+}
+
+/* One bit of the image, in a member that is drawn; its number. */
+static size_t
+change_bit(const struct bucket_member *members, size_t count, size_t bit)
+{
+    size_t member = below(count);
+    before[members[member].address - arena + below(members[member].bytes)] ^= (unsigned char)(1u << bit);
+    to_device(arena, before, sizeof(before));
+    return member;
+}
+
+/* Whether the members from one to the other lie one after another in memory. */
+static bool
+are_together(const struct bucket_member *members, size_t a, size_t b)
+{
+    for (size_t i = (a < b ? a : b) + 1; i <= (a < b ? b : a); ++i) {
+        if (members[i].address != members[i - 1].address + members[i - 1].bytes)
+            return false;
+    }
+    return true;
+}
+
+/* In 16 bits, or scaled, a change of the last bits may not change what is packed, nor one of a NaN: there the sign of a
+ * number is changed. */
+static void
+check_digests(struct bucket_wire *wire, const struct bucket_member *members, size_t count, CUdeviceptr word,
+              double weight)
+{
+    bool stale[MEMBERS_AT_MOST], narrows = wire->compression != DDPRUN_COMPRESS_NONE || weight != 1;
+    size_t element = wire_element_bytes(wire->member_type);
+    size_t changed = below(count);
+    size_t at = members[changed].address - arena + element * below(members[changed].bytes / element);
+    fill_random(before, sizeof(before));
+    if (narrows)
+        memset(before + at, 0x3c, element); /* a number between 0.01 and 2 of each type */
+    to_device(arena, before, sizeof(before));
+    ck_assert_msg(wire_pack_digested(wire, &setting, weight, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    ck_assert(!compare(wire, weight, word, stale));
+    if (narrows)
+        before[at + element - 1] ^= 0x80;
+    to_device(arena, before, sizeof(before));
+    if (!narrows)
+        changed = change_bit(members, count, below(8));
+    ck_assert(compare(wire, weight, word, stale));
+    ck_assert(stale[changed]);
+    for (size_t i = 0; i < count; ++i) /* others only where they may share a chunk */
+        ck_assert(!stale[i] || are_together(members, i, changed));
+    ck_assert_msg(wire_pack_digested(wire, &setting, weight, CU_STREAM_PER_THREAD, &error), "%s", error.text);
+    ck_assert(!compare(wire, weight, word, stale));
+    for (size_t i = 0; i < count; ++i)
+        ck_assert(!stale[i]);
+}
+
+TEST(one_changed_bit_makes_a_bucket_stale)
+{
+    CUdeviceptr word;
+    require(driver.cuMemAlloc_p(&word, sizeof(uint32_t)));
+    for (unsigned round = 1; round <= ROUNDS; ++round) {
+        seed = 7000 + round;
+        struct bucket_member members[MEMBERS_AT_MOST];
+        struct bucket_wire wire = {0};
+        CUdeviceptr lent;
+        ncclDataType_t type = float_types[below(4)].type;
+        setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
+        setting.compression = (enum ddprun_compression)below(DDPRUN_COMPRESSION_COUNT);
+        size_t count = make_members(members, wire_element_bytes(type));
+        require(driver.cuMemAlloc_p(&lent, ARENA_BYTES));
+        wire_lend(&wire, lent, ARENA_BYTES, true);
+        place(&wire, members, count, type);
+        ck_assert_int_eq(wire.path, WIRE_KERNELS);
+        check_digests(&wire, members, count, word, below(3) == 0 ? 2 : 1);
+        wire_free(&wire, &driver);
+        require(driver.cuMemFree_p(lent));
+        keep_setting();
+    }
+    require(driver.cuMemFree_p(word));
+}
+
 /* ---- conversion, against the list of all values that 16 bits can hold ---- */
 
 static double

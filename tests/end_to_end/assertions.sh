@@ -56,7 +56,7 @@ broken RANGES_SETTLED_LAST bucketing/ranges.c 'sorted[at - 1].end <= recent[left
 broken SPANS_EMPTY bucketing/words.c 'end > first' ladder
 broken COPIES_MISALIGNED bucketing/words.c 'from % STEP == 0' trainer escapes once
 broken HISTORY_OF_FEW bucketing/history.c 'gradient < history->gradient_count' ladder
-broken LAST_BUCKET_STAYS bucketing/readiness.c 'next_bucket == readiness->plan->bucket_count' ladder
+broken LAST_BUCKET_STAYS bucketing/readiness.c 'launched == readiness->plan->bucket_count' ladder
 broken MARKS_AHEAD bucketing/drift.c 'look->marked <= drift->mark_count' noise
 broken CUT_IN_ELEMENTS comm/wire.c 'bytes % element_bytes == 0' wide
 broken ALL_NEIGHBOURS comm/wire.c '== members[0].address + bytes' ladder
@@ -67,7 +67,6 @@ broken MARK_BEFORE_ITSELF "$engine/graphs/captures.c" 'previous < capture->mark_
 broken SPANS_UNMERGED "$engine/memory/filter_writer.c" 'spans[i - 1].end <= spans[i].begin' trains streams
 broken PLACES_STALE "$engine/memory/memory.h" 'range->id < engine_state.tensor_count' trainer types_legacy forget
 broken NUMBERS_SWAPPED "$engine/memory/memory.h" 'tensor->member == member' trains accumulate
-broken EVENTS_FEW "$engine/send/bucket_launch.c" 'bucket < group->done_capacity' ladder
 broken MANAGED_SENT_EARLY "$engine/send/bucket_launch.c" '!tensor_is_shared(tensor)' trains managed
 broken GROUP_UNEXPECTED "$engine/send/bucket_launch.c" 'group->id == memory_state.expected_group' trains towers
 broken READY_TIMES_FEW "$engine/measure/measure.c" 'gradient < of->capacity' measured

@@ -43,6 +43,18 @@ run() {
     [ "$asks" = any ] || not_asked "$work/stderr" >"$work/asked" || not_ok "nothing is asked of forgotten memory" "$(cat "$work/asked")"
 }
 
+# computes_alike NAME PROGRAM...: a trainer that finds a weight which it does not expect ends with the same one, with overlap and without
+# it: 2 ranks have averaged what its gradients were at DDP_STEP.
+computes_alike() {
+    local name=$1 found with
+    shift
+    for with in "" --no-overlap; do
+        run "$ddprun" -n 2 ${with:+"$with"} --bucket-mb 0.005 "$@"
+        found+=" $(grep -ohE 'weight [0-9]+ of layer .*' "$work/stderr" | sort | head -n 1)"
+    done
+    check "$name: with overlap and without it:$found" grep -Eq '^ (weight .*[0-9]) \1$' <<<"$(sed 's/"$//; s/" / /' <<<"$found")"
+}
+
 # watch_leftovers: what is left in $TMPDIR, and by none_left, is this test's.
 watch_leftovers() {
     export TMPDIR=$work/tmp DDPRUN_TEST_MARK=$work # in the environment of all that is started

@@ -42,7 +42,10 @@ done
 works "no-sync, a world of one" "$ddprun" -n 1 "$steps" no-sync
 works "buffer, without ddprun" "$steps" buffer
 
-fails "a write after DDP_GRADIENT_READY" 1 "add.* wrote gradient [0-9]+ of [0-9]+ \(.gradients\[l\]., .* after bucket" "$ddprun" -n 2 --bucket-mb 0.004 "$steps" ready-write
+SOFTGPU_LINK=latency_us=20000,gbytes_per_s=1 works "a read before DDP_STEP" "$ddprun" -n 2 --bucket-mb 0.011 "$build/tests/matrix/late_read_shared" --steps 10
+check "a read before DDP_STEP sees this rank's own gradient, although its bucket is launched" grep -qx "saw its own" "$work/stdout"
+
+computes_alike "a write after DDP_GRADIENT_READY" "$steps" ready-write
 run "$ddprun" -n 2 "$steps" no-sync-step
 failed_with "DDP_STEP without an end of DDP_NO_SYNC" 1 "DDP_STEP .steps.cu:[0-9]+. stands between DDP_NO_SYNC_BEGIN|DDP_STEP .*steps.cu:[0-9]+. stands between DDP_NO_SYNC_BEGIN"
 fails "an end of DDP_NO_SYNC without a beginning" 1 "DDP_NO_SYNC_END .*steps.cu:[0-9]+. without DDP_NO_SYNC_BEGIN" "$ddprun" -n 2 "$steps" no-end

@@ -37,7 +37,7 @@ static void SILENT
 save(const char *path)
 {
     Dl_info engine;
-    FILE *file = dladdr((void *)issue_bucket, &engine) != 0 ? fopen(path, "w") : NULL;
+    FILE *file = dladdr((void *)launch_bucket, &engine) != 0 ? fopen(path, "w") : NULL;
     for (size_t i = 0; file != NULL && i < walk.count; ++i)
         fprintf(file, "%#zx\n", (size_t)((const char *)walk.calls[i] - (const char *)engine.dli_fbase));
     if (file != NULL)
@@ -65,7 +65,7 @@ __cyg_profile_func_exit(void *function, void *caller)
         memmove(walk.calls, walk.calls + walk.begun, (walk.count - walk.begun) * sizeof(walk.calls[0]));
         walk.begun = walk.count -= walk.begun;
     } else if (has((void *)touches_end, walk.begun)) {
-        if (has((void *)issue_bucket, walk.begun) && !has((void *)function_layout, 0) &&
+        if (has((void *)launch_bucket, walk.begun) && !has((void *)function_layout, 0) &&
             (path = getenv("DDPRUN_TEST_WALK")) != NULL)
             save(path);
         walk.begun = 0;

@@ -151,6 +151,19 @@ pack_weighted(struct bench *bench, struct comm_error *error)
 }
 
 static bool
+pack_digested(struct bench *bench, struct comm_error *error)
+{
+    return wire_pack_digested(&bench->wire, &bench->setting, 1, bench->stream, error);
+}
+
+/* With what pack_digested() has packed. */
+static bool
+compare(struct bench *bench, struct comm_error *error)
+{
+    return wire_compare(&bench->wire, &bench->setting, 1, bench->seen + 128, bench->stream, error);
+}
+
+static bool
 unpack(struct bench *bench, struct comm_error *error)
 {
     return wire_unpack(&bench->wire, &bench->setting, bench->stream, error);
@@ -204,7 +217,10 @@ measure_packed(struct bench *bench)
     double bytes = (double)bench->bytes;
     place(bench, true, ncclFloat32, DDPRUN_COMPRESS_NONE);
     measure(bench, "pack", pack, 2 * bytes);
+    measure(bench, "pack with digests", pack_digested, 2 * bytes);
+    measure(bench, "comparison with the digests", compare, bytes);
     look(bench);
+    measure(bench, "comparison with the look for NaN", compare, bytes);
     measure(bench, "pack with the look for NaN", pack, 2 * bytes);
     measure(bench, "pack with the look and a weight", pack_weighted, 2 * bytes);
     measure(bench, "unpack, divided by the number of ranks", unpack, 2 * bytes);

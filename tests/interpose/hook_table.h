@@ -18,6 +18,7 @@ enum kind { /* the first three are work */
             KIND_GRAPH,
             KIND_GRAPH_STREAM,
             KIND_WAIT,
+            KIND_WAIT_ALL,
             KIND_RECORDED
 };
 

@@ -273,11 +273,17 @@ TEST(different_places_are_named)
     EXPECT(20, 1 << 2, HANG_END, 1, "rank 1 (host h1, process 4001, GPU 1) waits at DDP_REDUCE (a.cu:2), 3 ",
            "waits for it in DDP_REDUCE (a.cu:1), 3 int32, sum");
 
-    begin(60, 600); /* its step is judged: it waits for rank 2, which is slow, and has sent all that rank 0 waits for */
-    wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");
-    wait_for(1, RANK_WAIT_EXCHANGE, RANK_PLACE_JUDGEMENT " 7");
-    play.views[0].step = 8;
-    ck_assert_int_eq(play_on(20, 1 << 2), HANG_NONE);
+    begin(60, 600); /* all buckets of the step are launched, and the message is none of its DDP_STEP */
+    wait_for(0, RANK_WAIT_COLLECTIVE, RANK_WAIT_COMPARISON " of step 8");
+    wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
+    EXPECT(20, 1 << 2, HANG_END, 1, "waits at DDP_MEAN", "waits for it in " RANK_WAIT_COMPARISON " of step 8");
+
+    begin(60, 600); /* it has a step less, and its work shows which */
+    wait_for(0, RANK_WAIT_COLLECTIVE, RANK_WAIT_COMPARISON " of step 8");
+    wait_for(1, RANK_WAIT_EXCHANGE, RANK_PLACE_END);
+    play.views[1].left_out_step = 5;
+    EXPECT(20, 1 << 2, HANG_END, 1, "waits at " RANK_PLACE_END,
+           "DDP_STEP was left out on rank 1: its work before its DDP_STEP number 5 is that of two steps");
 
     begin(60, 600); /* the same step: in flight */
     wait_for(0, RANK_WAIT_COLLECTIVE, "bucket 0 of step 8");

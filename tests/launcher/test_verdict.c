@@ -382,21 +382,14 @@ TEST(the_first_wrong_step_of_any_rank_decides_from_where_to_continue)
     ck_assert_str_eq(error.text, "rank 1: wrong");
 }
 
-TEST(a_step_is_judged_when_all_ranks_have_judged_it_in_one_program)
+TEST(the_last_step_whose_buckets_a_rank_has_asked_for_is_wanted)
 {
-    struct rank_view ranks[2] = {{TRAINING, .judged_step = 7}, {TRAINING, .judged_step = 5}};
-    uint64_t judged = verdict_judged(ranks, 2);
-    ck_assert_uint_eq(judged, rank_judged_pack(0, 5));
-    ck_assert(!verdict_judged_is_asked(ranks, 2, judged));
-    ranks[0].judgement_asked = 5;
-    ck_assert(!verdict_judged_is_asked(ranks, 2, judged));
-    ranks[0].judgement_asked = 6;
-    ck_assert(verdict_judged_is_asked(ranks, 2, judged));
-
-    ranks[0].generation = 1;
-    ck_assert_uint_eq(verdict_judged(ranks, 2), 0);
-    ranks[1].generation = 1;
-    ranks[0].judgement_asked = 1; /* of the second program, however far the first one came */
-    ck_assert(verdict_judged_is_asked(ranks, 2, judged));
-    ck_assert_uint_gt(verdict_judged(ranks, 2), judged);
+    struct rank_view ranks[2] = {{TRAINING}, {TRAINING}};
+    ck_assert_uint_eq(verdict_buckets_wanted(ranks, 2), 0);
+    ranks[1].buckets_asked = 5;
+    ck_assert_uint_eq(verdict_buckets_wanted(ranks, 2), rank_wanted_pack(0, 5));
+    ranks[0].buckets_asked = 7;
+    ck_assert_uint_eq(verdict_buckets_wanted(ranks, 2), rank_wanted_pack(0, 7));
+    ranks[1].generation = 1; /* of the second program, however far the first one came */
+    ck_assert_uint_eq(verdict_buckets_wanted(ranks, 2), rank_wanted_pack(1, 5));
 }

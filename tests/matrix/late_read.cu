@@ -1,7 +1,8 @@
 /*
- * late_read.cu - a kernel that looks at a gradient now and then, after its bucket is launched: it sees the average, not
- * half of it. The top layer's gradient is copied before and after the boundary; "saw the average" is printed on rank 0
- * if both copies of step 10 are the same. For mutants.sh; not a cell of the matrix.
+ * late_read.cu - a kernel that looks at a gradient now and then, after its bucket is launched: it sees what this rank
+ * has computed, and the average only after DDP_STEP. The top layer's gradient is copied before and after the boundary;
+ * "saw its own" is printed on rank 0 if both copies of step 10 differ. For end_to_end/steps.sh; not a cell of the
+ * matrix.
  */
 #include "perceptron.h"
 
@@ -30,6 +31,6 @@ main(int argc, char **argv)
     device_download(before_host, before, sizeof(before_host));
     device_download(after_host, after, sizeof(after_host));
     if (DDP_RANK() == 0)
-        puts(memcmp(before_host, after_host, sizeof(before_host)) == 0 ? "saw the average" : "saw something else");
+        puts(memcmp(before_host, after_host, sizeof(before_host)) == 0 ? "saw the average" : "saw its own");
     return 0;
 }

@@ -11,8 +11,9 @@
  * alone: the last rank writes it and is slow before DDP_STEP, the others read it; epoch: six passes in place of four;
  * skip: the last rank leaves out DDP_STEP and the update; weight: the counts of DDP_WEIGHT do not add up to the total;
  * read: all ranks read, and no step is wrong; ahead: rank 0 reads, and the last rank is slow before DDP_STEP, while
- * others go on: no step is wrong; leave: the last rank ends in front of DDP_STEP, the others read; escape: a kernel has
- * stored the address of a gradient, and backward writes through that, in all steps: wrong are those that overlap.
+ * others go on: no step is wrong; drift: the last rank's update is another one; leave: the last rank ends in front of
+ * DDP_STEP, the others read; escape: a kernel has stored the address of a gradient, and backward writes through that,
+ * in all steps: wrong are those that overlap.
  */
 enum { LAYERS = 2, COUNT = 1024, WRONG = 10, STEPS = 40 };
 #include "exact.h"
@@ -91,6 +92,8 @@ main(int argc, char **argv)
             DDP_WEIGHT(1, (size_t)DDP_WORLD_SIZE() + (step == WRONG));
         DDP_STEP(stream);
         layers_update();
+        if (is_mode("drift") && step == WRONG && is_last_rank())
+            add<<<BLOCKS, THREADS, 0, stream>>>(weights[0], 1.0f);
         if (us > 0)
             usleep((useconds_t)us);
         if (DDP_RANK() == 0 && is_last)

@@ -98,6 +98,7 @@ IDLE(node_changes, (CUgraphExec exec, CUgraphNode node, struct operation *work))
     X(copied_from_host, copied_from_host)     \
     X(tensor_map_encoded, tensor_map_encoded) \
     X(may_wait, may_wait)                     \
+    X(waits, nothing)                         \
     X(waited, nothing)                        \
     X(before_release, before_release)         \
     X(before_stream_destroy, stream_changes)  \

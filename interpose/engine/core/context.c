@@ -67,6 +67,7 @@ context_synchronize(const char *when)
         stop_job("%s, ddprun must wait for the whole device, and a stream is being captured, which would fail: end the "
                  "capture before (cuStreamEndCapture)",
                  when);
+    engine_state.before_wait();
     require_cuda(engine_state.driver.cuCtxSynchronize_p(), when);
 }
 

@@ -101,6 +101,11 @@ engine_grow(void *array, size_t count, size_t *capacity, size_t bytes)
 /* ---- role.c ---- */
 void role_take(void) TAKES_ROLE;
 void role_give(void) GIVES_ROLE;
+/* Takes the role if it is free; whether it was. role_release() gives it back. clang sees neither. */
+bool role_try(void) WITHOUT_LOCK;
+void role_release(void) WITHOUT_LOCK;
+/* Whether this thread has it by one of these. */
+bool role_is_mine(void);
 
 /* ---- status.c ---- */
 /* This rank waits on the host for all others to reach `place`, up to status_waits_no_more(). One thread at a time. */
@@ -139,9 +144,14 @@ void judgement_begins(enum judged judged);
 void judgement_ends(enum judged judged);
 /* Waits until those of this rank that have begun are over; does not return if one was wrong. */
 void judgement_wait(enum judged judged);
-/* The last of a step, after it was counted: returns when this rank's judgements of it were right, and the other ranks'
- * as judgement.c says. `is_agreed`: all ranks know that there is a judgement in this step. */
-void judgement_end_step(bool is_agreed);
+/* The last of a step, after it was counted: returns when its judgements were right. */
+void judgement_end_step(void);
+
+/* ---- requests.c: a rank whose device waits for a bucket asks others to launch it ---- */
+/* This rank waits for buckets of the step, from 1. Any thread, without a wait. */
+void request_ask(uint64_t step);
+/* Whether another rank waits for buckets of the step. */
+bool request_has_come(uint64_t step);
 
 /* ---- ranges.c ---- */
 /* At the start, before any other of these. Where no tool listens, they do nothing. */
@@ -153,6 +163,9 @@ void range_end(void);
 /* ---- exchange.c ---- */
 /* Gives this rank's bytes to all and gets theirs; ends the job when ranks have reached different places. */
 void exchange(const char *about, const void *mine, size_t bytes, struct control_messages *all) WITHOUT_LOCK;
+/* The same where ranks may have launched buckets of a step that is not over: while it waits, it launches the rest of
+ * them if another rank asks for that. With or without the issuer's role. */
+void exchange_in_step(const char *about, const void *mine, size_t bytes, struct control_messages *all) WITHOUT_LOCK;
 /* Each of these becomes the least that a rank has; the greatest that a rank has. */
 void least_of_ranks(const char *about, uint64_t *words, size_t count) WITHOUT_LOCK;
 uint64_t greatest_of_ranks(const char *about, uint64_t word) WITHOUT_LOCK;
@@ -269,8 +282,6 @@ void streams_wait_for_producers(uint64_t mask, CUstream waiter) BY_ISSUER;
 bool streams_is_one(uint64_t mask, CUstream *stream_p) BY_ISSUER;
 /* The issuer: waits on the host for everything that is on its way. */
 void streams_wait_for_buckets(void) BY_ISSUER;
-/* Collectives in flight may still be writing to memory that is about to be something else: waits for them. */
-void streams_wait_for_collectives(void);
 
 /* ---- ending.c ---- */
 /* At the engine's start: the program's end calls `end` if its code is 0, else `failure`, which calls no CUDA. */
@@ -345,11 +356,6 @@ bool memory_is_usable(const void *from, size_t bytes, bool written);
 /* Whether a part of the process's memory [begin, end) is a file's, which other processes may map; its name. Each rank
  * would write its averages into the others'. */
 bool mapping_of_file(uint64_t begin, uint64_t end, char *file, size_t file_bytes);
-
-/* ---- stack.c ---- */
-/* The trainer's stack in one line, "function+offset < function+offset < ...", into text[bytes]; for functions that are
- * not exported "FILE+offset". Without a lock. */
-void stack_describe(char *text, size_t bytes);
 
 /* ---- inflight.c ---- */
 /* Which collectives are on their way: between inflight.c, which notes them, and watchdog.c, which looks at them. */

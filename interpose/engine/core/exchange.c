@@ -56,6 +56,14 @@ exchange(const char *about, const void *mine, size_t bytes, struct control_messa
 }
 
 void
+exchange_in_step(const char *about, const void *mine, size_t bytes, struct control_messages *all)
+{
+    engine_state.control.idle = engine_state.serves;
+    exchange_at(about, about, mine, bytes, all);
+    engine_state.control.idle = NULL;
+}
+
+void
 least_of_ranks(const char *about, uint64_t *words, size_t count)
 {
     struct control_messages all;
@@ -109,6 +117,7 @@ exchange_last(const void *mine, size_t bytes, struct control_messages *all)
         stop_job("the program ends while another thread makes a ddprun call that involves the other ranks");
     flight_note(FLIGHT_EXCHANGE_BEGIN, 0, bytes, RANK_PLACE_END);
     status_waits_at(RANK_PLACE_END);
+    engine_state.control.idle = engine_state.serves;
     bool all_came = control_exchange_last(&engine_state.control, RANK_PLACE_END, mine, bytes, all, &error);
     if (!all_came && error.cause != COMM_LEFT)
         stop_job_by(error.cause, "%s", error.text);

@@ -21,7 +21,6 @@ enum watch {
     WATCH_TRACE,      /* report/trace.c */
     WATCH_RANGES,     /* core/ranges.c, where a tool listens */
     WATCH_NONFINITE,  /* verify/nonfinite.c */
-    WATCH_CHECKS,     /* verify/checks.c, in the intervals that it checks */
     WATCH_NOISE,      /* measure/noise.c */
     WATCH_FORGOTTEN,  /* verify/forgotten.c, in the steps that it looks at */
     WATCHES

@@ -6,6 +6,36 @@
  */
 #include "interpose/engine/core/core.h"
 
+static __thread bool mine; /* this thread has it, by role_take() or role_try() */
+
+bool
+role_is_mine(void)
+{
+    return mine;
+}
+
+bool
+role_try(void)
+{
+    pthread_mutex_lock(&engine_mutex);
+    bool taken = !engine_state.issuing;
+    engine_state.issuing = true;
+    pthread_mutex_unlock(&engine_mutex);
+    mine = taken;
+    return taken;
+}
+
+void
+role_release(void)
+{
+    pthread_mutex_lock(&engine_mutex);
+    ASSERT(engine_state.issuing && mine);
+    mine = false;
+    engine_state.issuing = false;
+    pthread_cond_broadcast(&engine_state.role_free);
+    pthread_mutex_unlock(&engine_mutex);
+}
+
 void
 role_take(void)
 {
@@ -14,6 +44,7 @@ role_take(void)
         pthread_cond_wait(&engine_state.role_free, &engine_mutex);
     ASSERT(!engine_state.issuing);
     engine_state.issuing = true;
+    mine = true;
     pthread_mutex_unlock(&engine_mutex);
     capability_take(&issuer_role);
     capability_share(&group_fields);
@@ -24,9 +55,5 @@ role_give(void)
 {
     capability_give(&group_fields);
     capability_give(&issuer_role);
-    pthread_mutex_lock(&engine_mutex);
-    ASSERT(engine_state.issuing);
-    engine_state.issuing = false;
-    pthread_cond_broadcast(&engine_state.role_free);
-    pthread_mutex_unlock(&engine_mutex);
+    role_release();
 }

@@ -4,7 +4,7 @@
  *
  * One step: the hook of a launch calls touches_begin() (step/touches.c), the driver, and touches_end(). hits_look()
  * (memory/operand_resolve.c) finds the annotated memory that the kernel reaches; after its last touch a gradient is
- * ready (bucketing/readiness.c). When all gradients of the next bucket are, issue_ready() (send/bucket_launch.c) takes
+ * ready (bucketing/readiness.c). When all gradients of the next bucket are, launch_ready() (send/bucket_launch.c) takes
  * the issuer's role, makes the communication stream wait for the touching streams, and packs, reduces (comm/) and
  * hashes. DDP_STEP is boundary_step() (step/boundary.c): step_open() takes the role and compares the ranks' steps,
  * flush_buckets() sends the rest, step_release() compares hashes and makes the trainer's stream wait, planner_vote()
@@ -14,9 +14,6 @@
  *
  * A step is judged before the program uses it (judgement.c). The judgements, and where the program is held for them:
  *
- *     verify/late_write.c    a touch after its bucket's launch   late_settle(), before the last buckets are sent
- *     verify/checks.c        gradients, unseen work              judgement_end_step()
- *     memory/escaped_late.c  gradients, an escaped address       judgement_end_step()
  *     verify/checks.c        parameters, their bits              judgement_end_step(), in a graph's launch, too
  *     verify/values.c        parameters, their values            values_look(), on all ranks at once
  *     memory/weights.c       weights and shares of all ranks     judgement_wait(JUDGED_IN_NEXT): the next step
@@ -58,14 +55,13 @@
 
 enum { STREAMS_AT_MOST = 64 }; /* that touch gradients between two boundaries; bits of a mask */
 
-/* Bits of engine_state.off: what an observer, which looks itself, switches off when it opens; the last, at any time. */
+/* Bits of engine_state.off: what an observer, which looks itself, switches off when it opens. */
 enum engine_off {
     OFF_LAUNCH_FILTER = 1, /* each launch is reported */
     OFF_NONFINITE = 2,     /* verify/nonfinite.c */
     OFF_UNAVERAGED = 4,    /* verify/unaveraged.c */
     OFF_FORGOTTEN = 8,     /* verify/forgotten.c */
     OFF_TRIALS = 16,       /* plan/trials.c */
-    OFF_EARLY = 32, /* no bucket is launched before its boundary: the one before it is the last. With lock held */
 };
 
 /* How often addresses of tensors were copied to the device, at some time (engine_state). */
@@ -103,7 +99,10 @@ struct engine_state {
     pid_t pid;
     const struct observer *observer; /* observer.h; NULL in a job */
     const struct watcher *watchers;  /* observer.h: [WATCHES] */
+    void (*before_wait)(void);       /* send/serve.c: serve_before_wait() */
+    void (*serves)(void);            /* send/serve.c: serve_request() */
     unsigned off;                    /* of enum engine_off: what an observer has switched off */
+    bool sends_at_step;              /* for tests: buckets of a plan are sent at DDP_STEP all the same */
     bool alone;                      /* a world of one, in which nothing is averaged and nothing is recorded */
 
     /* ---- set once, at the first annotation of memory ---- */
@@ -143,7 +142,6 @@ struct engine_state {
     _Atomic bool device_closed; /* our end has been made, on the device */
     bool alone_at_end;          /* a rank had left when this one reached the end: no collective any more */
     _Atomic bool context_ended; /* the trainer has reset the device: no call into CUDA any more */
-    _Atomic bool touched_late;  /* a gradient in front of its boundary, when its bucket had left */
 };
 
 extern struct engine_state engine_state;
@@ -209,13 +207,26 @@ struct weight {
     uint64_t count, total;
 };
 
+/* A bucket that may be launched before its boundary: send/speculation.c. */
+struct speculation {
+    bool is_allowed;         /* the same on all ranks */
+    struct bucket_wire wire; /* packed into memory of the shipment's */
+    bool is_early;           /* in this interval it was launched before the boundary */
+    double factor;           /* what this rank's gradients were multiplied with then */
+    bool is_compared;        /* at this boundary a kernel has found out whether it is stale */
+    uint64_t stale_steps;    /* on any rank, in the last 64 steps: a bit for each; the same on all ranks */
+};
+
 /* The issuer's. */
 struct shipment {
     const struct plan *plan;
-    struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets */
+    struct bucket_wire *wires; /* [wire_count]: one for each of the plan's buckets, as it is sent at its boundary */
+    struct speculation *speculations; /* [wire_count] */
     size_t wire_count;
-    struct staging staging; /* of buckets that all ranks pack; each wire has a part of it lent */
-    size_t *send_order;     /* places among the plan's pieces: within each bucket as its members are sent */
+    CUdeviceptr packed; /* memory that buckets are packed into; 0: none */
+    size_t packed_bytes;
+    bool owns_packed;   /* else another shipment does */
+    size_t *send_order; /* places among the plan's pieces: within each bucket as its members are sent */
 };
 
 #endif

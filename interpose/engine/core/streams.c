@@ -184,13 +184,3 @@ streams_wait_for_buckets(void)
     RELAX_CAPTURES();
     CUDA("waiting for buckets in flight", cuStreamSynchronize, first_stream());
 }
-
-void
-streams_wait_for_collectives(void)
-{
-    if (!atomic_load(&engine_state.collectives_ready))
-        return;
-    role_take();
-    streams_wait_for_buckets();
-    role_give();
-}

@@ -51,6 +51,7 @@ free_steps(struct recording *recording)
         for (size_t k = 0; k < shipment->wire_count && !gone; ++k)
             wire_free(&shipment->wires[k], &engine_state.driver);
         free(shipment->wires);
+        free(shipment->speculations);
         free(shipment->send_order);
         plan_free(shipment->plan);
     }

@@ -268,7 +268,7 @@ measure_next_interval(const struct group *group, CUstream stream)
 {
     struct measured *of = measured_of(group);
     read_sample(of, group);
-    if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping || group->withheld ||
+    if (!of->wanted || of->pending || of->sample_count == INTERVALS_SAMPLED || !group->overlapping || group->direct ||
         group->tried || group->overlapped_steps < SKIPPED_STEPS || all_reduce_cost()->count == 0 ||
         group->overlapped_steps % 2 != 0) /* so that ranks that read a sample one boundary later take the same ones */
         return;

@@ -164,7 +164,7 @@ void
 noise_bucket_begins(const struct group *group, size_t bucket, bool early)
 {
     const CUdeviceptr own = noise.own + noise.look * sizeof(double), average = own + LOOKS * sizeof(double);
-    struct bucket_wire *wire = &group->shipment.wires[bucket];
+    struct bucket_wire *wire = group_wire(group, bucket);
     (void)early;
     wire->squares = noise.looks ? (struct wire_squares){own, average} : (struct wire_squares){0, 0};
     wire->look.turn = group->boundary_count; /* also where nothing looks for NaN */

@@ -129,7 +129,6 @@ escape_deferral(const struct tensor *tensor)
 /* What a copied address does to a gradient. */
 struct found {
     struct tensor tensor;
-    bool late;     /* it was launched in this step */
     bool overlaps; /* it might have been launched early until now */
 };
 
@@ -142,7 +141,7 @@ hold_found(struct tensor *tensor, struct found *found_p) WITH_LOCK
     const struct group *group = &memory_state.groups[tensor->group];
     bool waits = !tensor->averaged || !group->overlapping || memory_state.annotations_changed ||
                  readiness_is_declared(&group->readiness, tensor->member);
-    *found_p = (struct found){.tensor = *tensor, .late = !waits && tensor_has_left(tensor), .overlaps = !waits};
+    *found_p = (struct found){.tensor = *tensor, .overlaps = !waits};
     escape_hold(tensor);
 }
 
@@ -177,8 +176,6 @@ say_overlap_lost(const struct tensor *gradient)
 static void
 follow_found(const struct found *found)
 {
-    if (found->late)
-        escaped_late_add(&found->tensor);
     if (found->overlaps)
         say_overlap_lost(&found->tensor);
 }
@@ -234,7 +231,7 @@ escape_of_all(void)
     bool more = true;
     atomic_fetch_add(&engine_state.certain_escapes, 1);
     for (size_t i = 0; more; ++i) {
-        struct found found = {.late = false};
+        struct found found = {.overlaps = false};
         engine_lock();
         copied.overflow = true;
         more = i < engine_state.tensor_count;
@@ -254,7 +251,7 @@ escape_from_host(const void *memory, size_t bytes)
     struct tensor held = {.placed = false};
     size_t at = 0, addresses = 0;
     while ((at = words_find(memory, bytes, at, &spans)) != WORDS_NONE) {
-        struct found found = {.late = false};
+        struct found found = {.overlaps = false};
         uint64_t word;
         memcpy(&word, (const char *)memory + at, sizeof(word));
         engine_lock();

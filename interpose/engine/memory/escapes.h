@@ -14,7 +14,7 @@
  * not wait for kernels that read them. Any thread, not with lock held. */
 bool escape_certain_since(const struct escape_count *then, const struct ddp_site *site);
 /* These bytes are about to be copied to the device. Whether there are addresses of its memory among them. Gradients
- * into which they point are deferred from now on; of one that was launched in this step, the content is checked. */
+ * into which they point are deferred from now on. */
 bool escape_from_host(const void *source, size_t bytes);
 /* Any address may have been: everything is deferred. */
 void escape_of_all(void);
@@ -38,12 +38,6 @@ void escape_end_kernel(uint64_t stream_mask) WITH_LOCK;
 struct plan_gradient escape_plan_gradient(const struct tensor *tensor);
 int escape_bucket_type(const struct plan_bucket *bucket);
 bool escape_bucket_is_deferred(const struct plan_bucket *bucket);
-
-/* ---- escaped_late.c: gradients whose address escaped after they were launched ---- */
-/* Not with lock held, any thread: what was launched of the gradient is reduced and hashed before this returns. */
-void escaped_late_add(const struct tensor *gradient);
-/* The issuer, at the group's boundary, before the trainer's stream is let go: ends the job soon if it has changed. */
-void escaped_late_compare(const struct group *group) BY_ISSUER;
 
 /* ---- allocations.c: the device memory that exists; all with lock held ---- */
 /* False when memory runs out: the caller ends the job. */

@@ -53,16 +53,32 @@ struct group {
     bool chosen GUARDED_BY(group_fields);               /* or what a trial has preferred to that */
     uint64_t overlapped_steps GUARDED_BY(group_fields); /* boundaries passed while overlapping */
     uint64_t early_buckets GUARDED_BY(engine_mutex);    /* of the current interval */
+    bool asks_for_vote GUARDED_BY(group_fields);        /* buckets were stale too often: at the next boundary */
 
     /* ---- the issuer's role; of the current interval ---- */
-    bool withheld GUARDED_BY(issuer_role); /* nothing is launched before its boundary */
-    bool tried GUARDED_BY(issuer_role);    /* it is a step of a trial (plan/trials.c), */
-    bool control GUARDED_BY(issuer_role);  /* in which it goes another way than steps do otherwise */
+    bool direct GUARDED_BY(issuer_role);  /* each bucket is sent at the boundary, as at steps without overlap */
+    bool tried GUARDED_BY(issuer_role);   /* it is a step of a trial (plan/trials.c), */
+    bool control GUARDED_BY(issuer_role); /* in which it goes another way than steps do otherwise */
 
     /* ---- the issuer's role ---- */
     struct shipment shipment GUARDED_BY(issuer_role); /* of `plan` */
-    CUevent *bucket_done GUARDED_BY(issuer_role); /* [done_capacity]: on the communication stream, after the bucket */
-    size_t done_capacity GUARDED_BY(issuer_role);
 };
+
+/* The issuer: whether buckets of this interval are sent on the guess that nothing writes them any more
+ * (send/speculation.c); the same on all ranks. */
+static inline bool
+group_speculates(const struct group *group) REQUIRES(issuer_role)
+{
+    return group->overlapping && !group->direct && group->shipment.packed != 0;
+}
+
+/* The issuer: how the bucket is sent in this interval. */
+static inline struct bucket_wire *
+group_wire(const struct group *group, size_t bucket) REQUIRES(issuer_role)
+{
+    struct speculation *speculation = &group->shipment.speculations[bucket];
+    bool speculates = group_speculates(group) && speculation->is_allowed;
+    return speculates ? &speculation->wire : &group->shipment.wires[bucket];
+}
 
 #endif

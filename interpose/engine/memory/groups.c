@@ -64,14 +64,6 @@ tensor_index_gradients(void)
     return true;
 }
 
-bool
-tensor_has_left(const struct tensor *tensor)
-{
-    const struct group *group = &memory_state.groups[tensor->group];
-    return tensor->averaged && !memory_state.annotations_changed && group->early_buckets > 0 &&
-           readiness_has_left(&group->readiness, tensor->member);
-}
-
 /* With lock held: what was touched is waited for at the boundary of its group, though numbers in groups will change. */
 void
 groups_annotations_changed(void)

@@ -16,6 +16,7 @@ enum tensor_role { TENSOR_PARAMETER, TENSOR_GRADIENT, TENSOR_BUFFER, TENSOR_STAT
 enum deferral {
     DEFERRED_NOT,
     DEFERRED_IRREGULAR, /* what touches it differs from step to step */
+    DEFERRED_REWRITTEN, /* it was written after its last learned touch, in more than a few steps */
     DEFERRED_UNLIKE,    /* what touches it last differs between ranks: one may have no work on it */
     DEFERRED_ESCAPED,   /* kernels may reach it unseen, and the program does not say when it is complete */
     DEFERRED_SHARED,    /* the host reaches its memory, and may write it until DDP_STEP */
@@ -43,6 +44,9 @@ struct tensor {
     struct ddp_site site;
     char *ahead;         /* of a copy of this struct: what it holds, on the host; NULL: that is not there */
     uint64_t touched_by; /* gradients: mask of streams since their group's last boundary */
+    uint64_t
+        stale_steps;   /* gradients: a bit for each of the last 64 steps in which it was written after it was packed */
+    bool is_rewritten; /* gradients: that was so too often, at some time */
 
     /* While operations are looked at: forgotten.c. */
     uint64_t touched_steps; /* gradients: steps in which they were touched, running */
@@ -175,10 +179,9 @@ size_t *tensor_count_of(enum tensor_role role) WITH_LOCK;
 /* ---- placing.c; all with lock held ---- */
 enum tensor_placing {
     PLACED_NEW,
-    PLACED_AGAIN,    /* it has its identity back, in other memory */
-    PLACED_BEFORE,   /* the very same annotation stands already */
-    PLACED_OVERLAP,  /* another one is in the way */
-    PLACED_TOO_LATE, /* the gradient was averaged in this step, where its memory was before */
+    PLACED_AGAIN,   /* it has its identity back, in other memory */
+    PLACED_BEFORE,  /* the very same annotation stands already */
+    PLACED_OVERLAP, /* another one is in the way */
     PLACED_NO_MEMORY,
 };
 
@@ -226,7 +229,6 @@ tensor_copy_gradient(const struct group *group, size_t member) BY_ISSUER
 /* The issuer makes groups follow the annotations. False when memory runs out. */
 bool tensor_index_gradients(void) ISSUER_WITH_LOCK;
 /* Whether it is averaged, pieces of it are launched, and the boundary has not come. */
-bool tensor_has_left(const struct tensor *tensor) WITH_LOCK;
 /* A gradient came or went. Until the ranks have agreed again, everything waits for the boundary. */
 void groups_annotations_changed(void) WITH_LOCK;
 /* Whether buckets of any group are launched and their boundary has not come. */
@@ -347,14 +349,11 @@ struct hit {
     uint32_t argument;
     const char *operand_name; /* as in struct operand */
     bool uncounted;           /* it is between DDP_NO_SYNC_BEGIN and its end */
-    bool declared;            /* TOUCH_UNCOUNTED: readiness does not count it */
+    bool unfollowed;          /* TOUCH_UNCOUNTED: readiness does not count it */
     bool begun; /* the group's readiness follows it, in the interval after this boundary and by this plan: */
     uint64_t boundary;
     const struct plan *plan; /* compared only */
-    bool late;
-    bool anew;                   /* late, and such touches begin a step */
-    struct late_touch *measured; /* of a late touch whose effect is not known yet */
-    CUevent ready_event;         /* to record after the touch that makes the gradient ready, where that is measured */
+    CUevent ready_event;     /* to record after the touch that makes the gradient ready, where that is measured */
 };
 
 /* What one operation touches; one for each thread, because operations do not nest. */

@@ -117,10 +117,6 @@ tensor_place(struct tensor *wanted, struct tensor *other_p)
     }
 
     bool again = at < engine_state.tensor_count;
-    if (again && tensor_has_left(tensor)) {
-        (void)ranges_remove(&memory_state.ranges, wanted->address);
-        return PLACED_TOO_LATE;
-    }
     size_t *count = tensor_count_of(wanted->role);
     wanted->index = again ? tensor->index : *count;
     wanted->member = again ? tensor->member : 0;

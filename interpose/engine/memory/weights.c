@@ -61,21 +61,14 @@ weight_add(size_t count, size_t total, const struct ddp_site *site)
     if (total == 0 || count > total)
         stop_job("DDP_WEIGHT (%s:%d): %zu of %zu items; the count is that of this rank, the total that of all ranks",
                  site->file, site->line, count, total);
-    bool too_late = false;
     engine_lock();
     weights.site = *site;
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-        too_late = too_late || memory_state.groups[g].early_buckets > 0;
         memory_state.groups[g].weight.count += count;
         memory_state.groups[g].weight.total += total;
         ++memory_state.groups[g].weighed;
     }
     engine_unlock();
-    if (too_late)
-        stop_job(
-            "DDP_WEIGHT (%s:%d): gradients of this step have been averaged already, without it; call it before the "
-            "backward pass",
-            site->file, site->line);
 }
 
 static void
@@ -234,8 +227,8 @@ compare_now(const struct weight *mine, bool captured)
     char why[512];
     struct control_messages all;
     const struct compared step = describe(mine);
-    exchange(captured ? "a captured DDP_STEP (check of DDP_WEIGHT)" : "DDP_STEP (check of DDP_WEIGHT)", &step.mine,
-             sizeof(step.mine), &all);
+    exchange_in_step(captured ? "a captured DDP_STEP (check of DDP_WEIGHT)" : "DDP_STEP (check of DDP_WEIGHT)",
+                     &step.mine, sizeof(step.mine), &all);
     struct said *theirs = engine_calloc((size_t)all.count, sizeof(*theirs));
     bool before = weights.in_use || weights.shards_in_use;
     for (int r = 0; r < all.count; ++r) {

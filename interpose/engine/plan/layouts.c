@@ -30,6 +30,7 @@ take(const struct plan *plan, const struct shipment *shipment) BY_ISSUER
     issuer_unlock();
     require_allocated(good);
     group->shipment = *shipment;
+    wires_mark_last(group);
 }
 
 void
@@ -51,13 +52,13 @@ layouts_end(const struct group *group)
     if (layouts.group == NULL || layouts.group != group)
         return;
     layouts_wear(group, NULL);
-    issue_free_others(layouts.others, layouts.count);
+    wires_free_others(layouts.others, layouts.count);
     for (size_t i = 0; i < layouts.count; ++i)
         plan_free(layouts.others[i].plan);
     layouts.group = NULL;
 }
 
-bool
+void
 layouts_begin(struct group *group, const struct plan *const *plans, size_t count)
 {
     ASSERT(layouts.group == NULL && count > 0 && count <= LAYOUTS);
@@ -65,14 +66,9 @@ layouts_begin(struct group *group, const struct plan *const *plans, size_t count
         plans_compare(group, plans[i]);
         layouts.others[i] = (struct shipment){.plan = plans[i]};
     }
-    if (!issue_prepare_others(group, layouts.others, count)) {
-        for (size_t i = 0; i < count; ++i)
-            plan_free(plans[i]);
-        return false;
-    }
+    launch_prepare_others(group, layouts.others, count);
     layouts.group = group;
     layouts.count = count;
     layouts.own = group->plan;
     layouts.own_shipment = group->shipment;
-    return true;
 }

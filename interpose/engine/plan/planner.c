@@ -93,7 +93,7 @@ adopt(struct group *group, const struct plan *plan, const struct history *histor
         readiness_free(&old_readiness);
     plan_free(old);
     flight_note(FLIGHT_PLAN, plan->bucket_count, 0, NULL);
-    issue_prepare_plan(group);
+    launch_prepare_plan(group);
     measure_forget(group);
     report_buckets();
 }
@@ -136,6 +136,8 @@ static bool
 is_vote_due(const struct group *group) BY_ISSUER
 {
     uint64_t interval = group->intervals, steps = group->overlapped_steps;
+    if (group->overlapping && group->asks_for_vote)
+        return true;
     if (group->overlapping) {
         bool times = all_reduce_cost()->count > 0 && !group->measured && steps >= MEASURED_FIRST &&
                      steps <= MEASURED_LAST && steps % MEASURED_FIRST == 0;
@@ -338,7 +340,7 @@ planner_take_layout(struct group *group, enum layout layout, const struct trial_
     group->chosen = true;
     issuer_unlock();
     require_allocated(good);
-    issue_prepare_plan(group);
+    launch_prepare_plan(group);
     keep_forecast(group, old); /* until a review has another */
     report_buckets();
     measure_promised(group, &promised_ns, &bound_ns);
@@ -382,6 +384,7 @@ planner_vote(struct group *group, bool repeats)
     bool graphs = atomic_load(&engine_state.graph_count) > 0; /* then no bucket is launched early outside of them */
     bool due = engine_state.options.overlap && !graphs && is_vote_due(group);
     bool wants = due && (!group->overlapping || !readiness_fits(&group->readiness, &group->history));
+    group->asks_for_vote = false;
     issuer_unlock();
     if (engine_state.options.overlap && !graphs && group->intervals % REVIEW_EVERY == REVIEW_EVERY / 2)
         measure_wanted(group);

@@ -39,8 +39,8 @@ void trials_next_interval(struct group *group, CUstream stream) BY_ISSUER;
 
 /* ---- layouts.c: other layouts that steps of a trial take ---- */
 /* Collective, the issuer: takes over plans[0..count) of the group's gradients, 0 < count <= LAYOUTS, while there
- * are no others. False, and all are freed: a rank has no memory for them. */
-bool layouts_begin(struct group *group, const struct plan *const *plans, size_t count) BY_ISSUER;
+ * are no others. */
+void layouts_begin(struct group *group, const struct plan *const *plans, size_t count) BY_ISSUER;
 /* The issuer, before an interval of the group has sent a bucket: it takes this one of them; NULL: the plan in force.
  * Not if they are of another group. */
 void layouts_wear(const struct group *group, const struct plan *plan) BY_ISSUER;

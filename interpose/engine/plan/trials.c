@@ -107,7 +107,7 @@ trials_backward_done(const struct group *group, CUstream stream)
     bool early = group->early_buckets > 0, deviates = group->readiness.deviates;
     issuer_unlock();
     trial->early += early;
-    if (!deviates || group->withheld) /* a step with a touch that was not expected is neither way */
+    if (!deviates || group->direct) /* a step with a touch that was not expected is neither way */
         trial_times_done(step, stream);
 }
 
@@ -314,11 +314,10 @@ begin(struct trial *trial, struct group *group, CUstream stream) BY_ISSUER
         else if (is_tried(trial, kind))
             add_way(trial, kind, NULL);
     }
-    if (trial->shape.ways > 1 && is_layout(trial->kinds[1]) &&
-        !layouts_begin(group, &trial->plans[1], trial->shape.ways - 1))
-        trial->shape.ways = 1;
+    if (trial->shape.ways > 1 && is_layout(trial->kinds[1]))
+        layouts_begin(group, &trial->plans[1], trial->shape.ways - 1);
     trial->surveyed |= surveys;
-    if (trial->shape.ways == 1) { /* nothing to compare steps with, or no memory for it: the next way */
+    if (trial->shape.ways == 1) { /* nothing to compare steps with: the next way */
         trial->due = group->boundary_count + (surveys ? trial_pause(TRIAL_ROUNDS, 0, 0) : 1);
         trial->doubted = WAY_PRESENT;
         ++trial->judged;
@@ -379,12 +378,12 @@ trials_next_interval(struct group *group, CUstream stream)
     group->tried = trial->phase == TRIAL_RUNS;
     size_t way = group->tried ? trial_way(&trial->shape, steps_passed(trial, group)) : 0;
     bool overlaps = (way > 0 && trial->kinds[way] == WAY_OVERLAP) == trial->off;
-    group->withheld = group->overlapping && !overlaps;
+    group->direct = group->overlapping && (!overlaps || engine_state.sends_at_step);
     group->control = way > 0;
     layouts_wear(group, way > 0 ? trial->plans[way] : NULL);
-    if (!group->withheld)
+    if (!group->direct)
         return;
     issuer_lock();
-    readiness_withhold(&group->readiness);
+    readiness_close(&group->readiness);
     issuer_unlock();
 }

@@ -371,10 +371,11 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
 {
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
-    bool narrow = group->shipment.wires[bucket].compression != DDPRUN_COMPRESS_NONE; /* 16 bits of 32 */
+    const struct bucket_wire *wire = group_wire(group, bucket);
+    bool narrow = wire->compression != DDPRUN_COMPRESS_NONE; /* 16 bits of 32 */
     of->bytes = group->plan->buckets[bucket].bytes / (narrow ? 2 : 1);
-    of->path = group->shipment.wires[bucket].path;
-    of->type = group->shipment.wires[bucket].type;
+    of->path = wire->path;
+    of->type = wire->type;
     trace_record(of->begin, first_stream());
 }
 
@@ -403,7 +404,7 @@ trace_boundary(const struct group *group, CUstream stream, CUevent measured, int
     step->boundary = measured_or_own(measured, step->own_boundary, stream);
     step->entered_ns = clock_now_ns();
     step->step = engine_state.boundary_count + 1;
-    step->overlapped = group->overlapping && !group->withheld;
+    step->overlapped = group_speculates(group);
     step->control = group->control;
     step->predicted_ns = promised_ns;
     step->bound_ns = bound_ns;

@@ -102,6 +102,8 @@ describe_collective(const struct collective_in_flight *of, char *text, size_t by
     if (strcmp(of->what, "bucket") == 0 || strcmp(of->what, "buffer") == 0 || strcmp(of->what, RANK_WAIT_GRAPH) == 0)
         snprintf(text, bytes, "%s %llu of step %llu", of->what, (unsigned long long)of->number,
                  (unsigned long long)of->step);
+    else if (strcmp(of->what, RANK_WAIT_COMPARISON) == 0)
+        snprintf(text, bytes, "%s of step %llu", of->what, (unsigned long long)of->step);
     else
         snprintf(text, bytes, "%s", of->what);
 }
@@ -127,18 +129,12 @@ publish(void)
     atomic_store(&status->collective, (uint32_t)worst->state);
 }
 
-/* It has sent all that belongs to its steps, and waits for a rank that has not come so far. */
-static bool
-waits_for_judgement(const struct rank_status *other)
-{
-    return strncmp(other->place, RANK_PLACE_JUDGEMENT, strlen(RANK_PLACE_JUDGEMENT)) == 0;
-}
-
 /*
  * The record of a rank of this launcher that waits on the control plane and cannot send what this rank waits for; NULL
  * if no rank is (under a cluster's launcher each rank has its own launcher, and supervisor 0 sees both:
  * launcher/watch/hang.c). It cannot if it has made fewer steps than this one: before it continues all ranks must reach
- * its place, which this one has passed. Nor if it is at its program's end, and the collective belongs to a step that it
+ * its place, which this one has passed. Nor if it has made as many, and this one is in DDP_STEP, past all messages of
+ * that. Nor if it is at its program's end, and the collective belongs to a step that it
  * has not made. Nor if it compares a call of DDP_REDUCE that has the number of the awaited one, or a smaller one: this
  * rank has made the call of that number without a comparison. All would wait without end.
  */
@@ -150,13 +146,12 @@ find_waiter(const struct collective_in_flight *awaited, bool is_reduce, int *ran
         const struct rank_status *other = (const struct rank_status *)(first + (size_t)i * RANK_STATUS_STRIDE);
         if (i == engine_state.status_index || !atomic_load(&other->waits))
             continue;
-        if (waits_for_judgement(other))
-            continue;
         uint64_t steps = atomic_load(&other->step);
         bool at_end = strncmp(other->place, RANK_PLACE_END, sizeof(other->place)) == 0;
         bool compares = is_reduce && strncmp(other->place, "DDP_REDUCE", strlen("DDP_REDUCE")) == 0 &&
                         atomic_load(&other->reduce_count) <= awaited->number;
-        if (steps >= engine_state.boundary_count && !(at_end && steps < awaited->step) && !compares)
+        bool is_elsewhere = steps == engine_state.boundary_count && strcmp(awaited->what, RANK_WAIT_COMPARISON) == 0;
+        if (steps >= engine_state.boundary_count && !(at_end && steps < awaited->step) && !compares && !is_elsewhere)
             continue;
         *rank_p = i;
         return other;
@@ -202,6 +197,17 @@ all_have_launched(const struct collective_in_flight *of)
     return all;
 }
 
+/* What the ranks should have done. */
+static const char *
+describe_rule(const struct rank_status *waiter, int rank, char text[256])
+{
+    uint64_t left_out = atomic_load(&waiter->left_out_step);
+    if (left_out == 0)
+        return "all ranks must make the same ddprun calls and the same number of steps";
+    snprintf(text, 256, RANK_LEFT_OUT, rank, (unsigned long long)left_out);
+    return text;
+}
+
 static void
 look_at_waiting(unsigned communicator)
 {
@@ -218,16 +224,16 @@ look_at_waiting(unsigned communicator)
 
     int rank;
     bool is_reduce = communicator == COMMUNICATOR_PROGRAM;
+    if (!is_reduce && LOCKED(groups_have_sent()))
+        request_ask(atomic_load(&engine_state.boundary_count) + 1);
     uint64_t waiting_ms = (clock_ns() - awaited->since_ns) / NS_PER_MS;
     const struct rank_status *waiter =
         waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&of, is_reduce, &rank) : NULL;
-    char text[sizeof(engine_state.status->collective_text)];
+    char text[sizeof(engine_state.status->collective_text)], rule[256];
     describe_collective(&of, text, sizeof(text));
     if (waiter != NULL && stays(waiter) && atomic_load(&waiter->waits) != 0)
-        stop_job(
-            "rank %d waits at %s, and rank %d waits for it in %s: all ranks must make the same ddprun calls and the "
-            "same number of steps",
-            rank, waiter->place, engine_state.rendezvous.rank, text);
+        stop_job("rank %d waits at %s, and rank %d waits for it in %s: %s", rank, waiter->place,
+                 engine_state.rendezvous.rank, text, describe_rule(waiter, rank, rule));
     if (waiting_ms > (uint64_t)engine_state.options.timeout_s * 1000 && !all_have_launched(&of))
         stop_job("%s has waited %u s for the other ranks; raise --timeout if they are only slow", text,
                  engine_state.options.timeout_s);

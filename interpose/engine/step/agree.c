@@ -8,6 +8,7 @@
 #include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
 #include "interpose/engine/report/report.h"
+#include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
@@ -112,7 +113,7 @@ agree_on_shared(const struct tensor *tensor, const char *place)
 {
     struct control_messages all;
     struct described mine = describe_tensor(tensor);
-    exchange(place, &mine, sizeof(mine), &all);
+    exchange_in_step(place, &mine, sizeof(mine), &all);
     compare_descriptions(&all, tensor_role_name(tensor->role), tensor->index);
     control_free_messages(&all);
 }
@@ -129,7 +130,7 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
     }
     engine_unlock();
     struct control_messages all;
-    exchange(about, mine, count * sizeof(*mine), &all);
+    exchange_in_step(about, mine, count * sizeof(*mine), &all);
     compare_descriptions(&all, what, 0);
     control_free_messages(&all);
     free(mine);
@@ -150,7 +151,7 @@ compare_averaged(void)
     }
     engine_unlock();
     struct control_messages all;
-    exchange("the first DDP_STEP_PARAMETERS after annotations changed", mine, sizeof(mine), &all);
+    exchange_in_step("the first DDP_STEP_PARAMETERS after annotations changed", mine, sizeof(mine), &all);
     for (int r = 1; r < all.count; ++r) {
         for (int g = 0; g < GROUPS_AT_MOST; ++g) {
             const uint64_t *zero = all.messages[0], *theirs = all.messages[r];
@@ -195,6 +196,11 @@ agree_on_annotations(bool captured)
         parameters += tensor->averaged && tensor->role != TENSOR_GRADIENT;
     }
     engine_unlock();
+    if (LOCKED(memory_state.agreements > 0)) {
+        role_take();
+        launch_take_back("what was launched before annotations changed");
+        role_give();
+    }
     exchange_described(TENSOR_GRADIENT, count, "the first DDP_STEP after annotations changed", "gradient");
     exchange_described(TENSOR_BUFFER, buffer_count, "the buffers at the first DDP_STEP after annotations changed",
                        "buffer");
@@ -241,8 +247,7 @@ agree_on_annotations(bool captured)
 /* What a rank says at a boundary that was not expected. */
 struct arrival {
     uint64_t group;
-    uint64_t sequence;              /* hash of the boundaries before */
-    uint64_t early[GROUPS_AT_MOST]; /* buckets of each group that are launched already */
+    uint64_t sequence; /* hash of the boundaries before */
 };
 
 static void
@@ -254,13 +259,6 @@ compare_arrivals(const struct control_messages *all, const struct arrival *mine,
             stop_job("ranks %d and %d step different groups (%d and %d) at DDP_STEP (%s:%d): all ranks must step the "
                      "same groups in the same order",
                      engine_state.rendezvous.rank, r, (int)mine->group, (int)theirs->group, site->file, site->line);
-        for (int g = 0; g < GROUPS_AT_MOST; ++g) {
-            if (theirs->early[g] != mine->early[g])
-                stop_job("DDP_STEP (%s:%d) of group %d came when group %d was expected, after ranks %d and %d had sent "
-                         "%llu and %llu buckets of group %d; run with --no-overlap",
-                         site->file, site->line, (int)mine->group, g, engine_state.rendezvous.rank, r,
-                         (unsigned long long)mine->early[g], (unsigned long long)theirs->early[g], g);
-        }
     }
 }
 
@@ -271,15 +269,15 @@ agree_on_boundary(const struct group *group, const struct ddp_site *site)
     issuer_lock();
     bool expected = memory_state.expected_group == group->id;
     mine.sequence = memory_state.boundaries.hash;
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        mine.early[g] = memory_state.groups[g].early_buckets;
+    int other = memory_state.expected_group;
     issuer_unlock();
 
     if (!expected) {
         struct control_messages all;
-        exchange("a DDP_STEP of another group than expected", &mine, sizeof(mine), &all);
+        exchange_in_step("a DDP_STEP of another group than expected", &mine, sizeof(mine), &all);
         compare_arrivals(&all, &mine, site);
         control_free_messages(&all);
+        launch_rest(other); /* ranks may have launched different numbers of its buckets */
     }
     issuer_lock();
     sequence_add(&memory_state.boundaries, group->id);

@@ -7,6 +7,7 @@
  */
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
@@ -147,27 +148,17 @@ describe_annotation(enum tensor_role role, void *ptr, size_t count, int type, co
 
 /* ---- entering it ---- */
 
-/* What is annotated may not change while buckets of the old annotations are on their way. */
-static void __attribute__((noreturn)) stop_too_late(const char *macro, const struct ddp_site *site)
-{
-    stop_job("%s `%s` (%s:%d): gradients of this step have been averaged already; call it right after DDP_STEP", macro,
-             site->text, site->file, site->line);
-}
-
 /* Enters it or ends the job. Returns whether anything changed. */
 static bool
 place_or_stop(struct tensor *tensor)
 {
     struct tensor other;
     engine_lock();
-    bool too_late = tensor_is_sent(tensor) && groups_have_sent();
     enum tensor_placing placing = tensor_place(tensor, &other);
     if (placing == PLACED_NEW)
         tensor_report_averaged(tensor); /* the launcher asks what became of them */
     engine_unlock();
 
-    if ((placing == PLACED_NEW && too_late) || placing == PLACED_TOO_LATE)
-        stop_too_late(macros[tensor->role], &tensor->site);
     require_allocated(placing != PLACED_NO_MEMORY);
     if (placing == PLACED_OVERLAP)
         stop_job(MADE_FORMAT " overlaps " MADE_FORMAT ": bytes %p to %p and %p to %p", MADE(tensor), MADE(&other),
@@ -239,15 +230,14 @@ tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_sit
 void
 tensor_forget(void *ptr, const struct ddp_site *site)
 {
+    (void)site;
     CUcontext before = context_enter();
-    streams_wait_for_collectives();
+    launch_wait_unused();
     context_leave(before);
-    bool too_late = false;
     struct tensor forgotten = {.placed = false};
     engine_lock();
     struct tensor *tensor = tensor_at((CUdeviceptr)ptr);
     if (tensor != NULL && tensor->address == (CUdeviceptr)ptr) {
-        too_late = tensor_is_sent(tensor) && groups_have_sent();
         if (tensor_is_sent(tensor))
             groups_annotations_changed();
         forgotten = *tensor;
@@ -257,8 +247,6 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     }
     engine_unlock();
     host_memory_forget(&forgotten);
-    if (too_late)
-        stop_too_late("DDP_FORGET", site);
 }
 
 void

@@ -77,16 +77,9 @@ prepare_kind(int id, bool of_parameters, const struct ddp_site *site)
     if (!engine_state.alone) /* streams that touch them are remembered from now on */
         device_ensure_events();
     engine_lock();
-    bool too_late = groups_have_sent(); /* other threads send, too */
-    if (!too_late) {
-        tensor_average_parameters(group);
-        tensor_report_averaged(NULL);
-    }
+    tensor_average_parameters(group);
+    tensor_report_averaged(NULL);
     engine_unlock();
-    if (too_late)
-        stop_job("DDP_STEP_PARAMETERS (%s:%d) of group %d for the first time, after gradients of this step were "
-                 "averaged already: call it from the first step on, or run with --no-overlap",
-                 site->file, site->line, id);
 }
 
 static void
@@ -158,22 +151,6 @@ refuse_blindness(const struct group *group, const struct ddp_site *site)
                  group_step_name(group), site->file, site->line, group->of_parameters ? "parameter" : "gradient");
 }
 
-/* With lock held: the next bucket that has not left; false if there is none. */
-static bool
-take_bucket(struct group *group, size_t *bucket_p) WITH_LOCK
-{
-    ASSERT(group->readiness.plan == group->plan);
-    return readiness_flush(&group->readiness, bucket_p);
-}
-
-static void
-flush_buckets(struct group *group) BY_ISSUER
-{
-    size_t bucket;
-    while (ISSUER_LOCKED(take_bucket(group, &bucket)))
-        issue_bucket(group, bucket, false);
-}
-
 /* The same for steps that are captured: what the annotations say, on all ranks. Weights of captured steps are compared
  * later. */
 static void
@@ -219,13 +196,11 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     CUevent done = measure_backward_done(group, stream);
     TRACED(trace_boundary(group, stream, done, exposed_ns, bound_ns));
     trials_backward_done(group, stream);
-    step_wait_for_producers(group, stream);
+    uint64_t producers = step_wait_for_producers(group, stream);
     judgement_wait(JUDGED_IN_NEXT);
-    late_settle(); /* before the averages can be complete on any rank, if a bucket is left */
-    flush_buckets(group);
+    launch_at_boundary(group, producers);
     buffers_send();
     bool compares = checks_parameters_due(group); /* until they are hashed */
-    bool is_judged = compares || checks_gradients_due(group);
     step_release(group, stream);
     CUevent released = measure_released(group, stream);
     TRACED(trace_released(group, stream, released));
@@ -243,11 +218,11 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     trials_next_interval(group, stream);
     measure_next_interval(group, stream);
     noise_next_interval(group);
-    step_close(group);
+    step_close();
     TRACED(trace_step_end(group, stream));
     role_give();
-    issue_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
-    judgement_end_step(is_judged);
+    launch_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
+    judgement_end_step();
 }
 
 static void

@@ -42,9 +42,6 @@ groups_of(const struct recording *recording)
     return groups;
 }
 
-/* Whether parameters are compared before the launch that is under way. */
-static bool launch_is_judged GUARDED_BY(issuer_role);
-
 void
 launch_begin(struct recording *recording, CUstream stream)
 {
@@ -64,9 +61,7 @@ launch_begin(struct recording *recording, CUstream stream)
     RELAX_CAPTURES();
     step_open(recording->number, NULL, site);
     judgement_wait(JUDGED_IN_NEXT);
-    late_settle();
-    launch_is_judged = checks_parameters_due(first);
-    step_wait_for_producers(NULL, stream);
+    (void)step_wait_for_producers(NULL, stream);
     nonfinite_launch(groups_of(recording));
     step_release(first, stream);
     nonfinite_stop();
@@ -115,7 +110,6 @@ void
 launch_end(struct recording *recording, CUstream stream, bool enqueued)
 {
     const struct ddp_site *site = &recording->steps[0].site;
-    struct group *first = &memory_state.groups[recording->steps[0].group];
     if (!enqueued)
         stop_job("the driver has refused to launch a graph with DDP_STEP (%s:%d): the other ranks may have launched "
                  "theirs",
@@ -127,10 +121,9 @@ launch_end(struct recording *recording, CUstream stream, bool enqueued)
     inflight_sent(RANK_WAIT_GRAPH, recording->number, 0);
     checks_after_release();
     count_steps(recording, stream);
-    step_close(first);
-    bool is_judged = launch_is_judged;
+    step_close();
     role_give();
-    judgement_end_step(is_judged);
+    judgement_end_step();
     (void)context_exchange_capture_mode(mode);
     context_leave(before);
     step_is_training();

@@ -260,7 +260,7 @@ agree_on_plan(const struct capture *capture, const struct group *group, const st
     struct control_messages all;
     snprintf(about, sizeof(about), "a DDP_STEP in a capture, after step %llu",
              (unsigned long long)engine_state.boundary_count);
-    exchange(about, mine, words * sizeof(*mine), &all);
+    exchange_in_step(about, mine, words * sizeof(*mine), &all);
     compare_steps(&all, mine, words, site);
     const uint64_t *zero = all.messages[0];
     for (size_t i = 0; i < count; ++i)
@@ -275,11 +275,11 @@ agree_on_plan(const struct capture *capture, const struct group *group, const st
 /* ---- the step ---- */
 
 static void
-refuse_what_cannot_be(const struct capture *capture, const struct group *group, const struct ddp_site *site)
+refuse_what_cannot_be(const struct capture *capture, const struct ddp_site *site)
 {
     char why[256];
     engine_lock();
-    bool stale = capture->recording->placements != engine_state.placements, too_late = group->early_buckets > 0;
+    bool stale = capture->recording->placements != engine_state.placements;
     engine_unlock();
     if (capture->unseen)
         snprintf(why, sizeof(why),
@@ -298,10 +298,6 @@ refuse_what_cannot_be(const struct capture *capture, const struct group *group, 
     else if (escape_certain_since(&capture->recording->escapes, site))
         snprintf(why, sizeof(why),
                  "during which a gradient's address was copied to the device: copy it before the capture");
-    else if (too_late)
-        snprintf(why, sizeof(why),
-                 "that began after gradients of this step had been averaged: capture it right after "
-                 "DDP_STEP, or run with --no-overlap");
     else
         return;
     stop_job("DDP_STEP (%s:%d) stands in a capture %s", site->file, site->line, why);
@@ -356,7 +352,7 @@ void
 capture_step(struct capture *capture, struct group *group, CUstream stream, const struct ddp_site *site)
 {
     struct recording *recording = capture->recording;
-    refuse_what_cannot_be(capture, group, site);
+    refuse_what_cannot_be(capture, site);
     role_take();
     bool first = capture->lane == NULL;
     if (first) {
@@ -371,7 +367,7 @@ capture_step(struct capture *capture, struct group *group, CUstream stream, cons
     step->weight = group->weight;
     group->weight = (struct weight){0, 0};
     issuer_unlock();
-    issue_prepare_captured(&step->shipment, step->places);
+    wires_prepare_captured(&step->shipment, step->places);
     for (size_t k = 0; k < step->shipment.plan->bucket_count; ++k)
         send_bucket(capture, step, k, first && k == 0, stream);
     send_buffers(capture, stream);
@@ -389,7 +385,7 @@ capture_step(struct capture *capture, struct group *group, CUstream stream, cons
 
 /* What a rank says at the end. */
 struct outcome {
-    uint64_t done, step_count, line, early;
+    uint64_t done, step_count, line;
 };
 
 static void __attribute__((noreturn))
@@ -413,6 +409,7 @@ static void
 begin_graphs(struct capture *capture)
 {
     role_take();
+    launch_take_back("what was launched outside of a capture with DDP_STEP");
     issuer_lock();
     capture->recording->number = atomic_fetch_add(&engine_state.graph_count, 1) + 1;
     engine_state.graph_launches = 0;
@@ -439,28 +436,17 @@ agree_on_graph(struct capture *capture, bool done)
         stop_job("%s has changed a capture in which DDP_STEP (%s:%d) stands, which ddprun does not follow: capture all "
                  "work of the step",
                  capture->changed_by, site.file, site.line);
-    engine_lock();
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        mine.early += memory_state.groups[g].early_buckets;
-    engine_unlock();
-
     char about[96];
     struct control_messages all;
-    bool too_late = false;
     snprintf(about, sizeof(about), "the end of a capture with DDP_STEP, after step %llu",
              (unsigned long long)engine_state.boundary_count);
-    exchange(about, &mine, sizeof(mine), &all);
+    exchange_in_step(about, &mine, sizeof(mine), &all);
     for (int r = 0; r < all.count; ++r) {
         const struct outcome *theirs = all.messages[r];
         if (theirs->done != mine.done || theirs->step_count != mine.step_count || theirs->line != mine.line)
             stop_different(r, &mine, theirs, &site);
-        too_late = too_late || theirs->early > 0;
     }
     control_free_messages(&all);
-    if (done && too_late)
-        stop_job("a capture with DDP_STEP (%s:%d) ends after gradients outside of it had been averaged in this step: "
-                 "capture right after DDP_STEP, or run with --no-overlap",
-                 site.file, site.line);
     if (done)
         begin_graphs(capture);
     return done;

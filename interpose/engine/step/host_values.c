@@ -85,7 +85,7 @@ average(void *value, int type, const struct ddp_site *site)
     struct control_messages all;
     snprintf(about, sizeof(about), "DDP_MEAN%s (%.50s:%d) after step %llu", type == DDP_FLOAT64 ? " of a double" : "",
              file_name_of(site->file), site->line, (unsigned long long)engine_state.boundary_count);
-    exchange(about, value, type_bytes(type), &all);
+    exchange_in_step(about, value, type_bytes(type), &all);
 
     double sum = 0; /* in the order of ranks: the same on all of them */
     for (int r = 0; r < all.count; ++r)
@@ -152,7 +152,7 @@ is_set_anywhere(bool mine, const struct ddp_site *site)
     const unsigned char word = mine;
     snprintf(about, sizeof(about), "DDP_ANY (%.50s:%d) after step %llu", file_name_of(site->file), site->line,
              (unsigned long long)engine_state.boundary_count);
-    exchange(about, &word, sizeof(word), &all);
+    exchange_in_step(about, &word, sizeof(word), &all);
     bool found = false;
     for (int r = 0; r < all.count; ++r)
         found = found || *(const unsigned char *)all.messages[r] != 0;

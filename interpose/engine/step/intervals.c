@@ -25,7 +25,7 @@ interval_no_sync(int begins, const struct ddp_site *site)
         stop_job("DDP_NO_SYNC_END (%s:%d) without DDP_NO_SYNC_BEGIN before it", site->file, site->line);
     if (!begins && atomic_load(&engine_state.collectives_ready) && !atomic_load(&engine_state.context_ended)) {
         CUcontext before = context_enter();
-        issue_ready(); /* what was complete already */
+        launch_ready(); /* what was complete already */
         context_leave(before);
     }
 }
@@ -125,6 +125,6 @@ interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site)
     engine_unlock();
     if (ready != NULL)
         stream_record(stream, ready, "cuEventRecord of a measurement");
-    issue_ready();
+    launch_ready();
     context_leave(before);
 }

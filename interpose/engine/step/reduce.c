@@ -170,8 +170,9 @@ struct said {
 };
 
 /* The issuer waits for all ranks, and ends the job if one of them is not at a comparison of that name, or has made
- * other calls. Whether all have sent as many buckets. */
-static bool
+ * other calls. Where ranks have launched different numbers of buckets, all of them launch the rest: the device may be
+ * waited for afterwards. */
+static void
 compare(const char *about) BY_ISSUER
 {
     struct said mine;
@@ -181,13 +182,14 @@ compare(const char *about) BY_ISSUER
     for (int g = 0; g < GROUPS_AT_MOST; ++g)
         mine.early[g] = memory_state.groups[g].early_buckets;
     issuer_unlock();
-    exchange(about, &mine, sizeof(mine), &all);
+    exchange_in_step(about, &mine, sizeof(mine), &all);
     reduce_calls_compare(&all, offsetof(struct said, words));
     bool same = true;
     for (int r = 0; r < all.count; ++r)
         same = same && memcmp(((const struct said *)all.messages[r])->early, mine.early, sizeof(mine.early)) == 0;
     control_free_messages(&all);
-    return same;
+    if (!same)
+        launch_rest(ISSUER_LOCKED(memory_state.expected_group));
 }
 
 /* At the same calls on all ranks: whether the number is one at which they are compared. */
@@ -204,28 +206,28 @@ reduce_compare_at_boundary(void)
     own.after_boundary = true;
 }
 
-/* Before this call, where it waits anyway or a comparison is due. False: ranks have not sent as many buckets. */
-static bool
+/* Before this call, where it waits anyway or a comparison is due. */
+static void
 compare_before(const struct reduction *reduction, bool first) BY_ISSUER
 {
     bool due = own.after_boundary || is_due(reduction->number);
     own.after_boundary = false;
     if (first || reduction->call.on_host || (own.ready == NULL && reduction->call.count > 0))
-        return compare(reduction->kind->text);
-    return !due || compare("the comparison of DDP_REDUCE calls");
+        compare(reduction->kind->text);
+    else if (due)
+        compare("the comparison of DDP_REDUCE calls");
 }
 
 /* ---- sending ---- */
 
 /* The issuer: opens what all calls go through. Collective. To start, NCCL may wait for the device: no bucket is on its
- * way meanwhile, if all ranks have sent the same ones. */
+ * way meanwhile. */
 static void
-open_program_stream(bool same_buckets) BY_ISSUER
+open_program_stream(void) BY_ISSUER
 {
     if (own.ready != NULL)
         return;
-    if (same_buckets)
-        streams_wait_for_buckets();
+    streams_wait_for_buckets();
     device_open_program_communicator();
     CUDA("cuEventCreate", cuEventCreate, &own.done, CU_EVENT_DISABLE_TIMING);
     CUDA("cuEventCreate", cuEventCreate, &own.ready, CU_EVENT_DISABLE_TIMING);
@@ -255,26 +257,12 @@ reduce_in_place(const struct reduction *reduction) BY_ISSUER
     CUDA("waiting for DDP_REDUCE", cuStreamWaitEvent, reduction->stream, own.done, 0);
 }
 
-/*
- * The host's memory is as all streams leave it. Waiting for all of them is waiting for buckets that have left early,
- * too: where a rank has sent fewer of them than the others, which happens in a step that is not as those before, that
- * rank is here and cannot send the rest. Then it is the stream that the call names which is waited for.
- */
 static void
-wait_for_device(const struct reduction *reduction, bool same_buckets)
-{
-    if (same_buckets)
-        context_synchronize("at a DDP_REDUCE of memory that the host may write");
-    else
-        CUDA("waiting before DDP_REDUCE", cuStreamSynchronize, reduction->stream);
-}
-
-static void
-reduce_staged(const struct reduction *reduction, bool same_buckets) BY_ISSUER
+reduce_staged(const struct reduction *reduction) BY_ISSUER
 {
     CUstream stream = engine_state.collectives.communicators[COMMUNICATOR_PROGRAM].stream;
     size_t element = type_bytes(reduction->call.type), most = STAGED_BYTES / element;
-    wait_for_device(reduction, same_buckets);
+    context_synchronize("at a DDP_REDUCE of memory that the host may write"); /* it is as all streams leave it */
     for (size_t first = 0; first < reduction->call.count; first += most) {
         size_t left = reduction->call.count - first, count = left < most ? left : most;
         void *host = (void *)(uintptr_t)(reduction->address + first * element);
@@ -302,24 +290,24 @@ reduce_together(struct reduction *reduction)
     role_take();
     bool first = reduce_calls_add(&reduction->call, &reduction->number, &reduction->kind);
     note(reduction);
-    bool same_buckets = compare_before(reduction, first);
+    compare_before(reduction, first);
     if (reduction->call.count > 0 && !atomic_load(&engine_state.collectives_ready)) { /* so no bucket ever was */
         role_give();
         device_ensure_collectives();
         role_take();
     }
     if (reduction->call.count > 0) {
-        open_program_stream(same_buckets);
+        open_program_stream();
         range_begin("%s", reduction->kind->text);
         TRACED(trace_reduce(reduction->number, reduction->kind->text, reduction->bytes));
         if (reduction->call.on_host)
-            reduce_staged(reduction, same_buckets);
+            reduce_staged(reduction);
         else
             reduce_in_place(reduction);
         range_end();
     }
     role_give();
-    issue_ready(); /* buckets may have been ready all the while */
+    launch_ready(); /* buckets may have been ready all the while */
 }
 
 /* In a world of one it is looked at only, by an observer. */

@@ -43,28 +43,10 @@ step_refuse_unseen(const struct ddp_site *site)
 
 /* ---- what comes before the averages ---- */
 
-/* A launch averages all gradients of its steps: none may be averaged already. */
-static void
-refuse_early(const struct ddp_site *site)
-{
-    uint64_t early = 0;
-    engine_lock();
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        early += memory_state.groups[g].early_buckets;
-    engine_unlock();
-    if (early > 0)
-        stop_job(
-            "a graph with DDP_STEP (%s:%d) is launched after gradients of this step had been averaged outside of it; "
-            "run with --no-overlap",
-            site->file, site->line);
-}
-
 void
 step_open(uint64_t number, const char *what, const struct ddp_site *site)
 {
     role_take();
-    if (number > 0)
-        refuse_early(site);
     agree_wait_owed();
     agree_on_coming(number, what, site);
 }
@@ -81,7 +63,7 @@ streams_of(const struct group *group) WITH_LOCK
     return mask;
 }
 
-void
+uint64_t
 step_wait_for_producers(const struct group *group, CUstream stream)
 {
     bool looks = nonfinite_due(group), all = group == NULL || looks || checks_parameters_due(group);
@@ -93,6 +75,7 @@ step_wait_for_producers(const struct group *group, CUstream stream)
     }
     issuer_unlock();
     streams_wait_for_producers(mask, first_stream());
+    return mask;
 }
 
 /* ---- what comes after them ---- */
@@ -123,7 +106,7 @@ bool
 step_close_interval(struct group *group, CUstream stream, bool in_graph)
 {
     issuer_lock();
-    bool overlapped = group->overlapping && !group->readiness.deviates;
+    bool overlapped = group->overlapping;
     bool repeats = history_boundary(&group->history);
     if (in_graph)
         readiness_boundary_in_graph(&group->readiness);
@@ -154,10 +137,9 @@ step_close_interval(struct group *group, CUstream stream, bool in_graph)
 }
 
 void
-step_close(const struct group *group)
+step_close(void)
 {
     duplicate_batch_compare();
-    checks_next_interval(group);
 }
 
 void

@@ -117,13 +117,13 @@ void step_open(uint64_t number, const char *what, const struct ddp_site *site) T
 /* All others by the issuer, from step_open() on. Collectives wait for all streams that touched the group's gradients,
  * and for the one that the trainer names. Where parameters are compared, for those of other groups too: their
  * optimizers have read their gradients there. `group` NULL: those of all groups. */
-void step_wait_for_producers(const struct group *group, CUstream stream) BY_ISSUER;
+uint64_t step_wait_for_producers(const struct group *group, CUstream stream) BY_ISSUER;
 /* The stream, and others before they touch gradients, wait for all collectives so far, and for their checks. */
 void step_release(const struct group *group, CUstream stream) BY_ISSUER;
 /* The group's interval is over; whether it repeated the one before. `in_graph`: the step is one of a graph. */
 bool step_close_interval(struct group *group, CUstream stream, bool in_graph) BY_ISSUER;
 /* The next interval begins, with what is compared once a step. */
-void step_close(const struct group *group) BY_ISSUER;
+void step_close(void) BY_ISSUER;
 /* For the launcher: a step was made. */
 void step_is_training(void);
 

@@ -1,8 +1,8 @@
 /*
  * touches.c - which gradients does an operation touch, and what follows from it?
  *
- * Before the operation goes to the driver: whatever it must wait for (the last reduction; a bucket that is launched
- * already). After it is enqueued: it counts as a touch, and may make buckets ready. Called from the hooks in every
+ * Before the operation goes to the driver: its stream waits for the last averages. After it is enqueued: it counts as a
+ * touch, and may make buckets ready. Called from the hooks in every
  * thread of the trainer; an operation that touches nothing costs a few comparisons.
  */
 #include "interpose/engine/core/observer.h"
@@ -11,7 +11,6 @@
 #include "interpose/engine/memory/memory.h"
 #include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
-#include "interpose/engine/verify/verify.h"
 
 /* One operation, from before it to after it; one for each thread, because operations do not nest. */
 struct touches {
@@ -28,18 +27,8 @@ static __thread struct touches thread_touches;
 
 /* ---- before the operation ---- */
 
-/* The call and, where it has a name, its operand, for a message: "cublasSgemm_v2 argument C". Returns `text`. */
-static const char *
-describe_hit(const struct hits *hits, const struct hit *hit, char text[CALL_TEXT_BYTES])
-{
-    bool named = hit->operand_name != NULL;
-    snprintf(text, CALL_TEXT_BYTES, "%s%s%s", hits->call_name, named ? " argument " : "",
-             named ? hit->operand_name : "");
-    return text;
-}
-
-/* With lock held: a touch is on its way. Returns whether its gradient is launched already. */
-static bool
+/* With lock held: a touch is on its way. */
+static void
 begin_touch(const struct hits *hits, struct hit *hit) WITH_LOCK
 {
     struct group *group = hit->group;
@@ -47,73 +36,31 @@ begin_touch(const struct hits *hits, struct hit *hit) WITH_LOCK
     hit->boundary = group->boundary_count;
     hit->plan = group->readiness.plan;
     if (memory_state.no_sync) {
-        hit->late = hit->begun && readiness_has_left(&group->readiness, hit->gradient);
         hit->uncounted = true;
-    } else if (hit->begun) {
-        enum touch_verdict verdict =
-            readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument});
-        hit->late = verdict == TOUCH_LATE;
-        hit->anew = hit->late && readiness_begins_anew(&group->readiness, hit->gradient);
-        hit->declared = verdict == TOUCH_UNCOUNTED;
+        return;
     }
-    return hit->late;
+    if (!hit->begun)
+        return;
+    enum touch_verdict verdict =
+        readiness_begin(&group->readiness, hit->gradient, (struct touch){hits->call, hit->argument});
+    hit->unfollowed = verdict == TOUCH_UNCOUNTED;
 }
 
-static bool
+static void
 begin_touches(struct hits *hits)
 {
-    bool late = false;
     engine_lock();
     for (size_t i = 0; i < hits->count; ++i)
-        late = begin_touch(hits, &hits->items[i]) || late;
+        begin_touch(hits, &hits->items[i]);
     engine_unlock();
-    return late;
 }
 
-/* Makes the stream wait for the launched buckets with pieces of the gradient; the first of them in *bucket_p. */
-static void
-wait_for_buckets(CUstream stream, const struct hit *hit, size_t *bucket_p) BY_ISSUER
-{
-    const struct group *group = hit->group;
-    issuer_lock();
-    size_t first = group->plan->bucket_of[hit->gradient], end = group->plan->last_bucket_of[hit->gradient] + 1;
-    end = end < group->readiness.next_bucket ? end : group->readiness.next_bucket;
-    issuer_unlock();
-    for (size_t k = first; k < end; ++k)
-        CUDA("waiting for a bucket", cuStreamWaitEvent, stream, group->bucket_done[k], 0);
-    *bucket_p = first;
-}
-
-/* A touch after its bucket is launched waits for the bucket, and it is measured whether it writes. */
-static void
-begin_late(const struct operation *operation, struct hits *hits)
-{
-    for (size_t i = 0; i < hits->count; ++i) {
-        struct hit *hit = &hits->items[i];
-        if (!hit->late)
-            continue;
-        size_t bucket;
-        role_take(); /* a thread that is launching a bucket has then recorded its event */
-        struct tensor tensor = tensor_copy_gradient(hit->group, hit->gradient);
-        wait_for_buckets(operation->stream, hit, &bucket);
-        role_give();
-        char call[CALL_TEXT_BYTES];
-        hit->measured = late_begin(operation, describe_hit(hits, hit, call), &tensor, bucket, hit->anew);
-        flight_note(FLIGHT_LATE_TOUCH, bucket, 0, call);
-        atomic_store(&engine_state.touched_late, true);
-    }
-}
-
-/*
- * Work that cannot be looked into may touch any gradient: nothing is launched before the boundary, which waits for its
- * stream. If gradients are launched already, it may be overwriting averages.
- */
+/* Work that cannot be looked into may touch any gradient: the boundary waits for its stream. */
 static void
 note_opaque(const struct operation *operation)
 {
     stream_wait_for_reduction(operation->stream);
 
-    bool too_late = false;
     engine_lock();
     uint64_t stream_mask = UINT64_C(1) << stream_index(operation->stream);
     for (int g = 0; g < GROUPS_AT_MOST; ++g) {
@@ -122,14 +69,10 @@ note_opaque(const struct operation *operation)
             continue; /* a first agreement waits for the whole device */
         group->opaque_streams |= stream_mask;
         group->history.lost = true;
-        group->readiness.deviates = true;
-        too_late = too_late || group->early_buckets > 0;
+        if (group->overlapping)
+            readiness_close(&group->readiness);
     }
     engine_unlock();
-    if (too_late)
-        stop_job("%s came after gradients had been averaged, and ddprun cannot see its writes; earlier steps did not "
-                 "have it. Run with --no-overlap",
-                 operation->name);
 }
 
 /* Whether there is anything that the operation can touch and the engine follows; or was, when a graph was captured. */
@@ -165,8 +108,8 @@ begin_at_once(const struct operation *operation, struct touches *touches)
         escape_mark(operation->stream);
     if (hits->on_buffer || hits->on_state || hits->count > 0)
         stream_wait_for_reduction(operation->stream);
-    if (hits->count > 0 && begin_touches(hits))
-        begin_late(operation, hits);
+    if (hits->count > 0)
+        begin_touches(hits);
 }
 
 void
@@ -286,7 +229,7 @@ touches_complete(const struct operation *operation)
     engine_lock();
     for (size_t i = 0; i < touches->hits.count && group == NULL; ++i) {
         const struct hit *hit = &touches->hits.items[i];
-        bool followed = hit->begun && !hit->late && hit->boundary == hit->group->boundary_count;
+        bool followed = hit->begun && !hit->unfollowed && hit->boundary == hit->group->boundary_count;
         if (followed && readiness_completes(&hit->group->readiness, hit->gradient))
             group = hit->group;
     }
@@ -314,11 +257,11 @@ count_touch(const struct hits *hits, struct hit *hit, uint64_t stream_mask) WITH
         return;
     }
     history_touch(&group->history, hit->gradient, (struct touch){hits->call, hit->argument});
-    if (!group->overlapping || hit->declared)
+    if (!group->overlapping || hit->unfollowed)
         return;
     if (!hit->begun || hit->boundary != group->boundary_count || hit->plan != group->readiness.plan)
-        readiness_withhold(&group->readiness); /* a boundary, or a vote there, came between, in another thread */
-    else if (!hit->late && readiness_enqueued(&group->readiness, hit->gradient))
+        readiness_close(&group->readiness); /* a boundary, or a vote there, came between, in another thread */
+    else if (readiness_enqueued(&group->readiness, hit->gradient))
         hit->ready_event = measure_ready_event(group, hit->gradient);
 }
 
@@ -339,7 +282,7 @@ count_touches(const struct operation *operation, struct touches *touches, bool e
         if (enqueued)
             count_touch(hits, hit, stream_mask);
         else if (hit->group->overlapping)
-            readiness_withhold(&hit->group->readiness);
+            readiness_close(&hit->group->readiness); /* the driver has refused a touch that had begun */
     }
     engine_unlock();
     for (size_t i = 0; i < hits->count; ++i) {
@@ -347,7 +290,7 @@ count_touches(const struct operation *operation, struct touches *touches, bool e
             stream_record(operation->stream, hits->items[i].ready_event, "cuEventRecord after a gradient");
     }
     if (overlapping)
-        issue_ready();
+        launch_ready();
 }
 
 static void
@@ -370,10 +313,6 @@ end_at_once(const struct operation *operation, struct touches *touches, bool enq
     struct hits *hits = &touches->hits;
     if (!touches->opaque && !touches->unseen && !hits->on_buffer && !hits->on_state && hits->count == 0)
         return;
-    for (size_t i = 0; i < hits->count; ++i) {
-        if (hits->items[i].measured != NULL)
-            late_end(hits->items[i].measured, operation->stream);
-    }
     stream_note_work(operation->stream); /* before the touch counts */
     count_touches(operation, touches, enqueued);
 }

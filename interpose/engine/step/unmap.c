@@ -5,6 +5,7 @@
  * Called by the hooks around the driver's call. Never lets memory go while a bucket of it is on its way.
  */
 #include "interpose/engine/memory/escapes.h"
+#include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
@@ -16,6 +17,8 @@ unmap_may_wait(bool loads)
                        memory_state.groups[memory_state.expected_group].early_buckets > 0);
     if (amid)
         atomic_fetch_add(loads ? &engine_state.status->loads_amid : &engine_state.status->frees_amid, 1);
+    if (amid)
+        serve_before_wait();
 }
 
 /* ---- memory ---- */
@@ -49,7 +52,7 @@ unmap_before_free(CUdeviceptr address, size_t bytes)
         return;
 
     CUcontext before = context_enter();
-    streams_wait_for_collectives();
+    launch_wait_unused();
     if (holds_compared) { /* it will be gone at the end */
         unaveraged_last_look(address, address + bytes);
         checks_final_hash();
@@ -86,6 +89,7 @@ unmap_before_unload(void)
     checks_final_hash(); /* a parameter may be gone at the end */
     role_take();
     unloading = true;
+    serve_before_wait();
     streams_wait_for_buckets();
 }
 

@@ -1,13 +1,9 @@
 /*
- * checks.c - is what we believe true?
+ * checks.c - are parameters and optimizer state the same on all ranks?
  *
- * Gradients: over the first overlapped steps all of them, later one bucket every K steps, are hashed after their
- * reduction and again at the boundary: an unseen write would show. In the first steps the host continues only
- * when a bucket that was launched early is reduced and hashed: else such a write could fall into the reduction itself,
- * between packing and unpacking, and be overwritten without a trace. Parameters: their hashes are compared across all
- * ranks at the first step, before any optimizer, after the first overlapped steps and then every K. Both run in the
- * order of the communication stream. A gradient that differs ends the job; where a parameter does, the next comparison
- * looks at values (values.c). Touches after their bucket is launched are in late_write.c.
+ * Their hashes are compared across all ranks at the first step, before any optimizer, after the first overlapped steps
+ * and then every K, in the order of the communication stream. Where one differs, the next comparison looks at values
+ * (values.c).
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/core/observer.h"
@@ -19,17 +15,7 @@
 #include "comm/hash.h"
 #include "comm/kernels.h"
 
-#include <sched.h>
-
-enum { FIRST_STEPS = 3, NO_BUCKET = -1, EVERY_BUCKET = -2 };
-
-/* A gradient's hash after its reduction; written and read by host functions, in the communication stream's order. */
-struct gradient_check {
-    struct tensor gradient;
-    uint64_t step;       /* number of the boundary that it belongs to, from 1 */
-    uint64_t right_step; /* the last before that which is known to be right, or 0 */
-    uint64_t reduced_hash;
-};
+enum { FIRST_STEPS = 3 };
 
 /* Of a parameter that is hashed: written by host functions in the communication stream's order. */
 struct parameter_hash {
@@ -37,22 +23,12 @@ struct parameter_hash {
     bool finite;    /* it has no element that is infinite or NaN */
 };
 
-/* What is checked of a group in its current interval. */
-struct group_check {
-    long checked_bucket;             /* a bucket, NO_BUCKET or EVERY_BUCKET */
-    struct gradient_check **pending; /* [capacity]: by number in the group, hashed after their reduction */
-    uint64_t *compared;              /* [capacity]: the boundary at which the gradient was compared last, or 0 */
-    size_t capacity;
-    uint64_t late_step;     /* the group's last boundary before which no bucket was launched early */
-    uint64_t compared_step; /* of a group of parameters: its boundaries passed when they were last compared */
-};
-
 static struct {
     struct hasher *hasher; /* of the communication stream */
-    CUevent hashed;        /* the last bucket that was waited for is reduced and hashed */
-    struct group_check groups[GROUPS_AT_MOST];
-    struct gathered parameters;    /* their hashes, on their way to the other ranks */
-    struct parameter_hash *hashes; /* [hash_count] */
+    uint64_t
+        compared_of_group[GROUPS_AT_MOST]; /* of a group of parameters: its boundaries when they were last compared */
+    struct gathered parameters;            /* their hashes, on their way to the other ranks */
+    struct parameter_hash *hashes;         /* [hash_count] */
     size_t hash_count;
     uint64_t after_step; /* boundaries passed when they were hashed */
     bool under_way;      /* between before_release and after_release */
@@ -61,7 +37,6 @@ static struct {
     uint64_t sent;           /* comparisons that were sent, */
     _Atomic uint64_t judged; /* and that host functions have judged */
     uint64_t sent_left_out;  /* `left_out` of the last one */
-    uint64_t impatient_step; /* the step in which the wait for a bucket was given up, counted from 1; 0: none */
 
     uint64_t *final_words; /* hashes of the parameters when the first of them was freed, or at the end */
     size_t final_count;
@@ -88,143 +63,13 @@ prepare_parameters(size_t count)
         prepare_hashes(count);
 }
 
-static void
-prepare_group(const struct group *group) BY_ISSUER
-{
-    struct group_check *check = &checks.groups[group->id];
-    size_t count = group->gradient_count;
-    check->checked_bucket = NO_BUCKET;
-    if (count <= check->capacity)
-        return;
-    struct gradient_check **grown = engine_realloc(check->pending, count * sizeof(*grown));
-    memset(grown + check->capacity, 0, (count - check->capacity) * sizeof(*grown));
-    check->pending = grown;
-    check->compared = engine_realloc(check->compared, count * sizeof(*check->compared));
-    memset(check->compared + check->capacity, 0, (count - check->capacity) * sizeof(*check->compared));
-    check->capacity = count;
-}
-
 void
 checks_prepare(void)
 {
-    if (checks.hasher == NULL) {
+    if (checks.hasher == NULL)
         checks.hasher = hasher_get();
-        CUDA("cuEventCreate", cuEventCreate, &checks.hashed, CU_EVENT_DISABLE_TIMING);
-    }
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        prepare_group(&memory_state.groups[g]);
     prepare_parameters(tensor_compared_count());
     nonfinite_prepare();
-}
-
-void
-checks_next_interval(const struct group *group)
-{
-    uint64_t every = engine_state.options.check_every;
-    long *checked = &checks.groups[group->id].checked_bucket;
-    *checked = NO_BUCKET;
-    if (group->overlapping && (group->overlapped_steps < FIRST_STEPS || engine_state.options.verify))
-        *checked = EVERY_BUCKET;
-    else if (group->overlapping && every > 0 && group->boundary_count % every == 0)
-        *checked = (long)(group->boundary_count / every % group->plan->bucket_count);
-    bool any = false;
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        any = any || checks.groups[g].checked_bucket != NO_BUCKET;
-    watch(WATCH_CHECKS, any);
-}
-
-/* ---- gradients: unchanged between their reduction and the boundary ---- */
-
-static void
-note_reduced(void *arg, const struct hashed *hashed)
-{
-    struct gradient_check *check = arg;
-    check->reduced_hash = hashed->hash;
-}
-
-enum { PATIENCE_US = 5000000, SPIN_US = 300 };
-
-/* Waits at most PATIENCE_US, and gives up only once in a step: another rank may wait for this one first (a DDP_MEAN
- * within backward). A check that was not waited for is as good as those of later steps. */
-static void
-wait_until_hashed(void)
-{
-    const struct driver *driver = &engine_state.driver;
-    int64_t begin_us = clock_now_us(), waited_us = 0;
-    uint64_t step = engine_state.boundary_count + 1;
-    RELAX_CAPTURES(); /* for the queries */
-    CUDA("cuEventRecord", cuEventRecord, checks.hashed, first_stream());
-    while (driver->cuEventQuery_p(checks.hashed) == CUDA_ERROR_NOT_READY && checks.impatient_step != step) {
-        if (waited_us < SPIN_US)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-        waited_us = clock_now_us() - begin_us;
-        if (waited_us >= PATIENCE_US)
-            checks.impatient_step = step;
-    }
-}
-
-void
-checks_bucket_sent(const struct group *group, size_t bucket, bool early)
-{
-    struct group_check *checked = &checks.groups[group->id];
-    if (!early || (checked->checked_bucket != EVERY_BUCKET && checked->checked_bucket != (long)bucket))
-        return;
-    const struct plan_bucket *of = &group->plan->buckets[bucket];
-    bool any = false;
-    for (size_t i = of->first; i < of->first + of->count; ++i) {
-        size_t gradient = group->plan->pieces[i].gradient;
-        if (group->plan->last_bucket_of[gradient] != bucket) /* its other pieces are still to be reduced */
-            continue;
-        ASSERT(gradient < checked->capacity);
-        struct tensor tensor = tensor_copy_gradient(group, gradient);
-
-        struct gradient_check *check = engine_calloc(1, sizeof(*check));
-        *check = (struct gradient_check){.gradient = tensor, .step = engine_state.boundary_count + 1};
-        hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, note_reduced, check);
-        checked->pending[gradient] = check;
-        any = true;
-    }
-    hasher_launch(checks.hasher, first_stream());
-    if (any && checked->checked_bucket == EVERY_BUCKET)
-        wait_until_hashed();
-}
-
-static void
-compare_gradient(void *arg, const struct hashed *hashed)
-{
-    struct gradient_check *check = arg;
-    if (hashed->hash != check->reduced_hash)
-        stop_job_soon(check->right_step + 1,
-                      "%s was changed after it had been averaged and before DDP_STEP number %llu, by work that ddprun "
-                      "did not see (a pointer in device memory?); run with --no-overlap",
-                      tensor_text(&check->gradient), (unsigned long long)check->step);
-    free(check);
-    judgement_ends(JUDGED_IN_STEP);
-}
-
-static void
-compare_gradients(const struct group *group)
-{
-    struct group_check *checked = &checks.groups[group->id];
-    uint64_t step = engine_state.boundary_count + 1;
-    if (LOCKED(group->early_buckets) == 0)
-        checked->late_step = step;
-    for (size_t gradient = 0; gradient < checked->capacity; ++gradient) {
-        struct gradient_check *check = checked->pending[gradient];
-        if (check == NULL)
-            continue;
-        /* What was compared before was right, or this step would not have been reached. */
-        uint64_t right = checked->compared[gradient];
-        check->right_step = right > checked->late_step ? right : checked->late_step;
-        checked->compared[gradient] = step;
-        judgement_begins(JUDGED_IN_STEP);
-        struct tensor tensor = LOCKED(*tensor_gradient(group, gradient));
-        tensor_refuse_freed(&tensor);
-        hasher_add(checks.hasher, tensor.address, tensor.bytes, 0, compare_gradient, check);
-        checked->pending[gradient] = NULL;
-    }
 }
 
 /* ---- parameters and optimizer state: the same on all ranks ---- */
@@ -288,7 +133,7 @@ checks_parameters_due(const struct group *group)
     if (tensor_compared_count() == 0)
         return false;
     if (group->of_parameters && every > 0 &&
-        group->boundary_count / every > checks.groups[group->id].compared_step / every)
+        group->boundary_count / every > checks.compared_of_group[group->id] / every)
         return true;
     return (every > 0 && (steps == 0 || steps == 2 || steps == 5 || is_early_by_plan(steps))) ||
            /* what differs there at the end may have been freed: it is looked at before */
@@ -298,20 +143,18 @@ checks_parameters_due(const struct group *group)
            (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
 }
 
-bool
-checks_gradients_due(const struct group *group)
-{
-    return checks.groups[group->id].checked_bucket != NO_BUCKET;
-}
-
 /* The work since the group's last boundary may be that of two steps. */
 static void
 note_left_out(const struct group *group)
 {
     engine_lock();
-    if (history_is_of_several(&group->history))
-        checks.left_out = engine_state.boundary_count + 1;
+    bool several = history_is_of_several(&group->history) || history_has_another_pass(&group->history);
     engine_unlock();
+    if (!several)
+        return;
+    checks.left_out = engine_state.boundary_count + 1;
+    if (atomic_load(&engine_state.status->left_out_step) == 0)
+        atomic_store(&engine_state.status->left_out_step, checks.left_out);
 }
 
 /* The host waits until the last comparison is judged, on the device since one interval at least. */
@@ -449,8 +292,6 @@ look_at_values(size_t *suspects, size_t count) BY_ISSUER
 void
 checks_before_release(const struct group *group)
 {
-    compare_gradients(group);
-    escaped_late_compare(group);
     note_left_out(group);
     size_t suspect_count = 0, *suspects = NULL;
     bool is_due = checks_parameters_due(group);
@@ -462,7 +303,7 @@ checks_before_release(const struct group *group)
         values_prepare(tensor_compared_count());
         checks.compared_step = engine_state.boundary_count;
         checks.after_step = engine_state.boundary_count + group->of_parameters;
-        checks.groups[group->id].compared_step = group->boundary_count;
+        checks.compared_of_group[group->id] = group->boundary_count;
         (void)add_parameters(checks.parameters.mine, group);
         checks.under_way = true; /* whatever is freed here: all ranks take part */
     }
@@ -626,8 +467,24 @@ checks_final_hash(void)
     look_for_infinities(checks.final_step);
 }
 
-/* What a rank says at the end before the hashes: its steps, whether it has hashes, its calls of DDP_REDUCE. */
-enum { WORDS_BEFORE = 2 + REDUCE_WORDS };
+/* What a rank says at the end before the hashes: its steps, whether it has hashes, buckets of a step that will not come,
+ * its calls of DDP_REDUCE. */
+enum { WORDS_BEFORE = 3 + REDUCE_WORDS };
+
+/* Buckets that are on their way without a boundary to come; ASKED: and this rank has asked others for all of them. */
+#define ASKED (UINT64_C(1) << 63)
+
+static uint64_t
+count_early(void)
+{
+    uint64_t early = 0;
+    engine_lock();
+    for (int g = 0; g < GROUPS_AT_MOST; ++g)
+        early += memory_state.groups[g].early_buckets;
+    engine_unlock();
+    bool asked = atomic_load(&engine_state.status->buckets_asked) == engine_state.boundary_count + 1;
+    return early | (asked ? ASKED : 0);
+}
 
 /* A difference in memory of the host ends nothing there: what was freed holds anything. It is left out of differs[],
  * and rank 0 reports the first. Returns whether there was one. */
@@ -670,7 +527,7 @@ judge_values_at_end(uint32_t *differs, size_t count, struct comparison *comparis
     return noise;
 }
 
-void
+bool
 checks_at_end(void)
 {
     bool known = checks.final_known && checks.final_step == engine_state.boundary_count;
@@ -678,7 +535,8 @@ checks_at_end(void)
     uint64_t *mine = engine_calloc(WORDS_BEFORE + count, sizeof(*mine));
     mine[0] = engine_state.boundary_count;
     mine[1] = known;
-    reduce_calls_say(mine + 2);
+    mine[2] = count_early();
+    reduce_calls_say(mine + 3);
     if (count > 0)
         memcpy(mine + WORDS_BEFORE, checks.final_words, count * sizeof(*mine));
 
@@ -688,24 +546,26 @@ checks_at_end(void)
         engine_state.alone_at_end = true;
         free(mine);
         stop_if_asked();
-        return;
+        return false;
     }
 
     uint64_t *words = engine_calloc((size_t)all.count * count + 1, sizeof(*words));
     uint32_t *differs = engine_calloc(count + 1, sizeof(*differs));
-    bool are_whole = true;
+    bool are_whole = true, are_alike = true;
     for (int r = 0; r < all.count; ++r) {
         const uint64_t *theirs = all.messages[r];
         if (theirs[0] != mine[0])
             stop_job("rank %d ended after %llu steps, rank %d after %llu: all ranks must make the same number of steps",
                      engine_state.rendezvous.rank, (unsigned long long)mine[0], r, (unsigned long long)theirs[0]);
-        are_whole = are_whole && all.bytes[r] >= WORDS_BEFORE * sizeof(*mine); /* leave() sends the first word only */
+        bool is_whole = all.bytes[r] >= WORDS_BEFORE * sizeof(*mine); /* leave() sends the first word only */
+        are_whole = are_whole && is_whole;
+        are_alike = are_alike && (!is_whole || (theirs[2] == mine[2] && (theirs[2] & ASKED) == 0));
         known = known && all.bytes[r] == (WORDS_BEFORE + count) * sizeof(*mine) && theirs[1] == 1;
         if (known)
             memcpy(words + (size_t)r * count, theirs + WORDS_BEFORE, count * sizeof(*words));
     }
     if (are_whole)
-        reduce_calls_compare(&all, 2 * sizeof(*mine));
+        reduce_calls_compare(&all, 3 * sizeof(*mine));
 
     uint64_t hash;
     char detail[VALUES_TEXT_BYTES] = "";
@@ -722,4 +582,5 @@ checks_at_end(void)
     free(differs);
     free(words);
     free(mine);
+    return !are_alike;
 }

@@ -166,7 +166,7 @@ set_look(struct bucket_wire *wire, uint64_t step, uint64_t turn, CUdeviceptr lau
 void
 nonfinite_look(const struct group *group, size_t bucket, bool early)
 {
-    struct bucket_wire *wire = &group->shipment.wires[bucket];
+    struct bucket_wire *wire = group_wire(group, bucket);
     (void)early;
     wire->look = (struct wire_look){0};
     if (phase_now() == LOOKS)

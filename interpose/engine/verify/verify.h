@@ -9,22 +9,17 @@
 
 /* ---- checks.c ---- */
 void checks_prepare(void) BY_ISSUER;
-/* A watcher's: gradients of a bucket that was just launched early are remembered, if this interval is checked. */
-void checks_bucket_sent(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 /* Whether parameters are to be compared at this boundary of the group. */
 bool checks_parameters_due(const struct group *group) BY_ISSUER;
-/* Whether gradients are compared at the next boundary of the group, on all ranks. */
-bool checks_gradients_due(const struct group *group) BY_ISSUER;
-/* The issuer, at the boundary, before the trainer's stream is let go: gradients are compared, parameters hashed. */
+/* The issuer, at the boundary, before the trainer's stream is let go: parameters are hashed. */
 void checks_before_release(const struct group *group) BY_ISSUER;
 /* The issuer, at the boundary, after that: hashes are collected and sent. */
 void checks_after_release(void) BY_ISSUER;
-/* The issuer: a new interval of the group begins; is it one to check? */
-void checks_next_interval(const struct group *group) BY_ISSUER;
 /* Waits for the device: the parameters' last hash, kept for the end. */
 void checks_final_hash(void);
-/* At the end, collective: compares steps and final hashes. */
-void checks_at_end(void);
+/* At the end, collective: compares steps and final hashes. Whether ranks have launched different buckets of a step that
+ * will not come: the same on all ranks. */
+bool checks_at_end(void);
 
 /* ---- values.c: the values of tensors whose hashes differ between ranks ---- */
 enum { VALUES_TEXT_BYTES = 160 };
@@ -95,21 +90,6 @@ void nonfinite_tell(void);
 void nonfinite_at_end(void) BY_ISSUER;
 /* The device is about to be closed: there is no look any more. */
 void nonfinite_close(void);
-
-/* ---- late_write.c: a touch after its bucket is launched: was it a write? Around the operation. ---- */
-enum { CALL_TEXT_BYTES = 256 };
-struct late_touch;
-/* `anew`: a step begins with such work, so the DDP_STEP before it was left out. */
-struct late_touch *late_begin(const struct operation *operation, const char *call_text, const struct tensor *gradient,
-                              size_t bucket, bool anew);
-void late_end(struct late_touch *late, CUstream stream);
-/* A boundary, before its last buckets are sent: waits until all touches of this interval are judged; does not return if
- * one has written. */
-void late_settle(void);
-/* The watch thread's: a write after which no boundary comes. */
-void late_period(void);
-/* At the end of the program, of whatever kind: asks for the end of the job if there was a write. No CUDA. */
-void late_tell(void);
 
 /* ---- duplicate_batch.c: do ranks train on the same data? ---- */
 /* A watcher's: what is copied, and this rank's own gradients before they are sent, are hashed in the first steps. */

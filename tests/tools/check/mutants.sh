@@ -61,7 +61,6 @@ mutant CHECK_MANAGED_UNSEEN said 2 "--steps 8 --free" 1 unannotated "$rows" bias
 # A weight of the host's that is annotated as nothing, of which only bits tell.
 mutant CHECK_FAR_NEAR said 2 "" 3 host_memory "$rows" bias_host --rate 1e-6
 # A rank without records in the last step, and in the one after it.
-mutant CHECK_LEAVES_BUCKETS said 3 "--steps 64" 0 null "$rows" --habit idle
 # A tensor that is annotated as nothing, and trained in every fifth step.
 mutant CHECK_LATE_UNSEEN said 2 "" 1 unannotated "$rows" probe
 # A norm of own gradients, in each eighth step: with overlap it is that of averages.

@@ -275,31 +275,6 @@ judge_dates(struct check *check, struct check_verdict *verdict, struct error *er
     return ok;
 }
 
-/* Work in front of DDP_STEP that comes in some steps only found averages, for the buckets had left; in a training they
- * leave at other times. What is equal by that must be so without overlap. */
-static bool
-judge_late(struct check *check, struct check_verdict *verdict, struct error *error)
-{
-    struct check_evidence *evidence = &check->evidence;
-    struct check_rows *overlapped = evidence->ranked;
-    uint64_t steps = evidence->overlapped_steps;
-    if (!ANY(rows, overlapped, evidence->ranks, check_rows_find(rows, CHECK_ROW_LATE) != NULL) ||
-        verdict->result != CHECK_EQUAL || check->in_cluster || evidence->plain != NULL)
-        return true;
-    if (!run_ranks_again(check, true, &evidence->plain, error))
-        return false;
-    free_ranked(&evidence->twice, evidence->ranks);
-    check->is_plain = true;
-    evidence->ranked = evidence->plain;
-    evidence->plain = NULL;
-    evidence->overlapped_steps = 0;
-    check_verdict_free(verdict);
-    bool ok = judge_runs(check, verdict, error);
-    evidence->plain = overlapped;
-    evidence->overlapped_steps = verdict->result == CHECK_EQUAL ? steps : 0;
-    return ok;
-}
-
 /* ---- the place ---- */
 
 /* All gradients are the Nth part of one rank's. */
@@ -512,7 +487,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
         free(outcome.results);
     } else {
         ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error) &&
-             judge_dates(check, &verdict, error) && judge_late(check, &verdict, error);
+             judge_dates(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;

@@ -149,7 +149,8 @@ say_overlap(struct judgement *judgement)
         judgement,
         alarm != NULL
             ? alarm->text
-            : "a gradient is written or read where ddprun cannot see it while it is averaged: run with --no-overlap",
+            : "averaging during backward must not change results: this is a fault of ddprun, please report it, and run "
+              "with --no-overlap until it is corrected",
         ", and does not with --no-overlap");
 }
 

@@ -131,7 +131,6 @@ enum check_row_kind {
     CHECK_ROW_WEIGHT,   /* DDP_WEIGHT gave this rank a share that is not the mean share */
     CHECK_ROW_AVERAGED, /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
     CHECK_ROW_SHORT,    /* fewer steps than CHECK_STEPS were made: they take too long, or too much room */
-    CHECK_ROW_LATE,     /* at the end: some work before DDP_STEP came to gradients whose buckets had left */
     CHECK_ROW_UNSTEPPED, /* `tensor` is a gradient of a group that made no step */
     CHECK_ROW_ENDLESS,   /* `tensor` is a parameter, infinite or NaN in the run that writes the reference */
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */

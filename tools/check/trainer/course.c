@@ -225,8 +225,6 @@ static void
 note_at_end(void)
 {
     note_readings();
-    if (atomic_load(&engine_state.touched_late))
-        values_note(CHECK_ROW_LATE, course.steps, 0);
     if (course.steps > 2)
         values_note(CHECK_ROW_COPIED, course.steps, atomic_load(&course.copied_bytes) / (course.steps - 2));
     if (course.in_rounds)
@@ -281,11 +279,6 @@ static void
 count_step(void)
 {
     uint32_t step = ++course.steps;
-    if (step == check_run.steps) { /* all leave at the next boundary: an early bucket would wait for the others */
-        engine_lock();
-        engine_state.off |= OFF_EARLY;
-        engine_unlock();
-    }
     values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
     if (step <= check_run.steps && !course.in_rounds)
         copies_boundary(step);
