@@ -9,7 +9,7 @@
  * MATRIX_WITHOUT="streams threads ..." leaves features out, to find the one that a failure needs. MATRIX_CAPTURE=K: of
  * the steps after the first few every Kth is captured into a CUDA graph of its own, which is launched once.
  */
-#include "random_writers.h"
+#include "random_rare.h"
 
 #include <pthread.h>
 
@@ -110,6 +110,8 @@ pass_run(int step, int pass, int passes, size_t first, int count)
             job_run(&job, event);
         if (lower != NULL)
             dense_run_delta(&layer->dense, &lower->dense, count, streams[0]);
+        if (l == program.layers / 2)
+            rare_call(step, true);
     }
     jobs_run(&jobs, step);
     if (pass == passes - 1)
@@ -208,6 +210,14 @@ step_run(int step, size_t first, int count)
     if (program.log_every > 0 && step % program.log_every == 0 && (!program.log_on_one || DDP_RANK() == 0)) {
         const struct dense *d = &layers[program.log_layer].dense;
         LAUNCH(square_sum, 1, streams[0])(norms + 1, d->weight_gradient, d->inputs * d->outputs, 0);
+    }
+    rare_write(step);
+    rare_call(step, false);
+    if (rare.is_on && rare.frees)
+        device_free(device_allocate(10000));
+    if (rare_leaves_step_out(step)) {
+        record_step(step, streams[0]);
+        return;
     }
     if (update_stream != streams[0])
         stream_follow(streams[0], update_stream, event);
@@ -378,10 +388,12 @@ main(int argc, char **argv)
 {
     options_parse(argc, argv);
     program_decide();
+    rare_decide();
     if (getenv("MATRIX_DESCRIBE") != NULL)
         program_describe();
     device_open();
     program_create();
+    rare_create();
 
     size_t first, count;
     DDP_SHARD(options.batch, &first, &count);
@@ -398,6 +410,7 @@ main(int argc, char **argv)
         if (program.renew_every > 0 && step % program.renew_every == 0)
             streams_renew();
     }
+    rare_destroy();
     record_save();
     return 0;
 }
