@@ -46,12 +46,13 @@ static uint32_t seen;      /* of the second run: writes; */
 static bool is_begun;      /* by state: a batch has */
 static uint64_t met;       /* operations since the first write */
 static uint64_t *hashes;   /* [tensor_count]: of what is trained, after the last operation that may have touched it */
-static bool *is_met;       /* [tensor_count]: the operation may touch it */
+static bool is_opened;
 
 /* This thread's operation. */
 static __thread uint64_t kind __attribute__((tls_model("initial-exec")));
 static __thread uint64_t place __attribute__((tls_model("initial-exec")));
 static __thread bool may_write __attribute__((tls_model("initial-exec")));
+static __thread bool *is_met __attribute__((tls_model("initial-exec"))); /* [tensor_count]: it may touch it */
 
 bool
 by_contents_is_played(void)
@@ -111,6 +112,8 @@ hash_of_place(void)
 static bool
 find_kind(const struct operation *operation)
 {
+    if (is_met == NULL)
+        is_met = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*is_met));
     memset(is_met, 0, player.play.plan.tensor_count * sizeof(*is_met));
     kind = 0;
     bool any = player_any(operation, true, note_memory);
@@ -340,7 +343,7 @@ open_both(void)
     char path[PATH_MAX + 16], counters[PATH_MAX + 16];
     path_of("writes", path);
     path_of("counters", counters);
-    is_met = scout_zeroed(count + 1, sizeof(*is_met));
+    is_opened = true;
     hashes = scout_zeroed(count + 1, sizeof(*hashes));
     counts = scout_zeroed(count + 1, sizeof(*counts));
     sequence = scout_zeroed(WRITES_AT_MOST, sizeof(*sequence));
@@ -360,7 +363,7 @@ writes_before(void)
 bool
 by_contents_is_amid(void)
 {
-    return is_met != NULL && player.play.plan.data == PLAY_REFERENCE && seen >= writes_before();
+    return is_opened && player.play.plan.data == PLAY_REFERENCE && seen >= writes_before();
 }
 
 /* A batch may begin with its first write. What each rank has for itself is another rank's from the border on, once all
@@ -388,7 +391,7 @@ by_contents_counts(uint32_t tensor)
 bool
 by_contents_meet(const struct operation *operation)
 {
-    if (is_met == NULL)
+    if (!is_opened)
         open_both();
     may_write = find_kind(operation);
     if (player.play.plan.data == PLAY_WRITES) {
@@ -417,7 +420,7 @@ by_contents_leave(void)
 void
 by_contents_end(void)
 {
-    if (player.play.plan.data == PLAY_WRITES && is_met != NULL)
+    if (player.play.plan.data == PLAY_WRITES && is_opened)
         end_first();
     player_wait_for_end(PLAY_OVER);
 }

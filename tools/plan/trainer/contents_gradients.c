@@ -80,7 +80,6 @@ contents_batch_ends(void)
         player_refuse("batch %llu, by the program's writes of what is trained, has not come to where the plan averages "
                       "gradients",
                       (unsigned long long)player.period + 1);
-    in_batch = has_passed = false;
     turns_end((uint32_t)player.period);
     const bool is_round_complete = player_is_last_turn();
     if (!is_round_complete)
@@ -90,4 +89,5 @@ contents_batch_ends(void)
     ++player.period;
     if (is_round_complete)
         turns_report((uint32_t)(player.period / player_world()));
+    in_batch = has_passed = false; /* while this has waited for the device, a loader may have made a copy */
 }
