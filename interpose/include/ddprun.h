@@ -235,19 +235,20 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * DDP_GRADIENT(ptr, count, type): memory ptr[0..count) receives a gradient during backward. Call it before the first
  * DDP_STEP. From then on the memory holds the mean over all ranks from each DDP_STEP to the next write. Each rank
  * divides its loss by the size of its own share, as a single GPU divides by its batch. Annotate a reallocated gradient
- * again, in the same order, before backward writes it. Ends the job: what ends it in DDP_PARAMETER, and annotating a
- * gradient again after it was averaged in the same step.
+ * again, in the same order, before backward writes it. Ends the job: what ends it in DDP_PARAMETER.
  */
 #define DDP_GRADIENT(ptr, count, type) DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*
  * DDP_STEP(stream): averages the gradients. Work that is enqueued on `stream` after this call, and work on any other
- * stream from its first touch of a gradient on, sees averaged gradients. Call it after backward and before the first
- * use of the gradients: clipping, norms, checks for infinities, the optimizer. Call it once for each optimizer step,
- * the same number of times on all ranks. The host does not wait, unless gradients of the group, or buffers, are in
- * memory that the host reaches: then DDP_STEP first waits for the device, and returns when the averages are in place.
- * `stream` is a cudaStream_t or CUstream; 0 is the default stream of this source file's compilation. Ends the job: no
- * gradient annotated, ranks that annotated different things, host gradients or buffers in a captured stream.
+ * stream from its first touch of a gradient on, sees averaged gradients; all work before it sees this rank's own
+ * values. Call it after backward and before the first use of the gradients: clipping, norms, checks for infinities, the
+ * optimizer. Call it once for each optimizer step, the same number of times on all ranks. Where gradients are averaged
+ * during backward, the host waits until they are averaged and it is known that no rank has written one since then; the
+ * averages are written into the gradients in stream order. If gradients of the group, or buffers, are in memory that
+ * the host reaches, DDP_STEP waits for the device, and returns when the averages are in place. `stream` is a
+ * cudaStream_t or CUstream; 0 is the default stream of this source file's compilation. Ends the job: no gradient
+ * annotated, ranks that annotated different things, host gradients or buffers in a captured stream.
  */
 #define DDP_STEP(stream) DDP_CALL_(step, stream, ddp_stream((uintptr_t)(stream)))
 
@@ -312,7 +313,7 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * DDP_GRADIENT_READY(ptr, stream): the gradient that `ptr` points into is complete for this step after the work that
  * `stream` holds now. For gradients whose work ddprun cannot see, or sees too late. From this call on, touches of the
  * gradient do not count, in this step and in later ones: in a step without the call, the gradient is averaged at
- * DDP_STEP. Ends the job: a write to the gradient after the call in the same step.
+ * DDP_STEP. A gradient that is written after the call in the same step is averaged once more, at DDP_STEP.
  */
 #define DDP_GRADIENT_READY(ptr, stream) DDP_CALL_(gradient_ready, ptr, (void *)(ptr), ddp_stream((uintptr_t)(stream)))
 
@@ -405,8 +406,8 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * since its own last step. A rank with count 0 adds nothing, whatever its gradients hold. A step without DDP_WEIGHT, or
  * with equal shares, has the same bits as before. A DDP_STEP that is captured into a CUDA graph keeps the weight of its
  * capture in every launch. In the first step with DDP_WEIGHT the host waits until all ranks have compared their totals.
- * Ends the job: a count above the total, totals that differ between ranks, counts that do not add up to the total, a
- * call after some of the step's gradients were averaged, --reduce sum.
+ * After a call within backward, gradients that were sent before are sent once more at DDP_STEP. Ends the job: a count
+ * above the total, totals that differ between ranks, counts that do not add up to the total, --reduce sum.
  */
 #define DDP_WEIGHT(count, total) DDP_CALL_(weight, count, (size_t)(count), (size_t)(total))
 
