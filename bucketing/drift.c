@@ -98,7 +98,8 @@ add_up(const struct drift_look *look, struct sums *sums)
         sums->apart += fabs(look->apart[i]);
         sums->anew += fabs(look->apart[i] - look->before[i]);
         sums->counted += is_narrow(look) ? fabs(d) : counted(look, i, d);
-        sums->aligned += m > 0 ? d : m < 0 ? -d : 0;
+        if (m != 0)
+            sums->aligned += m > 0 ? d : -d;
     }
     sums->mean = look->count > look->marked ? sums->moved / (double)(look->count - look->marked) : 0;
 }
@@ -117,9 +118,12 @@ static int
 bin_of(double b)
 {
     int exponent = 0;
-    if (b > 0)
-        (void)frexp(b, &exponent);
-    return b == 0 || exponent <= -BINS ? 0 : exponent > 0 ? BINS : BINS + exponent;
+    if (b == 0)
+        return 0;
+    (void)frexp(b, &exponent);
+    if (exponent <= -BINS)
+        return 0;
+    return exponent > 0 ? BINS : BINS + exponent;
 }
 
 /* One that went to and fro, and stands where it was, is apart as the others are. */
@@ -138,7 +142,7 @@ add_still(const struct drift_look *look, size_t i, struct sums *sums)
 static void
 look_at_each(const struct drift_look *look, struct sums *sums)
 {
-    size_t sampled = look->count - look->marked, below = 0;
+    size_t sampled = look->count - look->marked;
     for (size_t i = 0; i < sampled; ++i) {
         double b = b_of(look, i, sums);
         ++sums->bins[bin_of(b)];
@@ -150,8 +154,11 @@ look_at_each(const struct drift_look *look, struct sums *sums)
         }
     }
     int bin = 0;
-    while (bin < BINS && (below += sums->bins[bin]) < sampled - sampled / 4)
+    size_t up_to_bin = sums->bins[0];
+    while (bin < BINS && up_to_bin < sampled - sampled / 4) {
         ++bin;
+        up_to_bin += sums->bins[bin];
+    }
     sums->most = bin == 0 ? 0 : ldexp(1, bin - BINS);
 }
 
@@ -218,14 +225,23 @@ look_at_marked(struct drift *drift, const struct drift_look *look, const struct 
 
 /* ---- a ---- */
 
-/* Whether a has a direction that lasts: Student's t of its mean, with bounds that chance passes once in 10^5 looks. */
+/* Student's t over so many windows that chance exceeds once in 10^5 looks. */
+static double
+t_of_chance(uint64_t windows)
+{
+    if (windows < 16)
+        return 12;
+    return windows < 32 ? 8 : 7;
+}
+
+/* Whether a has a direction that lasts. */
 static bool
 has_direction(const struct drift *drift, double bound)
 {
     double n = (double)drift->windows, mean = drift->sum / n;
     double variance = fmax(drift->squares / n - mean * mean, 0) * n / (n - 1);
-    double t = drift->windows < 16 ? 12 : drift->windows < 32 ? 8 : 7;
-    return drift->windows >= FEW_WINDOWS && fabs(mean) > bound && fabs(mean) > t * sqrt(variance / n);
+    double by_chance = t_of_chance(drift->windows) * sqrt(variance / n);
+    return drift->windows >= FEW_WINDOWS && fabs(mean) > bound && fabs(mean) > by_chance;
 }
 
 static bool
@@ -277,6 +293,14 @@ above(const struct drift *drift, const struct drift_look *look, double times, do
     return found;
 }
 
+static double
+c_of(const struct sums *sums)
+{
+    if (sums->moved > 0)
+        return sums->counted / sums->moved;
+    return sums->counted > 0 ? INFINITY : 0;
+}
+
 static struct drift_found
 judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
 {
@@ -296,7 +320,7 @@ judge(struct drift *drift, const struct drift_look *look, struct sums *sums)
         return found_at(DRIFT_MISTAKE, sums->still_apart, 0, look->place);
     if (sums->moved > 0 && add_window(drift, sums->aligned / sums->moved, A_BOUND[narrow]))
         return found_at(DRIFT_MISTAKE, fabs(sums->aligned), sums->moved, DRIFT_EVERYWHERE);
-    double c = sums->moved > 0 ? sums->counted / sums->moved : sums->counted > 0 ? INFINITY : 0;
+    double c = c_of(sums);
     if (c > C_BOUND[narrow])
         return above(drift, look, c / C_BOUND[narrow], c, sums->counted, sums->moved);
     if (sums->over > FEW && (double)sums->over > B_SHARE * (double)sampled)
@@ -377,9 +401,13 @@ drift_ends(struct drift_pace *pace, enum drift_verdict worst, uint64_t window, u
 size_t
 drift_sample_count(uint64_t elements, size_t tensors)
 {
-    uint64_t each = SAMPLES_AT_MOST / (tensors > 0 ? tensors : 1) - DRIFT_MARKS;
-    uint64_t most = each >= WHOLE ? WHOLE : each < SAMPLE ? each : SAMPLE;
     if (tensors * (uint64_t)(1 + DRIFT_MARKS) > SAMPLES_AT_MOST)
         return 0;
+    uint64_t each = SAMPLES_AT_MOST / (tensors > 0 ? tensors : 1) - DRIFT_MARKS;
+    uint64_t most = SAMPLE;
+    if (each >= WHOLE)
+        most = WHOLE;
+    else if (each < SAMPLE)
+        most = each;
     return (size_t)(elements < most ? elements : most);
 }

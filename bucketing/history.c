@@ -26,9 +26,13 @@ history_init(struct history *history, size_t gradient_count)
     history->optional = calloc(gradient_count + 1, sizeof(*history->optional));
     history->changes = calloc(gradient_count + 1, sizeof(*history->changes));
     history->streak = calloc(gradient_count + 1, sizeof(*history->streak));
-    return history->optional != NULL && history->ignored != NULL && history->changes != NULL &&
-           history->streak != NULL && history->current != NULL && history->previous != NULL &&
-           history->last_touch != NULL && history->previous_last_touch != NULL;
+    const void *const made[] = {history->current, history->previous, history->last_touch, history->previous_last_touch,
+                                history->ignored, history->optional, history->changes,    history->streak};
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); ++i) {
+        if (made[i] == NULL)
+            return false;
+    }
+    return true;
 }
 
 static void

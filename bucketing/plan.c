@@ -195,6 +195,16 @@ plan_build(uint32_t version, const struct plan_gradient *gradients, const size_t
     return plan;
 }
 
+/* Whether the last joined bucket, number `count` from 1, takes no more: so many buckets of the plan, and so many bytes,
+ * are in it. */
+static bool
+is_full(size_t neighbours, size_t count, size_t joined, uint64_t bytes)
+{
+    if (neighbours > 0)
+        return joined >= neighbours;
+    return bytes >= (count == 1 ? FIRST_BUCKET_BYTES : OTHER_BUCKET_BYTES);
+}
+
 /* Where the joined buckets end, in ends[], which has room for all; returns how many. */
 static size_t
 join(const struct plan *plan, size_t neighbours, size_t *ends)
@@ -206,9 +216,7 @@ join(const struct plan *plan, size_t neighbours, size_t *ends)
         size_t end = neighbours == 0 ? i + 1 : plan->buckets[i].first + plan->buckets[i].count;
         while (plan->buckets[k].first + plan->buckets[k].count < end)
             ++k;
-        bool full =
-            neighbours == 0 ? bytes >= (count == 1 ? FIRST_BUCKET_BYTES : OTHER_BUCKET_BYTES) : joined >= neighbours;
-        bool begins = count == 0 || plan->buckets[k].type != type || full;
+        bool begins = count == 0 || plan->buckets[k].type != type || is_full(neighbours, count, joined, bytes);
         type = plan->buckets[k].type;
         count += begins;
         joined = begins ? 1 : joined + 1;
