@@ -269,9 +269,13 @@ say_compression(void)
     said = true;
     uint64_t narrowed = 0, others = 0;
     engine_lock();
-    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
-        if (tensor->role == TENSOR_GRADIENT)
-            *(type_nccl(tensor->type) == ncclFloat32 ? &narrowed : &others) += tensor->bytes;
+    for (const struct tensor *tensor = tensor_next(NULL); tensor != NULL; tensor = tensor_next(tensor)) {
+        if (tensor->role != TENSOR_GRADIENT)
+            continue;
+        if (type_nccl(tensor->type) == ncclFloat32)
+            narrowed += tensor->bytes;
+        else
+            others += tensor->bytes;
     }
     engine_unlock();
     int world_size = engine_state.rendezvous.world_size;
