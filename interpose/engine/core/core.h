@@ -207,6 +207,9 @@ struct memory_facts {
 };
 
 struct memory_facts device_ask_about(CUdeviceptr address);
+/* MEMORY_MANAGED, wherever its pages are, MEMORY_DEVICE, or MEMORY_HOST: what the driver does not know as a device's is
+ * the host's. */
+enum memory_kind device_kind_of(const struct memory_facts *facts);
 /* Ends the job, with `what`, if there is no memory; while streams are captured, too. */
 CUdeviceptr device_allocate(size_t bytes, const char *what);
 void *device_allocate_pinned(size_t bytes); /* memory of the host */

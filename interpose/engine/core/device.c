@@ -153,6 +153,14 @@ device_ask_about(CUdeviceptr address)
     return facts;
 }
 
+enum memory_kind
+device_kind_of(const struct memory_facts *facts)
+{
+    if (facts->is_managed)
+        return MEMORY_MANAGED;
+    return facts->type == CU_MEMORYTYPE_DEVICE ? MEMORY_DEVICE : MEMORY_HOST;
+}
+
 void *
 device_allocate_pinned(size_t bytes)
 {

@@ -59,7 +59,14 @@ is_same_place(const struct described *a, const struct described *b)
 static const char *
 kind_name(int32_t kind)
 {
-    return kind == MEMORY_MANAGED ? "managed" : kind == MEMORY_HOST ? "host" : "device";
+    switch (kind) {
+    case MEMORY_MANAGED:
+        return "managed";
+    case MEMORY_HOST:
+        return "host";
+    default:
+        return "device";
+    }
 }
 
 /* Compares what all described, from tensor number `first` on, with rank 0; ends the job, naming both ranks and sizes,
@@ -124,7 +131,7 @@ exchange_described(enum tensor_role role, size_t count, const char *about, const
 {
     struct described *mine = engine_calloc(count + 1, sizeof(*mine)); /* in the order of annotation */
     engine_lock();
-    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
+    for (const struct tensor *tensor = tensor_next(NULL); tensor != NULL; tensor = tensor_next(tensor)) {
         if (tensor->role == role && tensor->index < count) /* another thread may annotate: agree_on_annotations() */
             mine[tensor->index] = describe_tensor(tensor);
     }
@@ -191,7 +198,7 @@ agree_on_annotations(bool captured)
     size_t count = memory_state.gradient_count, buffer_count = memory_state.buffer_count;
     uint64_t changes = memory_state.annotation_changes, bytes = 0;
     size_t parameters = 0; /* and states that are averaged */
-    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
+    for (const struct tensor *tensor = tensor_next(NULL); tensor != NULL; tensor = tensor_next(tensor)) {
         bytes += tensor->averaged ? tensor->bytes : 0;
         parameters += tensor->averaged && tensor->role != TENSOR_GRADIENT;
     }

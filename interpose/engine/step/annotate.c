@@ -68,7 +68,6 @@ require_device_in_use(const struct tensor *tensor)
     require_primary_context(tensor, facts.context, device);
 }
 
-/* What the driver does not know as a device's is the host's. */
 static void
 require_host_memory(const struct tensor *tensor)
 {
@@ -94,8 +93,7 @@ require_memory(struct tensor *tensor)
 {
     device_refuse_after_reset(macros[tensor->role], &tensor->site);
     struct memory_facts facts = device_ask_about(tensor->address);
-    bool is_device = facts.type == CU_MEMORYTYPE_DEVICE;
-    tensor->kind = facts.is_managed ? MEMORY_MANAGED : is_device ? MEMORY_DEVICE : MEMORY_HOST; /* wherever pages are */
+    tensor->kind = device_kind_of(&facts);
     if (tensor->kind == MEMORY_HOST) {
         require_host_memory(tensor);
         return;
@@ -105,11 +103,10 @@ require_memory(struct tensor *tensor)
                  tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
 
     bool is_first = device_adopt_context(facts.context, facts.device);
-    require_primary_context(tensor,
-                            facts.context != NULL ? facts.context
-                            : is_first            ? engine_state.context
-                                                  : NULL,
-                            facts.device);
+    CUcontext context = facts.context;
+    if (context == NULL && is_first)
+        context = engine_state.context;
+    require_primary_context(tensor, context, facts.device);
     if (facts.device != engine_state.device)
         stop_job(MADE_FORMAT ": on device %d, other annotations are on device %d; a rank uses one device", MADE(tensor),
                  facts.device, engine_state.device);

@@ -99,7 +99,7 @@ step_alone(int group, CUstream stream, const struct ddp_site *site)
 {
     engine_lock();
     size_t in_group = 0;
-    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;)
+    for (const struct tensor *tensor = tensor_next(NULL); tensor != NULL; tensor = tensor_next(tensor))
         in_group += tensor->averaged && tensor->group == group;
     tensor_report_averaged(NULL);
     engine_unlock();

@@ -74,7 +74,7 @@ host_memory_say(void)
     bool parameters = false;
     struct tensor first = {.placed = false};
     engine_lock();
-    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
+    for (const struct tensor *tensor = tensor_next(NULL); tensor != NULL; tensor = tensor_next(tensor)) {
         if (!tensor_is_sent(tensor))
             continue;
         ++all;

@@ -98,8 +98,8 @@ look_at_memory(struct reduction *reduction)
     if (reduction->call.count == 0)
         return;
     struct memory_facts facts = device_ask_about(reduction->address);
-    reduction->call.on_host = facts.type != CU_MEMORYTYPE_DEVICE || facts.is_managed;
-    reduction->memory = facts.is_managed ? MEMORY_MANAGED : reduction->call.on_host ? MEMORY_HOST : MEMORY_DEVICE;
+    reduction->memory = device_kind_of(&facts);
+    reduction->call.on_host = reduction->memory != MEMORY_DEVICE;
     if (facts.begin != 0 && reduction->address + reduction->bytes > facts.begin + facts.bytes) {
         if (!LOCKED(allocations_cover(reduction->address, reduction->bytes, MEMORY_MAPPED)))
             stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check count and type",
