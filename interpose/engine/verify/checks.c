@@ -132,15 +132,18 @@ checks_parameters_due(const struct group *group)
     uint64_t every = engine_state.options.check_every, steps = engine_state.boundary_count;
     if (tensor_compared_count() == 0)
         return false;
-    if (group->of_parameters && every > 0 &&
-        group->boundary_count / every > checks.compared_of_group[group->id] / every)
+    bool overlap_begins = group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS;
+    bool graphs_begin = engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS;
+    if (engine_state.options.verify || values_are_due() || overlap_begins || graphs_begin)
         return true;
-    return (every > 0 && (steps == 0 || steps == 2 || steps == 5 || is_early_by_plan(steps))) ||
-           /* what differs there at the end may have been freed: it is looked at before */
-           (every > 0 && steps <= FIRST_STEPS && tensor_compares_host()) || values_are_due() ||
-           (group->overlapping && group->overlapped_steps >= 1 && group->overlapped_steps <= FIRST_STEPS) ||
-           (engine_state.graph_launches >= 1 && engine_state.graph_launches <= FIRST_STEPS) ||
-           (every > 0 && steps / every > checks.compared_step / every) || engine_state.options.verify;
+    if (every == 0)
+        return false;
+    if (group->of_parameters && group->boundary_count / every > checks.compared_of_group[group->id] / every)
+        return true;
+    if (steps <= FIRST_STEPS && tensor_compares_host())
+        return true; /* what differs there at the end may have been freed: it is looked at before */
+    bool is_early = steps == 0 || steps == 2 || steps == 5 || is_early_by_plan(steps);
+    return is_early || steps / every > checks.compared_step / every;
 }
 
 /* The work since the group's last boundary may be that of two steps. */
@@ -440,9 +443,11 @@ void
 checks_final_hash(void)
 {
     size_t count = tensor_compared_count();
-    if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended) || count == 0 ||
-        (checks.hasher == NULL && !reduces_only()) ||
-        (checks.final_known && checks.final_step == engine_state.boundary_count))
+    if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended))
+        return;
+    if (count == 0 || (checks.hasher == NULL && !reduces_only()))
+        return;
+    if (checks.final_known && checks.final_step == engine_state.boundary_count)
         return;
     if (atomic_load(&engine_state.captures_open) > 0) { /* waiting for the whole device would break them */
         CUDA("waiting for the last comparison", cuStreamSynchronize, first_stream());

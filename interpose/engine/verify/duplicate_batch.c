@@ -105,8 +105,11 @@ sample(const struct tensor *tensor, const struct plan_piece *piece, size_t numbe
     size_t each = WINDOWS / ((piece_count + every - 1) / every);
     const size_t first = number / every * each;
     own.unsampled = own.unsampled || tensor->type != DDP_FLOAT32;
-    each = whole == 0 ? 1 : whole < each ? whole : each;
-    for (size_t i = 0; i < each && number % every == 0; ++i) {
+    if (number % every != 0)
+        return;
+    if (whole < each)
+        each = whole > 0 ? whole : 1;
+    for (size_t i = 0; i < each; ++i) {
         const uint64_t at = piece->bytes / each / WINDOW_BYTES * WINDOW_BYTES * i, left = piece->bytes - at;
         const struct window window = {tensor_on_device(tensor) + piece->first_byte + at,
                                       left < WINDOW_BYTES ? left : WINDOW_BYTES, number};

@@ -243,8 +243,11 @@ static bool
 look_at_names(const struct operation *operation)
 {
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
-    if (operation->graph != NULL || operation->opaque || atomic_load(&engine_state.captures_open) > 0 ||
-        (layout != NULL && (!layout->known || (operation->params == NULL && layout->param_count > 0))))
+    if (operation->graph != NULL || operation->opaque || atomic_load(&engine_state.captures_open) > 0)
+        return false;
+    if (layout != NULL && !layout->known)
+        return false;
+    if (layout != NULL && layout->param_count > 0 && operation->params == NULL)
         return false;
     current.call = layout != NULL ? layout->call : call_identity(operation->name);
     current.name = layout != NULL ? layout->name : operation->name;
@@ -330,7 +333,12 @@ follow(struct followed *it)
         if (kept->call != it->call || kept->argument != it->argument || kept->address != it->address)
             continue;
         bool stayed = memcmp(kept->after, it->before, kept->bytes) == 0;
-        it->steps = it->bytes == 0 ? 0 : it->step == kept->step ? kept->steps : stayed ? kept->steps + 1 : 1;
+        if (it->bytes == 0)
+            it->steps = 0;
+        else if (it->step == kept->step)
+            it->steps = kept->steps;
+        else
+            it->steps = stayed ? kept->steps + 1 : 1;
         *kept = *it;
         if (it->steps >= STEPS_NEEDED && !is_exempt(it->address) && !is_exempt(it->gradient))
             report_tensor(it);
@@ -384,7 +392,7 @@ has_moved(int group)
     engine_lock();
     bool moved = looks.placements != engine_state.placements;
     looks.placements = engine_state.placements;
-    for (struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
+    for (struct tensor *tensor = tensor_next(NULL); tensor != NULL; tensor = tensor_next(tensor)) {
         if (tensor->role != TENSOR_GRADIENT || tensor->group != group)
             continue;
         stopped = stopped || (tensor->touched_by == 0 && tensor->touched_steps >= STEPS_NEEDED);
@@ -392,6 +400,16 @@ has_moved(int group)
     }
     engine_unlock();
     return moved || stopped;
+}
+
+/* With lock held: whether operations have named it in several steps, and in none of this look. */
+static bool
+is_unnamed(const struct tensor *tensor) WITH_LOCK
+{
+    bool is_told = tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_GRADIENT && atomic_load(&looks.parted));
+    if (!is_told || !tensor->placed || tensor->kind != MEMORY_DEVICE)
+        return false;
+    return tensor->named_steps >= STEPS_NEEDED && tensor->named_step < looks.begin;
 }
 
 /* Reports parameters that operations have named before, and in no step of this look; and gradients, where something
@@ -408,11 +426,7 @@ tell_unnamed(void)
         groups += memory_state.groups[g].boundary_count > 0;
     for (size_t i = 0; i < engine_state.tensor_count && groups == 1; ++i) {
         const struct tensor *tensor = &memory_state.tensors[i];
-        bool counts =
-            (tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_GRADIENT && atomic_load(&looks.parted))) &&
-            tensor->placed && tensor->kind == MEMORY_DEVICE && tensor->named_steps >= STEPS_NEEDED &&
-            tensor->named_step < looks.begin;
-        if (counts && count++ == 0)
+        if (is_unnamed(tensor) && count++ == 0)
             unnamed = *tensor;
     }
     engine_unlock();

@@ -213,7 +213,7 @@ sent_tensor_at(CUdeviceptr address)
 {
     struct tensor found = {.role = TENSOR_BUFFER};
     engine_lock();
-    for (const struct tensor *tensor = NULL; (tensor = tensor_next(tensor)) != NULL;) {
+    for (const struct tensor *tensor = tensor_next(NULL); tensor != NULL; tensor = tensor_next(tensor)) {
         CUdeviceptr begin = tensor_on_device(tensor);
         if (tensor->averaged && address >= begin && address - begin < tensor->bytes)
             found = *tensor;
@@ -241,11 +241,14 @@ nonfinite_tell(void)
     const struct nonfinite_found *found = nonfinite.found;
     if (nonfinite.phase == LOOKS && __atomic_load_n(&found->ready, __ATOMIC_ACQUIRE) != 0) {
         struct tensor tensor = sent_tensor_at(found->address);
-        nonfinite.phase = tensor.role == TENSOR_GRADIENT ? FOUND : tensor.role == TENSOR_BUFFER ? DROPPED : OFF;
         nonfinite.group = tensor.group;
         nonfinite.step = found->step;
-        if (tensor.role != TENSOR_BUFFER)
+        if (tensor.role == TENSOR_BUFFER) {
+            nonfinite.phase = DROPPED;
+        } else {
+            nonfinite.phase = tensor.role == TENSOR_GRADIENT ? FOUND : OFF;
             publish(found, &tensor);
+        }
     }
     pthread_mutex_unlock(&nonfinite.lock);
 }

@@ -41,7 +41,7 @@ static bool
 has_none(const struct tensor *tensor, const uint32_t *differs, size_t count) WITH_LOCK
 {
     size_t parameters = 0, different = 0, gradients = 0;
-    for (const struct tensor *other = NULL; (other = tensor_next(other)) != NULL;)
+    for (const struct tensor *other = tensor_next(NULL); other != NULL; other = tensor_next(other))
         gradients += other->role == TENSOR_GRADIENT && is_alike(other, tensor) && !other->was_zero;
     for (size_t i = 0; i < count; ++i) {
         const struct tensor *other = tensor_compared(i);

@@ -277,10 +277,16 @@ float_of(uint64_t bits)
 static int
 fraction_bits(int type)
 {
-    return type == DDP_FLOAT64   ? DBL_MANT_DIG - 1
-           : type == DDP_FLOAT32 ? FLT_MANT_DIG - 1
-           : type == DDP_FLOAT16 ? 10
-                                 : 7;
+    switch (type) {
+    case DDP_FLOAT64:
+        return DBL_MANT_DIG - 1;
+    case DDP_FLOAT32:
+        return FLT_MANT_DIG - 1;
+    case DDP_FLOAT16:
+        return 10;
+    default:
+        return 7;
+    }
 }
 
 /* All but what compares the whole tensor. */
