@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/lib.sh
 build=${1:-build}
 tops='base|bucketing|cmake|comm|docs|interpose|launcher|samples|softgpu|tests|tools|unit|end_to_end'
-mapfile -t pages < <(find README.md CONTRIBUTING.md docs samples interpose launcher tools tests -name '*.md' ! -path tests/gpu/README.md | sort)
+mapfile -t pages < <(find README.md CONTRIBUTING.md bucketing docs samples interpose launcher tools tests -name '*.md' ! -path tests/gpu/README.md | sort)
 folders=$(find . -path ./build -prune -o -type d -not -path '*/.*' -printf '%p/\n')
 sources=$(find base bucketing comm interpose launcher samples softgpu tests tools -name '*.[ch]')$'\n'
 count=0

@@ -5,12 +5,13 @@
  * One step: the hook of a launch calls touches_begin() (step/touches.c), the driver, and touches_end(). hits_look()
  * (memory/operand_resolve.c) finds the annotated memory that the kernel reaches; after its last touch a gradient is
  * ready (bucketing/readiness.c). When all gradients of the next bucket are, launch_ready() (send/bucket_launch.c) takes
- * the issuer's role, makes the communication stream wait for the touching streams, and packs, reduces (comm/) and
- * hashes. DDP_STEP is boundary_step() (step/boundary.c): step_open() takes the role and compares the ranks' steps,
- * flush_buckets() sends the rest, step_release() compares hashes and makes the trainer's stream wait, planner_vote()
- * (plan/planner.c) may change the plan, step_close() gives the role back. Captures go through step/graph_step.c,
- * launches of graphs through step/graph_launch.c: values that differ from step to step are in device memory, written
- * before the launch. abort.c is the only way to end the job.
+ * the issuer's role, makes the communication stream wait for the touching streams, and packs and reduces the bucket
+ * (send/speculation.c, comm/): gradients keep this rank's values. DDP_STEP is boundary_step() (step/boundary.c):
+ * step_open() takes the role and compares the ranks' steps; launch_at_boundary() sends the rest, sends once more what
+ * was written after it was packed, and writes the averages; step_release() hashes parameters and makes the trainer's
+ * stream wait; planner_vote() (plan/planner.c) may change the plan; role_give() gives the role back. Captures go
+ * through step/graph_step.c, launches of graphs through step/graph_launch.c: values that differ from step to step are
+ * in device memory, written before the launch. abort.c is the only way to end the job.
  *
  * A step is judged before the program uses it (judgement.c). The judgements, and where the program is held for them:
  *
