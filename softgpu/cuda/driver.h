@@ -109,6 +109,7 @@ struct driver {
     int device_count;
     int device_index[DEVICE_LIMIT]; /* device -> physical number: CUDA_VISIBLE_DEVICES */
     size_t memory_bytes;            /* SOFTGPU_MEMORY_BYTES: of each device */
+    int version;                    /* SOFTGPU_DRIVER: what cuDriverGetVersion answers */
     unsigned worker_count;          /* SOFTGPU_WORKERS: threads that share one launch's blocks */
     bool poison;                    /* SOFTGPU_POISON: fresh device memory is filled with NaNs */
     bool chaos;                     /* SOFTGPU_CHAOS: streams pause at random */
@@ -129,6 +130,9 @@ extern struct driver driver; /* constant once driver_enter() has succeeded */
 
 /* By name; NULL (or no name) is the default. An unknown name is said, and the default. */
 const struct profile *profile_find(const char *name);
+
+/* SOFTGPU_DRIVER, at any time. A value that is no version is said, by driver_open(). */
+int driver_version(void);
 
 /* Reads the options, once: before everything else. False, after a line that says why: the driver cannot be used. */
 bool driver_open(void) __attribute__((warn_unused_result));

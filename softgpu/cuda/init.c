@@ -30,6 +30,6 @@ CUresult
 cuDriverGetVersion(int *version)
 {
     REQUIRE(version != NULL);
-    *version = DRIVER_VERSION;
+    *version = driver_version(); /* before cuInit, too */
     return CUDA_SUCCESS;
 }

@@ -210,11 +210,20 @@ cuLibraryGetManaged(CUdeviceptr *pointer, size_t *bytes, CUlibrary library, cons
 
 /* ---- modules ---- */
 
+/* Images that a program loads itself count as made by the toolkit of this stand-in, CUDA 13. Those of the runtime,
+ * which come to cuLibraryLoadData, were made by the toolkit that the program was built with: one for the driver. */
+static bool
+is_for_a_newer_driver(void)
+{
+    return driver.version < DRIVER_VERSION;
+}
+
 CUresult
 cuModuleLoadData(CUmodule *module, const void *image)
 {
     struct context *context;
     TRY(context_enter(&context));
+    REQUIRE_ELSE(!is_for_a_newer_driver(), CUDA_ERROR_NO_BINARY_FOR_GPU);
     return cuLibraryLoadData((CUlibrary *)module, image, NULL, NULL, 0, NULL, NULL, 0);
 }
 

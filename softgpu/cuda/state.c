@@ -125,6 +125,12 @@ be_unruly(void)
     driver.unruly_key = softgpu_mix(softgpu_mix(seed, run), option("RANK", 0, UINT32_MAX, 0));
 }
 
+int
+driver_version(void)
+{
+    return driver.version != 0 ? driver.version : (int)option("SOFTGPU_DRIVER", 12000, DRIVER_VERSION, DRIVER_VERSION);
+}
+
 static void
 on_exit_begin(void)
 {
@@ -147,6 +153,7 @@ driver_open(void)
 {
     driver.profile = profile_find(getenv("SOFTGPU_DEVICE"));
     driver.memory_bytes = option("SOFTGPU_MEMORY_BYTES", 1 << 20, (uint64_t)1 << 46, (uint64_t)16 << 30);
+    driver.version = driver_version();
     driver.worker_count = (unsigned)option("SOFTGPU_WORKERS", 1, 256, 1);
     driver.poison = option("SOFTGPU_POISON", 0, 1, 0) != 0;
     const char *chaos = getenv("SOFTGPU_CHAOS");

@@ -4,6 +4,7 @@
 #include "nccl/comm.h"
 
 #include "nccl/address.h"
+#include "nccl/export.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -93,11 +94,36 @@ comm_leave_context(const struct ncclComm *comm, CUcontext previous)
 
 /* ---- threads ---- */
 
+static ncclResult_t
+take_memory(struct ncclComm *comm)
+{
+    size_t bytes = comm->conduct.takes_bytes * (comm->conduct.connects_at_start ? 2 : 1);
+    return bytes == 0 ? ncclSuccess : nccl_cuda(softgpu_driver()->mem_alloc(&comm->taken, bytes), "cuMemAlloc");
+}
+
+/* What NVIDIA's NCCL does of its own accord when a communicator begins, by this thread of NCCL's. */
+static ncclResult_t
+begin_conduct(struct ncclComm *comm)
+{
+    if (!comm->conduct.calls && comm->conduct.takes_bytes == 0)
+        return ncclSuccess;
+    ncclResult_t result = nccl_cuda(softgpu_driver()->ctx_set_current(comm->context), "cuCtxSetCurrent");
+    if (result == ncclSuccess && comm->conduct.calls)
+        result = conduct_call();
+    if (result == ncclSuccess)
+        result = take_memory(comm);
+    if (result != ncclSuccess)
+        snprintf(comm->init_error.text, sizeof(comm->init_error.text), "%s", ncclGetLastError(NULL));
+    return result;
+}
+
 static void *
 initialise(void *argument)
 {
     struct ncclComm *comm = argument;
     ncclResult_t result = comm->origin.meet ? comm->origin.meet(comm) : ncclSuccess;
+    if (result == ncclSuccess && comm->rank_count > 0)
+        result = begin_conduct(comm);
     if (result == ncclSuccess && comm->rank_count > 0)
         result = bootstrap_join(&comm->exchange.segment, &comm->id, comm->rank, comm->rank_count, &comm->wait,
                                 &comm->init_error);
@@ -166,12 +192,15 @@ comm_finalize(struct ncclComm *comm)
 /* ---- life ---- */
 
 static void
-destroy_event(struct ncclComm *comm)
+release_device(struct ncclComm *comm)
 {
     CUcontext previous;
-    if (!comm->last_operation || comm_enter_context(comm, &previous) != CUDA_SUCCESS)
+    if ((!comm->last_operation && comm->taken == 0) || comm_enter_context(comm, &previous) != CUDA_SUCCESS)
         return;
-    softgpu_driver()->event_destroy(comm->last_operation);
+    if (comm->last_operation)
+        softgpu_driver()->event_destroy(comm->last_operation);
+    if (comm->taken != 0)
+        softgpu_driver()->mem_free(comm->taken);
     comm_leave_context(comm, previous);
 }
 
@@ -197,7 +226,7 @@ destroy_comm(struct ncclComm *comm)
         keep_for_graphs(comm);
         return;
     }
-    destroy_event(comm);
+    release_device(comm);
     exchange_release(&comm->exchange);
     while (comm->registrations) {
         struct registration *next = comm->registrations->next;
@@ -260,11 +289,14 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
     if (net_silence_s() == 0)
         return nccl_error(ncclInvalidArgument, "SOFTGPU_NCCL_SILENCE_S=%s is malformed: give 1 to 3600 (seconds)",
                           getenv("SOFTGPU_NCCL_SILENCE_S"));
+    struct conduct conduct;
+    TRY(conduct_read(&conduct));
     CUcontext context;
     TRY(nccl_cuda(softgpu_context_ensure(&context), "finding the device"));
     struct ncclComm *comm = new_comm(is_blocking);
     if (!comm)
         return ncclSystemError;
+    comm->conduct = conduct;
     comm->exchange.link = link;
     comm->exchange.work_running = softgpu_driver()->work_running;
     comm->exchange.link_begins = softgpu_driver()->link_begins;
@@ -292,6 +324,7 @@ comm_start_child(struct ncclComm **comm_p, const struct comm_origin *origin, boo
     if (!comm)
         return ncclSystemError;
     comm->origin = *origin;
+    comm->conduct = origin->parent->conduct;
     comm->exchange.link = origin->parent->exchange.link;
     comm->exchange.work_running = origin->parent->exchange.work_running;
     comm->exchange.link_begins = origin->parent->exchange.link_begins;

@@ -10,6 +10,7 @@
 
 #include "library/driver.h"
 #include "nccl/bootstrap.h"
+#include "nccl/conduct.h"
 #include "nccl/exchange.h"
 #include "nccl/work.h"
 
@@ -89,7 +90,13 @@ struct ncclComm {
     int visit_depth;          /* that thread's */
     struct work *work;        /* not blocking: the last call's, until the program asks how it went; or NULL */
     ncclResult_t work_result; /* the first error of such a call */
-    bool is_connected;        /* by the first collective; touched by what enqueues operations */
+
+    struct conduct conduct;
+    CUdeviceptr taken; /* SOFTGPU_NCCL_TAKES; 0: nothing */
+    /* Touched by what enqueues operations; see connect.h. */
+    unsigned connected;                           /* algorithms, a bit for each */
+    uint32_t connections_begun, connections_made; /* by all ranks in the same order */
+    uint32_t meetings;
 
     struct bootstrap_wait wait;
     bool has_worker; /* a thread initialises or finalizes; joined before the next step */

@@ -1,9 +1,19 @@
 /*
- * comm_api.c - the exported calls that make, end and ask a communicator, but for split.c's.
+ * comm_api.c - the exported calls that make, end and ask a communicator, but for split.c's, and the version.
  */
 #include "nccl/export.h"
 #include "nccl/group.h"
 #include "nccl/visit.h"
+
+ncclResult_t
+pncclGetVersion(int *version_p)
+{
+    if (!version_p)
+        return nccl_error(ncclInvalidArgument, "ncclGetVersion: the place for the version is NULL");
+    *version_p = conduct_version();
+    return ncclSuccess;
+}
+NCCL_EXPORT(ncclGetVersion);
 
 static ncclResult_t
 init_rank(ncclComm_t *comm_p, int rank_count, const ncclUniqueId *id, int rank, bool is_blocking)

@@ -144,13 +144,17 @@ launch_batch(void *argument)
 {
     struct batch *batch = argument;
     ncclResult_t result = ncclSuccess;
-    for (size_t i = 0; i < batch->count; ++i) {
+    for (size_t i = 0; i < batch->count && result == ncclSuccess; ++i) {
         if (batch->items[i].kind == ITEM_COLLECTIVE)
-            connect_begin(batch->items[i].comm);
+            result = connect_begin(batch->items[i].comm, &batch->items[i].collective);
     }
     for (size_t i = 0; i < batch->count && result == ncclSuccess; ++i) {
         if (batch->items[i].kind == ITEM_COLLECTIVE)
             result = connect_finish(batch->items[i].comm);
+    }
+    for (size_t i = 0; i < batch->count && result == ncclSuccess; ++i) {
+        if (batch->items[i].kind == ITEM_COLLECTIVE)
+            result = connect_meet(batch->items[i].comm, &batch->items[i].collective);
     }
     for (size_t i = 0; i < batch->count && result == ncclSuccess; ++i) {
         if (batch->items[i].kind != ITEM_START && !batch->items[i].is_taken)

@@ -354,6 +354,9 @@ pncclCommRegister(const ncclComm_t comm, void *buffer, size_t bytes, void **hand
     TRY(visit_begin(comm, "ncclCommRegister", &visit));
     if (!buffer || bytes == 0 || !handle_p)
         return nccl_error(ncclInvalidArgument, "ncclCommRegister: no buffer, or no place for the handle");
+    *handle_p = NULL;
+    if (!conduct_registers())
+        return ncclSuccess;
     struct registration *registration = malloc(sizeof(*registration));
     if (!registration)
         return nccl_error(ncclSystemError, "no memory for a registration");
@@ -369,6 +372,8 @@ pncclCommDeregister(const ncclComm_t comm, void *handle)
 {
     COMM_VISIT(visit);
     TRY(visit_begin(comm, "ncclCommDeregister", &visit));
+    if (!handle) /* what ncclCommRegister gives where it registers nothing */
+        return ncclSuccess;
     struct registration **at = &visit->registrations;
     while (*at && *at != handle)
         at = &(*at)->next;

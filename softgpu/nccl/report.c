@@ -1,5 +1,5 @@
 /*
- * report.c - what the library says about itself and its errors: version, names of errors, the last error, stubs.
+ * report.c - what the library says about itself and its errors: names of errors, the last error, stubs.
  */
 #include "nccl/comm.h"
 #include "nccl/export.h"
@@ -97,13 +97,3 @@ pncclGetErrorString(ncclResult_t result)
     return (unsigned)result < ncclNumResults ? texts[result] : "not a result of NCCL";
 }
 NCCL_EXPORT(ncclGetErrorString);
-
-ncclResult_t
-pncclGetVersion(int *version_p)
-{
-    if (!version_p)
-        return nccl_error(ncclInvalidArgument, "ncclGetVersion: the place for the version is NULL");
-    *version_p = NCCL_VERSION_CODE;
-    return ncclSuccess;
-}
-NCCL_EXPORT(ncclGetVersion);

@@ -67,7 +67,8 @@ enum progress {
     PROGRESS_CONTRIBUTED, /* chunks whose contribution lies in this rank's staging */
     PROGRESS_REDUCED,     /* chunks of the others' contributions that this rank no longer reads; its result is there */
     PROGRESS_TAKEN,       /* chunks of the others' results that this rank no longer reads */
-    PROGRESS_CONNECTED,   /* 1: this rank has come to its first collective (connect.h) */
+    PROGRESS_CONNECTED,   /* connections that this rank has come to (connect.h) */
+    PROGRESS_MET,         /* calls in which all ranks meet that this rank has come to (connect.h) */
     PROGRESS_BELL,        /* rung by a peer when a channel from or to it has moved */
     PROGRESS_COUNT,
 };

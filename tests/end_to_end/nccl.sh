@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# nccl.sh BUILD - training is right with NCCLs and drivers as they are on machines with GPUs: those that call the runtime, whose ranks
+# meet on the host, that take device memory (docs/softgpu.md, "Environment").
+source "$(dirname "$0")/lib.sh"
+deviates=$build/tests/trainers/deviates
+limit=60
+
+# trains NAME [VARIABLE=VALUE...] PROGRAM ARGUMENTS...: two ranks, in small buckets, and every weight is right.
+trains() {
+    local name=$1 settings=()
+    shift
+    while [[ $1 == *=* ]]; do
+        settings+=("$1")
+        shift
+    done
+    run env "${settings[@]}" "$ddprun" -n 2 --device softgpu --bucket-mb 0.05 --timeout "$(patient 20)" "$@"
+    succeeded "$name"
+    check "$name: the weights are right on both ranks" [ "$(grep -c 'the weights are right' "$work/stdout")" -eq 2 ]
+}
+
+for mode in none mean after reduce; do
+    trains "$mode" "$deviates" "$mode"
+done
+trains "a program that has used NCCL before" "${deviates}_own" own
+finish
