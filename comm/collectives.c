@@ -104,8 +104,8 @@ wait_for_task(struct task *task, int timeout_s)
     return done;
 }
 
-/* Runs `work` for at most c->timeout_s seconds. Where that is over, the thread stays where it is, for the life of the
- * process. */
+/* Runs `work`, for which all ranks have come, for at most c->timeout_s seconds. Where that is over, the thread stays
+ * where it is, for the life of the process. */
 static bool
 run_in_time(struct collectives *c, bool (*work)(struct collectives *, struct comm_error *), const char *what,
             struct comm_error *error)
@@ -126,7 +126,10 @@ run_in_time(struct collectives *c, bool (*work)(struct collectives *, struct com
     }
     if (!wait_for_task(task, c->timeout_s)) {
         (void)pthread_detach(thread);
-        return comm_fail_by(error, COMM_OTHERS, "%s: the other ranks have not come within %d s", what, c->timeout_s);
+        return comm_fail(error,
+                         "%s: all ranks have come, and NCCL has not returned within %d s (--timeout); NCCL_DEBUG=INFO "
+                         "shows what NCCL waits for",
+                         what, c->timeout_s);
     }
     (void)pthread_join(thread, NULL);
     bool good = task->good;
@@ -199,7 +202,7 @@ static bool
 share_opening(struct collectives *c, struct control *control, struct opening *opening, struct comm_error *error)
 {
     struct opening mine = {.reduction = (int32_t)c->setting.reduction, .compression = (int32_t)c->setting.compression};
-    ncclResult_t result = c->rank == 0 ? c->nccl->ncclGetUniqueId_p(&mine.id) : ncclSuccess;
+    ncclResult_t result = c->rank == 0 ? NCCL_CALL(c->nccl, ncclGetUniqueId, &mine.id) : ncclSuccess;
     if (result != ncclSuccess)
         return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
     if (!share(control, "the exchange of \"ddprun.nccl\"", &mine, opening, sizeof(*opening), error))
@@ -228,12 +231,12 @@ create_next(struct collectives *c, struct comm_error *error)
     nccl_config_fill(&config, c->nccl->version, true);
     if (which == COMMUNICATOR_PROGRAM)
         config.max_ctas = PROGRAM_CTAS_AT_MOST;
-    ncclResult_t result = c->nccl->ncclCommInitRankConfig_p(&communicator->comm, c->world_size, communicator->id,
-                                                            c->rank, (ncclConfig_t *)&config);
+    ncclResult_t result = NCCL_CALL(c->nccl, ncclCommInitRankConfig, &communicator->comm, c->world_size,
+                                    communicator->id, c->rank, (ncclConfig_t *)&config);
     return nccl_ok(c, NULL, result, "ncclCommInitRankConfig", error);
 }
 
-/* The next communicator, whose id and stream are there. Collective. */
+/* The next communicator, whose id and stream are there: all ranks have come to exchange the id. Collective. */
 static bool
 open_next(struct collectives *c, struct comm_error *error)
 {
@@ -276,7 +279,7 @@ collectives_open_program(struct collectives *c, struct control *control, struct 
     ncclUniqueId id;
     struct communicator *own = &c->communicators[COMMUNICATOR_PROGRAM];
     memset(&id, 0, sizeof(id));
-    ncclResult_t result = c->rank == 0 ? c->nccl->ncclGetUniqueId_p(&id) : ncclSuccess;
+    ncclResult_t result = c->rank == 0 ? NCCL_CALL(c->nccl, ncclGetUniqueId, &id) : ncclSuccess;
     if (result != ncclSuccess)
         return nccl_failed(c, NULL, result, "ncclGetUniqueId", error);
     return create_stream(c, own, error) &&
@@ -294,7 +297,8 @@ collectives_reduce_program(struct collectives *c, CUdeviceptr address, size_t co
     if (!wire_scale(&c->setting, address, count, type, 1, mean.before, own->stream, error))
         return false;
     enter_call(own);
-    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, mean.operation, own->comm, own->stream);
+    ncclResult_t result =
+        NCCL_CALL(c->nccl, ncclAllReduce, memory, memory, count, type, mean.operation, own->comm, own->stream);
     return leave_call(c, own, result, "ncclAllReduce", error) &&
            wire_scale(&c->setting, address, count, type, 1, mean.after, own->stream, error);
 }
@@ -316,8 +320,8 @@ collectives_send_from_zero(struct collectives *c, CUdeviceptr from, CUdeviceptr 
                            struct comm_error *error)
 {
     struct communicator *of = enter_call(&c->communicators[COMMUNICATOR_ENGINE]);
-    ncclResult_t result = c->nccl->ncclBroadcast_p((const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes,
-                                                   ncclUint8, 0, of->comm, stream);
+    ncclResult_t result = NCCL_CALL(c->nccl, ncclBroadcast, (const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes,
+                                    ncclUint8, 0, of->comm, stream);
     return leave_call(c, of, result, "ncclBroadcast", error);
 }
 
@@ -342,7 +346,7 @@ all_reduce(struct collectives *c, CUdeviceptr address, size_t count, ncclDataTyp
 {
     void *memory = (void *)(uintptr_t)address;
     struct communicator *of = enter_call(&c->communicators[COMMUNICATOR_ENGINE]);
-    ncclResult_t result = c->nccl->ncclAllReduce_p(memory, memory, count, type, operation, of->comm, stream);
+    ncclResult_t result = NCCL_CALL(c->nccl, ncclAllReduce, memory, memory, count, type, operation, of->comm, stream);
     return leave_call(c, of, result, "ncclAllReduce", error);
 }
 
@@ -400,8 +404,8 @@ collectives_gather_words(struct collectives *c, CUdeviceptr send, CUdeviceptr re
                          struct comm_error *error)
 {
     struct communicator *of = enter_call(&c->communicators[COMMUNICATOR_ENGINE]);
-    ncclResult_t result = c->nccl->ncclAllGather_p((const void *)(uintptr_t)send, (void *)(uintptr_t)receive, count,
-                                                   ncclUint64, of->comm, of->stream);
+    ncclResult_t result = NCCL_CALL(c->nccl, ncclAllGather, (const void *)(uintptr_t)send, (void *)(uintptr_t)receive,
+                                    count, ncclUint64, of->comm, of->stream);
     return leave_call(c, of, result, "ncclAllGather", error);
 }
 
@@ -439,8 +443,8 @@ close_communicators(struct collectives *c, struct comm_error *error)
             continue;
         if (!cuda_ok(c->driver, c->driver->cuStreamSynchronize_p(c->communicators[i].stream), "cuStreamSynchronize",
                      error) ||
-            !nccl_ok(c, comm, c->nccl->ncclCommFinalize_p(comm), "ncclCommFinalize", error) ||
-            !nccl_ok(c, NULL, c->nccl->ncclCommDestroy_p(comm), "ncclCommDestroy", error))
+            !nccl_ok(c, comm, NCCL_CALL(c->nccl, ncclCommFinalize, comm), "ncclCommFinalize", error) ||
+            !nccl_ok(c, NULL, NCCL_CALL(c->nccl, ncclCommDestroy, comm), "ncclCommDestroy", error))
             return false;
         c->communicators[i].comm = NULL;
     }

@@ -30,13 +30,14 @@ version_code(int reported)
 
 /* The version first: what an old release lacks is no help to the user. */
 static bool
-ask_version(const char *path, void *library, nccl_opened_fn opened, int *version_p, struct comm_error *error)
+ask_version(const char *path, void *library, const struct nccl_watcher *watcher, int *version_p,
+            struct comm_error *error)
 {
     __typeof__(&ncclGetVersion) get_version;
     *(void **)&get_version = dlsym(library, "ncclGetVersion");
     if (get_version == NULL)
         return comm_fail(error, "%s is not NCCL: it has no ncclGetVersion; name NCCL's library with --nccl PATH", path);
-    opened(*(const void **)&get_version);
+    watcher->opened(*(const void **)&get_version);
     int reported = 0;
     ncclResult_t result = get_version(&reported);
     if (result != ncclSuccess)
@@ -51,14 +52,14 @@ ask_version(const char *path, void *library, nccl_opened_fn opened, int *version
 }
 
 bool
-nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct comm_error *error)
+nccl_open(struct nccl *nccl, const char *path, const struct nccl_watcher *watcher, struct comm_error *error)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return comm_fail(error, "cannot open NCCL: %s; install it or name it with --nccl PATH", dlerror());
 
-    struct nccl filled;
-    if (!ask_version(path, library, opened, &filled.version, error))
+    struct nccl filled = {.watcher = *watcher};
+    if (!ask_version(path, library, watcher, &filled.version, error))
         goto close_library;
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); ++i) {
         void *function = dlsym(library, symbols[i].name);

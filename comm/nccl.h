@@ -41,8 +41,18 @@
     FUNCTION(ncclAllReduce)          \
     FUNCTION(ncclBroadcast)
 
+/* What the opener wants to know of NCCL's code. */
+struct nccl_watcher {
+    /* Called with an address inside the library before any of its functions runs. */
+    void (*opened)(const void *address);
+
+    /* Called in the thread that enters or leaves a function of NCCL's that may call CUDA, or start threads that do. */
+    void (*inside)(bool is_inside);
+};
+
 struct nccl {
     int version; /* as NCCL_VERSION_CODE */
+    struct nccl_watcher watcher;
 #define NCCL_MEMBER(function) __typeof__(&(function)) function##_p;
     NCCL_FUNCTIONS(NCCL_MEMBER)
 #undef NCCL_MEMBER
@@ -53,14 +63,21 @@ struct nccl {
     ncclResult_t (*ncclCommDeregister_p)(const ncclComm_t comm, void *handle);
 };
 
-/* Called with an address inside the library before any of its functions runs. */
-typedef void (*nccl_opened_fn)(const void *address);
-
 /*
  * Opens `path` (a path, or a name for the loader) and fills the table. False, with one line that says what to do, if it
  * cannot be opened, lacks a function or is older than NCCL_OLDEST_VERSION. The library stays loaded for the life of the
  * process.
  */
-bool nccl_open(struct nccl *nccl, const char *path, nccl_opened_fn opened, struct comm_error *error) MUST_USE;
+bool nccl_open(struct nccl *nccl, const char *path, const struct nccl_watcher *watcher,
+               struct comm_error *error) MUST_USE;
+
+/* Calls a function of the table that may call CUDA. */
+#define NCCL_CALL(nccl, function, ...)                                  \
+    __extension__({                                                     \
+        (nccl)->watcher.inside(true);                                   \
+        const ncclResult_t result_ = (nccl)->function##_p(__VA_ARGS__); \
+        (nccl)->watcher.inside(false);                                  \
+        result_;                                                        \
+    })
 
 #endif

@@ -110,6 +110,10 @@ struct shim_services {
     /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. For NCCL. */
     void (*exempt_library)(const void *address);
 
+    /* The calling thread enters and leaves NCCL: what it calls of CUDA meanwhile, and what threads call that it starts
+     * there, is not reported. In pairs. */
+    void (*inside_nccl)(bool is_inside);
+
     /* Calls that the shim could only record, since the process started: unknown versions, and RECORDED ones. */
     uint64_t (*unknown_calls)(const char **name_p);
 

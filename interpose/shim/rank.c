@@ -102,6 +102,7 @@ start_engine(struct rank_status *status)
         .abi = ENGINE_ABI,
         .driver_function = gate_driver_function,
         .exempt_library = exempt_add,
+        .inside_nccl = threads_inside_nccl,
         .unknown_calls = recorder_calls,
         .filter = &shim_filter,
         .launches = &shim_launches,

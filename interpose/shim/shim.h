@@ -13,6 +13,7 @@
 #include "interpose/engine.h"
 #include "interpose/filter.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -96,7 +97,8 @@ void execs_begin(void);
 /* clang-format off */
 #define LIBC_FUNCTIONS(X)                                                     \
     X(execve) X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(open)    \
-    X(open64) X(openat) X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(rename)
+    X(open64) X(openat) X(openat64) X(creat) X(creat64) X(fopen) X(fopen64) X(rename) \
+    X(pthread_create)
 /* clang-format on */
 #define LIBC_NUMBER(fn) LIBC_##fn,
 enum libc_function { LIBC_FUNCTIONS(LIBC_NUMBER) LIBC_COUNT };
@@ -175,6 +177,12 @@ bool exempt_has(const void *caller);
 
 /* The same, and the driver's own code whether it was added or not. */
 bool exempt_has_driver(const void *caller);
+
+/* ---- threads.c ---- */
+
+/* Around each call of NCCL by the engine, in its thread: what that thread calls, and those that it starts there, is
+ * NCCL's own. */
+void threads_inside_nccl(bool is_inside);
 
 /* ---- recorder.c ---- */
 

@@ -16,12 +16,22 @@ note_opened(const void *address)
     ++opened_count;
 }
 
+static int depth; /* inside NCCL */
+
+static void
+note_inside(bool is_inside)
+{
+    depth += is_inside ? 1 : -1;
+}
+
+static const struct nccl_watcher watcher = {note_opened, note_inside};
+
 static void
 check_refused(const char *path, const char *words)
 {
     struct comm_error error;
     struct nccl nccl = {.version = 77};
-    ck_assert(!nccl_open(&nccl, path, note_opened, &error));
+    ck_assert(!nccl_open(&nccl, path, &watcher, &error));
     ck_assert_msg(strstr(error.text, words) != NULL, "%s", error.text);
     ck_assert_says(error.text, "--nccl PATH");
     ck_assert_ptr_null(strchr(error.text, '\n'));
@@ -66,7 +76,7 @@ TEST(each_version_gets_its_own_configuration)
         ncclComm_t comm = NULL;
         ncclUniqueId id = {.internal = {[0] = 'i', [sizeof(id.internal) - 1] = 'd'}};
         snprintf(path, sizeof(path), FAKE_NCCL, versions[i / 2]);
-        ck_assert_msg(nccl_open(&nccl, path, note_opened, &error), "%s", error.text);
+        ck_assert_msg(nccl_open(&nccl, path, &watcher, &error), "%s", error.text);
         ck_assert_int_eq(nccl.version, versions[i / 2]);
         nccl_config_fill(&config, nccl.version, i % 2 == 1);
         ck_assert_int_eq(config.blocking, i % 2);

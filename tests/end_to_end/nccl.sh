@@ -22,4 +22,14 @@ for mode in none mean after reduce; do
     trains "$mode" "$deviates" "$mode"
 done
 trains "a program that has used NCCL before" "${deviates}_own" own
+
+# NCCL's own calls of the runtime are none of the trainer's: in its threads, and in those that it starts.
+for mode in none mean reduce; do
+    trains "an NCCL that calls the runtime, $mode" SOFTGPU_NCCL_CALLS=1 "$deviates" "$mode"
+done
+trains "an NCCL that calls the runtime, used by the program before" SOFTGPU_NCCL_CALLS=1 "${deviates}_own" own
+
+fails "an NCCL that does not return" 1 \
+    'ncclCommInitRankConfig: all ranks have come, and NCCL has not returned within 3 s \(--timeout\); NCCL_DEBUG=INFO shows' \
+    "$ddprun" -n 2 --device softgpu --timeout 3 --nccl "$build/tests/end_to_end/libstuck_nccl.so" "$deviates" none
 finish

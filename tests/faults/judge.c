@@ -129,7 +129,7 @@ judge_stop(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
         return false;
     const char *named = "^ddprun: rank %d .*stopped";
     if (job->records[run->target].step == 0) /* before it takes part, it may be missed only by the limit of time */
-        named = "^ddprun: (" RANK " .*stopped|.*(have not come within|waited) [0-9]+ s)";
+        named = "^ddprun: (" RANK " .*stopped|.*(has not returned within|waited) [0-9]+ s)";
     expect(run, job, 1, named, why);
     expect_no_rank_alone(run, job, why);
     return true;

@@ -32,7 +32,7 @@ sed -i '/cublas/d' "$work/exports.map"
 $cc -I. -c interpose/shim/hooks_aarch64.S -o "$work/hooks.o"
 $cc -I. -c interpose/shim/look_up_aarch64.S -o "$work/look_up.o"
 $cc "${flags[@]}" -ftls-model=initial-exec -shared -o "$work/libddprun.so" \
-    interpose/shim/{annotations,calls,exempt,gate,hooks,original,rank,recorder,routes,state}.c "$work/hooks.o" "$work/look_up.o" base/message.c \
+    interpose/shim/{annotations,calls,execs,exempt,gate,hooks,original,rank,recorder,routes,state,threads}.c "$work/hooks.o" "$work/look_up.o" base/message.c \
     base/printable.c base/status_page.c tests/interpose/no_libraries.c -Wl,--version-script="$work/exports.map" -Wl,-Bsymbolic -Wl,-z,now -Wl,-z,defs
 $cc "${flags[@]}" -fvisibility=default -I"$build/tests/interpose" -shared -o "$work/libcuda.so.1" tests/interpose/fake_driver.c \
     -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic

@@ -14,7 +14,7 @@
  *   1.4 exports by glob               lint/exports.sh
  *   1.4 constructors                  lint/exports.sh; test_start.c
  *   1.4 dlsym that allocates          trap_1_4_no_allocation_before_a_name_matches
- *   1.5 NCCL's own calls              trap_1_5_exempt_libraries
+ *   1.5 NCCL's own calls              trap_1_5_exempt_libraries, what_nccl_calls_is_not_reported and the next two
  *   1.5 a lock across a driver call   trap_1_5_no_lock_across_a_driver_call; test_start.c (across the loader)
  *   1.5 calls from within calls       trap_1_5_calls_from_within_are_not_reported
  *   1.5 fork                          trap_1_5_in_a_forked_child_hooks_are_jumps; test_start.c (while it decides)
@@ -297,6 +297,80 @@ TEST(trap_1_5_exempt_libraries)
     record->services->exempt_library((const void *)look_up);
     ck_assert_ptr_ne(look_up(driver, "cuLaunchKernel"), hook);
     ck_assert_ptr_eq(dlsym(driver, "cuLaunchKernel"), hook);
+}
+
+/* ---- what NCCL calls itself ---- */
+
+static void *
+launch_in_thread(void *unused)
+{
+    (void)unused;
+    (void)call(dlsym(driver, "cuLaunchKernel"));
+    return NULL;
+}
+
+static void *
+start_and_join(void *function)
+{
+    pthread_t thread;
+    void *(*run)(void *);
+    *(void **)&run = function;
+    ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    return NULL;
+}
+
+static void *
+launch_in_its_thread(void *unused)
+{
+    (void)unused;
+    return start_and_join((void *)launch_in_thread);
+}
+
+/* The operations that hooks report meanwhile. */
+static unsigned long
+reported_by(void *(*run)(void *), bool in_nccl)
+{
+    unsigned long before = record->begins;
+    if (in_nccl)
+        record->services->inside_nccl(true);
+    run((void *)launch_in_thread);
+    if (in_nccl)
+        record->services->inside_nccl(false);
+    return record->begins - before;
+}
+
+static CUresult
+start_thread_inside(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    (void)to, (void)from, (void)bytes;
+    record->call_inside = NULL; /* the thread's launch is an operation, too */
+    start_and_join((void *)launch_in_thread);
+    return CUDA_SUCCESS;
+}
+
+TEST(what_nccl_calls_is_not_reported)
+{
+    ck_assert_uint_eq(reported_by(launch_in_thread, true), 0);
+    ck_assert_uint_eq(reported_by(launch_in_thread, false), 1);
+}
+
+TEST(what_the_threads_of_nccl_call_is_not_reported)
+{
+    ck_assert_uint_eq(reported_by(start_and_join, true), 0);
+    ck_assert_uint_eq(reported_by(launch_in_its_thread, true), 0);
+    ck_assert_uint_eq(reported_by(start_and_join, false), 1);
+    ck_assert_uint_eq(reported_by(launch_in_its_thread, false), 1);
+}
+
+/* One that is started inside a hook may do the trainer's work later. */
+TEST(a_thread_that_is_started_inside_a_hook_is_the_trainers)
+{
+    CUresult (*outer)(CUdeviceptr, CUdeviceptr, size_t) = dlsym(driver, "cuMemcpy");
+    unsigned long before = record->begins;
+    record->call_inside = start_thread_inside;
+    (void)outer(1, 2, 3);
+    ck_assert_uint_eq(record->begins, before + 2); /* the copy, and the launch in the thread */
 }
 
 static int

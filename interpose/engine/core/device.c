@@ -85,7 +85,9 @@ device_ensure_collectives(void)
     if (atomic_load(&engine_state.collectives_ready))
         return;
     struct comm_error error;
-    if (!nccl_open(&engine_state.nccl, engine_state.options.nccl, engine_state.services->exempt_library, &error))
+    const struct nccl_watcher watcher = {.opened = engine_state.services->exempt_library,
+                                         .inside = engine_state.services->inside_nccl};
+    if (!nccl_open(&engine_state.nccl, engine_state.options.nccl, &watcher, &error))
         stop_job("%s", error.text);
     atomic_store(&engine_state.status->nccl_version, (uint32_t)engine_state.nccl.version);
 
