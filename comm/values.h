@@ -1,8 +1,8 @@
 /*
  * values.h - this rank's values beside rank 0's: launches of comm/kernels/values.cu.
  *
- * Needs ddprun's own kernels (kernels.h). Functions only enqueue; nothing here waits for the device. Called by the
- * engine's verify/values.c.
+ * Without ddprun's own kernels (kernels.h) the host computes the same, and the functions wait for the stream; with them
+ * they only enqueue. Called by the engine's verify/values.c.
  */
 #ifndef DDPRUN_COMM_VALUES_H
 #define DDPRUN_COMM_VALUES_H

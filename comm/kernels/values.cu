@@ -22,7 +22,7 @@ compare_values(const values_chunk &chunk, values_found *found)
     unsigned long long largest = 0, differing = 0, unlike = 0, greatest = 0;
     each_value<Stored>(chunk.count, [&](unsigned long long i) {
         const double a = (double)Format::widen(mine[i]), b = (double)Format::widen(theirs[i]);
-        const double d = a > b ? a - b : b - a, size = a < 0 ? -a : a;
+        const double d = a > b ? a - b : b - a, size = fabs(a); /* of -0, too */
         const unsigned long long magnitude = is_finite(a) ? __float_as_uint((float)size) : 0;
         greatest = magnitude > greatest ? magnitude : greatest;
         unlike += is_finite(a) != is_finite(b);

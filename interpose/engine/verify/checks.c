@@ -242,9 +242,8 @@ describe_cause(const struct tensor *tensor, uint32_t differs, const struct compa
     else
         snprintf(text, 512,
                  "possible causes: a gradient without an annotation; DDP_STEP elsewhere than between backward and the "
-                 "optimizer; a norm before DDP_STEP; optimizer state that one rank alone has read (DDP_STATE)%s%s. "
+                 "optimizer; a norm before DDP_STEP; optimizer state that one rank alone has read (DDP_STATE)%s. "
                  "`ddprun check` finds the cause",
-                 engine_state.collectives.setting.kernels.loaded ? "" : "; rounding, without ddprun's GPU kernels",
                  (differs & HASH_MAJORITY) != 0 && were_alike ? "; a fault of that rank's memory or GPU" : "");
     return text;
 }

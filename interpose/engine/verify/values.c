@@ -204,7 +204,7 @@ make_watched(size_t count)
 void
 values_prepare(size_t count)
 {
-    if (!engine_state.collectives.setting.kernels.loaded || engine_state.options.verify)
+    if (engine_state.options.verify)
         return;
     bool is_new = values.watched == NULL || count != values.count;
     if (is_new)
