@@ -10,6 +10,7 @@
 #   CUDA_PROFILER_DIR   cudaProfiler.h, part of the driver's interface
 #   NCCL_INCLUDE_DIR    nccl.h                           NCCL_LIBRARY        libnccl.so.2, for runs on a GPU
 #   NVCC                with its toolkit of version 13   CUDA_LIBRARY_DIR    libcublas and libcudart to link with nvcc
+#   PTXAS_12            the assembler of CUDA 12.9, for drivers of CUDA 12
 #   CUDA_REJECTED       toolkits of another version, for messages
 
 # The stand-in provides the libraries of this version, and the samples' libraries are looked up under its names. The product by
@@ -86,6 +87,12 @@ if(CUDA_INCLUDE_DIR)
     endforeach()
 endif()
 
+# Of the wheel, or what $PTXAS_12 names.
+set(PTXAS_12 "$ENV{PTXAS_12}")
+if(NOT PTXAS_12 AND EXISTS ${cuda_wheels}/cuda_nvcc/bin/ptxas)
+    set(PTXAS_12 ${cuda_wheels}/cuda_nvcc/bin/ptxas)
+endif()
+
 find_file(NCCL_LIBRARY libnccl.so.2 NO_CACHE
           PATHS $ENV{NCCL_HOME}/lib ${CUDA_LIBRARY_DIR} /usr/lib/x86_64-linux-gnu /usr/lib64 /usr/lib /usr/local/lib
           ${cuda_wheels}/nccl/lib NO_DEFAULT_PATH)
@@ -95,7 +102,7 @@ endif()
 
 if(CMAKE_SCRIPT_MODE_FILE)
     foreach(name CUDA_INCLUDE_DIR CUDA_CCCL_DIR CUDA_PROFILER_DIR CUBLAS_INCLUDE_DIR CURAND_INCLUDE_DIR NCCL_INCLUDE_DIR NVCC
-            CUDA_LIBRARY_DIR NCCL_LIBRARY CUDA_REJECTED)
+            CUDA_LIBRARY_DIR NCCL_LIBRARY PTXAS_12 CUDA_REJECTED)
         execute_process(COMMAND ${CMAKE_COMMAND} -E echo "${name}=${${name}}")
     endforeach()
 endif()

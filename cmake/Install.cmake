@@ -76,7 +76,7 @@ install(FILES LICENSE DESTINATION share/doc/ddprun-softgpu RENAME copyright COMP
 # ---- a wheel for Python: cmake --build build --target wheel ----
 add_custom_target(packaged)
 add_custom_target(wheel COMMAND python3 ${package_dir}/wheel.py ${CMAKE_BINARY_DIR} ${CMAKE_BINARY_DIR}/wheel VERBATIM)
-foreach(part ddprun shim engine check_engine scout files pmix_member wire_kernels_gpu plan_kernels_gpu man_ddprun.1 man_ddprun.h.3 man_ddprun-troubleshooting.7)
+foreach(part ddprun shim engine check_engine scout files pmix_member wire_kernels_gpu plan_kernels_gpu wire_kernels_cuda12 plan_kernels_cuda12 no_ptxas_12 man_ddprun.1 man_ddprun.h.3 man_ddprun-troubleshooting.7)
     if(TARGET ${part}) # kernels for GPUs need nvcc
         add_dependencies(packaged ${part})
     endif()

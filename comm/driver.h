@@ -51,6 +51,7 @@
     X(cuStreamWaitEvent, 3020)                  \
     X(cuThreadExchangeStreamCaptureMode, 10010) \
     X(cuCtxGetDevice, 2000)                     \
+    X(cuDriverGetVersion, 2020)                 \
     X(cuDeviceGetName, 2000)                    \
     X(cuDevicePrimaryCtxGetState, 7000)         \
     X(cuDevicePrimaryCtxRelease, 11000)         \

@@ -1,6 +1,7 @@
 /* kernels.c - see kernels.h. */
 #include "comm/kernels.h"
 
+#include "base/kernel_files.h"
 #include "comm/kernels/chunk.h"
 
 #include <dlfcn.h>
@@ -124,12 +125,12 @@ load_library(struct source *source, struct comm_error *error)
 }
 
 static bool
-load_fatbin(struct source *source, struct comm_error *error)
+load_fatbin(struct source *source, const char *path, struct comm_error *error)
 {
-    int fd = open(source->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat file;
     if (fd < 0 || fstat(fd, &file) != 0 || file.st_size == 0) {
-        comm_fail(error, "cannot read %s: %s", source->path, fd < 0 ? strerror(errno) : "it is empty");
+        comm_fail(error, "cannot read %s: %s", path, fd < 0 ? strerror(errno) : "it is empty");
         if (fd >= 0)
             close(fd);
         return false;
@@ -137,11 +138,25 @@ load_fatbin(struct source *source, struct comm_error *error)
     void *image = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (image == MAP_FAILED)
-        return comm_fail(error, "cannot map %s: %s", source->path, strerror(errno));
+        return comm_fail(error, "cannot map %s: %s", path, strerror(errno));
     CUresult result = source->driver->cuModuleLoadData_p(&source->module, image); /* takes what it needs */
     munmap(image, (size_t)file.st_size);
-    return result == CUDA_SUCCESS || comm_fail(error, "%s has no code for this device: %s", source->path,
-                                               driver_result_name(source->driver, result));
+    return result == CUDA_SUCCESS ||
+           comm_fail(error, "%s has no code for this device: %s", path, driver_result_name(source->driver, result));
+}
+
+static bool
+load_fatbins(struct source *source, struct comm_error *error)
+{
+    int version = 0;
+    struct kernel_files files;
+    (void)source->driver->cuDriverGetVersion_p(&version);
+    kernel_files_find(source->path, version, &files);
+    for (int i = 0; i < 2 && files.paths[i] != NULL; ++i) {
+        if (load_fatbin(source, files.paths[i], error))
+            return true;
+    }
+    return false;
 }
 
 static bool
@@ -149,7 +164,7 @@ load(struct source *source, struct comm_error *error)
 {
     size_t length = strlen(source->path);
     bool is_library = length > 3 && strcmp(source->path + length - 3, ".so") == 0;
-    return is_library ? load_library(source, error) : load_fatbin(source, error);
+    return is_library ? load_library(source, error) : load_fatbins(source, error);
 }
 
 bool

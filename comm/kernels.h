@@ -3,7 +3,8 @@
  * hashing and comparing hashes (comm/kernels/hash.cu), comparing values
  * (comm/kernels/values.cu), finding infinite elements and NaN (comm/kernels/nonfinite.cu).
  *
- * They come as a file beside the engine: a fatbin made by nvcc for GPUs, a library made by softgpu-cc for the stand-in.
+ * They come as a file beside the engine: a fatbin made by nvcc for GPUs, with another one for drivers of CUDA 12, and a
+ * library made by softgpu-cc for the stand-in.
  * The launcher knows which of the two a job needs. Without them buckets are packed by copies, memory is hashed on the
  * host, and nothing is converted or scaled.
  */
@@ -35,8 +36,9 @@ struct kernels {
 
 /*
  * Loads the kernels in `path` into the current context: a library if its name ends in ".so", else an image for
- * cuModuleLoadData. False with one line if that fails; *kernels is then untouched. Loading code may wait for the
- * device, so this is for times when nothing on it waits for other ranks; no stream may be captured in strict mode.
+ * cuModuleLoadData, or that of base/kernel_files.h which the driver takes. False with one line if
+ * that fails; *kernels is then untouched. Loading code may wait for the device, so this is for times when nothing on it
+ * waits for other ranks; no stream may be captured in strict mode.
  */
 bool kernels_load(struct kernels *kernels, const struct driver *driver, const char *path,
                   struct comm_error *error) MUST_USE;

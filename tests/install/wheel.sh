@@ -49,6 +49,9 @@ check "with man pages" [ -s "$work/venv/share/man/man7/ddprun-troubleshooting.7"
 for library in '' -engine -check -scout -files -pmix; do
     check "with libddprun$library.so" [ -s "$libs/lib/ddprun/libddprun$library.so" ]
 done
+for kernels in ddprun{,-plan}-kernels{,-cuda12}; do
+    [ ! -e "$build/lib/ddprun-kernels.fatbin" ] || check "with $kernels.fatbin" [ -s "$libs/lib/ddprun/$kernels.fatbin" ]
+done
 check "without the stand-in" [ ! -e "$libs/lib/softgpu" ]
 
 # ---- it trains ----

@@ -2,11 +2,12 @@
  * stub_nvml.c - plays libnvidia-ml.so.1, and by another name libcuda.so.1, for run.sh and doctor.sh: a machine with
  * $STUB_GPUS GPUs, a driver that serves CUDA $STUB_CUDA (13000), GPUs in compute mode $STUB_MODE, which are called
  * $STUB_NAME, with a number after it if $STUB_DIFFERENT is set; with $STUB_CRASH a library whose first call ends the
- * process.
+ * process. It loads the images whose first bytes are $STUB_LOADS.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* found by name, and called by no source */
 #define EXPORT __attribute__((visibility("default")))
@@ -65,3 +66,15 @@ TELLS(nvmlSystemGetCudaDriverVersion_v2, (int *version), *version = (int)setting
 ANSWERS(cuInit, (unsigned flags), (void)flags; return (int)setting("STUB_INIT", 0))
 ANSWERS(cuDriverGetVersion, (int *version), return nvmlSystemGetCudaDriverVersion_v2(version))
 TELLS(cuDeviceGetCount, (int *count), *count = (int)setting("STUB_GPUS", 0))
+TELLS(cuDevicePrimaryCtxRetain, (void **context, int device), *context = &devices[device])
+TELLS(cuCtxSetCurrent, (void *context), (void)context)
+
+enum { NO_BINARY_FOR_GPU = 209 };
+
+EXPORT int
+cuModuleLoadData(void **module, const void *image)
+{
+    const char *loads = getenv("STUB_LOADS");
+    *module = devices;
+    return loads != NULL && strncmp(image, loads, strlen(loads)) == 0 ? 0 : NO_BINARY_FOR_GPU;
+}

@@ -3,13 +3,16 @@
  *
  * Both are opened in a child: a driver whose kernel module does not fit can crash or hang in its first call.
  */
+#include "base/kernel_files.h"
 #include "launcher/start/child.h"
 #include "launcher/start/nvml.h"
 #include "tools/common/owned.h"
 #include "tools/doctor/examine.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 /* CUDA 12.4, of release 550, brought the call by which kernels' arguments are read; release 580 serves CUDA 13. */
 enum { LEAST_CUDA = 12040, WANTED_CUDA = 13000, LIMIT_S = 60 };
@@ -28,6 +31,8 @@ struct answers {
     char described[8192];               /* "0 NVIDIA H200 (139.8 GiB, 0000:3b:00.0), ..." */
     int devices;                        /* that the driver finds */
     int refused;                        /* the error of cuInit; 0: none */
+    char kernels[PATH_MAX];             /* in: where ddprun's kernels are; out: the file that the driver loads */
+    int unloaded; /* the error of loading them on the first device; 0: none, or they were not tried */
 };
 
 /* ---- in the child ---- */
@@ -65,6 +70,63 @@ ask_nvml(void *context)
     return 0;
 }
 
+/* Functions of the driver that the doctor calls; of their results, 0 is success. */
+struct functions {
+    int (*version)(int *version);
+    int (*retain)(void **context, int device);
+    int (*enter)(void *context);
+    int (*load)(void **module, const void *image);
+};
+
+static bool
+find_functions(void *driver, struct functions *functions)
+{
+    *(void **)&functions->version = dlsym(driver, "cuDriverGetVersion");
+    *(void **)&functions->retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
+    *(void **)&functions->enter = dlsym(driver, "cuCtxSetCurrent");
+    *(void **)&functions->load = dlsym(driver, "cuModuleLoadData");
+    return functions->version != NULL && functions->retain != NULL && functions->enter != NULL &&
+           functions->load != NULL;
+}
+
+/* The driver's error, or -1: there is nothing to load. */
+static int
+load_file(const struct functions *functions, const char *path)
+{
+    OWNED_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat file;
+    void *module;
+    if (fd < 0 || fstat(fd, &file) != 0 || file.st_size == 0)
+        return -1;
+    const void *image = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    return image == MAP_FAILED ? -1 : functions->load(&module, image); /* mapped as long as this child lives */
+}
+
+/* As the engine loads them, on the first device. */
+static void
+load_kernels(void *driver, struct answers *to)
+{
+    struct functions functions;
+    struct kernel_files files;
+    int version = 0;
+    void *of_device;
+    if (to->kernels[0] == '\0' || to->devices <= 0 || !find_functions(driver, &functions))
+        return;
+    char path[PATH_MAX];
+    memcpy(path, to->kernels, sizeof(path));
+    (void)functions.version(&version);
+    kernel_files_find(path, version, &files);
+    to->unloaded = functions.retain(&of_device, 0);
+    if (to->unloaded == 0)
+        to->unloaded = functions.enter(of_device);
+    for (int i = 0; i < 2 && files.paths[i] != NULL; ++i) {
+        to->unloaded = load_file(&functions, files.paths[i]);
+        snprintf(to->kernels, sizeof(to->kernels), "%s", files.paths[i]);
+        if (to->unloaded == 0)
+            return;
+    }
+}
+
 /* Loads what the trainer's cudart loads, by the same name. */
 static int
 ask_driver(void *context)
@@ -82,6 +144,8 @@ ask_driver(void *context)
         snprintf(to->none, sizeof(to->none), "it lacks cuInit or cuDeviceGetCount");
     else if ((to->refused = init(0)) == 0)
         (void)count(&to->devices);
+    if (to->refused == 0)
+        load_kernels(driver, to);
     return 0;
 }
 
@@ -89,9 +153,10 @@ ask_driver(void *context)
 
 enum { FAILED_BYTES = 64 };
 
-/* A child's answers, for munmap(). NULL: `failed` says how it ended. */
+/* A child's answers, for munmap(). NULL: `failed` says how it ended. `kernels`: a file that it tries to load, or NULL.
+ */
 static struct answers *
-ask(int (*function)(void *context), char failed[FAILED_BYTES])
+ask(int (*function)(void *context), const char *kernels, char failed[FAILED_BYTES])
 {
     OWNED struct child_result *result = xcalloc(1, sizeof(*result));
     struct answers *answers = mmap(NULL, sizeof(*answers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -99,6 +164,7 @@ ask(int (*function)(void *context), char failed[FAILED_BYTES])
         snprintf(failed, FAILED_BYTES, "%s", strerror(errno));
         return NULL;
     }
+    snprintf(answers->kernels, sizeof(answers->kernels), "%s", kernels != NULL ? kernels : "");
     child_call(function, answers, LIMIT_S, result);
     if (result->end == CHILD_EXITED && result->code == 0)
         return answers;
@@ -174,6 +240,18 @@ static const struct refusal {
      "--gpus all"},
 };
 
+static void
+judge_kernels(struct examination *it, const struct answers *told)
+{
+    if (told->unloaded == 0)
+        findings_ok(it, "kernels for GPUs", "the driver loads %s", told->kernels);
+    else
+        findings_say(it, FINDING_WARNING, "kernels for GPUs",
+                     "use a package of ddprun that has code for this GPU; without it buckets are packed by copies, "
+                     "memory is hashed and compared on the host, and --compress does not work",
+                     "the driver does not load %s: error %d", told->kernels, told->unloaded);
+}
+
 enum { NO_DEVICE = 100 }; /* of cuInit: a driver, and no GPU */
 
 /* Asks the driver for what a program gets. False: there is none, or it has no GPU. `known`: GPUs that NVML knows, -1:
@@ -183,7 +261,8 @@ examine_driver(struct examination *it, int known)
 {
     enum finding_state state = unless_softgpu(it, FINDING_PROBLEM);
     char failed[FAILED_BYTES];
-    struct answers *told = ask(ask_driver, failed);
+    const char *kernels = it->is_installed && !it->softgpu ? it->found.kernels : NULL;
+    struct answers *told = ask(ask_driver, kernels, failed);
     bool has_none = told != NULL && told->none[0] != '\0', is_there = true;
     const struct refusal *refusal = refusals;
     while (told != NULL && refusal->error != told->refused && refusal->error != 0)
@@ -202,6 +281,8 @@ examine_driver(struct examination *it, int known)
                      "CUDA finds %d GPUs, NVML finds %d", told->devices, known);
     else
         findings_ok(it, "libcuda.so.1", "opens, and finds %d GPU%s", told->devices, told->devices == 1 ? "" : "s");
+    if (told != NULL && kernels != NULL && told->devices > 0)
+        judge_kernels(it, told);
     if (told != NULL && known < 0)
         it->gpu_count = told->devices;
     if (told != NULL)
@@ -233,7 +314,7 @@ void
 examine_gpus(struct examination *it)
 {
     char failed[FAILED_BYTES];
-    struct answers *told = ask(ask_nvml, failed);
+    struct answers *told = ask(ask_nvml, NULL, failed);
     if (told == NULL) {
         findings_say(it, unless_softgpu(it, FINDING_PROBLEM), "driver", restart, "the query by NVML failed: %s",
                      failed);

@@ -153,6 +153,16 @@ printf '%s\n' '__attribute__((section(".nv_fatbin"), used)) static const char ke
 link -o "$top/p/has_kernels" "$top/main.c" "$top/kernels.c"
 STUB_GPUS=0 LD_LIBRARY_PATH=$top/gpu diagnosed "a driver, but no GPU" 1 '^machine\|problem\|GPUs\|none: the driver works' -- ./plain
 STUB_GPUS=1 STUB_NAME=$'\033]0;x\a' LD_LIBRARY_PATH=$top/gpu diagnosed "a GPU's name cannot speak to the terminal" any '0 \?\]0;x\?' -- ./plain
+printf 'of 13' >"$top/lib/ddprun-kernels.fatbin"
+printf 'of 12' >"$top/lib/ddprun-kernels-cuda12.fatbin"
+for case in 13000:13:kernels 12040:12:kernels-cuda12 13000:12:kernels-cuda12 12040:13:kernels; do
+    IFS=: read -r version loaded file <<<"$case"
+    STUB_GPUS=1 STUB_CUDA=$version STUB_LOADS="of $loaded" LD_LIBRARY_PATH=$top/gpu diagnosed "a driver of CUDA $version that loads kernels of CUDA $loaded" any \
+        "^machine\|ok\|kernels for GPUs\|the driver loads $top/lib/ddprun-$file.fatbin" -- ./plain
+done
+STUB_GPUS=1 LD_LIBRARY_PATH=$top/gpu diagnosed "a driver that loads none of the kernels" any \
+    '^machine\|warning\|kernels for GPUs\|the driver does not load .*: error 209\|use a package' -- ./plain
+rm "$top/lib"/ddprun-kernels*.fatbin
 if [ ! -e /dev/nvidia0 ]; then
     diagnosed "a program for GPUs, and none" 1 '^machine\|problem\|GPUs\|none: .*the program needs one' -- ./has_kernels
     printf '#!/bin/sh\nexec ./plain\n' >"$top/p/starts_it" && chmod 755 "$top/p/starts_it"
