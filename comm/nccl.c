@@ -7,15 +7,11 @@
 struct symbol {
     const char *name;
     size_t offset; /* of the member in struct nccl */
-    bool is_optional;
 };
 
-static const struct symbol symbols[] = {{"ncclMemAlloc", offsetof(struct nccl, ncclMemAlloc_p), true},
-                                        {"ncclMemFree", offsetof(struct nccl, ncclMemFree_p), true},
-                                        {"ncclCommRegister", offsetof(struct nccl, ncclCommRegister_p), true},
-                                        {"ncclCommDeregister", offsetof(struct nccl, ncclCommDeregister_p), true},
-#define SYMBOL(function) {#function, offsetof(struct nccl, function##_p), false},
-                                        NCCL_FUNCTIONS(SYMBOL)
+static const struct symbol symbols[] = {
+#define SYMBOL(function) {#function, offsetof(struct nccl, function##_p)},
+    NCCL_FUNCTIONS(SYMBOL)
 #undef SYMBOL
 };
 
@@ -63,7 +59,7 @@ nccl_open(struct nccl *nccl, const char *path, const struct nccl_watcher *watche
         goto close_library;
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); ++i) {
         void *function = dlsym(library, symbols[i].name);
-        if (function == NULL && !symbols[i].is_optional) {
+        if (function == NULL) {
             comm_fail(error, "%s has no %s; name another NCCL with --nccl PATH", path, symbols[i].name);
             goto close_library;
         }

@@ -56,11 +56,6 @@ struct nccl {
 #define NCCL_MEMBER(function) __typeof__(&(function)) function##_p;
     NCCL_FUNCTIONS(NCCL_MEMBER)
 #undef NCCL_MEMBER
-    /* Since 2.19; before, NULL: */
-    ncclResult_t (*ncclMemAlloc_p)(void **memory, size_t bytes);
-    ncclResult_t (*ncclMemFree_p)(void *memory);
-    ncclResult_t (*ncclCommRegister_p)(const ncclComm_t comm, void *memory, size_t bytes, void **handle);
-    ncclResult_t (*ncclCommDeregister_p)(const ncclComm_t comm, void *handle);
 };
 
 /*

@@ -39,16 +39,15 @@ check_nccl(struct job *job, struct error *error)
            error_set(error, DDPRUN_EXIT_USAGE, "%s is not a file, in --nccl; give the path of libnccl.so.2", nccl);
 }
 
-/* The ranks' NCCL is asked only where its version matters to what they are given. */
+/* The ranks' NCCL is asked where its version matters to what they are given (environment.c). */
 static void
 ask_nccl(struct job *job)
 {
-    enum { SHARES_SINCE = 23000 };
-    if (!job->devices.share_gpu)
+    if (job->place.world_size == 1)
         return;
     char *stand_in = xasprintf("%s/libnccl.so.2", job->installation.softgpu_lib);
     bool given = job->options.nccl != NULL || !job->devices.softgpu;
-    job->devices.nccl_shares_gpus = nccl_version(given ? job->options.job.nccl : stand_in) >= SHARES_SINCE;
+    job->devices.nccl_version = nccl_version(given ? job->options.job.nccl : stand_in);
     free(stand_in);
 }
 
@@ -286,8 +285,8 @@ job_prepare(struct job *job, struct error *error)
     if ((job->in_cluster && !check_cluster(job, error)) || !job_choose(job, error) || !check_kernels(job, error) ||
         !check_nccl(job, error))
         return false;
-    ask_nccl(job);
     find_job_place(job);
+    ask_nccl(job);
     if (!check_address_space(job, error) || !check_annotations(job, error) || !place_ranks(job, error))
         return false;
     if (job->place.first_rank == 0)

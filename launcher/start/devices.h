@@ -22,8 +22,8 @@ struct device_inventory {
 /* Who gets what. Release with device_plan_free(). */
 struct device_plan {
     bool softgpu;
-    bool share_gpu;        /* --share-gpu, and several ranks see the same GPU */
-    bool nccl_shares_gpus; /* then: NCCL has a setting for that (job_prepare.c) */
+    bool share_gpu;   /* --share-gpu, and several ranks see the same GPU */
+    int nccl_version; /* as ncclGetVersion has it; 0: not known, or of no matter (job_prepare.c) */
     int rank_count;
     char **visible;       /* visible[rank]: its CUDA_VISIBLE_DEVICES; NULL: the variable is removed */
     bool one_device_each; /* stand-in without SOFTGPU_DEVICES: each rank is given SOFTGPU_DEVICES=1 */

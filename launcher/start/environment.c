@@ -119,6 +119,16 @@ prepend_library_folder(char ***list, const char *folder)
     free(both);
 }
 
+static void
+set_default(char ***list, const char *name, const char *value)
+{
+    if (environment_get(*list, name) == NULL)
+        environment_set(list, name, value);
+}
+
+/* Versions as ncclGetVersion has them. */
+enum { SHARES_GPUS_SINCE = 23000, NVLS_MEETS_SINCE = 21900, NVLS_MEETS_UNTIL = 22400 };
+
 /*
  * NCCL refuses two ranks of one host on one GPU. Since 2.30 a variable allows them; before, each rank gets a host of
  * its own by name, and ranks speak by sockets (NCCL manual).
@@ -126,7 +136,7 @@ prepend_library_folder(char ***list, const char *folder)
 static void
 share_devices(char ***list, const struct rank_settings *settings, int index)
 {
-    if (settings->devices->nccl_shares_gpus) {
+    if (settings->devices->nccl_version >= SHARES_GPUS_SINCE) {
         environment_set(list, "NCCL_MULTI_RANK_GPU_ENABLE", "1");
     } else {
         char *host = xasprintf("ddprun-%.64s-%d-%d", host_name(), (int)getpid(), index);
@@ -134,8 +144,8 @@ share_devices(char ***list, const struct rank_settings *settings, int index)
         free(host);
     }
     bool one_host = settings->place.local_size == settings->place.world_size;
-    if (one_host && environment_get(*list, "NCCL_SOCKET_IFNAME") == NULL)
-        environment_set(list, "NCCL_SOCKET_IFNAME", "lo");
+    if (one_host)
+        set_default(list, "NCCL_SOCKET_IFNAME", "lo");
 }
 
 static void
@@ -154,17 +164,18 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
 /*
  * How NCCL works in ranks, where the user has not said it (NCCL manual, "Environment Variables"). An algorithm
  * that connects at its first use (2.22) would wait for all hosts in the middle of backward. In a graph a bucket may lie
- * in registered memory on one rank only. Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo
- * that.
+ * in registered memory on one rank only. With NVLS a call with registered memory, in NCCL 2.19 to 2.23 each call, waits
+ * on the host for the other ranks of the host: a rank that sends at DDP_STEP may itself wait for this one. Calls of the
+ * engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
  */
 static void
-set_nccl(char ***list)
+set_nccl(char ***list, int version)
 {
-    static const char *const defaults[][2] = {{"NCCL_RUNTIME_CONNECT", "0"}, {"NCCL_GRAPH_REGISTER", "0"}};
-    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); ++i) {
-        if (environment_get(*list, defaults[i][0]) == NULL)
-            environment_set(list, defaults[i][0], defaults[i][1]);
-    }
+    set_default(list, "NCCL_RUNTIME_CONNECT", "0");
+    set_default(list, "NCCL_GRAPH_REGISTER", "0");
+    set_default(list, "NCCL_LOCAL_REGISTER", "0");
+    if (version >= NVLS_MEETS_SINCE && version < NVLS_MEETS_UNTIL)
+        set_default(list, "NCCL_NVLS_ENABLE", "0");
     set_or_unset(list, "NCCL_COMM_BLOCKING", NULL);
 }
 
@@ -233,7 +244,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
     if (settings->equipment != NULL)
         settings->equipment->choose(settings, &list);
-    set_nccl(&list);
+    set_nccl(&list, settings->devices->nccl_version);
     set_place(&list, settings, index);
     environment_unset(list, DDPRUN_ENV_MEMBER); /* this process's own */
     return list;

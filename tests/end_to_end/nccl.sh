@@ -29,6 +29,13 @@ for mode in none mean reduce; do
 done
 trains "an NCCL that calls the runtime, used by the program before" SOFTGPU_NCCL_CALLS=1 "${deviates}_own" own
 
+# With NVLS ranks meet on the host: in calls with registered memory, or in all. A rank that sends at DDP_STEP would not come.
+for meets in registered all; do
+    for mode in none mean after; do
+        trains "ranks meet, $meets, $mode" SOFTGPU_NCCL_MEETS=$meets "$deviates" "$mode"
+    done
+done
+
 fails "an NCCL that does not return" 1 \
     'ncclCommInitRankConfig: all ranks have come, and NCCL has not returned within 3 s \(--timeout\); NCCL_DEBUG=INFO shows' \
     "$ddprun" -n 2 --device softgpu --timeout 3 --nccl "$build/tests/end_to_end/libstuck_nccl.so" "$deviates" none

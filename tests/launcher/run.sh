@@ -172,6 +172,12 @@ gpu_run 4 -n 2 --share-gpu "$plain" env NCCL_HOSTID env NCCL_SOCKET_IFNAME
 report "--share-gpu where no rank shares" "$(expect 0 "$out" 'NCCL_HOSTID unset' "$out" 'NCCL_SOCKET_IFNAME unset')"
 NCCL_COMM_BLOCKING=0 NCCL_GRAPH_REGISTER=1 gpu_run 1 "$plain" env NCCL_COMM_BLOCKING env NCCL_GRAPH_REGISTER env NCCL_RUNTIME_CONNECT
 report "NCCL in ranks" "$(expect 0 "$out" 'NCCL_COMM_BLOCKING unset' "$out" '^NCCL_GRAPH_REGISTER=1' "$out" '^NCCL_RUNTIME_CONNECT=0')"
+gpu_run 2 -n 2 --nccl "$build/tests/comm/libfake_nccl_22403.so" "$plain" env NCCL_LOCAL_REGISTER env NCCL_NVLS_ENABLE
+report "NCCL registers no memory" "$(expect 0 "$out" '^NCCL_LOCAL_REGISTER=0' "$out" 'NCCL_NVLS_ENABLE unset')"
+gpu_run 2 -n 2 --nccl "$build/tests/comm/libfake_nccl_22105.so" "$plain" env NCCL_NVLS_ENABLE
+report "an NCCL whose ranks meet in each call with NVLS has none" "$(expect 0 "$out" '^NCCL_NVLS_ENABLE=0')"
+NCCL_NVLS_ENABLE=2 gpu_run 2 -n 2 --nccl "$build/tests/comm/libfake_nccl_22105.so" "$plain" env NCCL_NVLS_ENABLE
+report "unless the user wants it" "$(expect 0 "$out" '^NCCL_NVLS_ENABLE=2')"
 gpu_run 1 -n 2 --share-gpu "$plain" env CUDA_VISIBLE_DEVICES env NCCL_HOSTID env NCCL_SOCKET_IFNAME
 why=$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=0' "$out" '^\[1\] CUDA_VISIBLE_DEVICES=0' "$out" '^NCCL_SOCKET_IFNAME=lo')
 [ "$(grep -ao 'NCCL_HOSTID=.*' "$out" | sort -u | wc -l)" = 2 ] || why+="NCCL_HOSTID is not distinct"
