@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -236,12 +238,39 @@ create_next(struct collectives *c, struct comm_error *error)
     return nccl_ok(c, NULL, result, "ncclCommInitRankConfig", error);
 }
 
+/* NCCL takes from some hundred MiB to more than 1 GiB for a communicator, and its words do not name memory. */
+enum { NCCL_TAKES_MIB = 2048 };
+
+static size_t
+free_mib(const struct driver *driver)
+{
+    size_t free_bytes = 0, all_bytes = 0;
+    return driver->cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS ? free_bytes >> 20 : SIZE_MAX;
+}
+
+/* After a start of NCCL's that has failed: what memory there was, if it may have been too little. */
+static void
+add_memory(struct comm_error *error, size_t before, size_t after)
+{
+    size_t length = strlen(error->text);
+    if (error->cause == COMM_FAULT || before >= NCCL_TAKES_MIB || after == SIZE_MAX)
+        return;
+    snprintf(
+        error->text + length, sizeof(error->text) - length,
+        "; the device had %zu MiB free before, %zu MiB after: let the program leave more, or lower what NCCL takes "
+        "(NCCL_BUFFSIZE=1048576, NCCL_MAX_NCHANNELS=4, NCCL_NVLS_ENABLE=0)",
+        before, after);
+}
+
 /* The next communicator, whose id and stream are there: all ranks have come to exchange the id. Collective. */
 static bool
 open_next(struct collectives *c, struct comm_error *error)
 {
-    if (!run_in_time(c, create_next, "ncclCommInitRankConfig", error))
+    size_t before = free_mib(c->driver);
+    if (!run_in_time(c, create_next, "ncclCommInitRankConfig", error)) {
+        add_memory(error, before, free_mib(c->driver));
         return false;
+    }
     atomic_fetch_add(&c->open_count, 1);
     return true;
 }

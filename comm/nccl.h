@@ -11,9 +11,9 @@
  * ncclGetLastError, which does not use its communicator, and whose text may be of another thread's call.
  *
  * Blocking calls. ncclCommInitRankConfig, ncclCommFinalize and ncclCommDestroy wait for other ranks. So does the first
- * collective of each algorithm: ranks connect there since NCCL 2.22 (NCCL_RUNTIME_CONNECT). With a peer that is dead or
- * stopped they may never return. No lock that the watch thread takes is held across a call into NCCL; the watch thread
- * ends the job.
+ * collective of each algorithm: ranks connect there since NCCL 2.22 (NCCL_RUNTIME_CONNECT), so that a bucket of a new
+ * size waits for all; engine/measure/connect.c sees to it that there is none. With a peer that is dead or stopped they
+ * may never return. No lock that the watch thread takes is held across a call into NCCL; the watch thread ends the job.
  *
  * ncclCommAbort is not in the table. It may be called while another thread is inside a blocking call, which is the
  * purpose of it; but NCCL's maintainers call that unreliable before 2.19.1 (NVIDIA/nccl issue 992), and later versions

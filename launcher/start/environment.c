@@ -162,16 +162,14 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
 }
 
 /*
- * How NCCL works in ranks, where the user has not said it (NCCL manual, "Environment Variables"). An algorithm
- * that connects at its first use (2.22) would wait for all hosts in the middle of backward. In a graph a bucket may lie
- * in registered memory on one rank only. With NVLS a call with registered memory, in NCCL 2.19 to 2.23 each call, waits
- * on the host for the other ranks of the host: a rank that sends at DDP_STEP may itself wait for this one. Calls of the
- * engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
+ * How NCCL works in ranks, where the user has not said it (NCCL manual, "Environment Variables"). In a graph a bucket
+ * may lie in registered memory on one rank only. With NVLS a call with registered memory, in NCCL 2.19 to 2.23 each
+ * call, waits on the host for the other ranks of the host: a rank that sends at DDP_STEP may itself wait for this one.
+ * Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
  */
 static void
 set_nccl(char ***list, int version)
 {
-    set_default(list, "NCCL_RUNTIME_CONNECT", "0");
     set_default(list, "NCCL_GRAPH_REGISTER", "0");
     set_default(list, "NCCL_LOCAL_REGISTER", "0");
     if (version >= NVLS_MEETS_SINCE && version < NVLS_MEETS_UNTIL)

@@ -96,7 +96,7 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
         "^ddprun: $place before its first step .* and the job ends: it is stopped .*; rank [02] waits at DDP_PARAMETER number 1"
 
     # The others are inside a call of NCCL that does not return: in the first collective, in which ranks connect.
-    NCCL_RUNTIME_CONNECT=1 SOFTGPU_LINK=latency_us=20000000 try "$ddprun" -n 3 --timeout "$patience" "$hangs" --how parameter
+    SOFTGPU_LINK=latency_us=20000000 try "$ddprun" -n 3 --timeout "$patience" "$hangs" --how parameter
     ended "a rank's own limit while ranks connect" 1 \
         "^ddprun: $place before its first step keeps the others waiting: .*; rank [02] before its first step: a call of NCCL has waited $patience s for the other ranks" \
         "^  $place before its first step:" '^ +thread [0-9]+ \(hangs\) is stopped:|ptrace is not permitted'

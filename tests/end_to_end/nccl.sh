@@ -13,7 +13,7 @@ trains() {
         settings+=("$1")
         shift
     done
-    run env "${settings[@]}" "$ddprun" -n 2 --device softgpu --bucket-mb 0.05 --timeout "$(patient 20)" "$@"
+    run env "${settings[@]}" "$ddprun" -n 2 --device softgpu --bucket-mb 0.0325 --timeout "$(patient 20)" "$@"
     succeeded "$name"
     check "$name: the weights are right on both ranks" [ "$(grep -c 'the weights are right' "$work/stdout")" -eq 2 ]
 }
@@ -35,6 +35,14 @@ for meets in registered all; do
         trains "ranks meet, $meets, $mode" SOFTGPU_NCCL_MEETS=$meets "$deviates" "$mode"
     done
 done
+
+# Ranks connect by algorithm, at its first use: each size of a plan has had its own before a rank sends early and another one does not.
+trains "an algorithm that a plan needs first" "$deviates" mean --uneven 1 --count 256 --deviate 3 --steps 4
+# A program that has taken most memory before NCCL starts.
+trains "NCCL takes memory, and there is enough" SOFTGPU_NCCL_TAKES=100 SOFTGPU_MEMORY_BYTES=1000000000 "$deviates" after --leave 150
+fails "NCCL takes more memory than there is" 1 \
+    'ncclCommInitRankConfig: .*CUDA_ERROR_OUT_OF_MEMORY.*; the device had 1[45][0-9] MiB free before, 1[45][0-9] MiB after: let the program leave more, or lower .*NCCL_BUFFSIZE' \
+    env SOFTGPU_NCCL_TAKES=200 SOFTGPU_MEMORY_BYTES=1000000000 "$ddprun" -n 2 --device softgpu "$deviates" after --leave 150
 
 fails "an NCCL that does not return" 1 \
     'ncclCommInitRankConfig: all ranks have come, and NCCL has not returned within 3 s \(--timeout\); NCCL_DEBUG=INFO shows' \

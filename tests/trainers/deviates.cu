@@ -20,15 +20,16 @@
 enum { GRADIENTS = 4, THREADS = 256 };
 
 static int deviate = 30, steps = 60, leave_mib = -1;
-static size_t count = 1 << 14;
+static int uneven;
+static size_t count = 1 << 14, counts[GRADIENTS];
 
 ELEMENTWISE(produce, (float *gradient, float value, int n), n, gradient[i] = value)
 ELEMENTWISE(update, (float *weight, const float *gradient, int n), n, weight[i] -= 0.125f * gradient[i])
 
 static unsigned
-blocks(void)
+blocks(int i)
 {
-    return (unsigned)((count + THREADS - 1) / THREADS);
+    return (unsigned)((counts[i] + THREADS - 1) / THREADS);
 }
 
 /* All memory that there is, but for `leave_mib`. */
@@ -64,8 +65,8 @@ train_step(int step, float *weights[GRADIENTS], float *gradients[GRADIENTS], flo
     bool lacks = step >= deviate && is_last_rank() && !is_mode("none");
     for (int i = GRADIENTS - 1; i >= 0; --i) {
         if (!lacks || i != 1)
-            CHECK(cudaMemsetAsync(gradients[i], 0, count * sizeof(float)));
-        produce<<<blocks(), THREADS>>>(gradients[i], (float)(step + i) + mine(), (int)count);
+            CHECK(cudaMemsetAsync(gradients[i], 0, counts[i] * sizeof(float)));
+        produce<<<blocks(i), THREADS>>>(gradients[i], (float)(step + i) + mine(), (int)counts[i]);
     }
     float loss = (float)step;
     bool is_after = is_one_of({"after", "reduce"});
@@ -78,19 +79,25 @@ train_step(int step, float *weights[GRADIENTS], float *gradients[GRADIENTS], flo
     if (is_mode("reduce"))
         DDP_REDUCE(loss_on_device, 1, DDP_FLOAT32, DDP_OP_SUM, 0);
     for (int i = 0; i < GRADIENTS; ++i)
-        update<<<blocks(), THREADS>>>(weights[i], gradients[i], (int)count);
+        update<<<blocks(i), THREADS>>>(weights[i], gradients[i], (int)counts[i]);
 }
 
 int
 main(int argc, char **argv)
 {
+    static const int times[GRADIENTS] = {15, 15, 9, 9};
     mode = argc > 1 ? argv[1] : "mean";
     take_options(argc, argv, 2,
-                 {{"--deviate", &deviate}, {"--steps", &steps}, {"--leave", &leave_mib}, {"--count", &count}});
+                 {{"--deviate", &deviate},
+                  {"--steps", &steps},
+                  {"--leave", &leave_mib},
+                  {"--count", &count},
+                  {"--uneven", &uneven}});
     float *weights[GRADIENTS], *gradients[GRADIENTS], *loss_on_device = device_floats(1);
     for (int i = 0; i < GRADIENTS; ++i) {
-        weights[i] = device_floats(count);
-        gradients[i] = device_floats(count);
+        counts[i] = count * (size_t)(uneven ? times[i] : 1);
+        weights[i] = device_floats(counts[i]);
+        gradients[i] = device_floats(counts[i]);
     }
     if (leave_mib >= 0)
         fill_memory();
@@ -99,8 +106,8 @@ main(int argc, char **argv)
         use_own_nccl(gradients[0]);
 #endif
     for (int i = 0; i < GRADIENTS; ++i) {
-        DDP_PARAMETER(weights[i], count, DDP_FLOAT32);
-        DDP_GRADIENT(gradients[i], count, DDP_FLOAT32);
+        DDP_PARAMETER(weights[i], counts[i], DDP_FLOAT32);
+        DDP_GRADIENT(gradients[i], counts[i], DDP_FLOAT32);
     }
 
     double expected[GRADIENTS] = {0}; /* eighths and halves of small numbers: exact */
@@ -111,7 +118,7 @@ main(int argc, char **argv)
     }
     for (int i = 0; i < GRADIENTS; ++i) {
         float first;
-        CHECK(cudaMemcpy(&first, weights[i] + count - 1, sizeof(first), cudaMemcpyDeviceToHost));
+        CHECK(cudaMemcpy(&first, weights[i] + counts[i] - 1, sizeof(first), cudaMemcpyDeviceToHost));
         REQUIRE(first == (float)expected[i]);
     }
     printf("rank %d: the weights are right\n", DDP_RANK());

@@ -1,9 +1,11 @@
 /*
  * measure.h - what the engine measures so that plans of buckets fit the machine and the program.
  *
- * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations. measure.c: when gradients
+ * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations. connect.c: the first
+ * all-reduce of each size. measure.c: when gradients
  * become ready, and how long the trainer's stream waited at boundaries: by events on the device that are read when they
- * are complete. noise.c: what a larger batch is worth. The host waits for nothing after the start.
+ * are complete. noise.c: what a larger batch is worth. After the start the host waits where a
+ * plan takes effect, and for nothing else.
  *
  * Used by planner.c (which makes plans of it), boundary.c and touches.c (where things happen), trace.c.
  */
@@ -28,6 +30,11 @@ const struct cost *all_reduce_cost(void);
  * the size of all gradients. Takes the issuer's role.
  */
 void all_reduce_cost_find(uint64_t gradient_bytes);
+
+/* ---- connect.c ---- */
+
+/* The issuer; collective: buckets of the plan's sizes and types wait on the host for no other rank, from now on. */
+void connect_sizes(const struct plan *plan) BY_ISSUER;
 
 /* ---- measure.c ---- */
 

@@ -4,6 +4,7 @@
  * All are there before the trial's first step, compared between ranks, with wires and memory of their own, so that a
  * step changes its layout without waiting for anything. Of several groups one at a time has a trial.
  */
+#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/plan/planner.h"
 #include "interpose/engine/send/send.h"
 
@@ -67,6 +68,8 @@ layouts_begin(struct group *group, const struct plan *const *plans, size_t count
         layouts.others[i] = (struct shipment){.plan = plans[i]};
     }
     launch_prepare_others(group, layouts.others, count);
+    for (size_t i = 0; i < count; ++i)
+        connect_sizes(plans[i]);
     layouts.group = group;
     layouts.count = count;
     layouts.own = group->plan;

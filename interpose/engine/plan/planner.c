@@ -94,6 +94,8 @@ adopt(struct group *group, const struct plan *plan, const struct history *histor
     plan_free(old);
     flight_note(FLIGHT_PLAN, plan->bucket_count, 0, NULL);
     launch_prepare_plan(group);
+    if (history != NULL)
+        connect_sizes(plan);
     measure_forget(group);
     report_buckets();
 }
@@ -341,6 +343,7 @@ planner_take_layout(struct group *group, enum layout layout, const struct trial_
     issuer_unlock();
     require_allocated(good);
     launch_prepare_plan(group);
+    connect_sizes(plan);
     keep_forecast(group, old); /* until a review has another */
     report_buckets();
     measure_promised(group, &promised_ns, &bound_ns);
