@@ -1,6 +1,8 @@
 /* nccl.c - see nccl.h. */
 #include "comm/nccl.h"
 
+#include "base/message.h"
+
 #include <dlfcn.h>
 #include <stddef.h>
 
@@ -47,6 +49,30 @@ ask_version(const char *path, void *library, const struct nccl_watcher *watcher,
     return true;
 }
 
+/*
+ * NCCL calls its own exported functions by their names, and the program's of the same names come first: parts of two
+ * releases would work on one communicator. Where the program has an NCCL, in itself or in a library that it is linked
+ * with, that one is used. Returns its handle, and its path in *path_p; or `library`.
+ */
+static void *
+prefer_the_programs(void *library, const char **path_p)
+{
+    static const char name[] = "ncclCommGetAsyncError";
+    void *theirs = dlsym(RTLD_DEFAULT, name);
+    Dl_info found;
+    if (theirs == NULL || theirs == dlsym(library, name) || dladdr(theirs, &found) == 0)
+        return library;
+    void *own = dlopen(found.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    if (own == NULL || dlsym(own, name) != theirs) /* in the program itself */
+        own = dlopen(NULL, RTLD_NOW);
+    message_warning("programs_nccl",
+                    "the program has an NCCL of its own (%s), which is used in place of %s: two cannot "
+                    "be in one process; link the program with the NCCL that is wanted",
+                    found.dli_fname, *path_p);
+    *path_p = found.dli_fname;
+    return own;
+}
+
 bool
 nccl_open(struct nccl *nccl, const char *path, const struct nccl_watcher *watcher, struct comm_error *error)
 {
@@ -54,6 +80,7 @@ nccl_open(struct nccl *nccl, const char *path, const struct nccl_watcher *watche
     if (library == NULL)
         return comm_fail(error, "cannot open NCCL: %s; install it or name it with --nccl PATH", dlerror());
 
+    library = prefer_the_programs(library, &path);
     struct nccl filled = {.watcher = *watcher};
     if (!ask_version(path, library, watcher, &filled.version, error))
         goto close_library;

@@ -59,7 +59,8 @@ struct nccl {
 };
 
 /*
- * Opens `path` (a path, or a name for the loader) and fills the table. False, with one line that says what to do, if it
+ * Opens `path` (a path, or a name for the loader), or finds the NCCL that the program itself has, which comes first
+ * and is reported, and fills the table. False, with one line that says what to do, if it
  * cannot be opened, lacks a function or is older than NCCL_OLDEST_VERSION. The library stays loaded for the life of the
  * process.
  */

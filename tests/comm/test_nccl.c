@@ -106,3 +106,24 @@ TEST(a_newer_release_gets_the_newest_known_configuration)
     ck_assert_uint_eq(config.size, sizeof(config));
     ck_assert_uint_eq(config.version, NCCL_NEWEST_KNOWN);
 }
+
+/* The last tests: what they load stays. An NCCL that the program has, in the scope that all libraries look names up in.
+ */
+static void *
+load_globally(const char *format, int version)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), format, version);
+    return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+TEST(the_programs_own_nccl_comes_first)
+{
+    char path[4096];
+    struct comm_error error;
+    struct nccl nccl;
+    ck_assert_ptr_nonnull(load_globally(FAKE_NCCL, 22403));
+    snprintf(path, sizeof(path), FAKE_NCCL, 22809);
+    ck_assert_msg(nccl_open(&nccl, path, &watcher, &error), "%s", error.text);
+    ck_assert_int_eq(nccl.version, 22403);
+}
