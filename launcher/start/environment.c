@@ -168,13 +168,18 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
  * Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
  */
 static void
-set_nccl(char ***list, int version)
+set_nccl(char ***list, int version, const char *interface)
 {
     set_default(list, "NCCL_GRAPH_REGISTER", "0");
     set_default(list, "NCCL_LOCAL_REGISTER", "0");
     if (version >= NVLS_MEETS_SINCE && version < NVLS_MEETS_UNTIL)
         set_default(list, "NCCL_NVLS_ENABLE", "0");
-    set_or_unset(list, "NCCL_COMM_BLOCKING", NULL);
+    environment_set(list, "NCCL_COMM_BLOCKING", "1");             /* a file of NCCL's may have 0 */
+    if (interface != NULL && strpbrk(interface, "./:") == NULL) { /* a name; not a network */
+        char *exactly = xasprintf("=%s", interface);
+        set_default(list, "NCCL_SOCKET_IFNAME", exactly);
+        free(exactly);
+    }
 }
 
 char **
@@ -242,7 +247,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
     environment_set(&list, DDPRUN_ENV_ENGINE, settings->installation->engine);
     if (settings->equipment != NULL)
         settings->equipment->choose(settings, &list);
-    set_nccl(&list, settings->devices->nccl_version);
+    set_nccl(&list, settings->devices->nccl_version, settings->options->interface);
     set_place(&list, settings, index);
     environment_unset(list, DDPRUN_ENV_MEMBER); /* this process's own */
     return list;

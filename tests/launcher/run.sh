@@ -171,7 +171,11 @@ CUDA_VISIBLE_DEVICES=5,3 gives "--gpus counts within CUDA_VISIBLE_DEVICES" 0 "$o
 gpu_run 4 -n 2 --share-gpu "$plain" env NCCL_HOSTID env NCCL_SOCKET_IFNAME
 report "--share-gpu where no rank shares" "$(expect 0 "$out" 'NCCL_HOSTID unset' "$out" 'NCCL_SOCKET_IFNAME unset')"
 NCCL_COMM_BLOCKING=0 NCCL_GRAPH_REGISTER=1 gpu_run 1 "$plain" env NCCL_COMM_BLOCKING env NCCL_GRAPH_REGISTER env NCCL_RUNTIME_CONNECT # of which 0 takes memory for nothing
-report "NCCL in ranks" "$(expect 0 "$out" 'NCCL_COMM_BLOCKING unset' "$out" '^NCCL_GRAPH_REGISTER=1' "$out" 'NCCL_RUNTIME_CONNECT unset')"
+report "NCCL in ranks" "$(expect 0 "$out" '^NCCL_COMM_BLOCKING=1' "$out" '^NCCL_GRAPH_REGISTER=1' "$out" 'NCCL_RUNTIME_CONNECT unset')"
+gpu_run 1 --interface eth7 "$plain" env NCCL_SOCKET_IFNAME
+report "NCCL uses the interface of --interface" "$(expect 0 "$out" '^NCCL_SOCKET_IFNAME==eth7')"
+NCCL_SOCKET_IFNAME=ib0 gpu_run 1 --interface eth7 "$plain" env NCCL_SOCKET_IFNAME
+report "unless NCCL has one" "$(expect 0 "$out" '^NCCL_SOCKET_IFNAME=ib0')"
 gpu_run 2 -n 2 --nccl "$build/tests/comm/libfake_nccl_22403.so" "$plain" env NCCL_LOCAL_REGISTER env NCCL_NVLS_ENABLE
 report "NCCL registers no memory" "$(expect 0 "$out" '^NCCL_LOCAL_REGISTER=0' "$out" 'NCCL_NVLS_ENABLE unset')"
 gpu_run 2 -n 2 --nccl "$build/tests/comm/libfake_nccl_22105.so" "$plain" env NCCL_NVLS_ENABLE
