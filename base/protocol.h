@@ -110,6 +110,7 @@ struct job_options {
     bool verify;                    /* check everything in every step */
     bool stop_on_nan;               /* NaN in parameters, or in a DDP_MEAN, ends the job */
     bool unannotated;               /* the user knows that nothing is averaged: no warning, no exit code for it */
+    bool own_device;                /* each rank was given a device that no other rank has */
     char nccl[JOB_PATH_BYTES];      /* path or name to open as NCCL */
     char kernels[JOB_PATH_BYTES];   /* comm/kernels.h */
     char trace_dir[JOB_PATH_BYTES]; /* folder for rank-N.jsonl */

@@ -52,6 +52,8 @@
     X(cuThreadExchangeStreamCaptureMode, 10010) \
     X(cuCtxGetDevice, 2000)                     \
     X(cuDriverGetVersion, 2020)                 \
+    X(cuDeviceGetPCIBusId, 4010)                \
+    X(cuDeviceGetUuid, 11040)                   \
     X(cuDeviceGetName, 2000)                    \
     X(cuDevicePrimaryCtxGetState, 7000)         \
     X(cuDevicePrimaryCtxRelease, 11000)         \

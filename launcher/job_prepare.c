@@ -287,6 +287,9 @@ job_prepare(struct job *job, struct error *error)
         return false;
     find_job_place(job);
     ask_nccl(job);
+    /* Devices of the stand-in have the same identifiers on each host. */
+    bool tells_apart = !job->devices.softgpu || job->place.local_size == job->place.world_size;
+    job->options.job.own_device = tells_apart && !job->devices.share_gpu && !job->devices.one_device_each;
     if (!check_address_space(job, error) || !check_annotations(job, error) || !place_ranks(job, error))
         return false;
     if (job->place.first_rank == 0)

@@ -44,6 +44,12 @@ fails "NCCL takes more memory than there is" 1 \
     'ncclCommInitRankConfig: .*CUDA_ERROR_OUT_OF_MEMORY.*; the device had 1[45][0-9] MiB free before, 1[45][0-9] MiB after: let the program leave more, or lower .*NCCL_BUFFSIZE' \
     env SOFTGPU_NCCL_TAKES=200 SOFTGPU_MEMORY_BYTES=1000000000 "$ddprun" -n 2 --device softgpu "$deviates" after --leave 150
 
+# Each rank has a GPU of its own, unless something between ddprun and the program chooses another.
+SOFTGPU_DEVICES=2 trains "each rank has a GPU" "$deviates" none
+fails "a script that gives all ranks one GPU" 1 'ranks 0 and 1 use the same GPU, 0000:[0-9a-f:.]+, which NCCL refuses; does a script' \
+    env SOFTGPU_DEVICES=2 "$ddprun" -n 2 --device softgpu sh -c 'CUDA_VISIBLE_DEVICES=0 exec "$0" none' "$deviates"
+SOFTGPU_DEVICES=1 trains "ranks that may share a GPU" --share-gpu "$deviates" none
+
 fails "an NCCL that does not return" 1 \
     'ncclCommInitRankConfig: all ranks have come, and NCCL has not returned within 3 s \(--timeout\); NCCL_DEBUG=INFO shows' \
     "$ddprun" -n 2 --device softgpu --timeout 3 --nccl "$build/tests/end_to_end/libstuck_nccl.so" "$deviates" none

@@ -185,6 +185,10 @@ void exchange_times_keep(void);
 /* Those since the last call: *times_p is malloc'ed, or NULL. Returns how many. Any thread. */
 size_t exchange_times_take(struct exchange_time **times_p);
 
+/* ---- same_device.c ---- */
+/* Ends the job where two ranks have one GPU that must not be shared. Collective; the context is current. */
+void device_refuse_shared(void) WITHOUT_LOCK;
+
 /* ---- device.c ---- */
 void device_ensure_driver(const struct ddp_site *site);
 void device_refuse_after_reset(const char *macro, const struct ddp_site *site);

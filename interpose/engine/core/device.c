@@ -98,6 +98,7 @@ device_ensure_collectives(void)
                                                .timeout_s = (int)options->timeout_s,
                                                .kernels_path = options->kernels[0] != '\0' ? options->kernels : NULL};
     status_waits_at("the start of NCCL");
+    device_refuse_shared();
     require_comm(collectives_open(&engine_state.collectives, &engine_state.driver, &engine_state.nccl,
                                   &engine_state.control, &wanted, &error),
                  &error);
