@@ -235,6 +235,7 @@ create_next(struct collectives *c, struct comm_error *error)
         config.max_ctas = PROGRAM_CTAS_AT_MOST;
     ncclResult_t result = NCCL_CALL(c->nccl, ncclCommInitRankConfig, &communicator->comm, c->world_size,
                                     communicator->id, c->rank, (ncclConfig_t *)&config);
+    c->start_result = result;
     return nccl_ok(c, NULL, result, "ncclCommInitRankConfig", error);
 }
 
@@ -248,18 +249,20 @@ free_mib(const struct driver *driver)
     return driver->cuMemGetInfo_p(&free_bytes, &all_bytes) == CUDA_SUCCESS ? free_bytes >> 20 : SIZE_MAX;
 }
 
-/* After a start of NCCL's that has failed: what memory there was, if it may have been too little. */
+/* After a start of NCCL's that has failed by a call of CUDA: what the user can try, which NCCL's words do not name. */
 static void
-add_memory(struct comm_error *error, size_t before, size_t after)
+add_advice(struct comm_error *error, size_t before, size_t after)
 {
     size_t length = strlen(error->text);
-    if (error->cause == COMM_FAULT || before >= NCCL_TAKES_MIB || after == SIZE_MAX)
-        return;
-    snprintf(
-        error->text + length, sizeof(error->text) - length,
-        "; the device had %zu MiB free before, %zu MiB after: let the program leave more, or lower what NCCL takes "
-        "(NCCL_BUFFSIZE=1048576, NCCL_MAX_NCHANNELS=4, NCCL_NVLS_ENABLE=0)",
-        before, after);
+    if (before < NCCL_TAKES_MIB && after != SIZE_MAX)
+        snprintf(error->text + length, sizeof(error->text) - length,
+                 "; the device had %zu MiB free before, %zu MiB after: let the program leave more, or lower what NCCL "
+                 "takes (NCCL_BUFFSIZE=1048576, NCCL_MAX_NCHANNELS=4, NCCL_NVLS_ENABLE=0)",
+                 before, after);
+    else
+        snprintf(error->text + length, sizeof(error->text) - length,
+                 "; NCCL_NVLS_ENABLE=0 helps where NVLS cannot start (no Fabric Manager, or a container without "
+                 "/dev/nvidia-caps)");
 }
 
 /* The next communicator, whose id and stream are there: all ranks have come to exchange the id. Collective. */
@@ -268,7 +271,8 @@ open_next(struct collectives *c, struct comm_error *error)
 {
     size_t before = free_mib(c->driver);
     if (!run_in_time(c, create_next, "ncclCommInitRankConfig", error)) {
-        add_memory(error, before, free_mib(c->driver));
+        if (c->start_result == ncclUnhandledCudaError && error->cause != COMM_FAULT)
+            add_advice(error, before, free_mib(c->driver));
         return false;
     }
     atomic_fetch_add(&c->open_count, 1);

@@ -47,7 +47,8 @@ struct collectives {
     const struct driver *driver;
     const struct nccl *nccl;
     struct communicator communicators[COMMUNICATORS];
-    _Atomic unsigned open_count; /* of them, from the first on */
+    _Atomic unsigned open_count;       /* of them, from the first on */
+    _Atomic ncclResult_t start_result; /* of the last start of one; while it runs, of the one before */
     struct wire_setting setting;
     CUcontext context;
     CUstream stream; /* of the engine's communicator */

@@ -44,6 +44,9 @@ fails "NCCL takes more memory than there is" 1 \
     'ncclCommInitRankConfig: .*CUDA_ERROR_OUT_OF_MEMORY.*; the device had 1[45][0-9] MiB free before, 1[45][0-9] MiB after: let the program leave more, or lower .*NCCL_BUFFSIZE' \
     env SOFTGPU_NCCL_TAKES=200 SOFTGPU_MEMORY_BYTES=1000000000 "$ddprun" -n 2 --device softgpu "$deviates" after --leave 150
 
+fails "NCCL does not start, and memory was no matter" 1 'ncclCommInitRankConfig: .*; NCCL_NVLS_ENABLE=0 helps where NVLS cannot start' \
+    env SOFTGPU_NCCL_TAKES=20000 "$ddprun" -n 2 --device softgpu "$deviates" after
+
 # Each rank has a GPU of its own, unless something between ddprun and the program chooses another.
 SOFTGPU_DEVICES=2 trains "each rank has a GPU" "$deviates" none
 fails "a script that gives all ranks one GPU" 1 'ranks 0 and 1 use the same GPU, 0000:[0-9a-f:.]+, which NCCL refuses; does a script' \

@@ -1,8 +1,8 @@
 /*
  * same_device.c - before NCCL starts: does each rank have a GPU of its own?
  *
- * NCCL refuses two ranks on one GPU, in words that name no cause, since 2.30 with the advice to allow it, by which
- * ranks take turns without a line. A script that sets CUDA_VISIBLE_DEVICES is the usual cause.
+ * NCCL refuses two ranks on one GPU, and its message names no cause. Since 2.30 it advises to allow that, and ranks
+ * would take turns. A script that sets CUDA_VISIBLE_DEVICES is the usual cause.
  */
 #include "interpose/engine/core/core.h"
 
