@@ -2,6 +2,7 @@
 # hangs.sh BUILD - a rank that does not continue is named, with what it does, and ends the job; one that is only slow
 # does not. What a report says of it is true: the function it sits in, the kernel, the signal, the steps.
 source "$(dirname "$0")/lib.sh"
+nccl_in_turn
 hangs=$build/tests/trainers/hangs
 limit=120
 ending=$(patient $((sanitized ? 3 : 1)) $((sanitized ? 10 : 3))) # longer than ranks take to start

@@ -2,6 +2,7 @@
 # launch.sh BUILD - what a user of ddprun sees of a job's start, course and end: programs that only ask who they are, and the
 # benchmark of starting, in its shortest form.
 source "$(dirname "$0")/lib.sh"
+nccl_in_turn
 
 # A program that asks for its rank, prints a help and ends leaves nothing unaveraged: no GPU was used.
 works "ranks that join and leave" "$ddprun" -n 3 --device softgpu "$build/bench/launch_rank"

@@ -55,6 +55,16 @@ computes_alike() {
     check "$name: with overlap and without it:$found" grep -Eq '^ (weight .*[0-9]) \1$' <<<"$(sed 's/"$//; s/" / /' <<<"$found")"
 }
 
+# nccl_in_turn: from now on the stand-in's NCCL is as ever, or, by this run's part, as on machines with GPUs in one way.
+nccl_in_turn() {
+    case $((part % 5)) in
+    1) export SOFTGPU_NCCL_CALLS=1 ;;
+    2) export SOFTGPU_NCCL_MEETS=registered ;;
+    3) export SOFTGPU_NCCL_MEETS=all ;;
+    4) export SOFTGPU_NCCL_TAKES=50 ;;
+    esac
+}
+
 # watch_leftovers: what is left in $TMPDIR, and by none_left, is this test's.
 watch_leftovers() {
     export TMPDIR=$work/tmp DDPRUN_TEST_MARK=$work # in the environment of all that is started

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # overlap.sh BUILD - buckets leave while backward runs: shown by events on the device, on a link that takes its time.
 source "$(dirname "$0")/lib.sh"
+nccl_in_turn
 export SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
 
 early='"early":true,"ready_us":-[0-9.]*,"begin_us":-'

@@ -2,6 +2,7 @@
 # reduce.sh BUILD - DDP_REDUCE: every rank gets what one program computes from the numbers of all, in the order of the program's
 # streams and beside a training whose buckets leave early; ranks whose calls differ, and calls that cannot be right, end the job.
 source "$(dirname "$0")/lib.sh"
+nccl_in_turn
 limit=90
 reduces=$build/tests/trainers/reduces
 
