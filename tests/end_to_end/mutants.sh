@@ -150,10 +150,7 @@ mutant STRUCTS_UNSEEN trainer structs
 mutant OPERANDS_UNSEEN said 0 "" "$trainers/types_legacy" steady
 mutant ONE_OF_MANY trainer flat
 mutant ESCAPE_IGNORED unseen once
-mutant ESCAPES_ALIGNED_TO_16 unseen odd
-mutant ESCAPES_ALIGNED_TO_16 unseen odd-late
 mutant TENSOR_MAPS_UNSEEN tensor_map
-mutant ARRAY_TRUSTED unseen batched-built
 mutant HIDDEN_STREAMS_FORGOTTEN hidden_streams
 mutant VOTE_ALONE ends 0 "parameters bitwise identical" late-read --fault-step 3 --fault-rank 0
 mutant PLANS_UNCOMPARED other_buckets
@@ -162,7 +159,6 @@ mutant LAYOUT_DIFFERS layouts
 mutant VERDICT_DIFFERS layouts
 mutant OPTIONAL_ANYWHERE clips branch
 mutant OPTIONAL_UNSEEN clips both
-mutant OPTIONAL_FIXED clips skip
 mutant LEARNED_TOO_SOON clips again
 mutant GRAPH_TOUCHES_UNSEEN clips graph
 mutant NO_PRODUCER_WAIT ladder

@@ -1,7 +1,7 @@
 /*
  * hashing.h - hashes of device memory, in stream order: by a kernel, or by copies where ddprun's kernels cannot be had.
  *
- * For checks.c, duplicate_batch.c, late_write.c and unaveraged.c. Nothing here waits on the host.
+ * For checks.c, duplicate_batch.c and unaveraged.c. Nothing here waits on the host.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_CORE_HASHING_H
 #define DDPRUN_INTERPOSE_ENGINE_CORE_HASHING_H

@@ -7,8 +7,9 @@
  * annotated later. A gradient with a pointer into it among them, at a multiple of its element's size, is deferred: it
  * is averaged at the boundary only, which waits for every stream with kernels; and kernels on other streams wait for
  * the average before they run. Once deferred, a gradient stays so until it is forgotten. If it was launched already in
- * this step, its content is checked (escaped_late.c). Kernels may reach a buffer unseen as well: it is sent at the
- * boundary in any case, and the only effect of escape_hold() is that streams wait.
+ * this step, its bucket is sent once more where its content has changed since (send/speculation.c). Kernels may reach a
+ * buffer unseen as well: it is sent at the boundary in any case, and the only effect of escape_hold() is that streams
+ * wait.
  *
  * The ranks exchange what they hold before each vote, and plan alike (deferred.c). Called from the hooks in any thread.
  */

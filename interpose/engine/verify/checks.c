@@ -471,8 +471,8 @@ checks_final_hash(void)
     look_for_infinities(checks.final_step);
 }
 
-/* What a rank says at the end before the hashes: its steps, whether it has hashes, buckets of a step that will not come,
- * its calls of DDP_REDUCE. */
+/* What a rank says at the end before the hashes: its steps, whether it has hashes, buckets of a step that will not
+ * come, its calls of DDP_REDUCE. */
 enum { WORDS_BEFORE = 3 + REDUCE_WORDS };
 
 /* Buckets that are on their way without a boundary to come; ASKED: and this rank has asked others for all of them. */
