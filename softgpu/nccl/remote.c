@@ -95,7 +95,8 @@ read_as_a_kernel(const void *data, size_t bytes)
     (void)at[bytes - 1];
 }
 
-/* `is_held`: with the next frame to this rank, up to which the data stay as they are. */
+/* Of the thread that runs operations. `is_held`: with the next frame to this rank, up to which the data stay as they
+ * are. */
 static void
 send_frame(struct remote *remote, int peer, const struct frame *frame, const void *data, bool is_held)
 {
@@ -110,6 +111,18 @@ send_frame(struct remote *remote, int peer, const struct frame *frame, const voi
     pthread_mutex_unlock(&link->sending);
     for (int i = 0; is_fault && i < count; ++i) /* with no lock held: the thread may not come back */
         read_as_a_kernel(link->held[i].data, link->held[i].frame.bytes);
+}
+
+/* From a call of the program's, while an operation may run in another thread: past frames that it holds. */
+static void
+send_beside(struct remote *remote, int peer, const struct frame *frame)
+{
+    struct link *link = &remote->links[peer];
+    const struct outgoing outgoing = {.frame = *frame};
+    pthread_mutex_lock(&link->sending);
+    if (link->can_send)
+        (void)send_locked(remote, link, &outgoing, 1, 0);
+    pthread_mutex_unlock(&link->sending);
 }
 
 static void
@@ -145,8 +158,14 @@ void
 remote_progress(struct remote *remote, enum progress which, uint32_t value)
 {
     const struct frame frame = {.kind = FRAME_PROGRESS, .which = which, .value = value};
+    const bool is_of_call = which == PROGRESS_CONNECTED || which == PROGRESS_MET;
     FOR_EACH_LINK(remote, peer)
-    send_frame(remote, peer, &frame, NULL, which == PROGRESS_TAKEN);
+    {
+        if (is_of_call)
+            send_beside(remote, peer, &frame);
+        else
+            send_frame(remote, peer, &frame, NULL, which == PROGRESS_TAKEN);
+    }
 }
 
 void

@@ -88,8 +88,12 @@ device_sum(float *values, size_t count, ncclComm_t comm, CUstream stream)
 void
 device_connect(ncclComm_t comm)
 {
-    EXPECT_NCCL(device_sum(device_floats(1, 1), 1, comm, NULL), ncclSuccess);
-    EXPECT_CUDA(cuStreamSynchronize(NULL));
+    static const size_t counts[] = {1, 1 << 16, 1 << 19}; /* one for each algorithm of an all-reduce */
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
+        float *values = device_floats(counts[i], 1);
+        EXPECT_NCCL(device_sum(values, counts[i], comm, NULL), ncclSuccess);
+        EXPECT_CUDA(cuStreamSynchronize(NULL));
+    }
 }
 
 static ncclResult_t

@@ -34,7 +34,7 @@ ncclComm_t device_begin_comm(int rank, int rank_count, struct ranks_shared *shar
 /* An all-reduce of floats in place, by sums. */
 ncclResult_t device_sum(float *values, size_t count, ncclComm_t comm, CUstream stream);
 
-/* The first collective of a communicator, which connects its ranks: later ones do not wait on the host. */
+/* The first collectives of a communicator, which connect its ranks: later ones do not wait on the host. */
 void device_connect(ncclComm_t comm);
 
 /* Polls ncclCommGetAsyncError until it is neither success (unless success is wanted) nor in progress; returns it. */
