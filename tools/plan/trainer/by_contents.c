@@ -1,10 +1,10 @@
 /*
  * by_contents.c - see player.h: what ranks are held against, in one process. It knows nothing of the plan's
  * operations, of their order, or of where the plan takes a step to begin: only which memory is trained: by state, what
- * is averaged; by gradients, parameters and what their update keeps.
+ * is averaged; by gradients, parameters and what their update keeps; and what each rank has for itself.
  *
  * A first run looks at that memory around each operation that may touch it. Operations from a place in the program that
- * change it are writes of state; their kind is their name, and the memory that they get. The writes of a training
+ * change it are writes; their kind is their name, and the memory that they get. The writes of a training
  * repeat: what repeats are those of one batch, from whichever places they come, and what comes before the first of them
  * is none; so is an evaluation that calls the same kernels elsewhere. By gradients the run makes two batches more from
  * one state: what they change alike, whatever their data, counts batches, and is no part of an update.
@@ -66,20 +66,55 @@ path_of(const char *what, char path[PATH_MAX + 16])
     snprintf(path, PATH_MAX + 16, "%s.%s", player.play.plan.begun_path, what);
 }
 
+/* What a batch leaves to the next one: what is trained, and what each rank has for itself. */
+static bool
+is_left(uint32_t tensor)
+{
+    return player_trains(tensor) || player.play.tensors[tensor].role == PLAY_PER_RANK;
+}
+
 /* ---- kinds ---- */
 
-/* The operation gets this address: marks what is trained there, and counts it in the kind. */
+/* The operation gets this address: marks what is left to the next batch there, and counts it in the kind. */
 static bool
 note_memory(uint64_t address, uint64_t bytes)
 {
     bool any = false;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        if (!player_trains(i) || !player_touches(&player.play.tensors[i], address, bytes))
+        if (!is_left(i) || !player_touches(&player.play.tensors[i], address, bytes))
             continue;
         kind = kind * 31 + i + 1;
         is_met[i] = any = true;
     }
     return any;
+}
+
+/* Whether both are parts of one object: no allocator makes a border there. */
+static bool
+continues(const struct play_tensor *tensor, const struct play_tensor *next)
+{
+    enum { BORDER_BYTES = 256 };
+    return tensor->hi == next->lo && next->lo % BORDER_BYTES != 0 &&
+           player_allocation(tensor) == player_allocation(next);
+}
+
+/* An operation that gets a part of an object, such as a struct, may touch the other parts, too. */
+static void
+mark_whole_objects(void)
+{
+    const struct play_tensor *all = player.play.tensors;
+    const uint32_t count = player.play.plan.tensor_count;
+    bool has_grown = true;
+    while (has_grown) {
+        has_grown = false;
+        for (uint32_t i = 0; i < count; ++i) {
+            if (is_met[i] || !is_left(i))
+                continue;
+            is_met[i] =
+                ANY_NUMBER(j, 0, count, is_met[j] && (continues(&all[j], &all[i]) || continues(&all[i], &all[j])));
+            has_grown = has_grown || is_met[i];
+        }
+    }
 }
 
 /* [word_count]: of each object, a hash of its path: numbers are in the order in which a run meets objects. */
@@ -117,9 +152,10 @@ find_kind(const struct operation *operation)
     memset(is_met, 0, player.play.plan.tensor_count * sizeof(*is_met));
     kind = 0;
     bool any = player_any(operation, true, note_memory);
+    mark_whole_objects();
     bool is_hidden = !any && pending_may_touch(operation);
     for (uint32_t i = 0; i < player.play.plan.tensor_count && is_hidden; ++i)
-        is_met[i] = player_trains(i);
+        is_met[i] = is_left(i);
     if (any || is_hidden) {
         kind = XXH3_64bits_withSeed(&kind, sizeof(kind), player_hash_of(operation));
         place = hash_of_place();
@@ -268,7 +304,7 @@ begin_trial(void)
 {
     const uint32_t tensors = player.play.plan.tensor_count;
     trial.begins = true;
-    trial.from = player_hold(player_trains);
+    trial.from = player_hold(is_left);
     trial.was = scout_zeroed(tensors + 1, sizeof(*trial.was));
     trial.made = scout_zeroed(tensors + 1, sizeof(*trial.made));
     trial.changed = scout_zeroed((size_t)KINDS_AT_MOST * tensors + 1, sizeof(*trial.changed));
@@ -375,10 +411,8 @@ by_contents_begins(bool writes_first, bool is_amid)
     const uint32_t count = player.play.plan.tensor_count;
     if (is_begun || !(writes_first || is_amid))
         return false;
-    is_begun = writes_first ||
-               (ANY_NUMBER(i, 0, count, all[i].role == PLAY_PER_RANK) &&
-                ALL_NUMBERS(i, 0, count,
-                            !(player_trains(i) || all[i].role == PLAY_PER_RANK) || player_allocation(&all[i]) != NULL));
+    is_begun = writes_first || (ANY_NUMBER(i, 0, count, all[i].role == PLAY_PER_RANK) &&
+                                ALL_NUMBERS(i, 0, count, !is_left(i) || player_allocation(&all[i]) != NULL));
     return is_begun;
 }
 
