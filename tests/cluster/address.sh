@@ -41,15 +41,19 @@ check "torchrun's variables: the bits of ddprun -n 4" cmp "$work/rank-3" "$work/
 check "-v names the variables" grep -q 'started as one of several processes, by TORCHELASTIC_RUN_ID, RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR' "$work/stderr"
 nothing_left "torchrun's variables"
 
-# A step that is wrong on rank 1 alone: rank 0, whose own judgement is right, does not save it.
-for mode in one alone; do
+# A gradient is written once more, on all ranks or on rank 1 alone: all ranks send its bucket again.
+while read -r mode weights; do
     rm -f "$work/saved"
-    job 2 "$ddprun" --bucket-mb 0.004 "$build/tests/trainers/judged" "$mode" "$work/saved"
-    check "a wrong step ($mode): exit code 1, not $code" [ "$code" -eq 1 ]
-    check "a wrong step ($mode): the last right one is named" grep -q 'Step 9 is the last that is known to be right' "$work/stderr"
-    check "a wrong step ($mode): it is not saved: $(cat "$work/saved")" [ "$(cut -d ' ' -f 1 "$work/saved")" -le 9 ]
-    nothing_left "a wrong step ($mode)"
-done
+    job_works "one write more ($mode)" 2 "$ddprun" --bucket-mb 0.004 "$build/tests/trainers/judged" "$mode" "$work/saved"
+    check "one write more ($mode): the weights: $(cat "$work/saved")" grep -qx "40 $weights" "$work/saved"
+done <<'END'
+one -30 -30.75
+alone -30 -30.5
+END
+job 2 "$ddprun" "$build/tests/trainers/judged" weight "$work/saved"
+check "a wrong step: exit code 1, not $code" [ "$code" -eq 1 ]
+check "a wrong step: the last right one is named" grep -q 'Step 9 is the last that is known to be right' "$work/stderr"
+nothing_left "a wrong step"
 
 # Two jobs at one port, and a third that has what the second left: each name is a job of its own.
 BY_PORT=$port "${runtime[@]}" "${launcher[@]}" -n 2 "$ddprun" --job one -q "$digits" "${options[@]}" --save "$work/one-%d" >/dev/null 2>"$work/one" &

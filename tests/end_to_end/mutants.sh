@@ -60,7 +60,6 @@ stopped() { # the signal reaches rank 0 of two
 }
 ladder() { equal 3 "$work/ladder.serial" -- "$ladder" "${ladder_options[@]}"; }
 trainer() { equal 3 "$work/$1.serial" --bucket-mb 0.01 -- "$programs/$1_shared"; }
-compared() { equal 3 "$work/$1.serial" --bucket-mb 0.01 --check-every 1 -- "$programs/$1_shared"; } # in every step
 clips() { well -n 2 --bucket-mb 0.005 "$trainers/clips" "$1"; }
 other_buckets() { # one rank has buckets of another size
     run "$launcher" -n 2 --device softgpu --timeout "$seconds" sh -c \

@@ -43,7 +43,7 @@ buckets() {
         sed -n 's/^{"step":\([0-9]*\),/\1 /p' "$trace/rank-$rank.jsonl" | awk '
             /"overlapped":true.*"control":true/ { next }
             { control = /"control":true/; sent = ""
-              while (match($0, /"(bytes|path|type)":[^,}]*/)) {
+              while (match($0, /"(bytes|type)":[^,}]*/)) {
                   sent = sent substr($0, RSTART, RLENGTH); $0 = substr($0, RSTART + RLENGTH) } }
             control && last != "" && sent != last { exit wrong = 1 }
             last_control && sent != last { exit wrong = 1 }

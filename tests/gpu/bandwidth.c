@@ -116,6 +116,7 @@ place(struct bench *bench, bool apart, ncclDataType_t type, enum ddprun_compress
     for (size_t i = 0; i < count; ++i)
         members[i] = (struct bucket_member){bench->memory + i * (each + GAP_BYTES), each, false};
     bench->setting.compression = compression;
+    bench->wire.stays_packed = apart; /* also if there is one */
     require(wire_place(&bench->wire, &bench->setting, members, count, type, bench->stream, &error), error.text);
     bench->wire.look = (struct wire_look){0};
     free(members);

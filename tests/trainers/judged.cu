@@ -1,5 +1,5 @@
 /*
- * judged.cu - trainers with a step whose averages are wrong, which save what they have after each step: nothing of that
+ * judged.cu - trainers with one step that differs from all others, which save what they have after each step: no wrong
  * step may be in the file.
  *
  *     judged MODE FILE [US]
@@ -7,13 +7,13 @@
  * Rank 0 writes "STEP WEIGHT WEIGHT" under another name and renames that to FILE, directly after DDP_STEP and the
  * update, and US microseconds of host work. As exact.h: after STEP right steps each weight is known.
  *
- * The wrong step is number WRONG, but for escape. late: a second backward pass; one: one gradient is written once more;
- * alone: the last rank writes it and is slow before DDP_STEP, the others read it; epoch: six passes in place of four;
- * skip: the last rank leaves out DDP_STEP and the update; weight: the counts of DDP_WEIGHT do not add up to the total;
- * read: all ranks read, and no step is wrong; ahead: rank 0 reads, and the last rank is slow before DDP_STEP, while
- * others go on: no step is wrong; drift: the last rank's update is another one; leave: the last rank ends in front of
- * DDP_STEP, the others read; escape: a kernel has stored the address of a gradient, and backward writes through that,
- * in all steps: wrong are those that overlap.
+ * The other step is number WRONG, but for escape. Its averages are right: late: a second backward pass; one: one
+ * gradient is written once more; alone: the last rank writes it and is slow before DDP_STEP, the others read it; epoch:
+ * six passes in place of four; read: all ranks read; ahead: rank 0 reads, and the last rank is slow before DDP_STEP,
+ * while others go on; escape: a kernel has stored the address of a gradient, and backward writes through that, in all
+ * steps. The step is wrong: skip: the last rank leaves out DDP_STEP and the update; weight: the counts of DDP_WEIGHT do
+ * not add up to the total; drift: the last rank's update is another one; leave: the last rank ends in front of
+ * DDP_STEP, the others read.
  */
 enum { LAYERS = 2, COUNT = 1024, WRONG = 10, STEPS = 40 };
 #include "exact.h"

@@ -1,5 +1,5 @@
 /*
- * send.h - buckets on their way. All of it is the issuer's, at launches and boundaries.
+ * send.h - buckets on their way. It is the issuer's, at launches and boundaries, but for what says "any thread".
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_SEND_SEND_H
 #define DDPRUN_INTERPOSE_ENGINE_SEND_SEND_H

@@ -323,35 +323,57 @@ give_up_written(struct group *group) ISSUER_WITH_LOCK
     }
 }
 
-void
-speculation_settle(struct group *group, double factor)
+/* Sends once more what is stale on some rank. Returns the number of such buckets; *is_often_p: one is stale often. */
+static size_t
+repair_stale(struct group *group, double factor, bool *is_often_p) BY_ISSUER
 {
-    struct comm_error error;
-    const size_t count = group->shipment.wire_count;
     size_t stale = 0;
-    bool is_often = false;
-    wait_for_verdict();
-    refuse_damage(count);
-    shift_steps(group);
-    for (size_t k = 0; k < count; ++k) {
+    *is_often_p = false;
+    for (size_t k = 0; k < group->shipment.wire_count; ++k) {
         if (own.heard[k] == 0)
             continue;
         repair(group, k, factor);
-        is_often = is_often || is_often_stale(speculation_of(group, k));
+        *is_often_p = *is_often_p || is_often_stale(speculation_of(group, k));
         ++stale;
     }
-    for (size_t k = 0; k < count; ++k) {
+    return stale;
+}
+
+/* Averages are written into gradients. */
+static void
+commit(const struct group *group) BY_ISSUER
+{
+    struct comm_error error;
+    for (size_t k = 0; k < group->shipment.wire_count; ++k) {
         struct speculation *of = speculation_of(group, k);
         if (of->is_allowed && !collectives_commit(&engine_state.collectives, &of->wire, first_stream(), &error))
             stop_at_bucket(k, &error);
         of->is_early = false;
     }
-    if (stale == 0)
-        return;
+}
+
+/* Counts them; gradients that are written late too often wait for DDP_STEP, and where that is seen to be so on all
+ * ranks (`is_often`), the plan is voted on at once. */
+static void
+note_repairs(struct group *group, size_t stale, bool is_often) BY_ISSUER
+{
     atomic_fetch_add(&engine_state.status->repaired_steps, 1);
     atomic_fetch_add(&engine_state.status->repaired_buckets, stale);
     issuer_lock();
     give_up_written(group);
     group->asks_for_vote = group->asks_for_vote || is_often;
     issuer_unlock();
+}
+
+void
+speculation_settle(struct group *group, double factor)
+{
+    bool is_often;
+    wait_for_verdict();
+    refuse_damage(group->shipment.wire_count);
+    shift_steps(group);
+    size_t stale = repair_stale(group, factor, &is_often);
+    commit(group);
+    if (stale > 0)
+        note_repairs(group, stale, is_often);
 }
