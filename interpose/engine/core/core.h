@@ -133,6 +133,9 @@ void inflight_prepare(void) BY_ISSUER;
 void inflight_sending(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
 /* The issuer: it was sent. */
 void inflight_sent(const char *what, uint64_t number, unsigned communicator) BY_ISSUER;
+/* The first that is remembered has ended. */
+struct awaited;
+void inflight_forget_first(struct awaited *awaited) WITH_LOCK;
 
 /* ---- judgement.c ---- */
 /* When the host has the result at the latest: before DDP_STEP of the step that is judged returns, or at the next one.

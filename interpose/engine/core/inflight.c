@@ -34,10 +34,38 @@ place_behind(const struct awaited *awaited) WITH_LOCK
     return (awaited->first + awaited->count) % AWAITED_AT_MOST;
 }
 
+/* Where as many are remembered as can be, and the watch thread has not looked since the first of them has ended, it is
+ * forgotten: short steps send more than that between two looks. */
+static void
+make_room(struct awaited *awaited)
+{
+    issuer_lock();
+    bool is_full = awaited->count == AWAITED_AT_MOST;
+    unsigned at = awaited->first;
+    issuer_unlock();
+    if (!is_full)
+        return;
+    RELAX_CAPTURES(); /* for the query */
+    if (engine_state.driver.cuEventQuery_p(awaited->sent[at].end) != CUDA_SUCCESS)
+        return;
+    issuer_lock();
+    if (awaited->first == at)
+        inflight_forget_first(awaited);
+    issuer_unlock();
+}
+
+void
+inflight_forget_first(struct awaited *awaited)
+{
+    awaited->first = (awaited->first + 1) % AWAITED_AT_MOST;
+    --awaited->count;
+}
+
 void
 inflight_sending(const char *what, uint64_t number, unsigned communicator)
 {
     struct awaited *awaited = &in_flight[communicator];
+    make_room(awaited);
     issuer_lock();
     unsigned at = place_behind(awaited);
     bool records = awaited->count < AWAITED_AT_MOST && !awaited->more && !awaited->tail_pending;

@@ -83,8 +83,8 @@ look_at_sent(struct awaited *awaited, unsigned communicator, struct collective_i
         if (!has_come(awaited->sent[at].end))
             return RANK_COLLECTIVE_WAITS;
         engine_lock();
-        awaited->first = (at + 1) % AWAITED_AT_MOST;
-        --awaited->count;
+        if (awaited->first == at) /* else the issuer has made room */
+            inflight_forget_first(awaited);
         engine_unlock();
     }
 }
