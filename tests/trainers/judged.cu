@@ -8,12 +8,12 @@
  * update, and US microseconds of host work. As exact.h: after STEP right steps each weight is known.
  *
  * The other step is number WRONG, but for escape. Its averages are right: late: a second backward pass; one: one
- * gradient is written once more; alone: the last rank writes it and is slow before DDP_STEP, the others read it; epoch:
- * six passes in place of four; read: all ranks read; ahead: rank 0 reads, and the last rank is slow before DDP_STEP,
- * while others go on; escape: a kernel has stored the address of a gradient, and backward writes through that, in all
- * steps. The step is wrong: skip: the last rank leaves out DDP_STEP and the update; weight: the counts of DDP_WEIGHT do
- * not add up to the total; drift: the last rank's update is another one; leave: the last rank ends in front of
- * DDP_STEP, the others read.
+ * gradient is written once more; slow: the same, after its stream has paused; alone: the last rank writes it and is
+ * slow before DDP_STEP, the others read it; epoch: six passes in place of four; read: all ranks read; ahead: rank 0
+ * reads, and the last rank is slow before DDP_STEP, while others go on; escape: a kernel has stored the address of a
+ * gradient, and backward writes through that, in all steps. The step is wrong: skip: the last rank leaves out DDP_STEP
+ * and the update; weight: the counts of DDP_WEIGHT do not add up to the total; drift: the last rank's update is another
+ * one; leave: the last rank ends in front of DDP_STEP, the others read.
  */
 enum { LAYERS = 2, COUNT = 1024, WRONG = 10, STEPS = 40 };
 #include "exact.h"
@@ -45,6 +45,12 @@ save(int step, const char *file)
 }
 
 static void
+pause_stream(void *)
+{
+    usleep(50000);
+}
+
+static void
 backward(int step)
 {
     int passes = 1;
@@ -58,7 +64,9 @@ backward(int step)
         return;
     if (is_mode("late"))
         layers_backward(0, stream);
-    if (is_mode("one") || (is_mode("alone") && is_last_rank()))
+    if (is_mode("slow"))
+        CHECK(cudaLaunchHostFunc(stream, pause_stream, NULL));
+    if (is_one_of({"one", "slow"}) || (is_mode("alone") && is_last_rank()))
         layer_backward(LAYERS - 1, stream);
     if (is_mode("read") || (is_mode("ahead") && DDP_RANK() == 0) || (is_one_of({"alone", "leave"}) && !is_last_rank()))
         look<<<1, 1, 0, stream>>>(gradients[LAYERS - 1], seen);

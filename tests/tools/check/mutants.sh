@@ -63,8 +63,6 @@ mutant CHECK_FAR_NEAR said 2 "" 3 host_memory "$rows" bias_host --rate 1e-6
 # A rank without records in the last step, and in the one after it.
 # A tensor that is annotated as nothing, and trained in every fifth step.
 mutant CHECK_LATE_UNSEEN said 2 "" 1 unannotated "$rows" probe
-# A norm of own gradients, in each eighth step: with overlap it is that of averages.
-mutant CHECK_LATE_EQUAL said 2 "" 1 update "$build/tests/tools/check/jury/loops" norm_used_own
 # A DDP_STEP after each of two micro-batches; a gradient that nearly cancels: only moving the data shows its rounding.
 mutant CHECK_STEPS_APART said 2 "--steps 8" 0 null "$rows" --micro 2 --habit two_steps
 mutant CHECK_DATA_STILL said 2 "--steps 8" 0 null "$updates" --cancels
