@@ -133,8 +133,8 @@ signal_may_come(struct supervisor *s, int rank)
     return clock_ns() - s->rank_signalled_ns < SIGNAL_COMES_MS * MS;
 }
 
-/* All ranks have ended well. A supervisor that has given this one up meanwhile, because this one was stopped, says so
- * in what has not been read yet. */
+/* All ranks have ended well. A supervisor may have given this one up meanwhile, because this one was stopped: its
+ * message about that has not been read yet. */
 static void
 end_well(struct supervisor *s)
 {

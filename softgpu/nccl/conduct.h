@@ -1,6 +1,6 @@
 /*
- * conduct.h - what NVIDIA's NCCL does on its machine besides moving data, and this one does only if the environment
- * says so: calls of the runtime, meetings of ranks on the host, device memory of its own.
+ * conduct.h - what NVIDIA's NCCL does on its machine besides moving data, and this one does only where variables of
+ * the environment ask for it: calls of the runtime, meetings of ranks on the host, device memory of its own.
  *
  * SOFTGPU_NCCL_CALLS=1: initialisation, and each connection, allocate, copy, free, and make and destroy a stream, in a
  * thread of NCCL's and through the shared runtime, as an NCCL does that is linked with it.

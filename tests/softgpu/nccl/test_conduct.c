@@ -1,5 +1,5 @@
 /*
- * test_conduct.c - what this NCCL does as NVIDIA's does it, if the environment says so (nccl/conduct.h), and the driver
+ * test_conduct.c - what this NCCL does as NVIDIA's does it, where variables ask for it (nccl/conduct.h), and the driver
  * of an earlier CUDA. Each rank is a process, and sets its own variables.
  */
 #include "device.h"
