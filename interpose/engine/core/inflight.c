@@ -37,7 +37,7 @@ place_behind(const struct awaited *awaited) WITH_LOCK
 /* Where as many are remembered as can be, and the watch thread has not looked since the first of them has ended, it is
  * forgotten: short steps send more than that between two looks. */
 static void
-make_room(struct awaited *awaited)
+make_room(struct awaited *awaited) BY_ISSUER
 {
     issuer_lock();
     bool is_full = awaited->count == AWAITED_AT_MOST;
