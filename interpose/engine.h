@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   23u
+#define ENGINE_ABI   24u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -155,6 +155,9 @@ struct engine {
     void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*weight)(size_t count, size_t total, const struct ddp_site *site);
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
+    /* This rank's program has ended, and ranks still average: waits until all programs have ended. The job ends if a
+     * rank that has not ended waits for this one. */
+    void (*programs_end)(void);
 
     /* Around each hooked operation: before it goes to the driver, and after the driver answered. */
     void (*begin)(struct operation *operation);

@@ -290,6 +290,7 @@ static struct engine engine = {
     .state = tensor_annotate_state,
     .weight = weight_add,
     .reduce = reduce_memory,
+    .programs_end = exchange_programs_end,
     .begin = touches_begin,
     .end = touches_end,
     .allocated = escape_allocated,

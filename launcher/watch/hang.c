@@ -81,17 +81,6 @@ waits_in(const struct rank_view *view, enum rank_wait wait)
     return is_waiting(view) && view->wait == wait;
 }
 
-/* The first rank that waits so; -1: none does. */
-static int
-first_in(const struct hang *hang, const struct rank_view *views, enum rank_wait wait)
-{
-    for (int i = 0; i < hang->count; ++i) {
-        if (waits_in(&views[i], wait))
-            return i;
-    }
-    return -1;
-}
-
 static void
 follow_rank(struct watched *rank, const struct rank_view *view, uint64_t now_ns)
 {
@@ -218,19 +207,31 @@ describe_culprit(const struct hang *hang, const struct rank_view *views, int cul
               waiters, end);
 }
 
+/* A rank that waits elsewhere than `waiter` does; -1: none does. */
+static int
+find_elsewhere(const struct hang *hang, const struct rank_view *views, int waiter)
+{
+    for (int i = 0; i < hang->count; ++i) {
+        bool is_there = views[i].wait == views[waiter].wait && strcmp(views[i].wait_for, views[waiter].wait_for) == 0;
+        if (is_waiting(&views[i]) && !is_there)
+            return i;
+    }
+    return -1;
+}
+
 static void
 describe_all_waiting(const struct hang *hang, const struct rank_view *views, int waiter, bool ends, struct error *error)
 {
     char waiters[TEXT_BYTES], wait[RANK_WORDS_BYTES], other[RANK_WORDS_BYTES];
-    int on_host = first_in(hang, views, RANK_WAIT_EXCHANGE), on_device = first_in(hang, views, RANK_WAIT_COLLECTIVE);
+    int elsewhere = find_elsewhere(hang, views, waiter);
     const char *end = ends ? "; --hang-timeout ends the job" : "";
-    if (on_host >= 0 && on_device >= 0) { /* it may be both: hosts run ahead of their devices */
+    if (elsewhere >= 0) { /* the communication may be stuck all the same: hosts run ahead of their devices */
         error_set(error, DDPRUN_EXIT_FAILURE,
                   "all ranks wait, and at different places: rank %d %s, rank %d %s; do all ranks make the same "
                   "ddprun calls? If they do, the communication itself is stuck (the network, or NCCL: "
                   "NCCL_DEBUG=INFO says more)%s",
-                  on_host, rank_describe_wait(&views[on_host], wait), on_device,
-                  rank_describe_wait(&views[on_device], other), end);
+                  waiter, rank_describe_wait(&views[waiter], wait), elsewhere,
+                  rank_describe_wait(&views[elsewhere], other), end);
         return;
     }
     describe_waiters(hang, views, waiter, waiters);

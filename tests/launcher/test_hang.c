@@ -300,8 +300,14 @@ TEST(different_places_are_named)
     begin(0, 3); /* in the same step it may also be the network: both are said */
     wait_for_bucket(1 << 0 | 1 << 2);
     wait_for(1, RANK_WAIT_EXCHANGE, "DDP_MEAN");
-    EXPECT(5, 0, HANG_END, -1, "at different places: rank 1 waits at DDP_MEAN ",
-           ", rank 0 waits for bucket 0 of step 8 ");
+    EXPECT(5, 0, HANG_END, -1, "at different places: rank 0 waits for bucket 0 of step 8 ",
+           ", rank 1 waits at DDP_MEAN ");
+
+    begin(0, 3); /* all on their devices */
+    wait_for_bucket(1 << 0 | 1 << 2);
+    wait_for(1, RANK_WAIT_COLLECTIVE, "DDP_REDUCE (train.cu:9), 4 float32, sum");
+    EXPECT(5, 0, HANG_END, -1, "at different places: rank 0 waits for bucket 0 of step 8 ",
+           ", rank 1 waits for DDP_REDUCE ");
 }
 
 /* A process that is stopped in an exchange, or whose host is not heard, may have got what it waits for: what it said

@@ -92,6 +92,7 @@ IDLE(node_changes, (CUgraphExec exec, CUgraphNode node, struct operation *work))
     X(state, memory)                          \
     X(weight, weight)                         \
     X(reduce, reduce)                         \
+    X(programs_end, nothing)                  \
     X(begin, begin)                           \
     X(end, end)                               \
     X(allocated, allocated)                   \

@@ -175,6 +175,8 @@ uint64_t greatest_of_ranks(const char *about, uint64_t word) WITHOUT_LOCK;
 /* An exchange of ranks that reach one kind of place in different ways: `place` is where reports say it waits. */
 void exchange_at(const char *place, const char *about, const void *mine, size_t bytes,
                  struct control_messages *all) WITHOUT_LOCK;
+/* At the end of the program, where ranks still average; see struct engine. */
+void exchange_programs_end(void) WITHOUT_LOCK;
 /* At the end of the program, with the same result on all ranks that are there: false if one has left before. */
 bool exchange_last(const void *mine, size_t bytes, struct control_messages *all) WITHOUT_LOCK;
 /* When this rank was in one of them, by its monotonic clock. Ranks number them alike. */

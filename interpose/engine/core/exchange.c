@@ -109,6 +109,16 @@ exchange_at(const char *place, const char *about, const void *mine, size_t bytes
     atomic_flag_clear(&exchanging);
 }
 
+void
+exchange_programs_end(void)
+{
+    struct control_messages all;
+    engine_state.control.idle = engine_state.serves;
+    exchange_at(RANK_PLACE_END, "the end of the program, before its last averages", NULL, 0, &all);
+    engine_state.control.idle = NULL;
+    control_free_messages(&all);
+}
+
 bool
 exchange_last(const void *mine, size_t bytes, struct control_messages *all)
 {

@@ -795,6 +795,9 @@ end_following(void)
         alone_end();
         return;
     }
+    bool averages = player.is_open && !is_gone;
+    if (averages) /* a rank that ends alone would average, while others wait for what the host reads */
+        player.engine->programs_end();
     if (!is_gone)
         finish(true);
     if (player.rank != 0)
