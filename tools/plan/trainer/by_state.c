@@ -242,13 +242,16 @@ keep_change(void)
     has_change = true;
 }
 
-/* Whether the step ends with the operation that writes state last by the plan, and not in front of a later one. */
+/* Whether the step ends with an operation after which it is complete by the plan, and not in front of a later one. What
+ * the rank has not begun with the first of these ends with the second. */
 static void
 note_state_end(void)
 {
     const struct play_plan *plan = &player.play.plan;
+    const bool is_punctual = player.next == plan->state_before % plan->operation_count ||
+                             player.next == plan->average_before % plan->operation_count;
     if (player.page_count > 0)
-        player.pages[0]->punctual += player.next == plan->state_before % plan->operation_count;
+        player.pages[0]->punctual += is_punctual;
 }
 
 /* What is averaged is written for the last time in this step. */

@@ -7,9 +7,10 @@
  * of a step, what has a class in the plan is hashed; from the third border on memory gets what it held at the border
  * before: all that has no class, or what ranks average. What is a step's scratch changes nothing then that comes later;
  * and what is a stream does not depend on what is averaged. Contents of another border, and no noise: an index stays
- * one. Behind the last of these borders the program goes on as far as a pass outside of its steps, as validation: in
- * front of it the same is exchanged once more; and what was exchanged, and nothing has written since, is put back
- * before the host reads, for such reads bring what the step's own rank has.
+ * one. What is the same on all ranks is not exchanged (unclassed.c), and a copy to the host that brings what an earlier
+ * step has written brings what it was before: the host gets the bytes of that step's rank (reads.c). Behind the last of
+ * these borders the program goes on as far as a pass outside of its steps, as validation: in front of it the same is
+ * exchanged once more, but for what each step writes.
  *
  * And of plans of either kind, one process in which the host reads something else in one step, and in all later ones
  * what it does in another run: what it sends later differs if it carries what it reads from step to step. It reads by
@@ -45,6 +46,8 @@ static struct copied {
 static size_t copy_count, copy_at; /* ever, and in this step */
 static bool is_unlike;             /* a copy has brought more bytes, or fewer, than in the first steps */
 static __thread bool is_planned;   /* this thread's operation */
+static __thread bool is_made_by_all;
+static __thread bool is_handed_on; /* it brings the host what the rank of an earlier step has, whichever reads */
 static __thread bool has_noise;    /* what it brings to the host */
 static __thread bool is_alike;     /* what it brings to the host is the same on all ranks, whatever a batch computes */
 
@@ -91,63 +94,11 @@ exchange_range(const struct allocation *allocation, uint64_t lo, uint64_t hi, bo
     piece->held = now;
 }
 
-/* What copies of steps, and of loaders, have brought to the device, each once. */
-static struct filled {
-    uint32_t number; /* of the allocation */
-    uint64_t lo, hi;
-    bool is_ahead; /* a loader has: it may be there when its step begins */
-} * filled;
-static size_t filled_count;
-
-static void
-note_filled(const struct operand *operand, bool is_ahead)
-{
-    const struct allocation *allocation = operand_is_target(operand) ? allocations_find(operand->address) : NULL;
-    if (allocation == NULL)
-        return;
-    struct filled it = {
-        .number = allocation->number, .lo = operand->address - allocation->address, .is_ahead = is_ahead};
-    it.hi = it.lo + operand->bytes;
-    if (!ANY(other, filled, filled_count,
-             other->number == it.number && other->lo == it.lo && other->hi == it.hi && other->is_ahead == is_ahead))
-        *SCOUT_GROWN(filled, filled_count) = it;
-}
-
-static void
-widen(uint64_t lo, uint64_t hi, uint64_t at, uint64_t *end, uint64_t *next)
-{
-    if (lo <= at && hi > *end)
-        *end = hi;
-    if (lo > at && lo < *next)
-        *next = lo;
-}
-
-/* The end of the plan's memory that begins at `at`, or in front of it; if none does, where the next begins is *next.
- * Between steps what each step writes counts, too. */
-static uint64_t
-end_of_classed(const struct allocation *allocation, uint64_t at, uint64_t *next)
-{
-    uint64_t end = at;
-    FOR_EACH_UNTIL(written, player.play.written, player.play.plan.written_count, !is_put) {
-        if (written->bytes == allocation->bytes && written->ordinal == allocation->ordinal && !written->moves)
-            widen(written->lo, written->hi, at, &end, next);
-    }
-    for (size_t i = 0; i < filled_count; ++i) {
-        if (filled[i].number == allocation->number && (is_put || filled[i].is_ahead))
-            widen(filled[i].lo, filled[i].hi, at, &end, next);
-    }
-    FOR_EACH(tensor, player.play.tensors, player.play.plan.tensor_count) {
-        if (tensor->bytes == allocation->bytes && tensor->ordinal == allocation->ordinal)
-            widen(tensor->lo, tensor->hi, at, &end, next);
-    }
-    return end;
-}
-
 static void
 exchange_unclassed(const struct allocation *allocation, bool puts)
 {
     for (uint64_t at = 0; at < allocation->bytes;) {
-        uint64_t next = allocation->bytes, end = end_of_classed(allocation, at, &next);
+        uint64_t next = allocation->bytes, end = unclassed_begins(allocation, at, is_put, &next);
         if (end == at)
             exchange_range(allocation, at, next, puts);
         at = end == at ? next : end;
@@ -400,16 +351,19 @@ meet_planned(const struct operation *operation, uint32_t at)
     made[at] = true;
     is_planned = true;
     has_noise = player.play.operations[at].noise != 0;
+    const struct play_operation *of = &player.play.operations[at];
     note_alike(operation, at);
-    for (unsigned i = 0; i < operation->operand_count && operation->function == NULL; ++i)
-        note_filled(&operation->operands[i], false);
+    is_made_by_all = of->part == PLAY_BY_ALL;
+    is_handed_on = of->reads == PLAY_READS_STEP && of->back > 0 && !player.play.plan.reads_own;
+    if (operation->function == NULL)
+        unclassed_note(operation, false);
 }
 
 static void
 meet_loaded(const struct operation *operation)
 {
-    for (unsigned i = 0; i < operation->operand_count && player.begun; ++i)
-        note_filled(&operation->operands[i], true);
+    if (player.begun)
+        unclassed_note(operation, true);
 }
 
 /* Between steps. */
@@ -417,7 +371,8 @@ static bool
 meet_outside(const struct operation *operation, const char *name)
 {
     bool copies = operation->function == NULL && begins_with(name, "cuMem");
-    is_planned = false;
+    is_planned = is_handed_on = false;
+    is_made_by_all = true;
     has_noise = player.play.plan.begun != PLAY_BEGINS_ITSELF; /* it may read what has */
     if (!player.begun || player.next != 0 || step < last_border() || !goes_outside())
         return false;
@@ -494,6 +449,7 @@ begin_border(void)
     if (border == last_border() && !goes_outside())
         player_wait_for_end(PLAY_OVER);
     outside_until_ms = clock_now_ms() + OUTSIDE_MS;
+    unclassed_meet_border();
     if (border + 1 >= FIRST_EXCHANGE)
         exchange_all(border >= FIRST_EXCHANGE);
 }
@@ -509,10 +465,41 @@ note_numbers(const char *bytes, size_t count)
         page->numbers[number_count++] = element_get(type, bytes, k);
 }
 
+/* What a copy brings to the host of bytes that were exchanged at the border is what they were before. */
+static void
+bring_held(const struct operation *operation)
+{
+    char *to = NULL;
+    const struct piece *from = NULL;
+    uint64_t offset = 0, bytes = 0;
+    FOR_EACH(operand, operation->operands, operation->operand_count) {
+        const struct allocation *allocation = allocations_find(operand->address);
+        if (operand_rows(operand) > 1)
+            return;
+        if (operand_is_target(operand))
+            to = (char *)(uintptr_t)operand->address;
+        if (operand_is_target(operand) || allocation == NULL)
+            continue;
+        offset = operand->address - allocation->address;
+        bytes = operand->bytes;
+        from = FIND(it, pieces, piece_count,
+                    it->number == allocation->number && it->lo <= offset && offset + bytes <= it->lo + it->bytes);
+    }
+    if (from == NULL || from->held == NULL || to == NULL)
+        return;
+    player_synchronize_stream(operation->stream);
+    memcpy(to, from->held + (offset - from->lo), bytes);
+}
+
 /* Behind an operation: what a copy has brought to the device, or to the host. */
 static void
 note_copy(const struct operation *operation)
 {
+    const bool exchanges_rest = player.play.plan.data == PLAY_REST_EXCHANGED && operation->function == NULL;
+    if (exchanges_rest && is_made_by_all)
+        unclassed_note_copy(operation);
+    if (exchanges_rest && is_handed_on && step >= FIRST_EXCHANGE)
+        bring_held(operation);
     bool has_parts =
         player_makes_all() || player.play.plan.data == PLAY_FIRST_HALVES || player.play.plan.data == PLAY_SECOND_HALVES;
     if (has_parts && operation->function == NULL)

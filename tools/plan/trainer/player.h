@@ -8,7 +8,7 @@
  * change by contents; figures.c: what the host reads in proofs.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c, with memory of its own in state_memory.c; exchange.c:
- * proofs in which data, or memory, is of another step.
+ * proofs in which data, or memory, is of another step, and unclassed.c: which memory that is.
  *
  * Threads: all but player_load() is called with `following` held, and what it hands to the engine takes it.
  */
@@ -189,6 +189,18 @@ void by_gradients_change(struct way *way);
 void exchange_change(struct way *way);
 /* The program has waited for the device. Any thread, without the lock. */
 void exchange_waited(void);
+
+/* ---- unclassed.c: of exchange.c: memory that may differ between ranks, and that the plan does not name ---- */
+
+/* In front of a copy of a step, or of a loader (`is_ahead`). */
+void unclassed_note(const struct operation *operation, bool is_ahead);
+/* After an operation that all ranks make, if it is a copy from the host: its bytes are the same on all ranks. */
+void unclassed_note_copy(const struct operation *operation);
+/* At a border: which of these are still there. */
+void unclassed_meet_border(void);
+/* `at`: a byte that is unclassed; then *next, *next if there is any, is where the next one that is not begins. Else the
+ * end of what begins at `at` and is not. `is_outside`: between steps, where what each step writes is named, too. */
+uint64_t unclassed_begins(const struct allocation *allocation, uint64_t at, bool is_outside, uint64_t *next);
 
 /* ---- alone.c: rank 0 goes on alone ---- */
 
