@@ -64,6 +64,11 @@
 #define __CUDACC_VER_MINOR__ 0
 #define __CUDACC_VER_BUILD__ 88
 #define __SOFTGPU__          1
+/* Eigen's types differ by __CUDA_ARCH__, where there is one type for both sides here. Its functions for the host may be
+ * called in device code, as all may. */
+#ifndef EIGEN_NO_CUDA
+#define EIGEN_NO_CUDA 1
+#endif
 #ifdef SOFTGPU_DEVICE_SIDE
 #define __CUDA_ARCH__ 800
 #endif

@@ -1,7 +1,7 @@
 #!/bin/bash
 # features.sh SOFTGPU_CC [FLAG...] - each source of features/, after feature.h, compiles, and its features hold; nvcc ($NVCC) accepts all of them, and the C or C++
 # compiler with the toolkit's folder those in C and C++. Ordinarily a third of the sources (in_turn); with DDPRUN_SOAK=1 all, also optimised and by nvcc. A first
-# line `// flags: FLAG...` is a source's command line.
+# line `// flags: FLAG...` is a source's command line; `// needs: FILE of PACKAGE` leaves it out, with a line, where that file is not there.
 cc=$1
 features=$(realpath "$(dirname "${BASH_SOURCE[0]}")/features")
 export NVCC_APPEND_FLAGS=${*:2}
@@ -9,6 +9,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 for file in "$features"/*.cu; do
     in_turn 3 || continue
+    read -r needed _ package < <(sed -n 's,^// needs: ,,p' "$file")
+    if [ -n "$needed" ] && [ ! -e "$needed" ]; then
+        echo "left out: $(basename "$file"): no $needed (package $package)"
+        continue
+    fi
     case_ "$(basename "$file")"
     read -ra options < <(sed -n '1s,^// flags: ,,p' "$file")
     options+=(--extended-lambda -include "$features/feature.h")
