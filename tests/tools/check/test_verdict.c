@@ -31,6 +31,7 @@ enum { MOST_EDITS = 8 };
 
 /* What several scenes have in common. */
 #define OTHER_BITS       EDIT(HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2)
+#define IN_16_BITS       EDIT(NARROW, .role = ANY), EDIT(HASH, .value = 7, ONE(PARAMETER, 2), .from = 3, .rank = 2)
 #define OTHER_BITS_AGAIN EDIT(HASH, TWICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2)
 #define OTHER_HOST_MEMORY \
     EDIT(ON_HOST, .value = 2, .from = 3, .rank = 1), EDIT(ON_HOST, .value = 3, .from = 3, .rank = 2)
@@ -188,12 +189,23 @@ static const struct scene {
     /* ---- the ranks among themselves ---- */
     {"other bits of a parameter on rank 1", .mutant = "CHECK_RANKS_APART", EDITS(OTHER_BITS), DIFFERENT(RANKS),
      .first = "parameter_2", .says = "after step 2 parameter 3 of 6"},
-    {"the same: do its ranks repeat them?", EDITS(OTHER_BITS), DIFFERENT(RANKS), .wishes = "twice"},
+    {"the same: do its ranks repeat them?", EDITS(OTHER_BITS), DIFFERENT(RANKS), .wishes = "again"},
     {"other bits that its ranks repeat", EDITS(OTHER_BITS, OTHER_BITS_AGAIN), DIFFERENT(RANKS), .wishes = ""},
     {"other bits that rank 1 does not repeat",
      EDITS(OTHER_BITS, EDIT(HASH, TWICE, 8, ONE(PARAMETER, 2), .from = 3, .rank = 2))},
     {"the same on rank 0, in another step",
      EDITS(OTHER_BITS, OTHER_BITS_AGAIN, EDIT(HASH, TWICE, 8, ONE(PARAMETER, 2), .from = 4, .rank = 1))},
+    {"other bits in 16 bits, in two runs: once more, for noise may have hidden", EDITS(IN_16_BITS, OTHER_BITS_AGAIN),
+     DIFFERENT(RANKS), .wishes = "again"},
+    {"the same in three runs",
+     EDITS(IN_16_BITS, OTHER_BITS_AGAIN, EDIT(HASH, THRICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2)),
+     DIFFERENT(RANKS), .wishes = "again"},
+    {"the same in four runs",
+     EDITS(IN_16_BITS, OTHER_BITS_AGAIN, EDIT(HASH, THRICE, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2),
+           EDIT(HASH, FOURTH, 7, ONE(PARAMETER, 2), .from = 3, .rank = 2)),
+     DIFFERENT(RANKS), .wishes = ""},
+    {"other bits in 16 bits that the third run of rank 1 does not repeat",
+     EDITS(IN_16_BITS, OTHER_BITS_AGAIN, EDIT(HASH, THRICE, 8, ONE(PARAMETER, 2), .from = 3, .rank = 2))},
     {"other bits of an average, and others each time",
      EDITS(EDIT(HASH, .value = 7, ONE(GRADIENT, 1), .rank = 2), EDIT(HASH, TWICE, 8, ONE(GRADIENT, 1), .rank = 2)),
      DIFFERENT(RANKS), .first = "gradient_1"},
@@ -559,7 +571,7 @@ judge_scene(const struct scene *scene, char why[2400])
     const char *cause = check_cause_name(verdict.cause),
                *first = verdict.first != NULL ? verdict.first->tensor.text : "none";
     char all[48];
-    snprintf(all, sizeof(all), "%s%s%s%s%s", wishes.twice ? "twice " : "", wishes.plain ? "plain " : "",
+    snprintf(all, sizeof(all), "%s%s%s%s%s", wishes.again ? "again " : "", wishes.plain ? "plain " : "",
              wishes.probe ? "probe " : "", wishes.factor > 0 ? "factor " : "", wishes.far ? "far " : "");
     all[strlen(all) - (all[0] != '\0')] = '\0';
     const char *wanted = scene->wishes != NULL ? scene->wishes : all;

@@ -115,7 +115,8 @@ free_world(struct world *world)
     for (int rank = 0; rank < MOST_RANKS; ++rank) {
         check_rows_free(&world->ranked[rank]);
         check_rows_free(&world->plain[rank]);
-        check_rows_free(&world->twice[rank]);
+        for (int i = 0; i < CHECK_REPEATS; ++i)
+            check_rows_free(&world->repeats[i][rank]);
     }
 }
 
@@ -176,6 +177,9 @@ change_norms(struct check_row *row, const struct edit *edit)
         break;
     case HASH:
         row->value = (uint64_t)edit->value;
+        break;
+    case NARROW:
+        row->tensor.type = ELEMENT_BFLOAT16;
         break;
     default:
         break;
@@ -286,6 +290,24 @@ make_rounds(struct world *world, bool shown)
         add_tensor(&evidence->scaled, CHECK_REDUCE, 0, 2, 0.5);
 }
 
+/* [MOST_RANKS]; NULL: it is a run of one process. */
+static struct check_rows *
+ranks_of(struct world *world, enum run run)
+{
+    switch (run) {
+    case RANKS:
+        return world->ranked;
+    case PLAIN:
+        return world->plain;
+    case TWICE:
+    case THRICE:
+    case FOURTH:
+        return world->repeats[run - TWICE];
+    default:
+        return NULL;
+    }
+}
+
 void
 apply(struct world *world, const struct edit *edit)
 {
@@ -331,17 +353,17 @@ apply(struct world *world, const struct edit *edit)
     default:
         break;
     }
-    if (edit->run != RANKS && edit->run != PLAIN && edit->run != TWICE) {
+    struct check_rows *ranked = ranks_of(world, edit->run);
+    if (ranked == NULL) {
         change_rows(single[edit->run], edit);
         return;
     }
-    struct check_rows *ranked = edit->run == PLAIN ? world->plain : edit->run == TWICE ? world->twice : world->ranked;
     for (int rank = 0; rank < evidence->ranks && ranked[rank].count == 0; ++rank) /* such runs are not there yet */
         add_rank(&ranked[rank], rank, world->steps);
     if (edit->run == PLAIN)
         evidence->plain = world->plain;
-    if (edit->run == TWICE)
-        evidence->twice = world->twice;
+    if (edit->run >= TWICE)
+        evidence->repeats[edit->run - TWICE] = ranked;
     for (int rank = 0; rank < evidence->ranks; ++rank) {
         if (edit->rank == 0 || edit->rank == rank + 1)
             change_rows(&ranked[rank], edit);

@@ -14,11 +14,11 @@ enum { TENSORS = 6, STEPS = 3, MOST_RANKS = 4, ANY = -1 };
 /* Everything that a scene may change; evidence points into it. */
 struct world {
     struct check_evidence evidence;
-    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS], twice[MOST_RANKS];
+    struct check_rows ranked[MOST_RANKS], plain[MOST_RANKS], repeats[CHECK_REPEATS][MOST_RANKS];
     unsigned steps;
 };
 
-enum run { RANKS, AGAIN, PERTURBED, ALONE, PROBE, PLAIN, SCALED, FAR, NUDGED, TWICE };
+enum run { RANKS, AGAIN, PERTURBED, ALONE, PROBE, PLAIN, SCALED, FAR, NUDGED, TWICE, THRICE, FOURTH };
 
 enum what {
     NOTHING,
@@ -38,6 +38,7 @@ enum what {
     FLIPPED,    /* the same, where 3.2e-5 is what the tolerance explains */
     TOO_SMALL,  /* `value` of its change, all of it rounding */
     HASH,       /* `value`: of what the rank has */
+    NARROW,     /* of bfloat16 */
     ADDED,      /* a tensor row is added, with this difference */
     /* Notes: `from` is the step */
     SHARD,

@@ -24,7 +24,7 @@
 
 #include <math.h>
 
-enum { MOST_EXTRA_RUNS = 3, UNSEEN_AT_MOST = 8 /* steps that are looked at before an update */ };
+enum { MOST_EXTRA_RUNS = 2 + CHECK_REPEATS, UNSEEN_AT_MOST = 8 /* steps that are looked at before an update */ };
 
 /* ---- the ranks ---- */
 
@@ -135,24 +135,44 @@ free_ranked(struct check_rows **ranked, int count)
     *ranked = NULL;
 }
 
+static void
+free_repeats(struct check_evidence *evidence)
+{
+    for (int i = 0; i < CHECK_REPEATS; ++i)
+        free_ranked(&evidence->repeats[i], evidence->ranks);
+}
+
 /* ---- further runs ---- */
 
 static bool
-run_ranks_again(struct check *check, bool plain, struct check_rows **rows, struct error *error)
+run_ranks_again(struct check *check, const char *name, bool plain, struct check_rows **rows, struct error *error)
 {
-    OWNED char *title = xasprintf("%d ranks %s", check->ranks, plain ? "without overlap" : "a second time");
-    struct check_order order = order_ranks(check, rows == &check->evidence.twice ? "twice" : "plain", title);
+    OWNED char *title = xasprintf("%d ranks %s", check->ranks, plain ? "without overlap" : "once more");
+    struct check_order order = order_ranks(check, name, title);
     order.plain = plain;
     int count;
     return run_ranks(check, &order, rows, &count, error);
+}
+
+/* Where the next run that repeats the one that is checked belongs; NULL: there are enough. */
+static struct check_rows **
+next_repeat(struct check *check)
+{
+    struct check_rows **repeats = check->evidence.repeats;
+    for (int i = 0; i < CHECK_REPEATS; ++i) {
+        if (repeats[i] == NULL)
+            return &repeats[i];
+    }
+    return NULL;
 }
 
 /* The further run that the verdict asks for first; false: none. */
 static bool
 run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struct error *error)
 {
-    if (wishes->twice && check->evidence.twice == NULL && !check->in_cluster) {
-        *ok = run_ranks_again(check, check->is_plain, &check->evidence.twice, error);
+    struct check_rows **repeat = wishes->again && !check->in_cluster ? next_repeat(check) : NULL;
+    if (repeat != NULL) {
+        *ok = run_ranks_again(check, "twice", check->is_plain, repeat, error);
         return true;
     }
     /* No run of one rank can be made like the others, or the others divide batches. */
@@ -168,7 +188,7 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
     else if (wishes->nudged)
         *ok = session_run(check, SESSION_NUDGED, 0, error);
     else if (wishes->plain && check->evidence.plain == NULL)
-        *ok = run_ranks_again(check, true, &check->evidence.plain, error);
+        *ok = run_ranks_again(check, "plain", true, &check->evidence.plain, error);
     else
         return false;
     return true;
@@ -263,7 +283,7 @@ judge_dates(struct check *check, struct check_verdict *verdict, struct error *er
         run_dated(check, 0, verdict, &same, error) && (same == NULL || run_dated(check, -1, verdict, &reverse, error));
     if (ok && reverse != NULL) {
         free_ranked(&evidence->ranked, evidence->ranks);
-        free_ranked(&evidence->twice, evidence->ranks);
+        free_repeats(evidence);
         evidence->ranked = reverse;
         check->ahead = -1;
         check_verdict_free(verdict);
@@ -508,7 +528,7 @@ free_check(struct check *check)
         check_rows_free(session_rows(check, which));
     free_ranked(&evidence->ranked, evidence->ranks);
     free_ranked(&evidence->plain, evidence->ranks);
-    free_ranked(&evidence->twice, evidence->ranks);
+    free_repeats(evidence);
     written_free(&evidence->written);
     job_folder_remove(&check->folder);
     guardian_dismiss();

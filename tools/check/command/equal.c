@@ -2,6 +2,7 @@
 #include "tools/check/command/pattern.h"
 
 #include "launcher/common/xcalloc.h"
+#include "tools/check/format/element.h"
 #include "tools/common/each.h"
 
 /* No step has changed any parameter. What DDP_STEP_PARAMETERS averages is known from the end of the first step on. */
@@ -151,6 +152,20 @@ has_hash(const struct check_row *row)
     return row->tensor.role != CHECK_REDUCE && row->value != 0;
 }
 
+/* Whether the tensor had the same bits in both runs of a rank, in all steps. */
+static bool
+is_repeated(const struct check_tensor *tensor, const struct check_rows *rows, const struct check_rows *again)
+{
+    EACH_ROW_OF(row, rows, tensor->role) {
+        if (!check_same_tensor(&row->tensor, tensor))
+            continue;
+        const struct check_row *other = pattern_row(again, tensor, row->step);
+        if (other != NULL && other->value != row->value)
+            return false;
+    }
+    return true;
+}
+
 /* An update that adds up in another order each time leaves other bits on each rank, and on one rank in each run. What
  * all ranks get from one sum, averages and the start, is the same bits. */
 static bool
@@ -158,16 +173,23 @@ is_noise(const struct check_evidence *evidence, const struct check_row *apart, i
 {
     const struct check_tensor *tensor = &apart->tensor;
     bool is_update = (tensor->role == CHECK_PARAMETER || tensor->role == CHECK_STATE) && apart->step > 1;
-    for (int i = 0; is_update && evidence->twice != NULL && i < 2; ++i, rank = 0) {
-        const struct check_row *row = NULL, *other;
-        while ((row = check_rows_next_of(&evidence->ranked[rank], tensor->role, row)) != NULL) {
-            other =
-                check_same_tensor(&row->tensor, tensor) ? pattern_row(&evidence->twice[rank], tensor, row->step) : NULL;
-            if (other != NULL && other->value != row->value)
-                return true;
-        }
+    for (int i = 0; is_update && i < CHECK_REPEATS && evidence->repeats[i] != NULL; ++i) {
+        const struct check_rows *again = evidence->repeats[i];
+        if (!is_repeated(tensor, &evidence->ranked[rank], &again[rank]) ||
+            !is_repeated(tensor, &evidence->ranked[0], &again[0]))
+            return true;
     }
     return false;
+}
+
+/* A tensor of 16 bits rounds nearly all noise away: what is left is an element now and then that lies between two
+ * numbers, on either side of which each run of a rank falls by chance. Two runs may well fall on the same side. */
+bool
+agreement_wants_repeat(const struct check_evidence *evidence, const struct agreement *agreement)
+{
+    uint32_t type = agreement->row->tensor.type;
+    bool is_narrow = type == ELEMENT_FLOAT16 || type == ELEMENT_BFLOAT16;
+    return evidence->repeats[is_narrow ? CHECK_REPEATS - 1 : 0] == NULL;
 }
 
 struct agreement

@@ -28,6 +28,9 @@ struct written {
     size_t count;
 };
 
+/* The most runs that repeat the one that is checked. */
+enum { CHECK_REPEATS = 3 };
+
 struct check_evidence {
     unsigned steps;          /* that were compared */
     int ranks;               /* N */
@@ -49,11 +52,12 @@ struct check_evidence {
     struct check_rows nudged;  /* one rank, each of whose steps begins a unit in the last place from the reference, by
                                   another pattern in each of so many runs: */
     unsigned nudged_runs;
-    struct check_rows *plain;  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
-    struct check_rows *twice;  /* [ranks]: the run that is checked, once more; NULL: no such run */
-    bool one_date;             /* all ranks began with one date and the same random bytes */
-    unsigned readings;         /* of enum check_reading: what the program has read */
-    char reading_places[400];  /* "`time` (train.cu:12)"; empty: it has read none */
+    struct check_rows *plain;                  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
+    struct check_rows *repeats[CHECK_REPEATS]; /* [ranks] of each: the run that is checked, once more; NULL: no such
+                                                  run, and none after it */
+    bool one_date;                             /* all ranks began with one date and the same random bytes */
+    unsigned readings;                         /* of enum check_reading: what the program has read */
+    char reading_places[400];                  /* "`time` (train.cu:12)"; empty: it has read none */
     bool is_same_data;         /* the engines of the run that is checked have said that all ranks train on the same */
     uint64_t overlapped_steps; /* of the run that is checked */
     char stopped[1024];        /* why ddprun ended it; empty: it did not */
@@ -116,6 +120,8 @@ struct agreement {
 };
 
 struct agreement agreement_find(const struct check_evidence *evidence);
+/* Whether it may be noise that the runs so far do not show: one more run of the ranks would tell. */
+bool agreement_wants_repeat(const struct check_evidence *evidence, const struct agreement *agreement);
 
 /* ---- origin.c ---- */
 

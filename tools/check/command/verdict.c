@@ -225,7 +225,7 @@ shown_of_first(struct judgement *judgement)
     struct pattern *pattern = &judgement->pattern;
     const struct check_item *first = judgement->first;
     uint32_t role = first->tensor.role;
-    const struct check_rows *of = evidence->twice != NULL ? evidence->twice : evidence->ranked;
+    const struct check_rows *of = evidence->repeats[0] != NULL ? evidence->repeats[0] : evidence->ranked;
     const struct check_row *row = pattern_row(&evidence->ranked[first->first_rank], &first->tensor, first->first_step),
                            *again = pattern_row(&of[first->first_rank], &first->tensor, first->first_step),
                            *zero = pattern_row(&evidence->ranked[0], &first->tensor, 1);
@@ -275,6 +275,18 @@ shown_in_all(const struct judgement *judgement)
            (pattern_takes_whole_batches(evidence) ? SHOWN_WHOLE : 0);
 }
 
+/* Whether a further run of the ranks would tell whether they repeat what they do. */
+static bool
+wishes_again(const struct judgement *judgement, bool overlaps)
+{
+    const struct check_evidence *evidence = judgement->evidence;
+    const struct check_verdict *verdict = judgement->verdict;
+    if (verdict->cause == CAUSE_RANKS)
+        return agreement_wants_repeat(evidence, &judgement->agreement);
+    bool is_of_gradients = verdict->result == CHECK_DIFFERENT && (judgement->shown & SHOWN_GRADIENT) != 0;
+    return evidence->repeats[0] == NULL && overlaps && is_of_gradients;
+}
+
 static void
 judge(struct judgement *judgement)
 {
@@ -321,9 +333,7 @@ check_judge(const struct check_evidence *given, struct check_verdict *verdict, s
                          "; in a later step ddprun ended the run, perhaps because of this: %.400s", evidence->stopped);
     if (verdict->result != CHECK_DIFFERENT)
         wishes->plain = false;
-    wishes->twice = evidence->twice == NULL &&
-                    (verdict->cause == CAUSE_RANKS ||
-                     (overlaps && verdict->result == CHECK_DIFFERENT && (judgement.shown & SHOWN_GRADIENT) != 0));
+    wishes->again = wishes_again(&judgement, overlaps);
     const struct check_item *first = judgement.pattern.first;
     /* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
     bool is_late = first != NULL && first->first_step >= LATE &&

@@ -102,7 +102,7 @@ struct check_verdict {
 /* Which further runs would tell causes apart. */
 struct check_wishes {
     bool plain;
-    bool twice;    /* the run that is checked, once more: do its ranks repeat what they do? */
+    bool again;    /* the run that is checked, once more: do its ranks repeat what they do? */
     double factor; /* one rank with so many times the gradients, in rounds with changed results; 0: not */
     bool probe;    /* one rank with changes to unannotated memory */
     bool nudged;   /* one rank whose steps begin a unit in the last place away, once more */
