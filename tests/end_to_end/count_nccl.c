@@ -1,7 +1,8 @@
 /*
  * count_nccl.c - a libnccl that is NCCL with a counter in front: at the end of a rank it writes to the file of
  * COUNT_NCCL, with the process's id behind it, the bytes that the rank has given to all-reduces, and to all-gathers of
- * GATHERED words. All other functions are found in the library that this one is linked with. For noise_scale.sh.
+ * GATHERED words, and the number of sums of 32-bit words. All other functions are found in the library that this one is
+ * linked with. For noise_scale.sh and nccl.sh.
  */
 #include <dlfcn.h>
 #include <nccl.h>
@@ -14,7 +15,7 @@
 
 enum { GATHERED = 8 };
 
-static size_t reduced, gathered;
+static size_t reduced, gathered, sums_of_words;
 
 static size_t
 bytes_of(ncclDataType_t type)
@@ -36,6 +37,7 @@ ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncc
     __typeof__(&ncclAllReduce) next;
     find("ncclAllReduce", (void *)&next);
     reduced += count * bytes_of(type);
+    sums_of_words += type == ncclUint32;
     return next(from, to, count, type, op, comm, stream);
 }
 
@@ -54,7 +56,7 @@ static void __attribute__((destructor)) write_counts(void)
     snprintf(path, sizeof(path), "%s.%d", getenv("COUNT_NCCL"), (int)getpid());
     FILE *out = fopen(path, "w");
     if (out != NULL)
-        fprintf(out, "%zu %zu\n", reduced, gathered);
+        fprintf(out, "%zu %zu %zu\n", reduced, gathered, sums_of_words);
     if (out != NULL)
         fclose(out);
 }

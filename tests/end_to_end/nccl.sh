@@ -38,6 +38,11 @@ done
 
 # Ranks connect by algorithm, at its first use: each size of a plan has had its own before a rank sends early and another one does not.
 trains "an algorithm that a plan needs first" "$deviates" mean --uneven 1 --count 256 --deviate 3 --steps 4
+# The words of a step are added once before the first plan counts, and then in each step that begins before DDP_STEP.
+COUNT_NCCL=$work/count trains "a counter in front of NCCL" --nccl "$build/tests/end_to_end/libcount_nccl.so" -v "$deviates" none --steps 20
+overlapped=$(sed -nE 's/.* ([0-9]+) of them overlapped.*/\1/p' "$work/stderr")
+check "ranks are connected for the words of a step, too: $overlapped steps overlapped, sums $(cut -d ' ' -f 3 "$work"/count.* | xargs)" \
+    [ "$(cut -d ' ' -f 3 "$work"/count.* | xargs)" = "$((overlapped + 1)) $((overlapped + 1))" ]
 # A program that has taken most memory before NCCL starts.
 trains "NCCL takes memory, and there is enough" SOFTGPU_NCCL_TAKES=100 SOFTGPU_MEMORY_BYTES=1000000000 "$deviates" after --leave 150
 fails "NCCL takes more memory than there is" 1 \

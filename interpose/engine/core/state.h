@@ -218,6 +218,9 @@ struct speculation {
     uint64_t stale_steps;    /* on any rank, in the last 64 steps: a bit for each; the same on all ranks */
 };
 
+/* How many words of 32 bits a step of so many buckets adds up: one of each bucket, and one that is known. */
+#define SPECULATION_WORDS(bucket_count) ((size_t)(bucket_count) + 1)
+
 /* The issuer's. */
 struct shipment {
     const struct plan *plan;

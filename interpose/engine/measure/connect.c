@@ -1,5 +1,6 @@
 /*
- * connect.c - each size and type of a plan's buckets has been reduced once before the plan counts.
+ * connect.c - each size and type of a plan's buckets, and the words of a step (send/speculation.c), have been reduced
+ * once before the plan counts.
  *
  * Since 2.22 NCCL connects the ranks in the first call that takes an algorithm, which is chosen by size and type, and
  * the host waits there for all ranks. Amid backward this may be for ever: a rank whose step deviates sends the bucket
@@ -39,11 +40,19 @@ size_of(const struct plan_bucket *bucket)
     return (struct size){bucket->bytes, type_nccl(escape_bucket_type(bucket))};
 }
 
-/* The largest bucket of the plan of a size that is not known; 0: there is none. */
+/* What a step by the plan says of its buckets. */
+static struct size
+size_of_words(const struct plan *plan)
+{
+    return (struct size){SPECULATION_WORDS(plan->bucket_count) * sizeof(uint32_t), ncclUint32};
+}
+
+/* The most bytes of the plan's sizes that are not known; 0: all are known. */
 static uint64_t
 largest_unknown(const struct plan *plan) BY_ISSUER
 {
-    uint64_t most = 0;
+    const struct size words = size_of_words(plan);
+    uint64_t most = is_known(&words) ? 0 : words.bytes;
     for (size_t k = 0; k < plan->bucket_count; ++k) {
         struct size size = size_of(&plan->buckets[k]);
         if (!is_known(&size) && size.bytes > most)
@@ -62,18 +71,33 @@ allocate(uint64_t *bytes_p)
     return memory;
 }
 
-static void
-reduce_once(CUdeviceptr memory, const struct size *size) BY_ISSUER
+static bool
+reduce_bucket(CUdeviceptr memory, const struct size *size, struct comm_error *error) BY_ISSUER
 {
     const struct bucket_member member = {.address = memory, .bytes = size->bytes};
     struct bucket_wire wire = {0};
+    bool is_sent = collectives_place(&engine_state.collectives, &wire, &member, 1, size->type, error) &&
+                   collectives_reduce(&engine_state.collectives, &wire, 1, first_stream(), error);
+    wire_free(&wire, &engine_state.driver);
+    return is_sent;
+}
+
+static bool
+add_words(CUdeviceptr memory, const struct size *size, struct comm_error *error) BY_ISSUER
+{
+    return collectives_add_words(&engine_state.collectives, memory, size->bytes / sizeof(uint32_t), first_stream(),
+                                 error);
+}
+
+static void
+reduce_once(CUdeviceptr memory, const struct size *size) BY_ISSUER
+{
     struct comm_error error;
     inflight_sending("the first all-reduce of a size", 0, COMMUNICATOR_ENGINE);
-    if (!collectives_place(&engine_state.collectives, &wire, &member, 1, size->type, &error) ||
-        !collectives_reduce(&engine_state.collectives, &wire, 1, first_stream(), &error))
+    bool is_sent = size->type == ncclUint32 ? add_words(memory, size, &error) : reduce_bucket(memory, size, &error);
+    if (!is_sent)
         stop_job_by(error.cause, "the first all-reduce of %llu bytes: %s", (unsigned long long)size->bytes, error.text);
     inflight_sent("the first all-reduce of a size", 0, COMMUNICATOR_ENGINE);
-    wire_free(&wire, &engine_state.driver);
     known.sizes = engine_realloc(known.sizes, (known.count + 1) * sizeof(*known.sizes));
     known.sizes[known.count++] = *size;
 }
@@ -95,6 +119,9 @@ connect_sizes(const struct plan *plan)
         if (size.bytes <= most && !is_known(&size)) /* a larger one may meet the others late: there is no memory */
             reduce_once(memory, &size);
     }
+    struct size words = size_of_words(plan);
+    if (words.bytes <= most && !is_known(&words))
+        reduce_once(memory, &words);
     streams_wait_for_buckets();
     if (own > 0)
         (void)engine_state.driver.cuMemFree_p(memory);

@@ -203,7 +203,7 @@ speculation_tell(const struct group *group)
 {
     static const char what[] = RANK_WAIT_COMPARISON;
     struct comm_error error;
-    const size_t words = group->shipment.wire_count + 1;
+    const size_t words = SPECULATION_WORDS(group->shipment.wire_count);
     CUDA("waiting for the comparison", cuStreamWaitEvent, first_stream(), own.compared, 0);
     inflight_sending(what, engine_state.boundary_count + 1, COMMUNICATOR_ENGINE);
     if (!collectives_add_words(&engine_state.collectives, own.words, words, first_stream(), &error))
