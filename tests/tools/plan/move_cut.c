@@ -7,7 +7,16 @@
  *     out       operation K is left out
  *     twice     operation K stands there twice
  *     log       what operation K brings to the host is taken for a log: each rank reads its own
+ *     earlier   what operation K brings to the host is the rank's whose step was one before
  *     all       all ranks make operation K
+ *     turn      the rank whose turn it is makes operation K
+ *     lose      memory K has no class
+ *     half      of memory K the second half has no class
+ *     own       each rank has its own of memory K, which ranks average
+ *     sum       by state: what ranks average of memory K is added up
+ *     latest    by state: memory K is the rank's that made the last step
+ *
+ * Operations and memory are counted from 0.
  *
  * Without CHANGE it prints all changes of the plan, as lines CHANGE K.
  */
@@ -99,51 +108,160 @@ move_border(struct play_plan *plan, int k)
         plan->average_before = plan->state_before;
 }
 
+/* What ranks average. */
+static bool
+is_averaged(const struct play *play, const struct play_tensor *tensor)
+{
+    return tensor->role == (play->plan.by == PLAY_BY_STATE ? PLAY_CHANGES : PLAY_GRADIENT);
+}
+
+static bool
+is_classed(const struct play *play, const struct play_tensor *tensor)
+{
+    return is_averaged(play, tensor) || tensor->role == PLAY_PARAMETER || tensor->role == PLAY_PER_RANK ||
+           tensor->role == PLAY_SUM || tensor->role == PLAY_LAST;
+}
+
+/* What scout has added at the end of memory that steps write: none of its steps has written it, and no proof can see
+ * what becomes of it. */
+static bool
+is_unwritten_end(const struct play *play, uint32_t at)
+{
+    const struct play_tensor *of = &play->tensors[at], *before = at > 0 ? &play->tensors[at - 1] : NULL;
+    return before != NULL && before->role == of->role && before->alloc == of->alloc && before->hi == of->lo;
+}
+
+static void
+lose_memory(struct play *play, uint32_t at)
+{
+    --play->plan.tensor_count;
+    for (uint32_t i = at; i < play->plan.tensor_count; ++i)
+        play->tensors[i] = play->tensors[i + 1];
+}
+
+enum { WHOLE_ELEMENTS = 8 }; /* bytes: of any type */
+
+static void
+halve_memory(struct play_tensor *tensor)
+{
+    tensor->hi = tensor->lo + (tensor->hi - tensor->lo) / 2 / WHOLE_ELEMENTS * WHOLE_ELEMENTS;
+}
+
+static bool
+is_memory(const char *what)
+{
+    static const char *const all[] = {"lose", "half", "own", "sum", "latest"};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i)
+        if (strcmp(what, all[i]) == 0)
+            return true;
+    return false;
+}
+
+static void
+change_memory(struct play *play, const char *what, uint32_t at)
+{
+    struct play_tensor *tensor = &play->tensors[at];
+    if (strcmp(what, "lose") == 0)
+        lose_memory(play, at);
+    else if (strcmp(what, "half") == 0)
+        halve_memory(tensor);
+    else if (strcmp(what, "own") == 0)
+        tensor->role = PLAY_PER_RANK;
+    else if (strcmp(what, "sum") == 0)
+        tensor->role = PLAY_SUM;
+    else
+        tensor->role = PLAY_LAST;
+}
+
+static void
+change_operation(struct play_operation *operation, const char *what)
+{
+    if (strcmp(what, "log") == 0)
+        operation->reads = PLAY_READS_NOTHING;
+    else if (strcmp(what, "earlier") == 0)
+        ++operation->back;
+    else if (strcmp(what, "all") == 0)
+        operation->part = PLAY_BY_ALL;
+    else if (strcmp(what, "turn") == 0)
+        operation->part = PLAY_BY_TURN;
+}
+
+/* The order of operations. */
+static void
+change_order(struct play *play, const char *what, uint32_t at)
+{
+    const uint32_t count = play->plan.operation_count;
+    const bool is_rotated = strcmp(what, "rotate") == 0, is_doubled = strcmp(what, "twice") == 0;
+    uint32_t *from = calloc(count + 2, sizeof(*from)), n = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t operation = is_rotated ? (i + at) % count : i;
+        if (is_rotated || is_doubled || i != at)
+            from[n++] = operation;
+        if (is_doubled && i == at)
+            from[n++] = operation;
+    }
+    cut_reorder(play, from, n, is_rotated ? at : 0);
+    free(from);
+}
+
 static void
 cut_move(struct play *play, const char *what, int k)
 {
-    struct play_plan *plan = &play->plan;
-    const uint32_t count = plan->operation_count, at = (uint32_t)(k < 0 ? 0 : k) % count;
-    uint32_t *from = calloc(count + 2, sizeof(*from)), n = 0;
-    if (strcmp(what, "rotate") == 0) {
-        for (uint32_t i = 0; i < count; ++i)
-            from[n++] = (i + at) % count;
-        cut_reorder(play, from, n, at);
-    } else if (strcmp(what, "out") == 0 || strcmp(what, "twice") == 0) {
-        for (uint32_t i = 0; i < count; ++i) {
-            if (i != at || what[0] == 't')
-                from[n++] = i;
-            if (i == at && what[0] == 't')
-                from[n++] = i;
-        }
-        cut_reorder(play, from, n, 0);
-    } else if (strcmp(what, "border") == 0) {
-        move_border(plan, k);
-    } else if (strcmp(what, "log") == 0) {
-        play->operations[at].reads = PLAY_READS_NOTHING;
-    } else if (strcmp(what, "all") == 0) {
-        play->operations[at].part = PLAY_BY_ALL;
-    }
-    free(from);
+    const bool orders = strcmp(what, "rotate") == 0 || strcmp(what, "out") == 0 || strcmp(what, "twice") == 0;
+    const uint32_t at = (uint32_t)(k < 0 ? 0 : k), tensors = play->plan.tensor_count;
+    if (strcmp(what, "border") == 0)
+        move_border(&play->plan, k);
+    else if (is_memory(what) && tensors > 0)
+        change_memory(play, what, at % tensors);
+    else if (orders)
+        change_order(play, what, at % play->plan.operation_count);
+    else
+        change_operation(&play->operations[at % play->plan.operation_count], what);
+}
+
+static void
+list_changes_of_operation(const struct play *play, uint32_t k)
+{
+    const struct play_operation *of = &play->operations[k];
+    printf("out %u\ntwice %u\n", k, k);
+    if (of->reads != PLAY_READS_NOTHING)
+        printf("log %u\n", k);
+    if (of->reads == PLAY_READS_STEP)
+        printf("earlier %u\n", k);
+    if (of->part != PLAY_BY_ALL)
+        printf("all %u\n", k);
+    if (of->part == PLAY_BY_ALL || of->part == PLAY_BY_LAST)
+        printf("turn %u\n", k);
+}
+
+static void
+list_changes_of_memory(const struct play *play, uint32_t k)
+{
+    const struct play_tensor *of = &play->tensors[k];
+    if (!is_classed(play, of) || is_unwritten_end(play, k))
+        return;
+    printf("lose %u\n", k);
+    if (of->hi - of->lo >= 2 * WHOLE_ELEMENTS)
+        printf("half %u\n", k);
+    if (is_averaged(play, of))
+        printf("own %u\n", k);
+    if (of->role == PLAY_CHANGES && play->plan.by == PLAY_BY_STATE)
+        printf("sum %u\nlatest %u\n", k, k);
 }
 
 /* Those that change anything. */
 static void
 list_changes(const struct play *play)
 {
-    const uint32_t count = play->plan.operation_count;
-    for (uint32_t k = 1; k < count; ++k)
+    for (uint32_t k = 1; k < play->plan.operation_count; ++k)
         printf("rotate %u\n", k);
     for (int k = -2; k <= 2; ++k)
         if (k != 0)
             printf("border %d\n", k);
-    for (uint32_t k = 0; k < count; ++k) {
-        printf("out %u\ntwice %u\n", k, k);
-        if (play->operations[k].reads != PLAY_READS_NOTHING)
-            printf("log %u\n", k);
-        if (play->operations[k].part != PLAY_BY_ALL)
-            printf("all %u\n", k);
-    }
+    for (uint32_t k = 0; k < play->plan.operation_count; ++k)
+        list_changes_of_operation(play, k);
+    for (uint32_t k = 0; k < play->plan.tensor_count; ++k)
+        list_changes_of_memory(play, k);
 }
 
 int

@@ -84,6 +84,8 @@ exchange_range(const struct allocation *allocation, uint64_t lo, uint64_t hi, bo
     struct piece *piece = piece_at(allocation->number, lo, hi - lo);
     char *now = player_room(piece->bytes), *before = piece->held;
     memory_read(allocation, lo, now, piece->bytes);
+    if (player.play.plan.data == PLAY_REST_EXCHANGED && !is_put)
+        unclassed_compare(allocation, lo, hi, step, now, puts ? before : NULL);
     if (puts && before != NULL) {
         for (uint64_t i = 0; i < piece->bytes; ++i)
             changed_bytes += now[i] != before[i];
@@ -99,8 +101,10 @@ exchange_unclassed(const struct allocation *allocation, bool puts)
 {
     for (uint64_t at = 0; at < allocation->bytes;) {
         uint64_t next = allocation->bytes, end = unclassed_begins(allocation, at, is_put, &next);
-        if (end == at)
+        if (end == at && player.play.plan.data == PLAY_REST_EXCHANGED)
             exchange_range(allocation, at, next, puts);
+        else if (end == at)
+            unclassed_keep(allocation, at, next, step);
         at = end == at ? next : end;
     }
 }
@@ -110,7 +114,8 @@ exchange_all(bool puts)
 {
     size_t count;
     struct allocation **all = allocations_all(&count);
-    for (size_t i = 0; i < count && player.play.plan.data == PLAY_REST_EXCHANGED; ++i) {
+    const bool is_plain = player.play.plan.data == PLAY_BORDERS && !is_put;
+    for (size_t i = 0; i < count && (is_plain || player.play.plan.data == PLAY_REST_EXCHANGED); ++i) {
         bool may_be_written = is_put && all[i]->memory == SCOUT_MANAGED; /* by the host, since the step */
         if (allocation_is_looked_at(all[i]) && !may_be_written)
             exchange_unclassed(all[i], puts);
@@ -449,9 +454,11 @@ begin_border(void)
     if (border == last_border() && !goes_outside())
         player_wait_for_end(PLAY_OVER);
     outside_until_ms = clock_now_ms() + OUTSIDE_MS;
-    unclassed_meet_border();
+    unclassed_meet_border(border);
     if (border + 1 >= FIRST_EXCHANGE)
         exchange_all(border >= FIRST_EXCHANGE);
+    if (player.play.plan.data == PLAY_BORDERS)
+        unclassed_save();
 }
 
 /* Numbers that have noise are compared by their values. */
@@ -495,10 +502,11 @@ bring_held(const struct operation *operation)
 static void
 note_copy(const struct operation *operation)
 {
-    const bool exchanges_rest = player.play.plan.data == PLAY_REST_EXCHANGED && operation->function == NULL;
-    if (exchanges_rest && is_made_by_all)
+    const uint32_t data = player.play.plan.data;
+    const bool is_rest = (data == PLAY_BORDERS || data == PLAY_REST_EXCHANGED) && operation->function == NULL;
+    if (is_rest && is_made_by_all)
         unclassed_note_copy(operation);
-    if (exchanges_rest && is_handed_on && step >= FIRST_EXCHANGE)
+    if (is_rest && is_handed_on && data == PLAY_REST_EXCHANGED && step >= FIRST_EXCHANGE)
         bring_held(operation);
     bool has_parts =
         player_makes_all() || player.play.plan.data == PLAY_FIRST_HALVES || player.play.plan.data == PLAY_SECOND_HALVES;

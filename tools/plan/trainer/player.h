@@ -197,10 +197,16 @@ void unclassed_note(const struct operation *operation, bool is_ahead);
 /* After an operation that all ranks make, if it is a copy from the host: its bytes are the same on all ranks. */
 void unclassed_note_copy(const struct operation *operation);
 /* At a border: which of these are still there. */
-void unclassed_meet_border(void);
+void unclassed_meet_border(uint32_t border);
 /* `at`: a byte that is unclassed; then *next, *next if there is any, is where the next one that is not begins. Else the
  * end of what begins at `at` and is not. `is_outside`: between steps, where what each step writes is named, too. */
 uint64_t unclassed_begins(const struct allocation *allocation, uint64_t at, bool is_outside, uint64_t *next);
+/* Of bytes that are unclassed, at a border: keeps what they are in the run in which nothing is exchanged; and in the
+ * one in which they are, `now`, ends the proof if they feed themselves. `put`: what they get now; NULL: nothing. */
+void unclassed_keep(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint32_t border);
+void unclassed_save(void);
+void unclassed_compare(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint32_t border, const char *now,
+                       const char *put);
 
 /* ---- alone.c: rank 0 goes on alone ---- */
 

@@ -4,8 +4,13 @@
  * ranks have the same where the last write was a copy from the host that all of them make, as a plan has copies of
  * batches: ranks get the same batches (rank_agreement.c). Whether such a copy was the last write is seen by contents.
  *
+ * What has no class must not persist, also where nothing that the plan names depends on it, such as a second model: in
+ * the step after one in which it was exchanged, a word of it is either written anew, and as without the exchange, or
+ * not written, and as it was put there. A word that is neither was computed from its old value.
+ *
  * Called by exchange.c, under the lock of follow.c.
  */
+#include "tools/common/direct.h"
 #include "tools/plan/trainer/player.h"
 
 #include <xxhash.h>
@@ -77,11 +82,14 @@ unclassed_note_copy(const struct operation *operation)
     }
 }
 
+static void note_named(uint32_t border);
+
 void
-unclassed_meet_border(void)
+unclassed_meet_border(uint32_t border)
 {
     FOR_EACH_MUTABLE(it, filled, filled_count)
         it->is_alike = it->is_alike && hash_of(it) == it->hash;
+    note_named(border);
 }
 
 static void
@@ -110,4 +118,136 @@ unclassed_begins(const struct allocation *allocation, uint64_t at, bool is_outsi
             widen(tensor->lo, tensor->hi, at, &end, next);
     }
     return end;
+}
+
+/* ---- what feeds itself ---- */
+
+/* Words at equal distances of a range of unclassed memory, at a border. */
+enum { WORDS = 256, RANGES_AT_MOST = 1 << 13, BORDERS_AT_MOST = 16 };
+
+struct words {
+    uint32_t number; /* of the allocation */
+    uint32_t border;
+    uint64_t lo, hi;
+    uint32_t word[WORDS];
+};
+
+static struct words *plain; /* of the run in which nothing is exchanged */
+static struct head {
+    uint64_t count;                  /* of `plain` */
+    uint64_t named[BORDERS_AT_MOST]; /* hash of all that the plan names, at each border */
+} head;
+static uint64_t named_now;
+static struct words *given; /* what ranges got at the last border, if all was as in the other run until then */
+static uint64_t given_count;
+
+/* What differs in its last bits from run to run cannot be told from what was computed from something else. */
+static bool
+can_be_told(void)
+{
+    return player.play.plan.begun == PLAY_BEGINS_ITSELF && head.count < RANGES_AT_MOST;
+}
+
+static bool
+is_named(uint32_t tensor)
+{
+    (void)tensor;
+    return true;
+}
+
+static void
+note_named(uint32_t border)
+{
+    named_now = player_hash_all(is_named);
+    if (player.play.plan.data == PLAY_BORDERS && border < BORDERS_AT_MOST)
+        head.named[border] = named_now;
+}
+
+static struct words
+words_of(uint32_t number, uint64_t lo, uint64_t hi, uint32_t border, const char *bytes)
+{
+    struct words words = {.number = number, .border = border, .lo = lo, .hi = hi};
+    const uint64_t count = (hi - lo) / sizeof(uint32_t);
+    for (uint64_t k = 0; k < WORDS && count > 0; ++k)
+        memcpy(&words.word[k], bytes + k * count / WORDS * sizeof(uint32_t), sizeof(uint32_t));
+    return words;
+}
+
+static void
+path_of(char path[PATH_MAX + 16])
+{
+    snprintf(path, PATH_MAX + 16, "%s.rest", player.play.plan.begun_path);
+}
+
+void
+unclassed_keep(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint32_t border)
+{
+    if (!can_be_told())
+        return;
+    char *bytes = player_room(hi - lo);
+    memory_read(allocation, lo, bytes, hi - lo);
+    struct words *added = SCOUT_GROWN(plain, head.count);
+    *added = words_of(allocation->number, lo, hi, border, bytes);
+    free(bytes);
+}
+
+void
+unclassed_save(void)
+{
+    char path[PATH_MAX + 16];
+    path_of(path);
+    OWNED_FD int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || !direct_write(fd, &head, sizeof(head), -1) ||
+        !direct_write(fd, plain, head.count * sizeof(*plain), -1))
+        player_refuse("there is no room in %s for what proofs keep", path);
+}
+
+static void
+load_plain(void)
+{
+    char path[PATH_MAX + 16];
+    path_of(path);
+    OWNED_FD int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0 || !direct_read(fd, &head, sizeof(head), -1))
+        player_refuse("what another run has kept in %s cannot be read", path);
+    plain = scout_zeroed(head.count + 1, sizeof(*plain));
+    if (!direct_read(fd, plain, head.count * sizeof(*plain), -1))
+        player_refuse("what another run has kept in %s cannot be read", path);
+}
+
+static const struct words *
+find_words(const struct words *list, uint64_t count, const struct words *like)
+{
+    return FIND(it, list, count,
+                it->number == like->number && it->border == like->border && it->lo == like->lo && it->hi == like->hi);
+}
+
+/* The range had `put` when the step began. */
+static bool
+feeds_itself(const struct words *now, const struct words *without, const struct words *put)
+{
+    return ANY_NUMBER(k, 0, WORDS, now->word[k] != without->word[k] && now->word[k] != put->word[k]);
+}
+
+void
+unclassed_compare(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint32_t border, const char *now,
+                  const char *put)
+{
+    if (!can_be_told())
+        return;
+    if (plain == NULL)
+        load_plain();
+    if (border >= BORDERS_AT_MOST || named_now != head.named[border])
+        return; /* what the plan names depends on it: the proof sees that */
+    const struct words of = words_of(allocation->number, lo, hi, border, now);
+    const struct words *without = find_words(plain, head.count, &of), *before = find_words(given, given_count, &of);
+    if (without != NULL && before != NULL && feeds_itself(&of, without, before))
+        player_refuse(
+            "bytes %llu to %llu of memory of %llu bytes have no class, and a step computes them from what they "
+            "were: the plan misses memory that persists from step to step",
+            (unsigned long long)lo, (unsigned long long)hi, (unsigned long long)allocation->bytes);
+    if (put == NULL || without == NULL || memcmp(of.word, without->word, sizeof(of.word)) != 0)
+        return; /* two runs may differ there without an exchange, as times do */
+    struct words *added = SCOUT_GROWN(given, given_count);
+    *added = words_of(allocation->number, lo, hi, border + 1, put);
 }
