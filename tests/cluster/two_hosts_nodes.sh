@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # two_hosts_nodes.sh BUILD - one ddprun on each of two hosts (--nnodes), and what goes wrong: a link with 1 % loss and 50 ms delay, starts
-# apart; a host that cannot begin; a rank or a ddprun that is killed, and a host that is cut off, while the ranks meet and while they
-# train: each time one true line on each host that is left, and nothing stays. DDPRUN_SOAK=1: 20 starts, and 30 rounds of ten faults.
+# apart; a host that cannot begin; a rank or a ddprun that is killed, and a host that is cut off, while the ranks meet, while they train
+# and amid a repair: each time one true line on each host that is left, and nothing stays. DDPRUN_SOAK=1: 20 starts, and 30 rounds of ten faults.
 source "$(dirname "$0")/cluster.sh"
 export HOME=$work/home NCCL_SOCKET_IFNAME=eth0
 mkdir -m 700 "$HOME"
@@ -132,6 +132,24 @@ faults() { # ROUND
     check "round $1, a host is cut off: a line there" grep -q '^ddprun: rank [23] (host h2) has lost the ddprun of rank 0' "$work/h2"
     hosts_link h2 up
     clean "round $1, a host is cut off"
+
+    # Rank 1 waits amid a repair until the link is down.
+    name="round $1, a host is cut off amid a repair" reached=$work/reached saved=$work/saved
+    place=(REPAIR_NCCL_FAULT="meet before" REPAIR_NCCL_FILE="$reached")
+    repairing=(--device softgpu --bucket-mb 0.05 --nccl "$build/tests/end_to_end/librepair_nccl.so" "$build/tests/trainers/repairs" plain "$saved")
+    begin h1 "${repairing[@]}"
+    begin h2 "${repairing[@]}"
+    place=()
+    check "$name: a step is repaired" within 60 test -e "$reached"
+    hosts_link h2 down
+    rm -f "$reached"
+    check "$name: h1" ends_on h1 1
+    check "$name: h2" ends_on h2 1
+    check "$name: the line here" says h1 'the ddprun of rank [23] \(process [0-9]* on host h2\) is lost: it has been silent'
+    check "$name: a line there" grep -q '^ddprun: rank [23] (host h2) has lost the ddprun of rank 0' "$work/h2"
+    check "$name: the last step before is saved: $(cat "$saved")" grep -qx '9 -11.25 -11.25' "$saved"
+    hosts_link h2 up
+    clean "$name"
 
     # The supervisor of rank 0 is stopped while training ends on both hosts, and continues when the others have given it up: it reads long
     # after the end of their ranks that they have.
