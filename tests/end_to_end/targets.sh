@@ -177,10 +177,10 @@ command_at() {
     close_pipes
 }
 
-# begin OPTION...: a long job in the background, whose ranks train; its process is $job.
+# begin OPTION...: a long job in the background, whose ranks train; its process is $job. It prints after another job of the test has begun, too.
 begin() {
     rm -f "$work/stdout"
-    env --default-signal=INT,TERM "${runtime[@]}" "$ddprun" -n 2 --progress on "$@" "${long[@]}" >"$work/stdout" 2>"$work/stderr" </dev/null &
+    env --default-signal=INT,TERM "${runtime[@]}" "$ddprun" -n 2 --progress on "$@" "${long[@]}" >"$work/stdout" 2>"$work/begun.stderr" </dev/null &
     job=$!
     within 60 grep -qs '^step 3 ' "$work/stdout" || not_ok "the job trains" "no step"
 }
