@@ -1,8 +1,9 @@
 /*
  * test_bytes.c - how often the kernels, with as many threads as on a GPU, touch a byte of a gradient: a packed bucket
  * is read twice and written twice, with the look for NaN, squares, a weight and the mean on the way; in place once
- * each, and once more where it is scaled before. Squares launch no kernel more, and read no byte more where one looks
- * for NaN. The kernels count themselves (count_bytes.h).
+ * each, and once more where it is scaled before. A bucket that is sent before DDP_STEP is read three times and written
+ * twice, wherever its members lie: 5 bytes for each byte of gradient, 3 more than one in place. Squares launch no
+ * kernel more, and read no byte more where one looks for NaN. The kernels count themselves (count_bytes.h).
  */
 #include "count_bytes.h"
 #include "device.h"
@@ -15,7 +16,7 @@
 enum { MEMBERS = 7, APART = 96 * 1024, ARENA_BYTES = MEMBERS * APART };
 
 static struct wire_setting setting;
-static CUdeviceptr arena, seen;
+static CUdeviceptr arena, seen, lent;
 static unsigned launches;
 static bool looks = true;
 static __typeof__(&cuLaunchKernel) next_launch;
@@ -41,13 +42,36 @@ set_up(void)
     setting.divides = true;
     setting.world_size = 3;
     require(driver.cuMemAlloc_p(&seen, 4096));
+    require(driver.cuMemAlloc_p(&lent, ARENA_BYTES));
     require(driver.cuMemsetD8Async_p(seen, 0, 4096, CU_STREAM_PER_THREAD));
     require(driver.cuMemsetD8Async_p(arena, 0x3e, ARENA_BYTES, CU_STREAM_PER_THREAD)); /* finite in all types */
 }
 
-/* Bytes of its members that a bucket reads and writes from wire_pack() to wire_unpack(), in members and buffer. */
+/* What is enqueued for a bucket in a step, but for its reduction. */
+typedef void enqueue_function(struct bucket_wire *wire, double weight);
+
+static void
+send_at_step(struct bucket_wire *wire, double weight)
+{
+    struct comm_error error;
+    ck_assert(wire_pack(wire, &setting, weight, CU_STREAM_PER_THREAD, &error));
+    ck_assert(wire_unpack(wire, &setting, CU_STREAM_PER_THREAD, &error));
+}
+
+/* Packed early, compared at DDP_STEP, committed. */
+static void
+speculate(struct bucket_wire *wire, double weight)
+{
+    struct comm_error error;
+    ck_assert(wire_pack_digested(wire, &setting, weight, CU_STREAM_PER_THREAD, &error));
+    ck_assert(wire_compare(wire, &setting, weight, seen + 3072, CU_STREAM_PER_THREAD, &error));
+    ck_assert(wire_unpack(wire, &setting, CU_STREAM_PER_THREAD, &error));
+}
+
+/* Bytes of its members that a bucket reads and writes in a step, in members and buffer. */
 static struct counted_bytes
-count(const struct bucket_member *members, size_t member_count, ncclDataType_t type, double weight, bool with_squares)
+count_step(enqueue_function *enqueue, const struct bucket_member *members, size_t member_count, ncclDataType_t type,
+           double weight, bool with_squares)
 {
     struct comm_error error;
     struct bucket_wire wire = {0};
@@ -57,6 +81,8 @@ count(const struct bucket_member *members, size_t member_count, ncclDataType_t t
     *(void **)&count_begin = dlsym(kernels, "count_bytes_begin");
     *(void **)&count_end = dlsym(kernels, "count_bytes_end");
     ck_assert(count_begin != NULL && count_end != NULL);
+    if (enqueue == speculate)
+        wire_lend(&wire, lent, ARENA_BYTES, true);
     ck_assert(wire_place(&wire, &setting, members, member_count, type, CU_STREAM_PER_THREAD, &error));
     wire.look = (struct wire_look){.claim = looks ? seen : 0, .found = seen + 1024};
     wire.squares = with_squares ? (struct wire_squares){seen + 2048, seen + 2056} : (struct wire_squares){0};
@@ -66,13 +92,18 @@ count(const struct bucket_member *members, size_t member_count, ncclDataType_t t
     for (int i = 0; i < 2; ++i) {
         CUdeviceptr from = i == 0 ? arena : wire.buffer;
         count_begin((uintptr_t)from, (uintptr_t)(from + (i == 0 ? ARENA_BYTES : wire.buffer_bytes)));
-        ck_assert(wire_pack(&wire, &setting, weight, CU_STREAM_PER_THREAD, &error));
-        ck_assert(wire_unpack(&wire, &setting, CU_STREAM_PER_THREAD, &error));
+        enqueue(&wire, weight);
         require(driver.cuStreamSynchronize_p(CU_STREAM_PER_THREAD));
         both[i] = count_end();
     }
     wire_free(&wire, &driver);
     return (struct counted_bytes){both[0].read + both[1].read, both[0].written + both[1].written};
+}
+
+static struct counted_bytes
+count(const struct bucket_member *members, size_t member_count, ncclDataType_t type, double weight, bool with_squares)
+{
+    return count_step(send_at_step, members, member_count, type, weight, with_squares);
 }
 
 static size_t
@@ -98,6 +129,32 @@ LOOP_TEST(a_packed_bucket_is_read_and_written_twice, 0, 16)
     ck_assert_uint_eq(counted.read, 2 * bytes);
     ck_assert_uint_eq(counted.written, 2 * bytes);
     ck_assert_uint_eq(launches, 2 * 2); /* of two rounds, to pack and to unpack */
+}
+
+/* Each type with and without a weight, each of these with members apart and as neighbours, which --no-overlap reduces
+ * in place: there a step would read and write each byte once. */
+LOOP_TEST(a_bucket_that_is_sent_early_is_read_three_times_and_written_twice, 0, 16)
+{
+    struct bucket_member members[MEMBERS];
+    set_up();
+    size_t bytes = make_members(members, _i % 2 == 0);
+    struct counted_bytes counted =
+        count_step(speculate, members, MEMBERS, float_types[_i / 4], _i % 4 > 1 ? 1 : 0.5, _i % 3 == 0);
+    ck_assert_uint_eq(counted.read, 3 * bytes);
+    ck_assert_uint_eq(counted.written, 2 * bytes);
+    ck_assert_uint_eq(launches, 2 * 3); /* of two rounds, to pack, to compare and to commit */
+}
+
+/* Half as wide in the buffer. */
+LOOP_TEST(a_compressed_bucket_that_is_sent_early_moves_four_bytes_for_each, 0, 2)
+{
+    struct bucket_member members[MEMBERS];
+    set_up();
+    setting.compression = _i == 0 ? DDPRUN_COMPRESS_FP16 : DDPRUN_COMPRESS_BF16;
+    size_t bytes = make_members(members, true);
+    struct counted_bytes counted = count_step(speculate, members, MEMBERS, ncclFloat32, 1, false);
+    ck_assert_uint_eq(counted.read, 2 * bytes + bytes / 2);
+    ck_assert_uint_eq(counted.written, bytes + bytes / 2);
 }
 
 /* 42 chunks: a look at one in three, and squares of these. */
