@@ -52,12 +52,14 @@
 #define DDPRUN_ENV_RESTART "DDPRUN_RESTART"
 
 /* For tests. Decimal ms after its first launch for which a program is given to annotate without a warning;
- * bucket_bytes of one rank, in place of what the launcher says; what a byte costs, in place of what is measured; and 1:
- * the buckets of a learned plan are sent at DDP_STEP. */
+ * bucket_bytes of one rank, in place of what the launcher says; what a byte costs, in place of what is measured; 1:
+ * the buckets of a learned plan are sent at DDP_STEP; and 0: no trial switches overlap off, in programs so small that
+ * it gains nothing. */
 #define DDPRUN_ENV_UNANNOTATED_MS "DDPRUN_TEST_UNANNOTATED_MS"
 #define DDPRUN_ENV_BUCKET_BYTES   "DDPRUN_TEST_BUCKET_BYTES"
 #define DDPRUN_ENV_NS_PER_BYTE    "DDPRUN_TEST_NS_PER_BYTE"
 #define DDPRUN_ENV_AT_STEP        "DDPRUN_TEST_AT_STEP"
+#define DDPRUN_ENV_TRIALS         "DDPRUN_TEST_TRIALS"
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"

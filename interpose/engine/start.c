@@ -35,7 +35,7 @@ number_option(const char *variable, uint64_t fallback, uint64_t highest)
     return value;
 }
 
-/* Tests may have other buckets on one rank, and the plan's buckets sent at DDP_STEP. */
+/* Tests may have other buckets on one rank, the plan's buckets sent at DDP_STEP, and no trials. */
 static void
 read_options(const struct job_options *given)
 {
@@ -45,6 +45,8 @@ read_options(const struct job_options *given)
     engine_state.options = *given;
     engine_state.options.bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, given->bucket_bytes, UINT64_MAX);
     engine_state.sends_at_step = number_option(DDPRUN_ENV_AT_STEP, 0, 1) == 1;
+    if (number_option(DDPRUN_ENV_TRIALS, 1, 1) == 0)
+        engine_state.off |= OFF_TRIALS;
 }
 
 /* ---- annotations that need no tensor ---- */

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # repairs.sh BUILD - what happens amid a repair (repairs.cu, repair_nccl.c): a rank that sleeps, is killed, stopped or loses its network
-# there; a device that is busy, and 64 streams. The step is repaired, or the job ends as it does elsewhere, and saves no wrong step.
+# there; a device that is busy, and 64 streams. The step is repaired, or the job ends as it does elsewhere, and saves no wrong step. And
+# rare writes cost no overlap.
 source "$(dirname "$0")/lib.sh"
 limit=60
 repairs=$build/tests/trainers/repairs
@@ -10,13 +11,12 @@ watch_leftovers
 
 # The step before the repaired one, and that itself: two ranks.
 right='(9 -6\.75 -6\.75|10 -7\.5 -8)'
-fault=
-job=("$ddprun" -n 2 --device softgpu --bucket-mb 0.05 --nccl "$build/tests/end_to_end/librepair_nccl.so" --summary-json "$summary")
+train=("$ddprun" -n 2 --device softgpu --bucket-mb 0.05 --nccl "$build/tests/end_to_end/librepair_nccl.so" --summary-json "$summary")
 
 # trains MODE FAULT OPTION...
 trains() {
     rm -f "$file" "$file.new" "$summary"
-    run env REPAIR_NCCL_FAULT="$2" "${job[@]}" "${@:3}" "$repairs" "$1" "$file"
+    run env REPAIR_NCCL_FAULT="$2" "${train[@]}" "${@:3}" "$repairs" "$1" "$file"
 }
 
 figure() { # KEY
@@ -79,4 +79,11 @@ for when in before after; do
     code=$?
     is_repaired "a rank is stopped $when it sends, and continues"
 done
+
+# A right program that writes a gradient once more in every 70th step. So small a program gains nothing by overlap: a trial would switch
+# it off.
+steps=$((${DDPRUN_SOAK:-0} == 1 ? 5000 : 1000))
+DDPRUN_TEST_TRIALS=0 works "a write more in each 70th step" "$ddprun" -n 2 --summary-json "$summary" "$build/tests/trainers/rarely" 70 "$steps"
+overlapped=$(figure overlapped_steps)
+check "... $overlapped of $steps steps overlap, and 95 % are to" [ $((overlapped * 100)) -ge $((steps * 95)) ]
 finish
