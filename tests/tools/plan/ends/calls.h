@@ -8,13 +8,15 @@
 
 #include "tests/lib/trainer_memory.h"
 
-#include <cublas_v2.h>
 #include <cuda.h>
-#include <curand.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#ifdef __SOFTGPU__
+#include <cublas_v2.h>
+#include <curand.h>
+#endif
 
 enum { ROOM = 64 };
 
@@ -265,8 +267,23 @@ builds_graphs(float *to)
     CHECK(cudaGraphDestroy(graph));
 }
 
-/* ---- code ---- */
+/* ---- tensor maps ---- */
 
+static void
+encodes_maps(float *to)
+{
+    CUtensorMap map;
+    cuuint64_t sizes[] = {ROOM}, strides[] = {ROOM * sizeof(float)};
+    cuuint32_t box[] = {ROOM / 2}, steps[] = {1};
+    CHECK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 1, to, sizes, strides, box, steps,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                 CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    fill(to, 0);
+}
+
+/* ---- code and libraries, of the stand-in ---- */
+
+#ifdef __SOFTGPU__
 /* An image of the stand-in's for device code, as nvcc would have written one. */
 static softgpu_image
 image_of(const char *name)
@@ -309,18 +326,6 @@ loads_libraries(float *to)
 }
 
 static void
-encodes_maps(float *to)
-{
-    CUtensorMap map;
-    cuuint64_t sizes[] = {ROOM}, strides[] = {ROOM * sizeof(float)};
-    cuuint32_t box[] = {ROOM / 2}, steps[] = {1};
-    CHECK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 1, to, sizes, strides, box, steps,
-                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                                 CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
-    fill(to, 0);
-}
-
-static void
 calls_libraries(float *to)
 {
     float one = 1, zero = 0;
@@ -336,6 +341,7 @@ calls_libraries(float *to)
     fill(to, 0);
     CHECK(cudaFree(random));
 }
+#endif
 
 /* ---- contexts and processes ---- */
 
@@ -383,10 +389,12 @@ static const struct call {
              {"thread", uses_a_thread},
              {"captures", captures},
              {"builds-graphs", builds_graphs},
+             {"encodes-maps", encodes_maps},
+#ifdef __SOFTGPU__
              {"loads-modules", loads_modules},
              {"loads-libraries", loads_libraries},
-             {"encodes-maps", encodes_maps},
              {"calls-libraries", calls_libraries},
+#endif
              {"contexts", holds_contexts},
              {"forks", forks}};
 
