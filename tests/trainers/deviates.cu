@@ -3,7 +3,8 @@
  * at DDP_STEP, the others' early. The host knows every weight. Modes:
  *   none    no rank deviates; DDP_MEAN of the loss stands before DDP_STEP
  *   mean    DDP_MEAN stands before DDP_STEP
- *   after   DDP_MEAN stands after it
+ *   sync    as mean, and the host waits for the device before (a timer)
+ *   after   DDP_MEAN stands after DDP_STEP
  *   reduce  as after, and the loss is reduced by DDP_REDUCE in device memory: NCCL's second communicator
  *   own     as mean; before the first step the program makes and destroys an NCCL communicator of its own
  *           (deviates_own, which is linked with NCCL)
@@ -68,6 +69,8 @@ train_step(int step, float *weights[GRADIENTS], float *gradients[GRADIENTS], flo
             CHECK(cudaMemsetAsync(gradients[i], 0, counts[i] * sizeof(float)));
         produce<<<blocks(i), THREADS>>>(gradients[i], (float)(step + i) + mine(), (int)counts[i]);
     }
+    if (is_mode("sync"))
+        CHECK(cudaDeviceSynchronize());
     float loss = (float)step;
     bool is_after = is_one_of({"after", "reduce"});
     if (!is_after)
