@@ -205,8 +205,8 @@ measure(struct bench *bench, const char *name, round_fn round, double moved)
     require_call(driver->cuEventElapsedTime_p(&ms, bench->begin, bench->end), "cuEventElapsedTime");
     double speed = moved * bench->rounds / (ms > 0 ? 1e-3 * (double)ms : 1e-9);
     if (bench->copied > 0)
-        printf("bandwidth: %s\tas the copy: 1.0\t%.1f GB/s, %.2f of the copy\tmeasured\n", name, 1e-9 * speed,
-               speed / bench->copied);
+        printf("bandwidth: %s\tas the copy: 1.0\t%.1f GB/s, %.2f of the copy; %.3f ms for %zu MiB\tmeasured\n", name,
+               1e-9 * speed, speed / bench->copied, (double)ms / bench->rounds, bench->bytes >> 20);
     else
         printf("bandwidth: %s\t-\t%.1f GB/s\tmeasured\n", name, 1e-9 * speed);
     return speed;
@@ -219,12 +219,12 @@ measure_packed(struct bench *bench)
     place(bench, true, ncclFloat32, DDPRUN_COMPRESS_NONE);
     measure(bench, "pack", pack, 2 * bytes);
     measure(bench, "pack with digests", pack_digested, 2 * bytes);
-    measure(bench, "comparison with the digests", compare, bytes);
+    measure(bench, "validation: comparison with the digests", compare, bytes);
     look(bench);
-    measure(bench, "comparison with the look for NaN", compare, bytes);
+    measure(bench, "validation: comparison with the look for NaN", compare, bytes);
     measure(bench, "pack with the look for NaN", pack, 2 * bytes);
     measure(bench, "pack with the look and a weight", pack_weighted, 2 * bytes);
-    measure(bench, "unpack, divided by the number of ranks", unpack, 2 * bytes);
+    measure(bench, "commit: unpack, divided by the number of ranks", unpack, 2 * bytes);
     place(bench, true, NCCL_BFLOAT16, DDPRUN_COMPRESS_NONE);
     measure(bench, "unpack of bfloat16, divided", unpack, 2 * bytes);
     place(bench, true, ncclFloat32, DDPRUN_COMPRESS_BF16);

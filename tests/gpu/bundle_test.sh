@@ -14,11 +14,25 @@ one_line() {
 }
 
 # ---- making it ----
-works "a bundle is made" bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
+run env XZ_OPT=-0 bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
+check "a bundle is made, and says the size of its archive" grep -Eq '/bundle\.tar\.xz: [0-9]+ KiB; unpack it' "$work/stdout"
+tar -tf "$work/bundle.tar.xz" >"$work/packed" 2>&1
+check "the archive holds what first.sh needs" [ "$(grep -cE '^bundle/(first\.sh|README\.md|tests/gpu/(first|commands|blocks|checks|several|report|libraries|run)\.sh|build/bin/ddprun|build/gpu/(deviates_own|libwrap_nccl\.so))$' "$work/packed")" -eq 13 ]
 run bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
 one_line "a folder that exists" 2 'bundle exists; name a folder that does not'
 run bash "$here/bundle.sh" --build "$work" --rehearse "$work/other"
 one_line "no build" 2 'no build in '
+# full FOLDER KIB COMMAND...: in a disk of its own, in FOLDER, of so many KiB
+full() {
+    mkdir -p "$1"
+    run unshare -m bash -c 'mount -t tmpfs -o size="$1k" none "$0" && shift && exec "$@"' "$@"
+}
+if unshare -m true 2>/dev/null; then
+    full "$work/full" 1024 bash "$here/bundle.sh" --build "$build" --rehearse "$work/full/bundle"
+    one_line "a bundle on a full disk" 1 'has [01] MiB free, and the bundle needs 300'
+else
+    echo "not run: a full disk (no namespace of mounts)"
+fi
 run env GPU_TOOLKITS="$work/nothing" bash "$here/bundle.sh" --build "$build" "$work/other"
 one_line "no nvcc" 2 'no nvcc .*CUDA toolkit'
 check "no nvcc: nothing is made" [ ! -e "$work/other" ]
@@ -37,7 +51,7 @@ done
 mkdir "$work/fake"
 cat >"$work/fake/nvidia-smi" <<'SHELL'
 #!/bin/sh
-echo "$*" | grep -q memory.used && echo run >>"$0.calls" && exec printf '100\n%d\n' $((300 * $(wc -l <"$0.calls")))
+echo "$*" | grep -q memory.used && echo run >>"$0.calls" && exec printf '0, GPU-0, 100\n0, GPU-0, %d\n' $((300 * $(wc -l <"$0.calls")))
 echo 'GPU 0: a fake (UUID: GPU-0)'
 SHELL
 chmod +x "$work/fake/nvidia-smi"
@@ -51,7 +65,11 @@ if [ "$(bash -c "source '$here/libraries.sh'; gpu_count")" -eq 0 ]; then
     check "run.sh without a GPU: skipped" [ "$code" -eq 77 ]
 fi
 run "$work/bundle/first.sh" --rehearse everything
-one_line "an unknown check" 2 'everything: unknown check'
+one_line "no such block" 2 'everything: no such block or check'
+run "$work/bundle/first.sh" --rehearse --minutes 0
+one_line "no minute" 2 "minutes wants a whole number from 1 to 99999, not '0'"
+run "$work/bundle/first.sh" --rehearse --nccl "$work/nothing/libnccl.so.2"
+one_line "no such NCCL" 2 'nothing/libnccl.so.2: no such file'
 
 mv "$work/bundle/build/bin/ddprun" "$work/ddprun"
 printf '#!/bin/sh\necho "libc.so.6: version GLIBC_2.36 not found" >&2\necho "and so on" >&2\nexit 1\n' >"$work/bundle/build/bin/ddprun"
@@ -87,27 +105,62 @@ run "$work/bundle/first.sh" --rehearse --report "$work/mine" doctor
 check "logs of another program: exit code 2" [ "$code" -eq 2 ]
 check "logs of another program: they stay, and are named" test -e "$work/mine/logs/kept" -a "$(grep -c 'no report' "$work/stderr")" -eq 1
 
-run env SOFTGPU_UNRULY=1 PATH="$work/fake:$PATH" "$work/bundle/first.sh" --rehearse --report "$work/report" doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth \
-    overlap tokens lt_verify host_memory reduces nonfinite atomics check scout plan frames room check_every launch_cost all_reduce sums script/inert
-cp "$work/stdout" "$work/rows"
-check "memory by state is held against memory by gradients" grep -q 'beside by gradients: 300 MiB more: 500 and 200 MiB' "$work/rows"
-check "first.sh ends" [ "$code" -le 1 ]
-check "the report" python3 "$work/check_report" "$work/report/report.json" "one rank, digits_static" "cuKernelGetParamInfo of a CUkernel" \
-    "cudaMalloc, 4 MiB" "tensor maps" "pinned memory read by a plain load" "overlap by events" "overlapped steps" "cuBLASLt" \
-    "--check-every 100" "ranks: 2" "all-reduce of 1 MiB" "DDP_REDUCE on two ranks" "end-to-end test inert" \
-    "the driver makes a context" "bandwidth: pack with the look" "bandwidth: hash" "memory of the host: managed" \
-    "DDP_REDUCE within backward" "first NaN of a gradient, in a graph" \
-    "scout of digits_plain_static" "quotients of float32" "clips by an atomic norm" "check of digits" "gradients by atomicAdd" "cudaDeviceReset at the end, tail" "frames of the deepest call of chargpt_plain_static" "CUDA_DEVICE_MAX_CONNECTIONS=1"
-for name in nvidia-smi gpus topology driver cores shared_memory limits mps interfaces environment; do
-    check "machine/$name.txt says something" [ -s "$work/report/machine/$name.txt" ]
+# Under tools there is nothing to see on the stand-in: they run the program.
+for tool in compute-sanitizer cuda-gdb ncu nsys; do
+    printf '#!/bin/sh\nwhile [ ! -x "$1" ]; do shift; done\nexec "$@"\n' >"$work/fake/$tool"
+    chmod +x "$work/fake/$tool"
 done
-check "NCCL's log of one start is named" grep -q 'machine/nccl' "$work/report/report.md"
-check "a trace stays only where something differs" [ -z "$(find "$work/report/logs" -name trace)" ]
-check "report.md has a line for each row" [ "$(grep -Ec '^\| (ok|differs|measured|not run) \|' "$work/report/report.md")" -eq \
-    "$(wc -l <"$work/report/rows")" ]
-# The stand-in does what a GPU would, but that variables lie in the program, and that /proc/self/mem reads managed memory.
-differs=$(sed -n 's/^differs *//p' "$work/rows" | grep -Ev '^(address of a __|managed memory read)')
-check "all but variables and managed memory is as expected: ${differs:-yes}" [ -z "$differs" ]
+
+# rehearsed CHECKS OPTIONS ROWS: the checks, with such options; each of ROWS, with '|' between them, is a part of a row's name. A third of them in each test run.
+rehearsed() {
+    in_turn 3 || return 0
+    local checks=$1 options=$2 wanted
+    IFS='|' read -r -a wanted <<<"$3"
+    rm -f "$work/fake/nvidia-smi.calls"
+    # shellcheck disable=SC2086 # words
+    run env SOFTGPU_UNRULY=1 PATH="$work/fake:$PATH" "$work/bundle/first.sh" --rehearse $options --report "$work/report" $checks
+    cp "$work/stdout" "$work/rows"
+    check "first.sh ends" [ "$code" -le 1 ]
+    check "the report" python3 "$work/check_report" "$work/report/report.json" "the driver makes a context" "${wanted[@]}"
+    for name in nvidia-smi gpus topology driver cores shared_memory limits mps interfaces environment; do
+        check "machine/$name.txt says something" [ -s "$work/report/machine/$name.txt" ]
+    done
+    check "a trace stays only where something differs" [ -z "$(find "$work/report/logs" -name trace)" ]
+    check "report.md has a line for each row" [ "$(grep -Ec '^\| (ok|differs|measured|not run) \|' "$work/report/report.md")" -eq \
+        "$(wc -l <"$work/report/rows")" ]
+    # The stand-in does what a GPU would, but that variables lie in the program, and that /proc/self/mem reads managed memory.
+    differs=$(sed -n 's/^differs *//p' "$work/rows" | grep -Ev '^(address of a __|managed memory read)')
+    check "all but variables and managed memory is as expected: ${differs:-yes}" [ -z "$differs" ]
+    # Each block is packed as it ends, and at the end there is all.
+    check "the report is packed" [ "$(tar -xOf "$work/report.tar.xz" report/report.json)" = "$(cat "$work/report/report.json")" ]
+    check "the report says what each block took" grep -Eq '^\| block [a-z_]+ \| [0-9]+ s of at most [0-9]+ \|$' "$work/report/report.md"
+}
+rehearsed "doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth overlap tokens lt_verify host_memory sums script/inert" "" \
+    "one rank, digits_static|cuKernelGetParamInfo of a CUkernel|cudaMalloc, 4 MiB|tensor maps|pinned memory read by a plain load|overlap by events|overlapped steps|cuBLASLt|DDP_REDUCE on two ranks|end-to-end test inert|bandwidth: pack with the look|bandwidth: hash|bandwidth: commit|bandwidth: validation|memory of the host: managed|quotients of float32|CUDA_DEVICE_MAX_CONNECTIONS=1"
+rehearsed "reduces nonfinite atomics check scout plan plan_text plan_sums plan_ends frames room" "" \
+    "DDP_REDUCE within backward|first NaN of a gradient, in a graph|scout of digits_plain_static|clips by an atomic norm|check of digits|gradients by atomicAdd|cudaDeviceReset at the end, tail|frames of the deepest call of chargpt_plain_static"
+[ ! -e "$work/rows" ] || ! grep -q 'memory of the device for two ranks' "$work/rows" ||
+    check "memory by state is held against memory by gradients" grep -q 'beside by gradients: 300 MiB more: 500 and 200 MiB' "$work/rows"
+rehearsed "own_nccl wrap_nccl deviate nccl_memory tools features gate nccls topology equality_all deviate_all all_reduce_all overlap_all odd_ranks lost_rank same_gpu check_every launch_cost all_reduce" "--ranks 3 --nccl $standin/libnccl.so.2" \
+    "used an NCCL of its own, deviates_own_static|calls the shared cudart as it starts: reduce|ranks meet, registered|ranks meet, all|deviates: sync|CUDA_LAUNCH_BLOCKING=1|memory that 2 ranks take, NCCL_RUNTIME_CONNECT=0, with DDP_REDUCE|under compute-sanitizer|under nsys|feature: programmatic|feature: green|libnccl.so.2: mean|binding of ranks|parameters of one process|a rank of 3 deviates: mean, NCCL_LOCAL_REGISTER=1|all-reduce of 1 MiB, 3 ranks|overlap by events, 3 ranks|means of all types, 3 ranks|rank 1 of 3 is killed|all ranks have one GPU|--check-every 100|ranks: 2|all-reduce of 1 MiB, 2 ranks"
+
+# ---- time ----
+run "$work/bundle/first.sh" --rehearse --report "$work/report" --minutes 1 start scout
+check "a block that does not fit into the minutes is left out" grep -q '^not run *block scout: scout: of 1 minutes too little was left' "$work/stdout"
+run "$work/bundle/first.sh" --rehearse --report "$work/report" topology
+check "a check of more GPUs than there are is left out" grep -q '^not run *block all_start: topology: it needs more than two GPUs' "$work/stdout"
+mv "$work/bundle/build/gpu/probe_static" "$work/bundle/build/gpu/probe_static.away"
+printf '#!/bin/sh\n[ "$1" = driver ] || exec sleep 1000\n' >"$work/bundle/build/gpu/probe_static"
+chmod +x "$work/bundle/build/gpu/probe_static"
+run env FIRST_BLOCK_SECONDS=5 "$work/bundle/first.sh" --rehearse --report "$work/report" waits reading
+mv "$work/bundle/build/gpu/probe_static.away" "$work/bundle/build/gpu/probe_static"
+check "a check that does not end is ended with its block" grep -q '^not run *probe waits: it had not ended after [0-9]* s, when the time of its block was over' "$work/stdout"
+check "the next check of the block is not run" grep -q '^not run *probe reading: the time of its block was over' "$work/stdout"
+check "a block that is out of time: packed" grep -q 'its block was over' <(tar -xOf "$work/report.tar.xz" report/report.md)
+if unshare -m true 2>/dev/null; then
+    full "$work/full" 40 "$work/bundle/first.sh" --rehearse --report "$work/full/report" doctor exit_order deviate
+    one_line "a report on a full disk" 1 '^first.sh: cannot write the report in .*/full/report: 0 are free on none'
+fi
 
 # A rank that fails is a row that differs.
 mv "$work/bundle/build/gpu/tokens" "$work/bundle/build/gpu/tokens.away"
@@ -140,13 +193,21 @@ run "$work/bundle/first.sh" --rehearse --report "$work/report" reading
 check "quotes and bars: in report.json" python3 "$work/check_report" "$work/report/report.json" 'a "name" \ of'
 check "quotes and bars: in report.md" grep -qF '| x\|y | z | logs/' "$work/report/report.md"
 
-# ---- MPS: run.sh starts one in a folder of its own and ends it ----
+# ---- MPS: one of our own in a folder of its own, and its end ----
 cat >"$work/fake/nvidia-cuda-mps-control" <<'SHELL'
 #!/bin/sh
 [ "$1" = -d ] && command=start || read -r command
 printf '%s %s\n' "$command" "$CUDA_MPS_PIPE_DIRECTORY" >>"$MPS_CALLS"
 SHELL
 chmod +x "$work"/fake/*
+# first.sh does the same for the blocks in which ranks share a GPU, and for no others.
+MPS_CALLS=$work/calls PATH=$work/fake:$PATH run "$work/bundle/first.sh" --report "$work/report" doctor lt_verify
+check "first.sh, MPS: started and ended once" [ "$(cut -d ' ' -f 1 "$work/calls" | paste -sd ' ')" = "start quit" ]
+check "first.sh, MPS: the report says so" grep -q '^| MPS | ranks that share a GPU run at the same time' "$work/report/report.md"
+: >"$work/calls"
+MPS_CALLS=$work/calls PATH=$work/fake:$PATH run "$work/bundle/first.sh" --report "$work/report" --no-mps doctor lt_verify
+check "first.sh --no-mps: none is started" [ ! -s "$work/calls" ]
+rm "$work/calls"
 MPS_CALLS=$work/calls PATH=$work/fake:$PATH run bash "$here/run.sh" "$work/bundle/build" inert
 read -r verb place <"$work/calls"
 check "MPS: started first" [ "$verb" = start ]

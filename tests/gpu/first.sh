@@ -1,27 +1,34 @@
 #!/usr/bin/env bash
-# first.sh - what is so on this machine's GPU: the first checks of ddprun there, each with what was expected and what was seen, and
+# first.sh - what is so on this machine's GPUs: blocks of checks of ddprun, each with what was expected and what was seen, and
 # then the end-to-end tests of run.sh. What decides most comes first. Part of the bundle (bundle.sh); README.md beside it says how to read the report.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/tests/gpu
 source "$here/libraries.sh"
 source "$here/report.sh"
+source "$here/commands.sh"
+source "$here/blocks.sh"
+source "$here/checks.sh"
+source "$here/several.sh"
 source "$root/tests/lib/patience.sh"
-
-all_checks=(doctor exit_order scout plan frames atomics check bandwidth room waits overlap tokens sums reduces handles addresses tensor_maps
-    reading costs arithmetic lt_verify host_memory nonfinite check_every world_of_one launch_cost all_reduce)
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
+script_limit=600 # seconds of an end-to-end test
 
 usage() {
     cat <<HELP
-Usage: first.sh [options] [CHECK...]
-Runs the first checks on the GPUs of this machine, then the end-to-end tests, and writes report.md and report.json.
-CHECK: one or more of
-${all_checks[*]},
-scripts, which is all end-to-end tests, or one of these as script/NAME, such as script/equality (default: all).
+Usage: first.sh [options] [BLOCK|CHECK...]
+Runs blocks of checks on the GPUs of this machine, what decides most first, then the end-to-end tests, and writes report.md and
+report.json. A block ends after $block_limit s; after each the report is packed.
+Without a BLOCK or a CHECK it runs all, and scripts. scripts is all end-to-end tests, script/NAME one of them: ${all_scripts[*]}.
+The blocks and their checks:
+$(print_blocks)
 
-  --report FOLDER  where the report goes (default: ./ddprun-gpu-report): report.md, report.json, machine/ and logs/
-  --no-mps         no MPS in the end-to-end tests where ranks share a GPU
+  --minutes N      end after N minutes: blocks that do not fit are left out, and so are the end-to-end tests
+  --report FOLDER  where the report goes (default: ./ddprun-gpu-report): report.md, report.json, machine/ and logs/;
+                   FOLDER.tar.xz is all of it
+  --ranks N        ranks of the checks of all GPUs (default: as many as GPUs)
+  --nccl FILE      one more NCCL that training is tried with (check nccls); may be repeated
+  --no-mps         no MPS where ranks share a GPU
   --rehearse       on the stand-in, with small sizes, to try out the bundle
   --help           print this
 HELP
@@ -32,18 +39,26 @@ fail() { # CODE MESSAGE
     exit "$1"
 }
 
-report=ddprun-gpu-report
-rehearse=0
-mps=()
+# whole NAME TEXT: ends the script unless TEXT is a whole number from 1
+whole() {
+    [[ $2 =~ ^[1-9][0-9]{0,4}$ ]] || fail 2 "$1 wants a whole number from 1 to 99999, not '$2'"
+}
+
+report=ddprun-gpu-report minutes='' all='' nccls=() rehearse=0 with_mps=1
 while [ $# -gt 0 ]; do
     case $1 in
-    --report)
-        [ $# -ge 2 ] || fail 2 '--report wants a folder; --help lists the options'
-        report=$2
-        shift
+    --report | --minutes | --ranks | --nccl) [ $# -ge 2 ] || fail 2 "$1 wants a value; --help lists the options" ;;
+    esac
+    case $1 in
+    --report) report=$2 && shift ;;
+    --minutes) whole "$1" "$2" && minutes=$2 && shift ;;
+    --ranks) whole "$1" "$2" && all=$2 && shift ;;
+    --nccl)
+        [ -f "$2" ] || fail 2 "--nccl $2: no such file"
+        nccls+=("$(realpath "$2")") && shift
         ;;
     --rehearse) rehearse=1 ;;
-    --no-mps) mps=(--no-mps) ;;
+    --no-mps) with_mps=0 ;;
     --help)
         usage
         exit 0
@@ -53,18 +68,35 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ $# -gt 0 ] || set -- "${all_checks[@]}" scripts
-checks=()
+
+# What is to run: checks, and end-to-end tests.
+declare -A is_wanted
+scripts=()
+if [ $# -eq 0 ]; then
+    set -- "${block_names[@]}"
+    [ -n "$minutes" ] || set -- "$@" scripts
+fi
 for name in "$@"; do
-    case " ${all_checks[*]} ${all_scripts[*]/#/script/} scripts " in
-    *" $name "*) ;;
-    *) fail 2 "$name: unknown check; --help lists them" ;;
-    esac
-    [ "$name" = scripts ] && checks+=("${all_scripts[@]/#/script/}") || checks+=("$name")
+    if [ -n "${block_checks[$name]:-}" ]; then
+        for check in ${block_checks[$name]}; do
+            is_wanted[$check]=1
+        done
+    elif [[ " ${all_checks[*]} " == *" $name "* ]]; then
+        is_wanted[$name]=1
+    elif [ "$name" = scripts ]; then
+        scripts+=("${all_scripts[@]}")
+    elif [[ " ${all_scripts[*]/#/script/} " == *" $name "* ]]; then
+        scripts+=("${name#script/}")
+    else
+        fail 2 "$name: no such block or check; --help lists them"
+    fi
 done
 
 # ---- what is here ----
-[ "$rehearse" -eq 1 ] || [ "$(gpu_count)" -gt 0 ] || fail 2 'no NVIDIA GPU (asked nvidia-smi -L, looked for /dev/nvidia*)'
+gpus=$(gpu_count)
+[ "$rehearse" -eq 1 ] || [ "$gpus" -gt 0 ] || fail 2 'no NVIDIA GPU (asked nvidia-smi -L, looked for /dev/nvidia*)'
+all=${all:-$gpus}
+[ "$rehearse" -eq 0 ] || with_mps=0
 build=$root/build
 gpu_cuda_of "$build"
 gpu_libraries_find "${gpu_library_names[@]}" || exit 2
@@ -73,17 +105,18 @@ data=$root/samples/data
 export LD_LIBRARY_PATH=$gpu_library_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 gpu_bundle_libraries "$root"
 
-mkdir -p "$report" && report=$(cd "$report" && pwd) || fail 1 "cannot make $report"
+mkdir -p "$report" 2>/dev/null || fail 1 "cannot make $report"
+report=$(cd "$report" && pwd)
 earlier=("$report"/{rows,conditions,report.md,report.json}) others=("$report"/{logs,machine})
 if [ -z "$(ls -d "${earlier[@]}" 2>/dev/null)" ] && [ -n "$(ls -d "${others[@]}" 2>/dev/null)" ]; then
     fail 2 "$report has logs or machine that are no report's; name another folder by --report"
 fi
-rm -rf "${earlier[@]}" "${others[@]}"
-: >"$report/rows"
-: >"$report/conditions"
-mkdir "$report"/{logs,machine}
-work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-first-XXXXXX")
-trap 'rm -rf "$work"' EXIT
+rm -rf "${earlier[@]}" "${others[@]}" "$report".tar.[xg]z
+{ : >"$report/rows" && : >"$report/conditions" && mkdir "$report"/{logs,machine}; } 2>/dev/null || report_fails
+work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-first-XXXXXX") || fail 1 "cannot make a folder in ${TMPDIR:-/tmp} (TMPDIR)"
+trap 'gpu_mps_stop; rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 export XDG_CACHE_HOME=$work/cache
 
 version=$("$build/bin/ddprun" --version 2>&1) ||
@@ -92,18 +125,22 @@ report_condition "ddprun" "$version"
 report_condition "kernel" "$(uname -sr)"
 report_condition "libc" "$(getconf GNU_LIBC_VERSION)"
 report_condition "cores" "$(nproc)"
-report_condition "GPUs" "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
+report_condition "GPUs" "$(timeout 10 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
 for name in "${gpu_library_names[@]}"; do
     report_condition "$name" "${gpu_library[$name]}"
 done
 
 device=(--device gpu --share-gpu --nccl "${gpu_library[libnccl.so.2]}")
 kernels=$build/lib/ddprun-kernels.fatbin state_kernels=$build/lib/ddprun-plan-kernels.fatbin
-[ "$rehearse" -eq 0 ] || device=() kernels=$build/lib/softgpu/libddprun-kernels.so state_kernels=$build/lib/softgpu/libddprun-plan-kernels.so
+of_shell=() # besides, where ddprun starts a shell
+if [ "$rehearse" -eq 1 ]; then
+    device=() of_shell=(--device softgpu)
+    kernels=$build/lib/softgpu/libddprun-kernels.so state_kernels=$build/lib/softgpu/libddprun-plan-kernels.so
+fi
 
 # record FILE COMMAND...: what the command says of the machine, in machine/FILE
 record() {
-    timeout -k 2 60 "${@:2}" </dev/null >"$report/machine/$1" 2>&1 || echo "($2: exit code $?)" >>"$report/machine/$1"
+    timeout -k 2 10 "${@:2}" </dev/null 2>/dev/null >"$report/machine/$1" 2>&1 || echo "($2: exit code $?)" 2>/dev/null >>"$report/machine/$1"
 }
 
 record_machine() {
@@ -119,382 +156,20 @@ record_machine() {
     env | grep -E '^(NCCL|CUDA|NVIDIA|DDPRUN|SOFTGPU|UCX|OMP|SLURM|LD_)' | sort >"$report/machine/environment.txt"
 }
 
-# log_begin: a folder for what the next command says. The trace of one whose rows are all as expected goes.
-runs=0 log='' log_differs=0
-log_end() { [ -z "$log" ] || [ "$log_differs" -eq 1 ] || rm -rf "$log/trace"; }
-log_begin() {
-    log_end
-    runs=$((runs + 1)) log_differs=0
-    log=$report/logs/$(printf '%03d-%s' "$runs" "$now")
-    mkdir -p "$log"
-}
-
-# run LIMIT COMMAND...: its exit code to $code; its output, and in ddprun() its summary, stay in $log
-run() {
-    log_begin
-    run_logged "$@"
-}
-
-run_logged() {
-    code=0
-    printf '%q ' "${@:2}" >"$log/command"
-    timeout -k 2 "$(patient "$1")" "${@:2}" </dev/null >"$log/stdout" 2>"$log/stderr" || code=$?
-    echo "$code" >"$log/exit_code"
-}
-
-ddprun() { # LIMIT RANKS OPTIONS AND PROGRAM...; the word TRACE is the folder of a trace
-    log_begin
-    local words=("${@:3}")
-    run_logged "$1" "$build/bin/ddprun" "${device[@]}" -n "$2" --summary-json "$log/summary.json" "${words[@]/#TRACE/$log/trace}"
-}
-
-# of the last summary: the number behind this name
-summary() {
-    sed -n "s/^  \"$1\": \([-0-9.e+]*\),*\$/\1/p" "$log/summary.json" 2>/dev/null
-}
-
-# The last line that says something; ddprun's own, that a rank's output may say why, does not.
-why() {
-    local line
-    line=$(grep -v -e '^$' -e 'its last output may say why' "$log/stderr" 2>/dev/null | tail -n 1)
-    [ -n "$line" ] || line=$(tail -n 1 "$log/stdout" 2>/dev/null)
-    [ "$code" -ne 124 ] && [ "$code" -ne 137 ] || line="it was ended, for it took too long${line:+: $line}"
-    printf '%s' "${line:-no output}"
-}
-
-# expect_success NAME EXPECTED SEEN: a row that is ok if the last command ended with 0
-expect_success() {
-    if [ "$code" -eq 0 ]; then
-        report_row "$1" "$2" "${3:-exit code 0}" ok
-    else
-        report_row "$1" "$2" "exit code $code: $(why)" differs
-    fi
-}
-
-median() { # numbers on stdin
-    sort -g | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
-}
-
-# ---- the checks ----
-# Before all else; false: no program gets a GPU.
-driver() {
-    run 60 "$programs/probe_static" driver
-    expect_success "the driver makes a context" "yes" "$(cat "$log/stdout")"
-}
-
-exit_order() {
-    local name
-    for name in ladder ladder_static digits digits_static; do
-        case $name in
-        digits*) ddprun 60 1 "$programs/$name" --data "$data/digits.csv" --batch 64 --steps 20 ;;
-        *) ddprun 60 1 "$programs/$name" --steps 12 ;;
-        esac
-        expect_success "one rank, $name: starts and ends" "exit code 0"
-    done
-    local -x NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,TUNING NCCL_DEBUG_FILE=$report/machine/nccl.%p.txt
-    ddprun 60 2 "$programs/ladder_static" --steps 12
-    report_condition "NCCL" "$(sed -n 's/^  "nccl_version": "\(.*\)",$/\1/p' "$log/summary.json" 2>/dev/null)"
-    expect_success "two ranks: start and end (NCCL's own log: machine/nccl.*.txt)" "exit code 0"
-}
-
-# rows NAME: what the last command printed is rows
-rows() {
-    local name expected seen verdict
-    while IFS=$'\t' read -r name expected seen verdict; do
-        report_row "$name" "$expected" "$seen" "$verdict"
-    done <"$log/stdout"
-    [ "$code" -eq 0 ] || report_row "$1" "exit code 0" "exit code $code: $(why)" differs
-}
-
-probe() { # WHAT...
-    run 60 "$programs/probe_static" "$@"
-    rows "probe $*"
-}
-
-bandwidth() {
-    local size=(512 20) # many times the caches
-    [ "$rehearse" -eq 0 ] || size=(1 1)
-    run 120 "$build/tests/gpu/bandwidth" "$kernels" "$state_kernels" "${size[@]}"
-    rows "bandwidth of ddprun's kernels"
-}
-
-handles() {
-    local which
-    for which in 0 1 2 3; do
-        probe handle "$which"
-    done
-}
-
-arithmetic() {
-    local size=()
-    [ "$rehearse" -eq 0 ] || size=(short)
-    run 60 "$programs/arithmetic_static" "${size[@]}"
-    rows arithmetic
-}
-
-overlap() {
-    local size=(--width 256 --batch 256 --steps 60) lines early all exposed
-    [ "$rehearse" -eq 0 ] || size=(--width 64 --batch 64 --steps 20)
-    [ "$rehearse" -eq 0 ] || local -x SOFTGPU_LINK=latency_us=300,gbytes_per_s=1
-    ddprun 120 2 --bucket-mb 0.02 --trace TRACE "$programs/ladder_static" --layers 12 "${size[@]}"
-    expect_success "two ranks, small buckets: end" "exit code 0"
-    exposed=$(summary exposed_ms)
-    lines=$(grep '^{"step":' "$log/trace/rank-0.jsonl" 2>/dev/null | tail -n 10)
-    all=$(grep -o '"begin_us":' <<<"$lines" | wc -l)
-    early=$(grep -o '"begin_us":-' <<<"$lines" | wc -l)
-    report_row "overlap by events: buckets that begin before backward ends, in the last 10 steps" "most of them" "$early of $all" \
-        "$([ "$early" -gt 0 ] && echo ok || echo differs)"
-    ddprun 120 2 --bucket-mb 0.02 --no-overlap "$programs/ladder_static" --layers 12 "${size[@]}"
-    report_row "exposed communication of a step, overlapped" "less than without: $(summary exposed_ms) ms" "$exposed ms" measured
-    CUDA_DEVICE_MAX_CONNECTIONS=1 ddprun 120 2 --bucket-mb 0.02 "$programs/ladder_static" --layers 12 "${size[@]}"
-    report_row "exposed communication, CUDA_DEVICE_MAX_CONNECTIONS=1" "more than overlapped: $exposed ms" "$(summary exposed_ms) ms" measured
-}
-
-tokens() {
-    local steps=200 seen
-    [ "$rehearse" -eq 0 ] || steps=30
-    ddprun 120 2 --bucket-mb 1 "$programs/tokens_static" "$steps" # a fixed size: no trials without overlap
-    expect_success "tokens, bfloat16 and images copied before and in backward: ends" "exit code 0"
-    seen=$(summary overlapped_steps)
-    report_row "... overlapped steps" "at least $((steps * 9 / 10)) of $steps" "${seen:-none}" \
-        "$([ "${seen:-0}" -ge $((steps * 9 / 10)) ] && echo ok || echo differs)"
-}
-
-sums() {
-    local points=200000 off
-    [ "$rehearse" -eq 0 ] || points=20000
-    run 120 "$programs/kmeans_plain_static" --points "$points" --save "$work/serial"
-    expect_success "kmeans, bare: ends" "exit code 0"
-    ddprun 120 2 "$programs/kmeans_static" --points "$points" --save "$work/found"
-    expect_success "kmeans, DDP_REDUCE on two ranks: ends" "exit code 0"
-    off=$(paste -d ' ' "$work/serial" "$work/found" 2>/dev/null |
-        awk '{ counts += $1 != $10; for (i = 2; i <= 9; ++i) { d = $i - $(i + 9); d = d < 0 ? -d : d; most = d > most ? d : most } }
-             END { printf "%.1e, %d of %d counts differ", most, counts, NR }')
-    report_row "... largest difference of a centroid from the bare program's" "at most 1e-4" "$off" \
-        "$(awk -v off="$off" 'BEGIN { print off + 0 <= 1e-4 && off ~ / of 32 / ? "ok" : "differs" }')"
-}
-
-lt_verify() {
-    ddprun 120 2 --verify --bucket-mb 0.003 "$programs/libraries_static" --way lt
-    expect_success "cuBLASLt with --verify" "exit code 0" "exit code 0, $(summary overlapped_steps) of $(summary steps) steps overlapped"
-}
-
-host_memory() {
-    local kind
-    for kind in device managed pinned pageable registered mixed; do
-        ddprun 60 2 --check-every 1 "$programs/host_memory_static" "$kind" plain
-        expect_success "gradients in memory of the host: $kind" "exit code 0: every mean is right"
-    done
-    ddprun 60 2 "$programs/host_memory_static" managed graph
-    expect_success "managed gradients, steps captured" "exit code 0: every mean is right"
-}
-
-reduces() {
-    local mode
-    for mode in types order host; do
-        ddprun 60 2 "$programs/reduces_static" "$mode"
-        expect_success "DDP_REDUCE: $mode" "exit code 0: every element is right"
-    done
-    ddprun 120 2 --bucket-mb 0.005 "$programs/reduces_static" training
-    expect_success "DDP_REDUCE within backward" "exit code 0: every element is right" \
-        "exit code 0, $(summary overlapped_steps) of $(summary steps) steps overlapped"
-}
-
-nonfinite() {
-    local kind options seen
-    for kind in 'packed' 'in place' 'in a graph'; do
-        options=(--rank 1 --tensor 2 --step 7 --steps 20)
-        [ "$kind" != 'in place' ] || options+=(--flat 1)
-        [ "$kind" != 'in a graph' ] || options+=(--graph 2)
-        ddprun 60 2 "$programs/sick_static" "${options[@]}"
-        seen=$(sed -n '/"nonfinite": {/,/}/s/^ *"\(rank\|step\)": *\([0-9]*\),*$/\1 \2/p' "$log/summary.json" 2>/dev/null | tr '\n' ' ')
-        report_row "the first NaN of a gradient, $kind" "rank 1 and step 7" "${seen:-exit code $code: $(why)}" \
-            "$([[ $seen == *'rank 1 '* && $seen == *'step 7 '* ]] && echo ok || echo differs)"
-    done
-}
-
-# Deep products leave partial sums in a workspace of cuBLAS's own.
-scout() {
-    local shape batch found
-    for shape in digits_plain digits_plain_static; do
-        for batch in 16 64; do
-            run 300 "$build/bin/ddprun" "${device[@]}" scout -v "$programs/$shape" --data "$data/digits.csv" --batch "$batch" --steps 12
-            found=$(grep -c '^  gradient ' "$log/stdout")
-            expect_success "ddprun scout of $shape, batches of $batch: gradients" "exit code 0" "exit code 0, $found gradients"
-        done
-    done
-}
-
-# Sums by atomicAdd: a job whose ranks differ by rounding trains on.
-atomics() {
-    ddprun 120 2 "$programs/atomics_clip_static"
-    expect_success "an annotated job that clips by an atomic norm: ends" "exit code 0" \
-        "exit code 0: $(grep -m 1 '^ddprun: .*all ranks' "$log/stderr")"
-}
-
-check() {
-    run 300 "$build/bin/ddprun" check "${device[@]}" -n 2 --progress off "$programs/digits_static" --data "$data/digits.csv" --batch 64 --steps 40
-    expect_success "ddprun check of digits" "exit code 0: equal" "exit code 0: $(grep -m 1 '^equal' "$log/stdout")"
-}
-
-# plan_row NAME PROGRAM WORDS...: by --plan auto: the proof, what a plan by state takes, how long a round takes, and took in the proof
-plan_row() {
-    local begin=$SECONDS
-    ddprun 300 2 --plan auto --slow --yes "${@:2}"
-    expect_success "$1 by --plan auto" "exit code 0" "exit code 0 after $((SECONDS - begin)) s: $(grep -oE 'proof \(d\): [a-z]*|each rank takes [0-9]+ bytes|ranks took .*' "$log/stderr" |
-        sed 's/^each .* bytes/& besides the program/' | paste -sd ';')"
-}
-
-small=(--layers 1 --width 32 --heads 2 --context 16 --batch 4) # of chargpt, for a rehearsal
-plan() {
-    local way size=(--batch 8 --context 32)
-    [ "$rehearse" -eq 0 ] || size=("${small[@]}")
-    plan_row digits "$programs/digits_plain" --data "$data/digits.csv" --batch 64 --steps 40
-    plan_row "digits, cudart inside," "$programs/digits_plain_static" --data "$data/digits.csv" --batch 64 --steps 40
-    plan_row chargpt "$programs/chargpt_plain_static" --data "$data/shakespeare.txt" "${size[@]}" --steps 40
-    plan_row "gradients by atomicAdd" "$programs/atomics_static" "$work/model"
-    for way in gradients tail; do # 41 steps are no whole number of rounds: the last one ends where the device is reset
-        plan_row "cudaDeviceReset at the end, $way," "$programs/ends_static" "$way" reset --steps 41 --save "$work/$way"
-        run 60 "$programs/ends_static" "$way" reset --steps 41 --save "$work/oracle" --oracle 2
-        expect_success "... its oracle" "exit code 0" "largest difference of a saved weight: $(paste "$work/$way" "$work/oracle" |
-            awk '{ d = $2 - $4; d = d < 0 ? -d : d; most = d > most ? d : most } END { print most + 0 }')"
-    done
-}
-
-# A plan knows a call by the frames of its stack, of which it keeps 24.
-frames() {
-    local name most words size=(--batch 8 --context 32)
-    [ "$rehearse" -eq 0 ] || size=("${small[@]}")
-    for name in ladder_static chargpt_plain chargpt_plain_static; do
-        words=("$programs/$name" --steps 40)
-        [ "$name" = ladder_static ] || words+=(--data "$data/shakespeare.txt" "${size[@]}" --eval-every 10 --quiet)
-        run 300 "$build/bin/ddprun" "${device[@]}" scout --prove --json "$work/$name.json" "${words[@]}"
-        most=$(awk '/"frames":/ { n = 0 } /"offset":/ && ++n > most { most = n } END { print most + 0 }' "$work/$name.json" 2>/dev/null)
-        report_row "frames of the deepest call of $name" "at most 23, for none to be lost" "$([ "${most:-0}" -gt 0 ] && echo "$most" || why)" \
-            "$([ "${most:-0}" -gt 0 ] && [ "$most" -lt 24 ] && echo ok || echo differs)"
-        ddprun 300 2 --plan "$work/$name.json" "${words[@]}" --steps 81
-        expect_success "... by its plan, as far as batch 81" "exit code 0"
-    done
-}
-
-# The memory of the device while ranks train, by a plan that was kept.
-room() {
-    local by watcher size=(--layers 6 --width 256 --heads 8 --context 128 --batch 8) most=()
-    [ "$rehearse" -eq 0 ] || size=(--layers 2 --width 32 --heads 2 --context 16 --batch 4)
-    for by in gradients state; do
-        local words=(--by "$by" "$programs/chargpt_plain_static" --data "$data/shakespeare.txt" "${size[@]}" --steps 40 --quiet)
-        plan_row "chargpt of ${size[1]} layers of ${size[3]}, averaged by $by," "${words[@]}"
-        timeout 600 nvidia-smi -i 0 --query-gpu=memory.used --format=csv,noheader,nounits -lms 100 >"$work/used" 2>/dev/null &
-        watcher=$!
-        ddprun 300 2 --plan auto --slow --yes "${words[@]}"
-        kill "$watcher" 2>/dev/null
-        wait "$watcher" 2>/dev/null
-        most+=("$(awk 'NR == 1 { first = $1 } $1 > most { most = $1 } END { print most - first }' "$work/used")")
-    done
-    report_row "memory of the device for two ranks by state, beside by gradients" "two times what a rank takes besides the program" \
-        "$((most[1] - most[0])) MiB more: ${most[1]} and ${most[0]} MiB" "$([ -s "$work/used" ] && echo measured || echo 'not run')"
-}
-
-check_every() {
-    local steps=300 rounds=3 size=(--layers 6 --width 256 --heads 8 --context 128 --batch 32) every round
-    local -A best=()
-    [ "$rehearse" -eq 0 ] || steps=6 rounds=1 size=("${small[@]}")
-    for ((round = 0; round < rounds; round++)); do
-        for every in 0 100 1; do
-            ddprun 300 2 --check-every "$every" "$programs/chargpt_static" --data "$data/shakespeare.txt" "${size[@]}" \
-                --steps "$steps" --eval-every 100000 --quiet
-            [ "$code" -eq 0 ] || {
-                expect_success "chargpt, --check-every $every" "exit code 0"
-                return
-            }
-            best[$every]=$({ echo "${best[$every]:-0}" && summary steps_per_second; } | sort -g | tail -n 1)
-        done
-    done
-    for every in 100 1; do
-        report_row "price of --check-every $every, chargpt on two ranks (best of $rounds)" \
-            "$([ "$every" -eq 1 ] && echo '-' || echo 'at most 0.5 % of a step')" \
-            "$(awk -v a="${best[0]}" -v b="${best[$every]}" 'BEGIN { printf "%.2f ms a step, %+.2f %% of %.2f ms", 1e3 / b, 100 * (a / b - 1), 1e3 / a }')" \
-            measured
-    done
-}
-
-# trained: the seconds that the last run of `thousands` printed
-trained() {
-    sed -n 's/.*trained for \([0-9.]*\) s.*/\1/p' "$log/stdout"
-}
-
-world_of_one() {
-    local steps=100 pairs=7 i one bare shape
-    [ "$rehearse" -eq 0 ] || steps=3 pairs=2
-    for shape in thousands thousands_static; do
-        : >"$work/ratios"
-        for ((i = 0; i <= pairs; i++)); do
-            ddprun 120 1 "$programs/$shape" "$steps"
-            one=$(trained)
-            run 120 "$programs/$shape" "$steps"
-            bare=$(trained)
-            [ -n "$one" ] && [ -n "$bare" ] || {
-                report_row "world of one against bare, $shape" "1.005" "no times: $(why)" differs
-                return
-            }
-            [ "$i" -eq 0 ] || awk -v a="$one" -v b="$bare" 'BEGIN { print a / b }' >>"$work/ratios" # the first one warms up
-        done
-        report_row "world of one against bare, $shape: 2,000 launches a step (median of $pairs ratios of times)" "at most 1.005" \
-            "$(median <"$work/ratios")" measured
-    done
-}
-
-launch_cost() {
-    local steps=200 how
-    [ "$rehearse" -eq 0 ] || steps=20
-    for how in bare 1 2; do
-        [ "$how" = bare ] && run 120 "$programs/launches_static" "$steps" || ddprun 120 "$how" "$programs/launches_static" "$steps"
-        report_row "a launch with 4 pointers outside of gradients, $([ "$how" = bare ] && echo bare || echo "ranks: $how")" \
-            "$([ "$how" = 2 ] && echo 'at most 60 instructions more than bare' || echo 'as bare')" \
-            "$(sed -n 's/^launch: //p' "$log/stdout")$([ "$code" -eq 0 ] || echo "exit code $code: $(why)")" \
-            "$([ "$code" -eq 0 ] && echo measured || echo differs)"
-    done
-}
-
-all_reduce() {
-    local sizes=(1 16 64) mib width alone ours
-    [ "$rehearse" -eq 0 ] || sizes=(1)
-    for mib in "${sizes[@]}"; do
-        run 120 "$programs/nccl_alone_static" "${gpu_library[libnccl.so.2]}" 2 "$mib"
-        alone=$(sed -n 's/^all-reduce: \([0-9.]*\) us/\1/p' "$log/stdout")
-        [ -n "$alone" ] || {
-            report_row "all-reduce of $mib MiB by NCCL alone, two ranks" "a time" "exit code $code: $(why)" differs
-            return
-        }
-        case $mib in 1) width=512 ;; 16) width=2048 ;; 64) width=4096 ;; esac
-        ddprun 240 2 --bucket-mb "$mib" --no-overlap --check-every 0 --trace TRACE "$programs/ladder_static" --layers 2 \
-            --width "$width" --batch 2 --steps 24
-        [ "$code" -eq 0 ] || {
-            expect_success "all-reduce of $mib MiB by ddprun" "exit code 0"
-            return
-        }
-        ours=$(grep '^{"step":' "$log/trace/rank-0.jsonl" | tail -n 20 | grep -o '"begin_us":[-0-9.e+]*,"end_us":[-0-9.e+]*' | tr ':' ',' |
-            awk -F , '{ print $4 - $2 }' | median)
-        report_row "all-reduce of $mib MiB, two ranks: ddprun beside NCCL alone" "as NCCL alone: $alone us" \
-            "$(awk -v a="$alone" -v b="$ours" -v m="$mib" 'BEGIN {
-                printf "%.1f us, %.2f GB/s; NCCL alone %.2f GB/s; ratio %.3f", b, m * 1.048576e3 / b, m * 1.048576e3 / a, b / a }')" \
-            measured
-    done
-}
-
-doctor() {
-    run 60 "$build/bin/ddprun" doctor
-    cp "$log/stdout" "$report/doctor.txt"
-    report_row "ddprun doctor (doctor.txt)" "no problem" "exit code $code: $(tail -n 1 "$log/stdout")" measured
-}
-
-script() {
-    local status=0 passed failed first options=("${mps[@]}")
+script() { # NAME
+    local status=0 passed failed first options=() limit=$script_limit
     now=script-$1
     log_begin
     local text=$log/stdout
+    [ "$with_mps" -eq 1 ] || options+=(--no-mps)
     [ "$rehearse" -eq 0 ] || options+=(--rehearse)
-    bash "$here/run.sh" "${options[@]}" "$build" "$1" </dev/null >"$text" 2>&1 || status=$?
+    [ "$(seconds_left)" -ge "$limit" ] || limit=$(seconds_left)
+    if [ "$limit" -lt 60 ]; then
+        not_run "end-to-end test $1" "all cases pass" "of $minutes minutes too little was left"
+        return
+    fi
+    [ "$rehearse" -eq 0 ] || limit=$(patient "$limit")
+    timeout -k 20 "$limit" bash "$here/run.sh" "${options[@]}" "$build" "$1" </dev/null >"$text" 2>&1 || status=$?
     passed=$(awk '/^ok - / { n++ } /^[0-9]+%: Checks: / { n += $3 - $5 - $7 } END { print n + 0 }' FS='[ ,]+' "$text")
     failed=$(awk '/^not ok - / { n++ } /^[0-9]+%: Checks: / { n += $5 + $7 } END { print n + 0 }' FS='[ ,]+' "$text")
     first=$(grep -E -m 1 '^not ok - |:[FE]:' "$text")
@@ -507,23 +182,51 @@ script() {
     fi
 }
 
-record_machine
-now=driver
-driver
-serves=$code
-for now in "${checks[@]}"; do
+# ---- blocks ----
+run_check() { # NAME
+    now=$1
     if [ "$serves" -ne 0 ] && [ "$now" != doctor ]; then
-        log=''
-        report_row "$now" "the driver serves" "the driver makes no context; see the first row" "not run"
-        continue
+        not_run "$now" "the driver serves" "the driver makes no context; see the first row"
+        return
     fi
     case $now in
-    script/*) script "${now#script/}" ;;
     addresses | tensor_maps | reading | waits | costs) probe "${now//_/-}" ;;
     *) "$now" ;;
     esac
+}
+
+run_block() { # NAME
+    local check lack chosen=()
+    for check in ${block_checks[$1]}; do
+        [ -z "${is_wanted[$check]:-}" ] || chosen+=("$check")
+    done
+    [ ${#chosen[@]} -gt 0 ] || return 0
+    lack=$(block_lacks "$1")
+    if [ -n "$lack" ]; then
+        not_run "block $1: ${chosen[*]}" "at most $block_limit s" "$lack"
+        return
+    fi
+    block_begin "$block_limit" "${block_needs[$1]}"
+    for check in "${chosen[@]}"; do
+        run_check "$check"
+    done
+    block_finish "$1"
+}
+
+record_machine 2>/dev/null
+now=driver
+driver
+serves=$code
+for name in "${block_names[@]}"; do
+    run_block "$name"
 done
-log_end
+gpu_mps_stop # run.sh has its own
+for name in "${scripts[@]}"; do
+    [ "$serves" -eq 0 ] && script "$name" || run_check "script/$name"
+done
+no_log
+report_pack
 differs=$(report_differs)
-printf 'report: %s/report.md, report.json, logs/, machine/; %d rows, %d differ\n' "$report" "$(wc -l <"$report/rows")" "$differs"
+printf 'report: %s, %d KiB; it holds report.md, report.json, logs/, machine/; %d rows, %d differ\n' "$packed" \
+    $((($(stat -c %s "$packed") + 1023) / 1024)) "$(wc -l <"$report/rows")" "$differs"
 [ "$differs" -eq 0 ]

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034 # the scripts that source it use its variables
 # libraries.sh - where are NVIDIA's driver, cudart, cuBLAS and NCCL on this machine, and is there an nvcc? Sourced by first.sh,
-# run.sh, programs.sh and bundle.sh. Looks in toolkits, in Python wheels (site-packages/nvidia/*/lib) and where the loader looks;
+# run.sh, programs.sh and bundle.sh. And an MPS of our own, while ranks share a GPU. Looks in toolkits, in Python wheels (site-packages/nvidia/*/lib) and where the loader looks;
 # $GPU_LIBRARIES, folders with ':' between them, replaces all these places.
 
 # gpu_cuda_of BUILD: names the libraries of the CUDA that programs in BUILD/gpu are built with, which programs.sh writes to BUILD/gpu.cuda (none: 13).
@@ -123,4 +123,33 @@ gpu_nvcc_find() {
     )
     printf '%s: no nvcc (compiler of a CUDA toolkit, 12.4 or newer; CUDA_HOME can name the toolkit)\n' "${0##*/}" >&2
     return 1
+}
+
+# ---- MPS: ranks that share a GPU run at the same time; without it they take turns ----
+gpu_mps=0 # whether ours runs
+
+# gpu_mps_start FOLDER PROGRAM...: in FOLDER, so that no other program of the machine is a client of it. Prints what became of it, and fails if
+# there is none or PROGRAM does not run with it. Not in a subshell: it sets the environment.
+gpu_mps_start() {
+    if ! command -v nvidia-cuda-mps-control >/dev/null; then
+        echo 'no MPS (nvidia-cuda-mps-control): ranks that share a GPU take turns'
+        return 1
+    fi
+    mkdir -p "$1/mps" "$1/mps-log"
+    export CUDA_MPS_PIPE_DIRECTORY=$1/mps CUDA_MPS_LOG_DIRECTORY=$1/mps-log
+    gpu_mps=1
+    if timeout 30 nvidia-cuda-mps-control -d >/dev/null 2>&1 && timeout 60 "${@:2}" </dev/null >/dev/null 2>&1; then
+        echo 'ranks that share a GPU run at the same time, by an MPS'
+        return
+    fi
+    echo 'a program does not run under MPS here: ranks that share a GPU take turns'
+    gpu_mps_stop
+    return 1
+}
+
+gpu_mps_stop() {
+    [ "$gpu_mps" -eq 1 ] || return 0
+    gpu_mps=0
+    echo quit | timeout 30 nvidia-cuda-mps-control >/dev/null 2>&1 || echo 'MPS did not end by quit' >&2
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 }

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # programs.sh [BUILD] - compiles with nvcc what runs on a GPU, into BUILD/gpu: trainers, samples, the probes of this folder, each as NAME (shared cudart) and
-# NAME_static, and ddprun's own kernels; for sm_80, sm_90 and as PTX. Called by bundle.sh and run.sh. What is newer than its sources stays.
+# NAME_static, libwrap_nccl.so, and ddprun's own kernels, for drivers of CUDA 12, too. Code is for sm_80 and sm_90, and PTX of the former. Called by bundle.sh
+# and run.sh. What is newer than its sources stays.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 source "$root/tests/gpu/libraries.sh"
 build=$(cd "${1:-$root/build}" && pwd)
-architectures=(-gencode 'arch=compute_80,code=sm_80' -gencode 'arch=compute_90,code=[sm_90,compute_90]')
+# The compiler proper runs once for both; what has code of its own for sm_90 names it.
+architectures=(-gencode 'arch=compute_80,code=[sm_80,sm_90,compute_80]')
+of_sm_90=(-gencode 'arch=compute_80,code=[sm_80,compute_80]' -gencode 'arch=compute_90,code=sm_90')
 
 file=samples/common/parameter_file.c
 digits="samples/digits/options.c samples/digits/data.c samples/digits/model.c samples/digits/kernels.cu $file"
@@ -13,9 +16,10 @@ chargpt="samples/chargpt/options.c samples/chargpt/text.c samples/chargpt/layout
     samples/chargpt/checkpoint.c samples/chargpt/sampling.c samples/chargpt/kernels.cu $file"
 kmeans="samples/kmeans/options.c samples/kmeans/points.c samples/kmeans/lloyd.cu"
 
-# name, sources, options of compiler and linker
+# name, sources, options of compiler and linker; what takes longest comes first
 programs() {
     cat <<TABLE
+arithmetic       | tests/gpu/arithmetic.cu                 | -I$root -O3
 ladder           | tests/trainers/ladder.cu $file          |
 habits           | tests/trainers/habits.cu                | -lcuda
 graphs           | tests/trainers/graphs.cu                | -lcuda
@@ -31,11 +35,14 @@ overlap_rank     | tests/bench/overlap_rank.cu             |
 host_memory      | tests/trainers/host_memory.cu           |
 reduces          | tests/trainers/reduces.cu               |
 sick             | tests/trainers/sick.cu                  |
-arithmetic       | tests/gpu/arithmetic.cu                 | -I$root -O3
 atomics          | tests/gpu/atomics.cu                    |
 atomics_clip     | tests/gpu/atomics_clip.cu               |
-ends             | tests/tools/plan/ends/ends.cu           | -I$root
+ends             | tests/tools/plan/ends/ends.cu           | -I$root -lcuda
+deviates         | tests/trainers/deviates.cu              |
+deviates_own     | tests/trainers/deviates.cu              | -DOWN_NCCL ${includes[*]} -lnccl
+features         | tests/trainers/features.cu              | ${of_sm_90[*]} -lcuda
 nccl_alone       | tests/gpu/nccl_alone.c                  | ${includes[*]}
+$([ ! -e "$root/tests/gpu/gate.cu" ] || echo "gate             | tests/gpu/gate.cu                       | ${includes[*]} -lcuda")
 digits           | samples/digits/main.c ${digits//$'\n'/ }        | -lcublas
 digits_plain     | samples/digits/main_plain.c ${digits//$'\n'/ }  | -lcublas
 chargpt          | samples/chargpt/main.c ${chargpt//$'\n'/ }       | -lcublas
@@ -69,17 +76,20 @@ compile() {
     for word in $3; do
         case $word in
         -lcublas | -lcublasLt) libraries+=("-l:lib${word#-l}.so.$cuda") ;;
+        -lnccl) libraries+=(-l:libnccl.so.2) ;;
         -l*) libraries+=("$word") ;;
         *) options+=("$word") ;;
         esac
     done
+    [[ $3 == *-gencode* ]] || options+=("${architectures[@]}")
+    [[ $3 == *-O3* ]] || options+=(-O2)
     for source in $2; do
         object=$build/gpu/objects/$name-$(basename "$source").o
         objects+=("$object")
         # headers are few: any that is newer compiles again
         [ "$object" -nt "$root/$source" ] && [ "$object" -nt "$build/gpu/stamp" ] && continue
         newest=1
-        "$gpu_nvcc" -O2 -g -D_GNU_SOURCE "${architectures[@]}" -I"$root/samples" -I"$root/interpose/include" "${options[@]}" \
+        "$gpu_nvcc" -g -D_GNU_SOURCE -I"$root/samples" -I"$root/interpose/include" "${options[@]}" \
             -c "$root/$source" -o "$object" || return
     done
     [ "$newest" -eq 1 ] || [ ! -x "$build/gpu/${name}_static" ] || [ ! -x "$build/gpu/$name" ] || return 0
@@ -100,24 +110,61 @@ own_cublas() {
         -l:libcublasLt_static.a -lculibos -l:libcudart_static.a -ldl -lrt -lpthread -o "$build/gpu/libraries_own_cublas"
 }
 
+# An NCCL to link with, by the names that are wanted of it: the machine that compiles may have none. Where programs run there is one.
+nccl_stub() {
+    local name folder=$build/gpu/objects/stub
+    mkdir -p "$folder"
+    for name in GetUniqueId CommInitRank AllReduce CommDestroy; do
+        printf 'int nccl%s(void);\nint nccl%s(void) { return 1; }\n' "$name" "$name"
+    done | gcc -shared -fPIC -x c -Wl,-soname,libnccl.so.2 -o "$folder/libnccl.so.2" -
+    places+=(-L"$folder")
+}
+
+wrap_nccl() {
+    gcc -shared -fPIC -fvisibility=hidden -O2 -g -D_GNU_SOURCE -I"${gpu_nvcc%/bin/nvcc}/include" "${includes[@]}" "$root/tests/gpu/wrap_nccl.c" \
+        -Wl,--no-as-needed "${places[@]}" -l:libnccl.so.2 "-l:libcudart.so.$cuda" -o "$build/gpu/libwrap_nccl.so"
+}
+
+# kernels NAME FOLDER: FOLDER/kernels.cu as NAME-kernels.fatbin and, where the product's build makes it, NAME-kernels-cuda12.fatbin. A driver
+# loads nothing of a later CUDA.
+kernels() {
+    local to=$build/gpu/$1-kernels
+    "$gpu_nvcc" -fatbin "${architectures[@]}" -O3 -I"$root" "$root/$2/kernels.cu" -o "$to.fatbin" || return
+    [ -e "$build/lib/$1-kernels-cuda12.fatbin" ] || return 0
+    cmake "-DNVCC=$gpu_nvcc" "-DFATBINARY=${gpu_nvcc%/*}/fatbinary" "-DPTXAS=$ptxas_12" "-DARCHITECTURES=80 90" "-DINCLUDE=$root" \
+        "-DSOURCE=$root/$2/kernels.cu" "-DWORK=$build/gpu/objects/$1" "-DOUTPUT=$to-cuda12.fatbin" -P "$root/cmake/Cuda12Kernels.cmake"
+}
+
+# wait_for_core: until fewer jobs run than there are cores.
+wait_for_core() {
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
+        sleep 0.1 # between looks
+    done
+}
+
 # The newest header decides what is compiled again.
 header=$(find "$root/samples" "$root/tests" "$root/interpose/include" "${BASH_SOURCE[0]}" \( -name '*.h' -o -name programs.sh \) -printf '%T@ %p\n' |
     sort -n | tail -n 1)
 touch -r "${header#* }" "$build/gpu/stamp"
+nccl_stub
 failed=$build/gpu/objects/failed # asked in place of exit codes, which bash forgets of jobs that it has counted
 rm -f "$failed"
+ptxas_12=$(cmake -P "$root/cmake/Cuda.cmake" 2>&1 | sed -n 's/^PTXAS_12=//p')
 while IFS='|' read -r name sources options; do
-    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
-        sleep 0.1 # between looks
-    done
+    wait_for_core
     (compile "${name// /}" "$sources" "$options" || {
         printf 'programs.sh: %s: not compiled\n' "${name// /}" >&2
         touch "$failed"
     }) &
-done < <(programs)
-wait
-own_cublas || touch "$failed"
-for of in ddprun:comm/kernels ddprun-plan:tools/plan/trainer/kernels; do # an earlier driver loads nothing of a later CUDA
-    "$gpu_nvcc" -fatbin "${architectures[@]}" -O3 -I"$root" "$root/${of#*:}/kernels.cu" -o "$build/gpu/${of%:*}-kernels.fatbin" || touch "$failed"
+done < <(programs | grep .)
+for of in ddprun:comm/kernels ddprun-plan:tools/plan/trainer/kernels; do
+    wait_for_core
+    (kernels "${of%:*}" "${of#*:}" || {
+        printf 'programs.sh: the kernels of %s: not compiled\n' "${of#*:}" >&2
+        touch "$failed"
+    }) &
 done
+wait
+wrap_nccl || touch "$failed"
+own_cublas || touch "$failed"
 [ ! -e "$failed" ]

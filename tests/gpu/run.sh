@@ -66,35 +66,7 @@ fi
 
 # A folder that looks like a build: the scripts find GPU programs in it, and a ddprun that shares a GPU.
 view=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-gpu-XXXXXX")
-mps=0
-
-mps_stop() {
-    [ "$mps" -eq 1 ] || return 0
-    mps=0
-    echo quit | timeout 30 nvidia-cuda-mps-control >/dev/null 2>&1 || echo 'MPS did not end by quit' >&2
-    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-}
-
-# In a folder of its own: no other program of the machine is a client of it. Given up if a program does not run with it.
-mps_start() {
-    if ! command -v nvidia-cuda-mps-control >/dev/null; then
-        echo 'no MPS (nvidia-cuda-mps-control): ranks that share a GPU take turns'
-        with_mps=0
-        return
-    fi
-    mkdir -p "$view/mps" "$view/mps-log"
-    export CUDA_MPS_PIPE_DIRECTORY=$view/mps CUDA_MPS_LOG_DIRECTORY=$view/mps-log
-    mps=1
-    if timeout 30 nvidia-cuda-mps-control -d >/dev/null 2>&1 &&
-        timeout 60 "$view/tests/trainers/ladder" --steps 1 </dev/null >/dev/null 2>&1; then
-        return
-    fi
-    echo 'a program does not run under MPS here: ranks that share a GPU take turns'
-    with_mps=0
-    mps_stop
-}
-
-trap 'mps_stop; rm -rf "$view"' EXIT
+trap 'gpu_mps_stop; rm -rf "$view"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 mkdir -p "$view/bin" "$view/tests/trainers" "$view/samples"
@@ -159,8 +131,9 @@ for script in "${scripts[@]}"; do
     case $script in
     tables) tables || failed=1 ;;
     *)
-        [ "$script" != faults ] || mps_stop
-        [ "$script" = faults ] || [ "$with_mps" -eq 0 ] || [ "$mps" -eq 1 ] || mps_start
+        [ "$script" != faults ] || gpu_mps_stop
+        [ "$script" = faults ] || [ "$with_mps" -eq 0 ] || [ "$gpu_mps" -eq 1 ] ||
+            gpu_mps_start "$view" "$view/tests/trainers/ladder" --steps 1 || with_mps=0
         bash "$root/tests/end_to_end/$script.sh" "$view" || failed=1
         ;;
     esac
