@@ -92,7 +92,7 @@ grad_accum|right|Its step counters and schedules advance by [23] for each update
 kmeans_online|right|
 linreg_exact|right|
 logreg|right|
-lstm_sine|refused|trained, or carried from batch to batch\?
+lstm_sine|right|Its step counters and schedules advance by [23] for each update
 matfac|right|
 multilabel|right|
 node_euler|right|Its step counters and schedules advance by [23] for each update

@@ -277,7 +277,7 @@ struct play_page {
     uint32_t number_count;        /* of what copies have brought to the host that has noise: it is not in `reads`, */
     double numbers[PLAY_SAMPLES]; /* and these are its first numbers */
     char why[PLAY_WHY_BYTES];
-    uint32_t scratch; /* 1 + the allocation that `why` is about, if it may be scratch; 0: none */
+    struct scout_bytes scratch; /* what `why` is about, if it may be scratch */
 };
 
 /* Creates the file, mode 0600. False with errno. */

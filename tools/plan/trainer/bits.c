@@ -152,7 +152,7 @@ bits_judge(bool judges)
         bool is_whole = tensor->role == PLAY_CHANGES && element_size((int)tensor->type) >= sizeof(uint32_t) &&
                         has_whole(i, content, bytes, &at) && judges;
         for (uint32_t k = 0; k < player.page_count && (is_whole || shown != NULL); ++k)
-            player.pages[k]->scratch = 1 + (uint32_t)tensor->alloc;
+            player.pages[k]->scratch = (struct scout_bytes){(uint32_t)tensor->alloc, tensor->lo, tensor->hi};
         if (is_whole && shown == NULL)
             player_refuse("%s is called %s, and holds a whole number among floats, at byte %" PRIu64
                           ": whole numbers have no mean",

@@ -157,27 +157,62 @@ try_by_state(const struct scout_order *order, const struct request *request, con
            scout_prove_by_state(order, log, finding, &it->turns, request->prove, &it->proofs, error);
 }
 
-/* Of turns by state: what has which class, and the plan. A launch that gets one pointer to a struct of scratch seems to
- * read all of it, also what an earlier step has left. Where that would end the plan the struct is taken as scratch, and
- * the proofs show whether it is; else the first reason stands. */
+/* What a reason is about, if steps may use it as scratch. */
+static const struct scout_bytes *
+asked_of(const struct scout_finding *finding, const struct attempt *it)
+{
+    return finding->found ? &it->proofs.complete.scratch : &it->turns.scratch;
+}
+
+/* Takes what the reason is about as scratch, `whole`: all of its allocation, then what the next reason is about, and so
+ * on, until the proofs pass: *best is that attempt then. */
+static bool
+try_scratch(const struct scout_order *order, const struct request *request, const struct scout_log *log,
+            struct scout_finding *finding, bool whole, struct attempt *best, struct error *error)
+{
+    struct scout_bytes scratch = *asked_of(finding, best);
+    bool ok = true, is_found = finding->found, is_better = false;
+    finding->scratch_count = 0;
+    while (ok && !is_better && scratch.hi != 0 && finding->scratch_count < SCRATCH_AT_MOST) {
+        struct attempt next;
+        finding->scratch[finding->scratch_count++] =
+            whole ? (struct scout_bytes){scratch.alloc, 0, UINT64_MAX} : scratch;
+        ok = try_by_state(order, request, log, finding, &next, error);
+        scratch = *asked_of(finding, &next);
+        is_better = finding->found && proofs_missing(&next.proofs) == NULL;
+        struct attempt worse = is_better ? *best : next;
+        *best = is_better ? next : *best;
+        turns_free(&worse.turns);
+        json_object_put(worse.proofs.played);
+    }
+    finding->found = is_better || is_found;
+    return ok;
+}
+
+/* Whether an allocation has other memory with a class: it is an arena, or a struct. */
+static bool
+is_one_of_several(const struct turns *turns, const struct scout_bytes *scratch)
+{
+    return ANY(it, turns->ranges, turns->range_count,
+               it->alloc == scratch->alloc && (it->hi <= scratch->lo || it->lo >= scratch->hi));
+}
+
+/* Of turns by state: what has which class, and the plan. A launch that gets a pointer to scratch seems to read all that
+ * follows in the struct or the array, also what an earlier step has left. Where that would end the plan all of the
+ * allocation is taken as scratch, or these bytes of it, and the proofs show whether it is; else the first reason
+ * stands. */
 static bool
 report_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
                 struct scout_finding *finding, struct error *error)
 {
-    struct attempt best, next;
+    struct attempt best;
     bool ok = try_by_state(order, request, log, finding, &best, error);
-    bool may_try = request->prove && request->per_rank == NULL;
-    uint32_t scratch = finding->found ? best.proofs.complete.scratch : best.turns.scratch;
-    while (ok && may_try && scratch != 0 && finding->scratch_count < SCRATCH_AT_MOST) {
-        finding->scratch[finding->scratch_count++] = scratch - 1;
-        ok = try_by_state(order, request, log, finding, &next, error);
-        scratch = finding->found ? next.proofs.complete.scratch : next.turns.scratch;
-        bool is_better = finding->found && proofs_missing(&next.proofs) == NULL;
-        struct attempt worse = is_better ? best : next;
-        best = is_better ? next : best;
-        scratch = is_better ? 0 : scratch;
-        turns_free(&worse.turns);
-        json_object_put(worse.proofs.played);
+    if (ok && request->prove && request->per_rank == NULL) {
+        const struct scout_bytes scratch = *asked_of(finding, &best);
+        bool is_part = is_one_of_several(&best.turns, &scratch);
+        ok = try_scratch(order, request, log, finding, true, &best, error);
+        if (ok && is_part && asked_of(finding, &best)->hi != 0)
+            ok = try_scratch(order, request, log, finding, false, &best, error);
     }
     finding->found = best.turns.reason == NULL;
     free(finding->reason);

@@ -34,6 +34,12 @@ struct scout_ranges {
     uint32_t count;
 };
 
+/* Bytes [lo, hi) of an allocation by number; hi 0: none. */
+struct scout_bytes {
+    uint32_t alloc;
+    uint64_t lo, hi;
+};
+
 /* ---- records ---- */
 
 enum scout_record {

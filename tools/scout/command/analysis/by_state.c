@@ -119,7 +119,7 @@ look_at_places(struct finder *finder)
         if (version->memory == HOST_MEMORY)
             continue;
         struct place *place = place_of(finder, version);
-        bool is_scratch = scout_is_scratch(finder->finding, graph->memories[version->memory].alloc);
+        bool is_scratch = scout_is_scratch(finder->finding, place->alloc, version->lo, version->hi);
         FOR_EACH_OUT(out, version) {
             const struct graph_version *to = out->to;
             bool is_later =
@@ -356,7 +356,7 @@ judge_state(const struct finder *finder, struct place *place)
         place->role = PLAY_SUM;
         return true;
     }
-    finder->to->scratch = 1 + place->alloc;
+    finder->to->scratch = (struct scout_bytes){place->alloc, place->lo, place->hi};
     if (place->type == SCOUT_INTEGER)
         return turns_refuse(
             finder->to,
@@ -365,7 +365,7 @@ judge_state(const struct finder *finder, struct place *place)
             text, place->alloc);
     if (!is_float(place))
         return turns_refuse(finder->to, "the type of %s, which persists from step to step, is not known", text);
-    finder->to->scratch = 0;
+    finder->to->scratch = (struct scout_bytes){0};
     place->role = PLAY_CHANGES;
     place->may_be_sum = !place->leaves;
     return true;

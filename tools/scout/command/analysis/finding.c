@@ -408,15 +408,27 @@ scout_is_remade(const struct scout_log *log, const struct scout_finding *finding
     return log->allocs[alloc].made_at > finding->first || log->allocs[alloc].freed_at < finding->end;
 }
 
+/* A suspect is taken as scratch with all of its allocation, unless that has tensors of another kind: it is an arena. */
+static void
+take_as_scratch(struct scout_finding *finding, const struct scout_finding *without, const struct scout_tensor *suspect)
+{
+    bool is_arena =
+        ANY(it, without->tensors, without->tensor_count, it->alloc == suspect->alloc && it->role != ROLE_SUSPECT);
+    if (finding->scratch_count == SCRATCH_AT_MOST ||
+        scout_is_scratch(finding, suspect->alloc, suspect->lo, suspect->hi))
+        return;
+    finding->scratch[finding->scratch_count++] =
+        (struct scout_bytes){suspect->alloc, is_arena ? suspect->lo : 0, is_arena ? suspect->hi : UINT64_MAX};
+}
+
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */
 void
 scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding)
 {
     *finding = (struct scout_finding){0};
     FOR_EACH(tensor, without != NULL ? without->tensors : NULL, without != NULL ? without->tensor_count : 0) {
-        if (tensor->role == ROLE_SUSPECT && finding->scratch_count < SCRATCH_AT_MOST &&
-            !scout_is_scratch(finding, tensor->alloc))
-            finding->scratch[finding->scratch_count++] = tensor->alloc;
+        if (tensor->role == ROLE_SUSPECT)
+            take_as_scratch(finding, without, tensor);
     }
     uint32_t first, end = log->op_count, last = 0;
     bool deep = false;

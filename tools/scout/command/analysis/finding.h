@@ -47,7 +47,7 @@ struct scout_group {
     bool fused; /* of parameters without gradients: their change is averaged after `complete` */
 };
 
-enum { SCRATCH_AT_MOST = 4 };
+enum { SCRATCH_AT_MOST = 16 };
 
 struct scout_finding {
     bool found;
@@ -63,8 +63,8 @@ struct scout_finding {
     uint32_t group_count;
     char **notes; /* what to know, one line each */
     uint32_t note_count;
-    char instead_of[512];              /* of turns by state: why they are not by gradients; "": it was not asked */
-    uint32_t scratch[SCRATCH_AT_MOST]; /* allocations that steps are taken to use as scratch, for a proof to show */
+    char instead_of[512]; /* of turns by state: why they are not by gradients; "": it was not asked */
+    struct scout_bytes scratch[SCRATCH_AT_MOST]; /* that steps are taken to use as scratch, for a proof to show */
     uint32_t scratch_count;
 };
 
@@ -79,11 +79,11 @@ bool scout_brings_data(const struct scout_op *op);
 
 /* `without`: NULL, or an earlier finding whose suspects steps are taken to use as scratch, SCRATCH_AT_MOST of them. */
 void scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding);
-/* Whether steps are taken to use an allocation as scratch. */
+/* Whether steps are taken to use bytes [lo, hi) of an allocation as scratch. */
 static inline bool
-scout_is_scratch(const struct scout_finding *finding, uint32_t alloc)
+scout_is_scratch(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, uint64_t hi)
 {
-    return ANY(it, finding->scratch, finding->scratch_count, *it == alloc);
+    return ANY(it, finding->scratch, finding->scratch_count, it->alloc == alloc && it->lo <= lo && hi <= it->hi);
 }
 /* The user says which suspects are state that each rank carries: "a3,a7". When no suspect is left, the finding is
  * found. What is written as parameters are stays a suspect, and what grows, unless a proof is going to test it

@@ -10,7 +10,7 @@ stays_find(struct graph *graph, const struct scout_finding *finding)
 {
     FOR_EACH_VERSION(version, graph)
         version->persistent = version->period == 0 && version->memory != HOST_MEMORY &&
-                              !scout_is_scratch(finding, version_alloc(graph, version)) &&
+                              !scout_is_scratch(finding, version_alloc(graph, version), version->lo, version->hi) &&
                               ANY_OUT(out, version, !version_in_period(out->to));
 }
 

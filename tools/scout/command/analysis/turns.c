@@ -90,7 +90,7 @@ meets_gradient(const struct sorter *sorter, const struct graph_version *version)
 static bool
 is_read_later(const struct sorter *sorter, const struct graph_version *version)
 {
-    return !scout_is_scratch(sorter->finding, version_alloc(sorter->graph, version)) &&
+    return !scout_is_scratch(sorter->finding, version_alloc(sorter->graph, version), version->lo, version->hi) &&
            ANY_OUT(out, version, out->to->memory != HOST_MEMORY && out->to->period > version->period);
 }
 

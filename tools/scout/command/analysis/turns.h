@@ -70,10 +70,10 @@ struct turns_noisy {
 };
 
 struct turns {
-    char *reason;          /* why ranks cannot take turns; NULL: they can */
-    uint32_t scratch;      /* 1 + the allocation that the reason is about, if it may be scratch; 0: none */
-    enum play_by by;       /* what they average */
-    enum play_part *parts; /* [finding->period] */
+    char *reason;               /* why ranks cannot take turns; NULL: they can */
+    struct scout_bytes scratch; /* what the reason is about, if it may be scratch */
+    enum play_by by;            /* what they average */
+    enum play_part *parts;      /* [finding->period] */
     struct turns_range
         *ranges; /* by gradients: what is the same on all ranks when a round ends; by state: what has a class */
     uint32_t range_count;

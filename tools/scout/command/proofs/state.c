@@ -212,7 +212,8 @@ judge_carried(const struct trial *it, const struct played *state, const struct p
         bool is_open =
             tensor->is_overwritten && touched.both == 0 && !(tensor->is_in_place && keeps_itself(it, state, i));
         const char *text = proof_name(proof, tensor);
-        proof->scratch = is_split || is_open ? 1 + (uint32_t)tensor->alloc : 0;
+        if (is_split || is_open)
+            proof->scratch = (struct scout_bytes){(uint32_t)tensor->alloc, tensor->lo, tensor->hi};
         if (tensor->role == PLAY_PER_RANK)
             judge_own(tensor, &touched, text, proof);
         else if (is_split)

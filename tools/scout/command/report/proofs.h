@@ -14,9 +14,9 @@ enum proof_end { PROOF_NOT_ASKED, PROOF_PASSED, PROOF_FAILED, PROOF_IMPOSSIBLE }
 
 struct proof {
     enum proof_end end;
-    char text[1024];  /* what was seen, or why not */
-    char name[64];    /* of the tensor that it names */
-    uint32_t scratch; /* not passed: 1 + the allocation that a step may use as scratch; 0: none */
+    char text[1024];            /* what was seen, or why not */
+    char name[64];              /* of the tensor that it names */
+    struct scout_bytes scratch; /* not passed: what a step may use as scratch */
 };
 
 struct json_object;
