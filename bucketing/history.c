@@ -14,6 +14,10 @@ enum { TOUCHES_AT_MOST = 1 << 16 };
 /* How many intervals in a row must be equal, once some have not been. */
 enum { STREAK_OF_OTHERS = 8, STREAK_FOR_EACH_CHANGE = 64 };
 
+/* While a plan is in force: of 64 intervals two may be others. Each differs from the one before, and so does the one
+ * after it. */
+enum { DIFFERENCES_AT_MOST = 4 };
+
 bool
 history_init(struct history *history, size_t gradient_count)
 {
@@ -26,8 +30,11 @@ history_init(struct history *history, size_t gradient_count)
     history->optional = calloc(gradient_count + 1, sizeof(*history->optional));
     history->changes = calloc(gradient_count + 1, sizeof(*history->changes));
     history->streak = calloc(gradient_count + 1, sizeof(*history->streak));
+    history->recent = calloc(gradient_count + 1, sizeof(*history->recent));
+    history->unsteady = calloc(gradient_count + 1, sizeof(*history->unsteady));
     const void *const made[] = {history->current, history->previous, history->last_touch, history->previous_last_touch,
-                                history->ignored, history->optional, history->changes,    history->streak};
+                                history->ignored, history->optional, history->changes,    history->streak,
+                                history->recent,  history->unsteady};
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); ++i) {
         if (made[i] == NULL)
             return false;
@@ -54,6 +61,8 @@ history_free(struct history *history)
     free(history->ignored);
     free(history->changes);
     free(history->streak);
+    free(history->recent);
+    free(history->unsteady);
     *history = (struct history){0};
 }
 
@@ -271,22 +280,42 @@ history_has_another_pass(const struct history *history)
     return any;
 }
 
+void
+history_follow(struct history *history)
+{
+    history->is_followed = true;
+}
+
+static bool
+differs_rarely(const struct history *history, size_t gradient)
+{
+    return history->is_followed && !history->unsteady[gradient] &&
+           __builtin_popcountll(history->recent[gradient]) <= DIFFERENCES_AT_MOST;
+}
+
 bool
 history_is_irregular(const struct history *history, size_t gradient)
 {
-    if (!history->changed || history->ignored[gradient])
+    if (!history->changed || history->ignored[gradient] || differs_rarely(history, gradient))
         return false;
     uint64_t changes = history->changes[gradient];
     return history->streak[gradient] < (changes == 0 ? STREAK_OF_OTHERS : changes * STREAK_FOR_EACH_CHANGE);
+}
+
+static void
+note_change(struct history *history, size_t gradient)
+{
+    ++history->changes[gradient];
+    history->streak[gradient] = 0;
+    history->changed = history->changed || !history->ignored[gradient];
 }
 
 void
 history_note_unsteady(struct history *history, size_t gradient)
 {
     ASSERT(gradient < history->gradient_count);
-    ++history->changes[gradient];
-    history->streak[gradient] = 0;
-    history->changed = history->changed || !history->ignored[gradient];
+    note_change(history, gradient);
+    history->unsteady[gradient] = true;
 }
 
 /* Compares the interval with the one before, gradient by gradient. */
@@ -295,12 +324,14 @@ compare_intervals(struct history *history)
 {
     for (size_t i = 0; i < history->gradient_count; ++i) {
         const struct touch_list *closed = &history->current[i], *before = &history->previous[i];
+        history->recent[i] <<= 1;
         if (touch_list_equal(closed, before, &history->optional[i]) ||
             explain_difference(closed, before, &history->optional[i])) {
             ++history->streak[i];
             continue;
         }
-        history_note_unsteady(history, i);
+        note_change(history, i);
+        history->recent[i] |= 1;
     }
 }
 

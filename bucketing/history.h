@@ -66,7 +66,10 @@ struct history {
     bool *ignored;                     /* [gradient_count]: whatever touches it, intervals may be equal */
     uint32_t *changes;                 /* [gradient_count]: how often an interval differed from the one before */
     uint32_t *streak;                  /* [gradient_count]: how often it has not, since then */
+    uint64_t *recent;                  /* [gradient_count]: a bit for each of the last 64 intervals, 1: it differed */
+    bool *unsteady;                    /* [gradient_count]: history_note_unsteady() */
     bool changed;                      /* some gradient's touches have */
+    bool is_followed;                  /* a plan is in force */
 };
 
 /* For gradients numbered 0..gradient_count-1. False when memory runs out. history_free() releases it in any case. */
@@ -105,14 +108,19 @@ bool history_is_of_several(const struct history *history);
  */
 bool history_has_another_pass(const struct history *history);
 
+/* A plan follows these intervals. A few that differ cost little from now on: a bucket that was launched too early is
+ * sent once more. */
+void history_follow(struct history *history);
+
 /*
  * Whether the gradient's touches differ between intervals so often that two equal ones prove nothing. While no interval
  * has differed from the one before, two are enough; after that, some more for gradients that never did, and many for
- * one that did.
+ * one that did. While a plan is in force, one that differs in 2 of 64 intervals is none.
  */
 bool history_is_irregular(const struct history *history, size_t gradient);
 
-/* The gradient's last touches did not show that it was complete: as if its touches had differed between intervals. */
+/* The gradient's last touches did not show that it was complete, in several intervals: as if its touches had differed
+ * between many. */
 void history_note_unsteady(struct history *history, size_t gradient);
 
 /*

@@ -62,6 +62,52 @@ SEED_TEST(a_repeated_interval_is_recognised_whatever_the_interleaving, 0, CASES)
     history_free(&history);
 }
 
+/* An interval in which each gradient is touched once more than in others. */
+static void
+play_odd(const struct event *steady, size_t count)
+{
+    play(&history, steady, count);
+    for (size_t g = 0; g < GRADIENTS; ++g)
+        history_touch(&history, g, (struct touch){.call = 1000 + g});
+}
+
+/* How many of `intervals` leave gradient 0 irregular, if every `every`-th is odd and a plan follows them. */
+static size_t
+count_irregular(const struct event *steady, size_t count, int intervals, int every, bool unsteady)
+{
+    size_t irregular = 0;
+    ck_assert(history_init(&history, GRADIENTS));
+    for (int i = 0; i < 3; ++i) {
+        play(&history, steady, count);
+        ck_assert_int_eq(history_boundary(&history), i == 2);
+    }
+    history_follow(&history);
+    if (unsteady)
+        history_note_unsteady(&history, 0);
+    for (int i = 1; i <= intervals; ++i) {
+        if (i % every == 0)
+            play_odd(steady, count);
+        else
+            play(&history, steady, count);
+        (void)history_boundary(&history);
+        irregular += history_is_irregular(&history, 0);
+    }
+    history_free(&history);
+    return irregular;
+}
+
+SEED_TEST(while_a_plan_is_in_force_two_odd_intervals_of_64_are_none, 1000, 20)
+{
+    struct event steady[TOUCHES];
+    size_t count = random_interval(&seed, steady);
+    ck_assert_uint_eq(count_irregular(steady, count, 1000, 70, false), 0);
+    ck_assert_uint_eq(count_irregular(steady, count, 1000, 32, false), 0);
+    ck_assert_uint_ge(count_irregular(steady, count, 1000, 20, false), 800);
+    ck_assert_uint_eq(count_irregular(steady, count, 1000, 2, false), 995);
+    ck_assert_uint_ge(count_irregular(steady, count, 60, 70, true),
+                      60); /* what has been stale, whatever it looks like */
+}
+
 SEED_TEST(one_changed_touch_is_noticed, 1000, CASES)
 {
     struct event steady[TOUCHES];

@@ -86,4 +86,5 @@ steps=$((${DDPRUN_SOAK:-0} == 1 ? 5000 : 1000))
 DDPRUN_TEST_TRIALS=0 works "a write more in each 70th step" "$ddprun" -n 2 --summary-json "$summary" "$build/tests/trainers/rarely" 70 "$steps"
 overlapped=$(figure overlapped_steps)
 check "... $overlapped of $steps steps overlap, and 95 % are to" [ $((overlapped * 100)) -ge $((steps * 95)) ]
+check "... no gradient is given up" bash -c "! grep -q 'without overlap' '$work/stderr'"
 finish

@@ -199,6 +199,9 @@ adopt_order(struct group *group, const size_t *order) BY_ISSUER
         stop_job("rank 0 sent an invalid order of buckets");
     plans_compare(group, plan);
     adopt(group, plan, &group->history);
+    issuer_lock();
+    history_follow(&group->history);
+    issuer_unlock();
 }
 
 /* The same plan once more, for another owner. */
