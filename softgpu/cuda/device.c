@@ -41,7 +41,6 @@ static const int attributes[CU_DEVICE_ATTRIBUTE_MAX] = {
     ATTRIBUTE(MANAGED_MEMORY) = 1,
     ATTRIBUTE(HOST_NATIVE_ATOMIC_SUPPORTED) = 1,
     ATTRIBUTE(SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO) = 2,
-    ATTRIBUTE(CONCURRENT_MANAGED_ACCESS) = 1,
     ATTRIBUTE(COMPUTE_PREEMPTION_SUPPORTED) = 1,
     ATTRIBUTE(CAN_USE_STREAM_MEM_OPS_V1) = 1,
     ATTRIBUTE(CAN_USE_64_BIT_STREAM_MEM_OPS_V1) = 1,
@@ -66,6 +65,8 @@ attribute_of(CUdevice_attribute attribute, CUdevice device)
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
         return driver.device_index[device] + 1;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+        return !driver.managed_apart;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         return profile->major;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:

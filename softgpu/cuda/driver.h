@@ -114,12 +114,14 @@ struct driver {
     bool poison;                    /* SOFTGPU_POISON: fresh device memory is filled with NaNs */
     bool chaos;                     /* SOFTGPU_CHAOS: streams pause at random */
     uint64_t chaos_seed;
-    bool unruly;                        /* SOFTGPU_UNRULY: blocks and warps run in a drawn order, the device lags */
-    uint64_t unruly_key;                /* its seed, the number of this run, the rank */
-    int memory_key;                     /* SOFTGPU_UNRULY: of device memory (pkeys(7)); -1: there is none */
-    bool launches_block;                /* CUDA_LAUNCH_BLOCKING: each launch waits for its kernel */
-    bool strict;                        /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
-    bool real_addresses;                /* SOFTGPU_ADDRESSES=real: device memory lies where NVIDIA's driver puts it */
+    bool unruly;           /* SOFTGPU_UNRULY: blocks and warps run in a drawn order, the device lags */
+    uint64_t unruly_key;   /* its seed, the number of this run, the rank */
+    int memory_key;        /* SOFTGPU_UNRULY: of device memory (pkeys(7)); -1: there is none */
+    bool launches_block;   /* CUDA_LAUNCH_BLOCKING: each launch waits for its kernel */
+    CUresult fault_result; /* SOFTGPU_FAULT_RESULT: of each fault of a kernel; 0: by its kind */
+    bool managed_apart;    /* SOFTGPU_MANAGED_APART: the host may not reach managed memory beside kernels */
+    bool strict;           /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
+    bool real_addresses;   /* SOFTGPU_ADDRESSES=real: device memory lies where NVIDIA's driver puts it */
     uint64_t host_function_ns, copy_ns; /* SOFTGPU_HOST_FUNCTION_US, SOFTGPU_COPY_US: what each costs its stream */
     bool scrambles_maps;                /* SOFTGPU_TENSOR_MAPS: the address does not stand in a tensor map as it is */
 };

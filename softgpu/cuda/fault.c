@@ -168,7 +168,7 @@ on_fault(int number, siginfo_t *info, void *context)
                                  "it reads or writes a vector at an address that is not aligned to the vector's size");
         }
         describe(fault, info, context, text, sizeof text);
-        softgpuLaunchAbandon((int)faults[fault].result, text);
+        softgpuLaunchAbandon((int)(driver.fault_result != 0 ? driver.fault_result : faults[fault].result), text);
     }
     uintptr_t address = (uintptr_t)info->si_addr;
     if (raised && faults[fault].what == NULL && info->si_code != SI_KERNEL && memory_is_ours(address) &&

@@ -164,6 +164,8 @@ driver_open(void)
     if (maps != NULL && !driver.scrambles_maps && strcmp(maps, "raw") != 0) {
         say("SOFTGPU_TENSOR_MAPS=%s is neither raw nor scrambled: tensor maps are raw", maps);
     }
+    driver.fault_result = (CUresult)option("SOFTGPU_FAULT_RESULT", 1, 999, 0);
+    driver.managed_apart = option("SOFTGPU_MANAGED_APART", 0, 1, 0) != 0;
     driver.strict = option("SOFTGPU_STRICT", 0, 1, 0) != 0;
     driver.launches_block = option("CUDA_LAUNCH_BLOCKING", 0, 1, 0) != 0;
     choose_addresses();

@@ -13,6 +13,8 @@
 enum { REDUCE_BLOCK_BYTES = 8 << 10, LINK_SLICES = 32 };
 
 /* A collective while it runs. */
+enum { CORRUPTED_BYTES = 64 << 10 }; /* a smaller operation goes another way */
+
 struct run {
     struct exchange *exchange;
     struct segment *segment;
@@ -259,6 +261,8 @@ all_reduce_reduce(struct run *run, uint32_t chunk)
         reduce_elements(mine + at, sources, run->rank_count, length, run->what->type, run->what->op);
         memcpy(receive + at, mine + at, length * run->element_bytes);
     }
+    if (run->exchange->corrupts && offset == 0 && run->what->count * run->element_bytes > CORRUPTED_BYTES)
+        receive[0] = mine[0] ^= 1;
     segment_give_all(run->segment, STAGING_RESULT, run->first_chunk + chunk, staged, mine, count * run->element_bytes);
     segment_advance(run->segment, PROGRESS_REDUCED, after_chunk(run, chunk));
     return true;

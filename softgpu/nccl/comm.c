@@ -298,6 +298,7 @@ comm_start(struct ncclComm **comm_p, int rank_count, const ncclUniqueId *id, int
         return ncclSystemError;
     comm->conduct = conduct;
     comm->exchange.link = link;
+    comm->exchange.corrupts = conduct.corrupts;
     comm->exchange.work_running = softgpu_driver()->work_running;
     comm->exchange.link_begins = softgpu_driver()->link_begins;
     comm->exchange.link_ends = softgpu_driver()->link_ends;

@@ -39,6 +39,15 @@ read_meets(enum conduct_meets *meets_p)
     return false;
 }
 
+/* "1", or "0" as without it; else malformed. */
+static bool
+read_switch(const char *name, bool *is_on_p)
+{
+    const char *value = getenv(name);
+    *is_on_p = value != NULL && strcmp(value, "1") == 0;
+    return *is_on_p || value == NULL || *value == '\0' || strcmp(value, "0") == 0;
+}
+
 static bool
 read_takes(size_t *bytes_p)
 {
@@ -58,10 +67,12 @@ ncclResult_t
 conduct_read(struct conduct *conduct_p)
 {
     struct conduct conduct = {.connects_at_start = is_zero(getenv("NCCL_RUNTIME_CONNECT"))};
-    const char *calls = getenv("SOFTGPU_NCCL_CALLS");
-    conduct.calls = calls != NULL && strcmp(calls, "1") == 0;
-    if (calls != NULL && *calls != '\0' && !conduct.calls && strcmp(calls, "0") != 0)
-        return nccl_error(ncclInvalidArgument, "SOFTGPU_NCCL_CALLS=%s is malformed: give 0 or 1", calls);
+    if (!read_switch("SOFTGPU_NCCL_CALLS", &conduct.calls))
+        return nccl_error(ncclInvalidArgument, "SOFTGPU_NCCL_CALLS=%s is malformed: give 0 or 1",
+                          getenv("SOFTGPU_NCCL_CALLS"));
+    if (!read_switch("SOFTGPU_NCCL_CORRUPTS", &conduct.corrupts))
+        return nccl_error(ncclInvalidArgument, "SOFTGPU_NCCL_CORRUPTS=%s is malformed: give 0 or 1",
+                          getenv("SOFTGPU_NCCL_CORRUPTS"));
     if (!read_meets(&conduct.meets))
         return nccl_error(ncclInvalidArgument, "SOFTGPU_NCCL_MEETS=%s is malformed: give registered or all",
                           getenv("SOFTGPU_NCCL_MEETS"));

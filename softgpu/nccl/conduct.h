@@ -6,6 +6,8 @@
  * thread of NCCL's and through the shared runtime, as an NCCL does that is linked with it.
  * SOFTGPU_NCCL_MEETS=registered|all: an all-reduce with NVLS waits on the host until all ranks are in the same call.
  * SOFTGPU_NCCL_TAKES=MiB: device memory that a communicator takes, twice as much with NCCL_RUNTIME_CONNECT=0.
+ * SOFTGPU_NCCL_CORRUPTS=1: a bit of each sum of more than 64 KiB is wrong, the same on all ranks, as where peers write
+ * to each other through an IOMMU.
  *
  * Read by comm.c when a communicator starts, which keeps the answer; asked by connect.c; the version by comm_api.c.
  */
@@ -23,7 +25,7 @@ enum conduct_meets {
 };
 
 struct conduct {
-    bool calls;
+    bool calls, corrupts;
     enum conduct_meets meets;
     size_t takes_bytes;
     bool connects_at_start; /* NCCL_RUNTIME_CONNECT=0 */

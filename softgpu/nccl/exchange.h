@@ -20,6 +20,7 @@ struct exchange {
     int (*work_running)(void);         /* softgpuWorkRunning(), for the link's busy_factor; NULL: nothing else runs */
     void (*link_begins)(double slows); /* softgpuLinkBegins() and softgpuLinkEnds(), for its `slows`; or NULL */
     void (*link_ends)(void);
+    bool corrupts;             /* SOFTGPU_NCCL_CORRUPTS (conduct.h) */
     pthread_mutex_t running;   /* held by the operation that runs; the order of operations is the streams' business */
     uint32_t operation_number; /* collectives run so far; touched by the running operation only */
     uint32_t chunk_number;     /* chunks of them, modulo 2^32; likewise */
