@@ -32,6 +32,9 @@
 #define DDPRUN_ENV_SUPERVISOR "_DDPRUN_SUPERVISOR"
 #define DDPRUN_ENV_ENGINE     "_DDPRUN_ENGINE" /* absolute path of libddprun-engine.so */
 
+/* Decimal MiB by which cuMemGetInfo answers less (--reserve); absent: none, or a world of one. */
+#define DDPRUN_ENV_RESERVE "_DDPRUN_RESERVE"
+
 /* What /proc/self/fd/1 leads to in a rank whose stdout ddprun made: written line by line; absent: left as it is. */
 #define DDPRUN_ENV_STDOUT "_DDPRUN_STDOUT"
 
@@ -53,13 +56,14 @@
 
 /* For tests. Decimal ms after its first launch for which a program is given to annotate without a warning;
  * bucket_bytes of one rank, in place of what the launcher says; what a byte costs, in place of what is measured; 1:
- * the buckets of a learned plan are sent at DDP_STEP; and 0: no trial switches overlap off, in programs so small that
- * it gains nothing. */
+ * the buckets of a learned plan are sent at DDP_STEP; 0: no trial switches overlap off, in programs so small that it
+ * gains nothing; and decimal ms after which a first collective is said not to end. */
 #define DDPRUN_ENV_UNANNOTATED_MS "DDPRUN_TEST_UNANNOTATED_MS"
 #define DDPRUN_ENV_BUCKET_BYTES   "DDPRUN_TEST_BUCKET_BYTES"
 #define DDPRUN_ENV_NS_PER_BYTE    "DDPRUN_TEST_NS_PER_BYTE"
 #define DDPRUN_ENV_AT_STEP        "DDPRUN_TEST_AT_STEP"
 #define DDPRUN_ENV_TRIALS         "DDPRUN_TEST_TRIALS"
+#define DDPRUN_ENV_FIRST_MS       "DDPRUN_TEST_FIRST_MS"
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"

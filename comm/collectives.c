@@ -240,7 +240,7 @@ create_next(struct collectives *c, struct comm_error *error)
 }
 
 /* NCCL takes from some hundred MiB to more than 1 GiB for a communicator, and its words do not name memory. */
-enum { NCCL_TAKES_MIB = 2048 };
+enum { NCCL_TAKES_MIB = 2048, NCCL_LEAVE_MIB = 1536 };
 
 static size_t
 free_mib(const struct driver *driver)
@@ -255,10 +255,12 @@ add_advice(struct comm_error *error, size_t before, size_t after)
 {
     size_t length = strlen(error->text);
     if (before < NCCL_TAKES_MIB && after != SIZE_MAX)
-        snprintf(error->text + length, sizeof(error->text) - length,
-                 "; the device had %zu MiB free before, %zu MiB after: let the program leave more, or lower what NCCL "
-                 "takes (NCCL_BUFFSIZE=1048576, NCCL_MAX_NCHANNELS=4, NCCL_NVLS_ENABLE=0)",
-                 before, after);
+        snprintf(
+            error->text + length, sizeof(error->text) - length,
+            "; the device had %zu MiB free before, %zu MiB after: let the program leave %d MiB (--reserve %d answers "
+            "its cudaMemGetInfo so much less), or lower what NCCL takes (NCCL_BUFFSIZE=1048576, "
+            "NCCL_MAX_NCHANNELS=4, NCCL_NVLS_ENABLE=0)",
+            before, after, NCCL_LEAVE_MIB, NCCL_LEAVE_MIB);
     else
         snprintf(error->text + length, sizeof(error->text) - length,
                  "; NCCL_NVLS_ENABLE=0 helps where NVLS cannot start (no Fabric Manager, or a container without "

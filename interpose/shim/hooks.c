@@ -232,6 +232,25 @@ stream_of(CUstream stream, bool per_thread)
         return result;                                         \
     }
 
+/* What the program may take of so many bytes, so that NCCL finds memory at its start. */
+static size_t
+less_reserve(size_t bytes)
+{
+    int reserve_mib = shim_in_job() ? shim_number_from(DDPRUN_ENV_RESERVE) : 0;
+    size_t reserve = reserve_mib > 0 ? (size_t)reserve_mib << 20 : 0;
+    return bytes > reserve ? bytes - reserve : 0;
+}
+
+/* Also before this process is the rank: programs ask first, and then allocate. */
+#define DEFINE_FREE_MEMORY(fn, per_thread, parameters, arguments, bytes) \
+    DEFINE_TOLD(fn, parameters)                                          \
+    {                                                                    \
+        CUresult result = REAL(fn) arguments;                            \
+        if (result == CUDA_SUCCESS && shim_depth == 0)                   \
+            *(bytes) = less_reserve(*(bytes));                           \
+        return result;                                                   \
+    }
+
 #define DEFINE_RECORDED(fn, per_thread, parameters, arguments)                                     \
     DEFINE_TOLD(fn, parameters)                                                                    \
     {                                                                                              \

@@ -49,6 +49,7 @@ find_real(unsigned index)
 enum {
     WAIT,
     WAIT_ALL,
+    FREE_MEMORY,
     OPERATION,
     LAUNCH_PLAIN,
     LAUNCH_CONFIG,
@@ -70,10 +71,10 @@ enum {
      .first = (void *)symbol_##_first,                     \
      .real = (void *)symbol_##_first,                      \
      .only_waits = only_waits_},
-#define ONE(kind, symbol, name, version, ...) ROW(symbol, name, version, 0, kind <= WAIT_ALL)
+#define ONE(kind, symbol, name, version, ...) ROW(symbol, name, version, 0, kind <= FREE_MEMORY)
 #define TWO(kind, symbol, twin, name, version, twin_version, ...) \
-    ROW(symbol, name, version, 0, kind <= WAIT_ALL)               \
-    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, kind <= WAIT_ALL)
+    ROW(symbol, name, version, 0, kind <= FREE_MEMORY)            \
+    ROW(symbol##twin, name, twin_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, kind <= FREE_MEMORY)
 struct route shim_routes[] = {
 #include "interpose/shim/hooks.def"
 };

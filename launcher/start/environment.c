@@ -127,7 +127,7 @@ set_default(char ***list, const char *name, const char *value)
 }
 
 /* Versions as ncclGetVersion has them. */
-enum { SHARES_GPUS_SINCE = 23000, NVLS_MEETS_SINCE = 21900, NVLS_MEETS_UNTIL = 22400 };
+enum { MIB = 1 << 20, SHARES_GPUS_SINCE = 23000, NVLS_MEETS_SINCE = 21900, NVLS_MEETS_UNTIL = 22400 };
 
 /*
  * NCCL refuses two ranks of one host on one GPU. Since 2.30 a variable allows them; before, each rank gets a host of
@@ -168,18 +168,28 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
  * Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
  */
 static void
+set_interface(char ***list, const char *interface)
+{
+    char *names = strchr(interface, '/') != NULL ? network_interfaces(interface) : xstrdup(interface);
+    if (names == NULL)
+        return;
+    char *exactly = xasprintf("=%s", names);
+    set_default(list, "NCCL_SOCKET_IFNAME", exactly);
+    free(exactly);
+    free(names);
+}
+
+static void
 set_nccl(char ***list, int version, const char *interface)
 {
+    set_default(list, "NCCL_RAS_ENABLE", "0"); /* its server listens in each rank, and no part of ddprun asks it */
     set_default(list, "NCCL_GRAPH_REGISTER", "0");
     set_default(list, "NCCL_LOCAL_REGISTER", "0");
     if (version >= NVLS_MEETS_SINCE && version < NVLS_MEETS_UNTIL)
         set_default(list, "NCCL_NVLS_ENABLE", "0");
-    environment_set(list, "NCCL_COMM_BLOCKING", "1");             /* a file of NCCL's may have 0 */
-    if (interface != NULL && strpbrk(interface, "./:") == NULL) { /* a name; not a network */
-        char *exactly = xasprintf("=%s", interface);
-        set_default(list, "NCCL_SOCKET_IFNAME", exactly);
-        free(exactly);
-    }
+    environment_set(list, "NCCL_COMM_BLOCKING", "1"); /* a file of NCCL's may have 0 */
+    if (interface != NULL)
+        set_interface(list, interface);
 }
 
 char **
@@ -227,6 +237,9 @@ set_place(char ***list, const struct rank_settings *settings, int index)
     set_number(list, DDPRUN_ENV_LOCAL_WORLD_SIZE, (unsigned)place->local_size);
     set_number(list, DDPRUN_ENV_STATUS_COUNT, (unsigned)place->rank_count);
     set_number(list, DDPRUN_ENV_STATUS_INDEX, (unsigned)index);
+    environment_unset(*list, DDPRUN_ENV_RESERVE); /* of a ddprun around this one */
+    if (settings->options->reserve_bytes > 0 && place->world_size > 1)
+        set_number(list, DDPRUN_ENV_RESERVE, (unsigned)((settings->options->reserve_bytes + MIB - 1) / MIB));
     char *path = xasprintf("%s/" SUPERVISOR_SOCKET_NAME, settings->job_dir);
     environment_set(list, DDPRUN_ENV_SUPERVISOR, path);
     free(path);

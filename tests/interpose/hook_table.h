@@ -19,6 +19,7 @@ enum kind { /* the first three are work */
             KIND_GRAPH_STREAM,
             KIND_WAIT,
             KIND_WAIT_ALL,
+            KIND_FREE_MEMORY,
             KIND_RECORDED
 };
 

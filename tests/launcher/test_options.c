@@ -88,7 +88,7 @@ TEST(every_option_reaches_its_field)
 {
     ck_assert_int_eq(
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
-              "--check-every 0 --timeout 30 --grace 70 --trace out -q --subst --dry-run "
+              "--check-every 0 --timeout 30 --grace 70 --trace out -q --subst --dry-run --reserve 0.5 "
               "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
               "--compress bf16 ./train"),
         OPTIONS_RUN);
@@ -104,6 +104,7 @@ TEST(every_option_reaches_its_field)
     ck_assert_uint_eq(options.job.grace_s, 70);
     ck_assert_str_eq(options.trace_dir, "out");
     ck_assert(options.subst && options.dry_run);
+    ck_assert_uint_eq(options.reserve_bytes, 524288);
     ck_assert_int_eq(options.output, OUTPUT_FILES);
     ck_assert_str_eq(options.output_dir, "logs");
     ck_assert_str_eq(options.summary_json, "end.json");
