@@ -101,6 +101,10 @@ bool node_run(struct job *job, char **argv, int *exit_code, struct error *error)
 /* All that can be refused without having started anything. */
 bool job_prepare(struct job *job, struct error *error) MUST_USE;
 
+/* In a cluster, where job->devices.is_open: this rank's GPU is that with the number `place` of those that it sees,
+ * `among` ranks of this host seeing the same ones. */
+bool job_settle_devices(struct job *job, int place, int among, struct error *error) MUST_USE;
+
 struct rank_settings job_settings(const struct job *job, const char *job_dir);
 
 /*

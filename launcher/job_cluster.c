@@ -8,6 +8,7 @@
 #include "launcher/job.h"
 
 #include "base/message.h"
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/file_read.h"
 #include "launcher/common/network.h"
@@ -89,6 +90,8 @@ make_handshake(struct job *job, const struct error *bad, struct handshake *hands
     *handshake = (struct handshake){.pid = (int)getpid()};
     snprintf(handshake->host, sizeof(handshake->host), "%.63s", host_name());
     addresses_host_id(handshake->host_id);
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    snprintf(handshake->visible, sizeof(handshake->visible), "%s", visible != NULL ? visible : "");
     if (bad != NULL)
         error = *bad;
     else
@@ -192,13 +195,30 @@ exchange_outcomes(struct job *job, const char *key, const struct error *own, int
     return ok;
 }
 
+/* Tasks may each be bound to some GPUs of the host (srun --gpu-bind=closest): then a rank counts among those that see
+ * the same ones. */
+static bool
+settle_devices(struct job *job, struct error *error)
+{
+    struct handshake_neighbours found =
+        handshake_find_neighbours(job->handshakes, job->cluster.world_size, job->cluster.rank);
+    if (found.among == found.on_host) /* all see the same: as each has counted by itself */
+        found = (struct handshake_neighbours){job->cluster.local_rank, job->cluster.local_size, 0};
+    if (!job->devices.is_open || job_settle_devices(job, found.place, found.among, error))
+        return true;
+    if (getenv("SLURM_PROCID") != NULL)
+        printable_append(error->text, sizeof(error->text),
+                         "; if srun binds tasks to GPUs, add --gpu-bind=none to srun");
+    return false;
+}
+
 /* No launcher starts a rank before all know that all are connected. */
 static bool
 meet_connected(struct job *job, bool *common_p, struct error *error)
 {
     struct error own = {0};
     int bytes = 0;
-    (void)!connect_all(job, &own);
+    (void)!(connect_all(job, &own) && settle_devices(job, &own));
     return exchange_outcomes(job, "ddprun.connected", &own, &bytes, common_p, error);
 }
 

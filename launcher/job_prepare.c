@@ -104,24 +104,42 @@ check_is_trainer(const struct job *job, struct error *error)
                      job->program.path);
 }
 
+static struct device_inventory
+inventory_of(const struct job *job)
+{
+    return (struct device_inventory){
+        .softgpu = job->options.device == DEVICE_SOFTGPU || job->program.built_for_softgpu,
+        .visible_devices = getenv("CUDA_VISIBLE_DEVICES"),
+        .softgpu_devices = getenv("SOFTGPU_DEVICES"),
+        .may_share = devices_may_share,
+    };
+}
+
+static bool
+choose_own_device(struct job *job, const struct device_inventory *inventory, struct error *error)
+{
+    const struct cluster *cluster = &job->cluster;
+    bool is_open = !job->options.dry_run && device_plan_depends(&job->options, inventory, cluster->local_size);
+    if (!device_plan_make_one(&job->options, inventory, is_open ? 0 : cluster->local_rank,
+                              is_open ? 1 : cluster->local_size, &job->devices, error))
+        return false;
+    job->devices.is_open = is_open;
+    return true;
+}
+
 static bool
 choose_devices(struct job *job, struct error *error)
 {
     const struct options *options = &job->options;
     if (!devices_check_program(options, &job->program, error))
         return false;
-    struct device_inventory inventory = {
-        .softgpu = options->device == DEVICE_SOFTGPU || job->program.built_for_softgpu,
-        .visible_devices = getenv("CUDA_VISIBLE_DEVICES"),
-        .softgpu_devices = getenv("SOFTGPU_DEVICES"),
-    };
+    struct device_inventory inventory = inventory_of(job);
     if (!installation_find(inventory.softgpu, &job->installation, error))
         return false;
     if (job->installation.kernels != NULL)
         snprintf(job->options.job.kernels, JOB_PATH_BYTES, "%s", job->installation.kernels);
     return (inventory.softgpu || devices_count_gpus(job->program.path, &inventory.gpu_count, error)) &&
-           (job->in_cluster ? device_plan_make_one(options, &inventory, job->cluster.local_rank,
-                                                   job->cluster.local_size, &job->devices, error)
+           (job->in_cluster ? choose_own_device(job, &inventory, error)
                             : device_plan_make(options, &inventory, &job->devices, error));
 }
 
@@ -278,6 +296,31 @@ job_choose(struct job *job, struct error *error)
            check_is_trainer(job, error) && choose_devices(job, error);
 }
 
+/* What follows from the GPUs that are chosen. */
+static bool
+take_devices(struct job *job, struct error *error)
+{
+    /* Devices of the stand-in have the same identifiers on each host. */
+    bool tells_apart = !job->devices.softgpu || job->place.local_size == job->place.world_size;
+    job->options.job.own_device = tells_apart && !job->devices.share_gpu && !job->devices.one_device_each;
+    return job->devices.is_open || place_ranks(job, error);
+}
+
+bool
+job_settle_devices(struct job *job, int place, int among, struct error *error)
+{
+    struct device_inventory inventory = inventory_of(job);
+    struct device_plan settled;
+    if (!inventory.softgpu && !devices_count_gpus(job->program.path, &inventory.gpu_count, error))
+        return false;
+    if (!device_plan_make_one(&job->options, &inventory, place, among, &settled, error))
+        return false;
+    settled.nccl_version = job->devices.nccl_version;
+    device_plan_free(&job->devices);
+    job->devices = settled;
+    return take_devices(job, error);
+}
+
 bool
 job_prepare(struct job *job, struct error *error)
 {
@@ -287,10 +330,7 @@ job_prepare(struct job *job, struct error *error)
         return false;
     find_job_place(job);
     ask_nccl(job);
-    /* Devices of the stand-in have the same identifiers on each host. */
-    bool tells_apart = !job->devices.softgpu || job->place.local_size == job->place.world_size;
-    job->options.job.own_device = tells_apart && !job->devices.share_gpu && !job->devices.one_device_each;
-    if (!check_address_space(job, error) || !check_annotations(job, error) || !place_ranks(job, error))
+    if (!check_address_space(job, error) || !check_annotations(job, error) || !take_devices(job, error))
         return false;
     if (job->place.first_rank == 0)
         tell_late_ranks(job);

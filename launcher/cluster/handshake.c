@@ -26,6 +26,7 @@ handshake_fields(struct serialize_buffer *with, struct handshake *handshake)
     serialize_text(with, handshake->terms, sizeof(handshake->terms));
     serialize_text(with, handshake->command, sizeof(handshake->command));
     serialize_bytes(with, handshake->command_hash, sizeof(handshake->command_hash));
+    serialize_text(with, handshake->visible, sizeof(handshake->visible));
     serialize_int(with, &handshake->exit_code);
     serialize_text(with, handshake->error, sizeof(handshake->error));
     serialize_int(with, &handshake->plan_bytes);
@@ -75,6 +76,22 @@ handshake_take_command(struct handshake *handshake, char *const *program)
     printable_make(handshake->command, "");
     seal_hash(words, bytes, handshake->command_hash);
     free(words);
+}
+
+struct handshake_neighbours
+handshake_find_neighbours(const struct handshake *handshakes, int count, int rank)
+{
+    struct handshake_neighbours found = {0};
+    const struct handshake *mine = &handshakes[rank];
+    for (int i = 0; i < count; ++i) {
+        if (strcmp(handshakes[i].host_id, mine->host_id) != 0)
+            continue;
+        bool sees_same = strcmp(handshakes[i].visible, mine->visible) == 0;
+        ++found.on_host;
+        found.among += sees_same;
+        found.place += sees_same && i < rank;
+    }
+    return found;
 }
 
 int

@@ -17,7 +17,8 @@ enum {
     HANDSHAKE_BYTES_AT_MOST = 8192,
     HANDSHAKE_HOST_BYTES = 65,
     HANDSHAKE_TERMS_BYTES = 640,
-    HANDSHAKE_COMMAND_BYTES = 800
+    HANDSHAKE_COMMAND_BYTES = 800,
+    HANDSHAKE_VISIBLE_BYTES = 512
 };
 
 struct handshake {
@@ -29,7 +30,8 @@ struct handshake {
      * of all. */
     char command[HANDSHAKE_COMMAND_BYTES];
     unsigned char command_hash[SEAL_HASH_BYTES];
-    int exit_code; /* 0, or it cannot start its rank: `error` says why */
+    char visible[HANDSHAKE_VISIBLE_BYTES]; /* its CUDA_VISIBLE_DEVICES; "": not set */
+    int exit_code;                         /* 0, or it cannot start its rank: `error` says why */
     char error[1024];
 
     /* supervisor 0 */
@@ -47,6 +49,13 @@ bool handshake_decode(const void *bytes, size_t count, struct handshake *handsha
 
 /* Fills in what the rank is to run. */
 void handshake_take_command(struct handshake *handshake, char *const *program);
+
+/* Where a rank stands among the `count` ranks of the job that are on its host, and that the same GPUs are visible to:
+ * `place` of `among`; `on_host`: all ranks of its host. */
+struct handshake_neighbours {
+    int place, among, on_host;
+};
+struct handshake_neighbours handshake_find_neighbours(const struct handshake *handshakes, int count, int rank);
 
 /* The first rank that was started with another command than rank 0, and both commands, a line each; 0: all have the
  * same. */

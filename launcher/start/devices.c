@@ -215,14 +215,51 @@ plan_listed(const struct options *options, const struct device_inventory *invent
     return ok;
 }
 
-/* Two ranks see one GPU, or parts of GPUs, which may be of one. */
+static bool
+is_part(const char *name)
+{
+    return name != NULL && strncmp(name, "MIG-", 4) == 0;
+}
+
+bool
+devices_may_share(const char *const *parts, int count)
+{
+    const char *why;
+    struct nvml *nvml = nvml_open(&why);
+    char(*bus_ids)[NVML_TEXT_BYTES] = xcalloc((size_t)count, sizeof(*bus_ids));
+    bool may = false;
+    for (int i = 0; i < count; ++i) {
+        bool is_known = nvml != NULL && nvml_bus_id_of(nvml, parts[i], bus_ids[i]);
+        may = may || (!is_known && count > 1);
+        for (int k = 0; k < i; ++k)
+            may = may || strcmp(bus_ids[k], bus_ids[i]) == 0;
+    }
+    nvml_close(nvml);
+    free(bus_ids);
+    return may;
+}
+
+/* Two ranks have parts (MIG) of what may be one GPU. NCCL refuses them, unless a variable says that they share it. */
+static bool
+has_parts_of_one(const struct device_plan *plan, const struct device_inventory *inventory)
+{
+    const char **parts = xcalloc((size_t)plan->rank_count, sizeof(*parts));
+    int count = 0;
+    for (int rank = 0; rank < plan->rank_count; ++rank) {
+        if (is_part(plan->visible[rank]))
+            parts[count++] = plan->visible[rank];
+    }
+    bool may = count > 1 && (inventory->may_share == NULL || inventory->may_share(parts, count));
+    free(parts);
+    return may;
+}
+
+/* Two ranks see one GPU. */
 static bool
 is_shared(const struct device_plan *plan)
 {
     for (int rank = 0; rank < plan->rank_count; ++rank) {
         const char *name = plan->visible[rank];
-        if (name != NULL && plan->rank_count > 1 && strncmp(name, "MIG-", 4) == 0)
-            return true;
         for (int other = 0; other < rank && name != NULL; ++other) {
             if (strcmp(name, plan->visible[other]) == 0)
                 return true;
@@ -247,7 +284,7 @@ device_plan_make(const struct options *options, const struct device_inventory *i
                              inventory->softgpu_devices, MOST_SOFTGPU_DEVICES);
     }
     bool ok = is_free ? plan_free_softgpu(options, &plan, error) : plan_listed(options, &counted, &plan, error);
-    plan.share_gpu = ok && options->share_gpu && is_shared(&plan);
+    plan.share_gpu = ok && (has_parts_of_one(&plan, inventory) || (options->share_gpu && is_shared(&plan)));
     if (ok)
         *plan_p = plan;
     else
@@ -262,6 +299,14 @@ names_one(const struct device_inventory *inventory)
     const char *value = inventory->visible_devices;
     bool counts = !inventory->softgpu || inventory->softgpu_devices != NULL;
     return counts && value != NULL && value[0] != '\0' && strchr(value, ',') == NULL;
+}
+
+bool
+device_plan_depends(const struct options *options, const struct device_inventory *inventory, int local_size)
+{
+    const char *value = inventory->visible_devices;
+    bool counts = !inventory->softgpu || inventory->softgpu_devices != NULL;
+    return counts && local_size > 1 && options->gpus.count == 0 && value != NULL && strchr(value, ',') != NULL;
 }
 
 bool
@@ -284,8 +329,8 @@ device_plan_make_one(const struct options *options, const struct device_inventor
     free(plan.visible);
     plan.visible = visible;
     plan.rank_count = 1;
-    plan.share_gpu =
-        plan.share_gpu || (own && options->share_gpu && local_size > 1); /* what others have is not known */
+    bool may_share = options->share_gpu || is_part(visible[0]); /* what others have is not known */
+    plan.share_gpu = plan.share_gpu || (own && local_size > 1 && may_share);
     *plan_p = plan;
     return true;
 }

@@ -73,6 +73,21 @@ failed_with "two launchers that contradict each other" 2 'PMI_RANK=1\) without P
 works "a pod of an Indexed Job without --nnodes" env JOB_COMPLETION_INDEX=1 "$ddprun" --device softgpu --unannotated true
 check "... a line says that it is alone" grep -q '^ddprun: JOB_COMPLETION_INDEX=1, .*this pod trains alone' "$work/stderr"
 
+# srun --gpu-bind: each task sees the GPUs near it, and counts among those that see the same.
+while read -r lists devices; do
+    job 4 bash -c 'IFS=/ read -ra lists <<<"$0"; export CUDA_VISIBLE_DEVICES=${lists[RANK]} SOFTGPU_DEVICES=4 LOCAL_RANK=$RANK; exec "$@"' "$lists" \
+        "$ddprun" --device softgpu --unannotated sh -c 'echo "GPU of $RANK: $CUDA_VISIBLE_DEVICES"'
+    check "GPUs by task, $lists: $(grep -oh 'GPU of .*' "$work/stdout" | sort | xargs)" \
+        [ "$(grep -oh 'GPU of .*' "$work/stdout" | sort | sed 's/.*: //' | xargs)" = "${devices//,/ }" ]
+done <<'END'
+0,1/0,1/2,3/2,3 0,1,2,3
+0,1/2,3/0,1/2,3 0,2,1,3
+0,1,2,3/0,1,2,3/0,1,2,3/0,1,2,3 0,1,2,3
+END
+job 4 bash -c 'export CUDA_VISIBLE_DEVICES=0,1 SOFTGPU_DEVICES=4 LOCAL_RANK=$RANK SLURM_PROCID=$RANK; exec "$@"' sh "$ddprun" --device softgpu --unannotated true
+failed_with "GPUs by task, and too few" 2 '4 ranks want a GPU each, but there are 2 .*; if srun binds tasks to GPUs, add --gpu-bind=none to srun'
+nothing_left "GPUs by task"
+
 # ---- who is not taken in ----
 
 wait_line='waited 12 s for 1 of 3: rank 1 to begin'

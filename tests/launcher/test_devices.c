@@ -12,6 +12,19 @@
 #define STAND_IN(devices) .softgpu = true, .softgpu_devices = (devices)
 #define SEEN(list)        .visible_devices = (list)
 
+/* Parts of one GPU have one letter after "MIG-". */
+static bool
+first_letters_match(const char *const *parts, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        for (int k = 0; k < i; ++k) {
+            if (parts[i][4] == parts[k][4])
+                return true;
+        }
+    }
+    return false;
+}
+
 static const struct placement {
     const char *what;
     int ranks;        /* 0: not given */
@@ -26,6 +39,19 @@ static const struct placement {
     {"sharing takes turns", 5, NULL, true, {GPUS(2)}, "0|1|0|1|0"},
     {"sharing with enough GPUs is no sharing", 2, NULL, true, {GPUS(2)}, "0|1"},
     {"parts of GPUs may be of one", 2, "MIG-ab,MIG-cd", true, {GPUS(2)}, "MIG-ab|MIG-cd"},
+    {"and share it without --share-gpu", 2, "MIG-ab,MIG-cd", false, {GPUS(2)}, "MIG-ab|MIG-cd"},
+    {"parts of different GPUs",
+     2,
+     "MIG-a1,MIG-b1",
+     false,
+     {GPUS(2), .may_share = first_letters_match},
+     "MIG-a1|MIG-b1"},
+    {"three parts, two of one",
+     3,
+     "MIG-a1,MIG-b1,MIG-a2",
+     false,
+     {GPUS(2), .may_share = first_letters_match},
+     "MIG-a1|MIG-b1|MIG-a2"},
     {"a list gives its ranks", 0, "2,0", false, {GPUS(3)}, "2|0"},
     {"a list that is too short", 3, "2,0", false, {GPUS(3)}, NULL},
     {"a list with a GPU that is not there", 1, "3", false, {GPUS(3)}, NULL},
@@ -88,8 +114,9 @@ TABLE_TEST(ranks_see_their_gpus, placements)
                                      plan.visible[rank] != NULL ? plan.visible[rank] : "-");
         ck_assert_msg(strcmp(got, placement->wanted) == 0, "%s: %s", placement->what, got);
         ck_assert_int_eq(plan.one_device_each, placement->there.softgpu && placement->there.softgpu_devices == NULL);
-        bool is_shared = strncmp(got, "0|1|0", 5) == 0 || strncmp(got, "MIG-", 4) == 0;
-        ck_assert_msg(plan.share_gpu == (placement->share && is_shared), "%s", placement->what);
+        bool has_parts = strcmp(got, "MIG-ab|MIG-cd") == 0 || strcmp(got, "MIG-a1|MIG-b1|MIG-a2") == 0;
+        bool is_shared = placement->share && strncmp(got, "0|1|0", 5) == 0;
+        ck_assert_msg(plan.share_gpu == (is_shared || has_parts), "%s", placement->what);
         device_plan_free(&plan);
     } else {
         ck_assert_int_eq(error.exit_code, DDPRUN_EXIT_USAGE);
@@ -114,6 +141,13 @@ static const struct alone {
     {"more ranks than GPUs, shared", 2, 3, NULL, true, {GPUS(2)}, "0"},
     {"its scheduler gave it one, perhaps the same to all", 1, 2, NULL, true, {GPUS(2), SEEN("0")}, "0"},
     {"its scheduler gave it one", 2, 3, NULL, false, {GPUS(8), SEEN("5")}, "5"},
+    {"its scheduler gave it a part of one, and others perhaps parts of the same",
+     1,
+     2,
+     NULL,
+     true,
+     {GPUS(2), SEEN("MIG-ab")},
+     "MIG-ab"},
     {"its scheduler gave it one, by UUID", 1, 2, NULL, false, {GPUS(2), SEEN("GPU-ab")}, "GPU-ab"},
     {"its scheduler gave all to all", 1, 2, NULL, false, {GPUS(8), SEEN("5,6")}, "6"},
     {"one GPU of the machine is no scheduler's choice", 1, 2, NULL, false, {GPUS(1)}, NULL},
