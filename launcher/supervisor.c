@@ -75,6 +75,7 @@ look(struct supervisor *s, bool news)
     memcpy(s->before, s->ranks, (size_t)s->job->started * sizeof(*s->before));
     local_ranks_look(&s->local);
     take_crashes(s);
+    xid_watch_look(s->xids);
     for (int i = 0; i < s->job->started; ++i) {
         struct rank_view *view = &s->ranks[i];
         if (!s->ending && !s->before[i].ended && (view->exit_code != 0 || view->signal != 0))
@@ -315,6 +316,7 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
         .crashes = xcalloc((size_t)count, sizeof(*s->crashes)),
         .left_out = xcalloc((size_t)count, sizeof(*s->left_out)),
         .watch = preload_watch_new(job->started, clock_ns()),
+        .xids = xid_watch_new(&job->devices, job->started, job->place.first_rank),
         .begin_ns = clock_ns(),
         .interval_ms = LOOK_INTERVAL_MS,
         .judge = judge_new(count, &limits, clock_ns()),
@@ -352,6 +354,7 @@ close_supervisor(struct supervisor *s)
     supervisor_net_close(&s->net);
     free(s->local.seen);
     preload_watch_free(s->watch);
+    xid_watch_free(s->xids);
     process_list_free(&s->local.processes);
     free(s->before);
     for (int i = 0; i < s->job->started; ++i)

@@ -23,6 +23,7 @@
 #include "launcher/watch/hang.h"
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/processes.h"
+#include "launcher/watch/xid.h"
 
 #define MS       1000000ull
 #define GRACE_NS (PROCESSES_GRACE_MS * MS) /* after a failure */
@@ -41,6 +42,7 @@ struct supervisor {
     uint64_t looked_ns, paced_ns;
     struct judge *judge;
     struct preload_watch *watch;
+    struct xid_watch *xids; /* NULL: none are seen */
     struct output_stall stall;
     struct progress *progress; /* NULL: none is shown */
     struct metrics *metrics;   /* NULL: none are written */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/printable.h"
 #include "launcher/common/helper.h"
 #include "launcher/output/relay.h"
 #include "launcher/report/closing.h"
@@ -142,6 +143,9 @@ report_on_ranks(struct supervisor *s)
     if (nonfinite_last(s->ranks, s->view_count, has_failed, text))
         message_warning("nonfinite", "%s%s", text,
                         has_failed ? "" : "; the run has continued, and --stop-on-nan ends it");
+    if (has_failed && xid_watch_text(s->xids)[0] != '\0')
+        printable_append(s->reason.text, sizeof(s->reason.text), "; the driver has reported %s",
+                         xid_watch_text(s->xids));
     if (!s->failed || s->interrupted)
         close_job(s, seconds);
     else if (!s->told)

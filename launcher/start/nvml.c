@@ -10,7 +10,23 @@
 
 enum { MOST_GPUS = 1024 };
 
-typedef void *nvml_device; /* nvmlDevice_t */
+typedef void *nvml_device;    /* nvmlDevice_t */
+typedef void *nvml_event_set; /* nvmlEventSet_t */
+
+struct nvml_fabric_info { /* nvmlGpuFabricInfo_t */
+    unsigned char cluster[16];
+    int status; /* an nvmlReturn_t; counts in state DONE */
+    unsigned clique;
+    unsigned char state;
+};
+
+enum { EVENT_XID = 8 }; /* nvmlEventTypeXidCriticalError */
+
+struct nvml_event { /* nvmlEventData_t */
+    nvml_device device;
+    unsigned long long type, data; /* of an Xid: its number */
+    unsigned gpu_instance, compute_instance;
+};
 
 struct nvml_memory { /* nvmlMemory_t */
     unsigned long long total, free, used;
@@ -36,6 +52,11 @@ struct nvml {
     int (*pci)(nvml_device device, struct nvml_pci *pci);
     int (*compute_mode)(nvml_device device, int *mode);
     int (*mig_mode)(nvml_device device, unsigned *now, unsigned *later);
+    int (*fabric)(nvml_device device, struct nvml_fabric_info *info);
+    int (*set_create)(nvml_event_set *set);
+    int (*set_free)(nvml_event_set set);
+    int (*set_wait)(nvml_event_set set, struct nvml_event *event, unsigned timeout_ms);
+    int (*register_events)(nvml_device device, unsigned long long types, nvml_event_set set);
     int (*driver_release)(char *release, unsigned bytes);
     int (*cuda_version)(int *version);
 };
@@ -58,6 +79,11 @@ look_up_functions(struct nvml *nvml)
         {"nvmlDeviceGetPciInfo_v3", &nvml->pci},
         {"nvmlDeviceGetComputeMode", &nvml->compute_mode},
         {"nvmlDeviceGetMigMode", &nvml->mig_mode},
+        {"nvmlDeviceGetGpuFabricInfo", &nvml->fabric},
+        {"nvmlEventSetCreate", &nvml->set_create},
+        {"nvmlEventSetFree", &nvml->set_free},
+        {"nvmlEventSetWait_v2", &nvml->set_wait},
+        {"nvmlDeviceRegisterEvents", &nvml->register_events},
         {"nvmlSystemGetDriverVersion", &nvml->driver_release},
         {"nvmlSystemGetCudaDriverVersion_v2", &nvml->cuda_version},
     };
@@ -115,6 +141,16 @@ read_bus_id(const struct nvml *nvml, nvml_device device, char bus_id[NVML_TEXT_B
     return true;
 }
 
+static enum nvml_fabric
+read_fabric(const struct nvml *nvml, nvml_device device)
+{
+    struct nvml_fabric_info info = {.status = 0};
+    if (nvml->fabric == NULL || nvml->fabric(device, &info) != 0 || info.state > NVML_FABRIC_DONE)
+        return NVML_FABRIC_NONE;
+    bool has_failed = info.state == NVML_FABRIC_DONE && info.status != 0;
+    return has_failed ? NVML_FABRIC_NOT_STARTED : (enum nvml_fabric)info.state;
+}
+
 bool
 nvml_gpu_read(const struct nvml *nvml, int index, struct nvml_gpu *gpu_p)
 {
@@ -135,6 +171,7 @@ nvml_gpu_read(const struct nvml *nvml, int index, struct nvml_gpu *gpu_p)
     if (nvml->compute_mode != NULL && nvml->compute_mode(device, &mode) == 0 && mode >= 0 && mode <= 3)
         gpu.compute_mode = (enum nvml_compute_mode)mode;
     gpu.is_divided = nvml->mig_mode != NULL && nvml->mig_mode(device, &now, &later) == 0 && now == 1;
+    gpu.fabric = read_fabric(nvml, device);
     *gpu_p = gpu;
     return true;
 }
@@ -148,6 +185,78 @@ nvml_bus_id_of(const struct nvml *nvml, const char *uuid, char bus_id[NVML_TEXT_
     if (strncmp(uuid, "MIG-", 4) == 0 && (nvml->whole_device == NULL || nvml->whole_device(device, &device) != 0))
         return false;
     return read_bus_id(nvml, device, bus_id);
+}
+
+/* ---- Xids ---- */
+
+struct nvml_events {
+    const struct nvml *nvml;
+    nvml_event_set set;
+};
+
+static bool
+is_among(const char *bus_id, char (*bus_ids)[NVML_TEXT_BYTES], int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (strcmp(bus_ids[i], bus_id) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* How many GPUs have been registered. */
+static int
+register_all(const struct nvml_events *events, char (*bus_ids)[NVML_TEXT_BYTES], int count)
+{
+    const struct nvml *nvml = events->nvml;
+    int registered = 0, gpus = nvml_gpu_count(nvml);
+    for (int i = 0; i < gpus && nvml->device != NULL; ++i) {
+        nvml_device device;
+        char bus_id[NVML_TEXT_BYTES];
+        if (nvml->device((unsigned)i, &device) == 0 && read_bus_id(nvml, device, bus_id) &&
+            is_among(bus_id, bus_ids, count))
+            registered += nvml->register_events(device, EVENT_XID, events->set) == 0;
+    }
+    return registered;
+}
+
+struct nvml_events *
+nvml_events_open(const struct nvml *nvml, char (*bus_ids)[NVML_TEXT_BYTES], int count)
+{
+    bool has_calls = nvml->set_create != NULL && nvml->set_free != NULL && nvml->set_wait != NULL;
+    struct nvml_events *events = has_calls && nvml->register_events != NULL ? calloc(1, sizeof(*events)) : NULL;
+    if (events == NULL)
+        return NULL;
+    events->nvml = nvml;
+    if (nvml->set_create(&events->set) != 0) {
+        free(events);
+        return NULL;
+    }
+    if (register_all(events, bus_ids, count) > 0)
+        return events;
+    nvml_events_close(events);
+    return NULL;
+}
+
+bool
+nvml_events_next(struct nvml_events *events, char bus_id[NVML_TEXT_BYTES], unsigned long long *xid_p)
+{
+    struct nvml_event event = {0};
+    if (events->nvml->set_wait(events->set, &event, 0) != 0 || (event.type & EVENT_XID) == 0)
+        return false;
+    if (!read_bus_id(events->nvml, event.device, bus_id))
+        snprintf(bus_id, NVML_TEXT_BYTES, "unknown");
+    *xid_p = event.data;
+    return true;
+}
+
+void
+nvml_events_close(struct nvml_events *events)
+{
+    if (events == NULL)
+        return;
+    events->nvml->set_free(events->set);
+    free(events);
 }
 
 void

@@ -25,12 +25,21 @@ enum nvml_compute_mode {
     NVML_MODE_UNKNOWN = -1,
 };
 
+/* nvmlGpuFabricState_t of nvml.h: how far the Fabric Manager has come with a GPU beside an NVSwitch. */
+enum nvml_fabric {
+    NVML_FABRIC_NONE = 0,
+    NVML_FABRIC_NOT_STARTED = 1,
+    NVML_FABRIC_IN_PROGRESS = 2,
+    NVML_FABRIC_DONE = 3
+};
+
 struct nvml_gpu {
     char name[NVML_TEXT_BYTES];   /* "" where it is not known; so are the others */
     char bus_id[NVML_TEXT_BYTES]; /* "0000:3b:00.0", as the kernel writes it */
     uint64_t memory_bytes;        /* 0: not known */
     enum nvml_compute_mode compute_mode;
     bool is_divided; /* MIG mode is on */
+    enum nvml_fabric fabric;
 };
 
 /* NULL: no library, or it found no driver; *why then says which, as text that lasts as long as the process. */
@@ -46,6 +55,16 @@ bool nvml_gpu_read(const struct nvml *nvml, int index, struct nvml_gpu *gpu) __a
 /* The bus id of the GPU with this UUID (GPU-...), or of the one that holds this part of one (MIG-...). */
 bool nvml_bus_id_of(const struct nvml *nvml, const char *uuid, char bus_id[NVML_TEXT_BYTES])
     __attribute__((warn_unused_result));
+
+/* ---- Xids: what the driver writes into the kernel's log of a GPU that has failed, or of a program's fault ---- */
+struct nvml_events;
+
+/* From now on the Xids of these GPUs are kept: bus_ids[count], as of struct nvml_gpu, of which those that are empty or
+ * not there count for nothing. NULL: none can be. nvml_events_close() before nvml_close(). */
+struct nvml_events *nvml_events_open(const struct nvml *nvml, char (*bus_ids)[NVML_TEXT_BYTES], int count);
+/* The next that has come, with its GPU; false: none has. Does not wait. */
+bool nvml_events_next(struct nvml_events *events, char bus_id[NVML_TEXT_BYTES], unsigned long long *xid);
+void nvml_events_close(struct nvml_events *events);
 
 /* The driver's release, such as "580.65.06", and the CUDA version that it serves, 13000 for 13.0; "" and 0: unknown. */
 void nvml_driver(const struct nvml *nvml, char release[NVML_TEXT_BYTES], int *cuda_version);

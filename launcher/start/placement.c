@@ -6,7 +6,6 @@
 
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
-#include "launcher/start/nvml.h"
 
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
@@ -51,22 +50,28 @@ look_up_gpu(const struct nvml *nvml, bool by_bus, const char *name, char bus_id[
     return true;
 }
 
-static void
-find_gpus(const struct device_plan *devices, int rank_count, struct gpu_places *places)
+bool
+placement_find_gpus(const struct device_plan *devices, int rank_count, char (*bus_ids)[NVML_TEXT_BYTES])
 {
     const char *why;
     struct nvml *nvml = devices->softgpu ? NULL : nvml_open(&why);
-    *places = (struct gpu_places){.bus_ids = xcalloc((size_t)rank_count, sizeof(*places->bus_ids))};
-    if (nvml == NULL)
-        return;
-    bool by_bus = is_counted_by_bus(nvml);
+    bool some = false, by_bus = nvml != NULL && is_counted_by_bus(nvml);
     for (int rank = 0; rank < rank_count; ++rank) {
-        if (devices->visible[rank] != NULL && look_up_gpu(nvml, by_bus, devices->visible[rank], places->bus_ids[rank]))
-            places->some = true;
+        const char *name = devices->visible[rank];
+        if (nvml != NULL && name != NULL && look_up_gpu(nvml, by_bus, name, bus_ids[rank]))
+            some = true;
         else
-            places->bus_ids[rank][0] = '\0';
+            bus_ids[rank][0] = '\0';
     }
     nvml_close(nvml);
+    return some;
+}
+
+static void
+find_gpus(const struct device_plan *devices, int rank_count, struct gpu_places *places)
+{
+    places->bus_ids = xcalloc((size_t)rank_count, sizeof(*places->bus_ids));
+    places->some = placement_find_gpus(devices, rank_count, places->bus_ids);
 }
 
 /* ---- the machine ---- */

@@ -11,6 +11,7 @@
 #include "launcher/common/error.h"
 #include "launcher/options/options.h"
 #include "launcher/start/devices.h"
+#include "launcher/start/nvml.h"
 
 #include <hwloc.h>
 #include <sched.h>
@@ -47,6 +48,9 @@ struct placement_subject {
  */
 bool placement_make(const struct options *options, const struct device_plan *devices,
                     const struct placement_subject *subject, struct placement *placement, struct error *error) MUST_USE;
+
+/* Where the ranks' GPUs are: bus_ids[rank_count], "" where that is not known. Returns whether any is. Asks NVML. */
+bool placement_find_gpus(const struct device_plan *devices, int rank_count, char (*bus_ids)[NVML_TEXT_BYTES]);
 
 /* Binds this process. Async-signal-safe. Returns 0, or the errno of a processor set that was refused. */
 int placement_enter(const struct rank_place *place);

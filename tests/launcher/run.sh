@@ -168,6 +168,23 @@ report "one rank per GPU by default" "$(expect 0 "$out" '^CUDA_VISIBLE_DEVICES=0
     "$out" 'NCCL_HOSTID unset' "$out" "LD_LIBRARY_PATH=$top/gpu\$")"
 gives "--gpus in its order" 0 "$out" '^CUDA_VISIBLE_DEVICES=6' "$out" '^\[2\] CUDA_VISIBLE_DEVICES=3' -- gpu_run 8 --gpus 6,2-3 "$plain" env CUDA_VISIBLE_DEVICES
 CUDA_VISIBLE_DEVICES=5,3 gives "--gpus counts within CUDA_VISIBLE_DEVICES" 0 "$out" '^CUDA_VISIBLE_DEVICES=3' -- gpu_run 8 --gpus 1 -n 1 "$plain" env CUDA_VISIBLE_DEVICES
+# What the driver says of a rank's GPU while the job runs.
+touch "$top/when"
+STUB_XID=79 STUB_XID_GPU=1 STUB_XID_WHEN=$top/when gpu_run 2 -n 2 "$plain" stage 2 stage 3 @1 exit 7
+report "an Xid is in the reason of a failure" "$(expect 7 "$err" '^ddprun: the driver reports Xid 79 of GPU 0000:11:00.0, of rank 1: the GPU has fallen off the bus' \
+    "$err" '^ddprun: rank 1 .*; the driver has reported Xid 79 of GPU 0000:11:00.0, of rank 1')"
+STUB_XID=31 STUB_XID_GPU=3 STUB_XID_WHEN=$top/when gpu_run 4 -n 2 "$plain" exit 7
+report "an Xid of a GPU that no rank has" "$(expect 7)$(grep Xid "$err")"
+gpu_run 2 -n 2 --interface 127.0.0.0/8 "$plain" env NCCL_SOCKET_IFNAME env NCCL_RAS_ENABLE
+report "--interface by its network: NCCL gets its name; and no server" "$(expect 0 "$out" '^NCCL_SOCKET_IFNAME==lo$' "$out" '^NCCL_RAS_ENABLE=0$')"
+NCCL_RAS_ENABLE=1 gpu_run 2 -n 2 --interface eth0.100 "$plain" env NCCL_SOCKET_IFNAME env NCCL_RAS_ENABLE
+report "--interface by its name, and the user's NCCL_RAS_ENABLE" "$(expect 0 "$out" '^NCCL_SOCKET_IFNAME==eth0.100$' "$out" '^NCCL_RAS_ENABLE=1$')"
+gpu_run 2 -n 2 --reserve 512 "$plain" env _DDPRUN_RESERVE
+report "--reserve" "$(expect 0 "$out" '^_DDPRUN_RESERVE=512$')"
+_DDPRUN_RESERVE=9 gpu_run 2 -n 1 --reserve 512 "$plain" env _DDPRUN_RESERVE
+report "--reserve with one rank" "$(expect 0 "$out" '^_DDPRUN_RESERVE unset$')"
+gpu_run 2 -n 2 --gpus MIG-ab,MIG-cd "$plain" env NCCL_HOSTID env NCCL_MULTI_RANK_GPU_ENABLE
+report "parts of a GPU share it by themselves" "$(expect 0 "$out" '^NCCL_(HOSTID|MULTI_RANK_GPU_ENABLE)=')"
 gpu_run 4 -n 2 --share-gpu "$plain" env NCCL_HOSTID env NCCL_SOCKET_IFNAME
 report "--share-gpu where no rank shares" "$(expect 0 "$out" 'NCCL_HOSTID unset' "$out" 'NCCL_SOCKET_IFNAME unset')"
 NCCL_COMM_BLOCKING=0 NCCL_GRAPH_REGISTER=1 gpu_run 1 "$plain" env NCCL_COMM_BLOCKING env NCCL_GRAPH_REGISTER env NCCL_RUNTIME_CONNECT # of which 0 takes memory for nothing

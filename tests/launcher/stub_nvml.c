@@ -2,12 +2,14 @@
  * stub_nvml.c - plays libnvidia-ml.so.1, and by another name libcuda.so.1, for run.sh and doctor.sh: a machine with
  * $STUB_GPUS GPUs, a driver that serves CUDA $STUB_CUDA (13000), GPUs in compute mode $STUB_MODE, which are called
  * $STUB_NAME, with a number after it if $STUB_DIFFERENT is set; with $STUB_CRASH a library whose first call ends the
- * process. It loads the images whose first bytes are $STUB_LOADS.
+ * process. It loads the images whose first bytes are $STUB_LOADS. The fabric's state is $STUB_FABRIC.
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* found by name, and called by no source */
 #define EXPORT __attribute__((visibility("default")))
@@ -60,6 +62,47 @@ TELLS(nvmlDeviceGetMemoryInfo, (void *device, struct memory *memory), (void)devi
 TELLS(nvmlDeviceGetPciInfo_v3, (void *device, struct pci *pci),
       *pci = (struct pci){.bus = 0x10 + (unsigned)((char *)device - devices)})
 TELLS(nvmlDeviceGetComputeMode, (void *device, int *mode), (void)device; *mode = (int)setting("STUB_MODE", 0))
+
+struct fabric {
+    unsigned char cluster[16];
+    int status;
+    unsigned clique;
+    unsigned char state;
+};
+
+TELLS(nvmlDeviceGetGpuFabricInfo, (void *device, struct fabric *fabric), (void)device;
+      *fabric = (struct fabric){.state = (unsigned char)setting("STUB_FABRIC", 0)})
+
+/* One Xid: $STUB_XID, of the GPU with the number $STUB_XID_GPU, once there is a file $STUB_XID_WHEN. */
+static unsigned registered; /* GPUs, as bits */
+
+TELLS(nvmlEventSetCreate, (void **set), *set = &registered)
+TELLS(nvmlEventSetFree, (void *set), (void)set)
+TELLS(nvmlDeviceRegisterEvents, (void *device, unsigned long long types, void *set), (void)set;
+      registered |= types == 8 ? 1U << ((char *)device - devices) : 0)
+
+struct event {
+    void *device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+
+EXPORT int
+nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout_ms)
+{
+    enum { TIMEOUT = 10, XID = 8 };
+    static bool is_told;
+    unsigned gpu = setting("STUB_XID_GPU", 0);
+    const char *when = getenv("STUB_XID_WHEN");
+    if (set != &registered || timeout_ms != 0 || is_told || when == NULL || access(when, F_OK) != 0)
+        return TIMEOUT;
+    if ((registered & 1U << gpu) == 0)
+        return TIMEOUT;
+    is_told = true;
+    *event = (struct event){.device = &devices[gpu], .type = XID, .data = setting("STUB_XID", 0)};
+    return 0;
+}
+
 ANSWERS(nvmlSystemGetDriverVersion, (char *release, unsigned bytes),
         return snprintf(release, bytes, "580.65.06") < (int)bytes ? 0 : 7)
 TELLS(nvmlSystemGetCudaDriverVersion_v2, (int *version), *version = (int)setting("STUB_CUDA", 13000))

@@ -28,6 +28,7 @@ struct answers {
     char release[NVML_TEXT_BYTES];
     int cuda, count;
     int prohibited, exclusive, divided; /* how many of these */
+    int switched, unready;              /* how many are beside an NVSwitch; and of these, not ready */
     char described[8192];               /* "0 NVIDIA H200 (139.8 GiB, 0000:3b:00.0), ..." */
     int devices;                        /* that the driver finds */
     int refused;                        /* the error of cuInit; 0: none */
@@ -45,6 +46,8 @@ add_gpu(struct answers *to, const struct nvml_gpu *gpu)
     to->exclusive +=
         gpu->compute_mode == NVML_MODE_EXCLUSIVE_PROCESS || gpu->compute_mode == NVML_MODE_EXCLUSIVE_THREAD;
     to->divided += gpu->is_divided;
+    to->switched += gpu->fabric != NVML_FABRIC_NONE;
+    to->unready += gpu->fabric == NVML_FABRIC_NOT_STARTED || gpu->fabric == NVML_FABRIC_IN_PROGRESS;
     snprintf(to->described + length, sizeof(to->described) - length, "%s%d %s (%.1f GiB, %s)", length > 0 ? ", " : "",
              to->count++, gpu->name[0] != '\0' ? gpu->name : "(no name)", (double)gpu->memory_bytes / (1 << 30),
              gpu->bus_id[0] != '\0' ? gpu->bus_id : "-");
@@ -217,9 +220,27 @@ judge_gpus(struct examination *it, const struct answers *gpus)
                      "%d of the GPUs serve one process at a time (mode EXCLUSIVE)", gpus->exclusive);
     if (gpus->divided > 0)
         findings_say(it, FINDING_NOTE, "MIG",
-                     "name the instances, one for each rank: --gpus MIG-...,MIG-... (nvidia-smi -L lists them); NCCL "
-                     "may refuse several instances of one GPU",
+                     "name the instances, one for each rank: --gpus MIG-...,MIG-... (nvidia-smi -L lists them); those "
+                     "of one GPU communicate as with --share-gpu, slowly",
                      "%d of the GPUs are divided into MIG instances", gpus->divided);
+}
+
+/* What NVLS needs, by which NCCL adds in the switch: without it NCCL's start fails, or hangs. */
+static void
+judge_fabric(struct examination *it, const struct answers *gpus)
+{
+    if (gpus->switched == 0)
+        return;
+    if (gpus->unready > 0)
+        findings_say(it, unless_softgpu(it, FINDING_WARNING), "NVSwitch",
+                     "start nvidia-fabricmanager, of the driver's own release; until then NCCL_NVLS_ENABLE=0",
+                     "of %d GPUs, %d are not ready in the fabric", gpus->switched, gpus->unready);
+    else
+        findings_ok(it, "NVSwitch", "%d GPUs are ready in the fabric", gpus->switched);
+    if (access("/dev/nvidia-caps", F_OK) != 0)
+        findings_say(it, FINDING_NOTE, "/dev/nvidia-caps",
+                     "give the container /dev/nvidia-caps, or set NCCL_NVLS_ENABLE=0 if NCCL does not start",
+                     "it is not there, and NCCL's NVLS needs it");
 }
 
 /* What the answers of cuInit mean that users have met; the driver's own words need one that serves. */
@@ -330,6 +351,7 @@ examine_gpus(struct examination *it)
             say_no_gpu(it, "the driver works, but finds no GPU");
         } else {
             judge_gpus(it, told);
+            judge_fabric(it, told);
             (void)examine_driver(it, told->count);
         }
     }

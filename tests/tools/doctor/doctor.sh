@@ -128,6 +128,10 @@ link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
 STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu diagnosed "a program for GPUs, and two of them" any '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
     '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' \
     '^program\|ok\|shim\|is preloaded' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)' -- ./plain
+[ ! -e /dev/nvidia-caps ] && caps='^machine\|note\|/dev/nvidia-caps\|.*\|.*NCCL_NVLS_ENABLE=0' || caps='!/dev/nvidia-caps'
+STUB_GPUS=2 STUB_FABRIC=3 LD_LIBRARY_PATH=$top/gpu diagnosed "GPUs beside an NVSwitch" any '^machine\|ok\|NVSwitch\|2 GPUs are ready' "$caps" -- ./plain
+STUB_GPUS=2 STUB_FABRIC=2 LD_LIBRARY_PATH=$top/gpu diagnosed "and a fabric that is not ready" any \
+    '^machine\|warning\|NVSwitch\|of 2 GPUs, 2 are not ready in the fabric\|start nvidia-fabricmanager' -- ./plain
 STUB_GPUS=1 STUB_CUDA=12020 STUB_MODE=2 LD_LIBRARY_PATH=$top/gpu diagnosed "an old driver, GPUs in a mode that prohibits computing" 1 \
     '^machine\|problem\|driver\|.*CUDA 12.2 only' '^machine\|problem\|compute mode' -- ./plain
 STUB_GPUS=1 STUB_CUDA=12040 LD_LIBRARY_PATH=$top/gpu diagnosed "a driver that is not quite new" any '^machine\|warning\|driver\|.*CUDA 12.4' -- ./plain
