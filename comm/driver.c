@@ -2,6 +2,12 @@
 #include "comm/driver.h"
 
 #include <stddef.h>
+#include <stdio.h>
+
+enum { DRIVER_FAULT_BYTES = 512 };
+
+/* CUDA_ERROR_CONTAINED and CUDA_ERROR_TENSOR_MEMORY_LEAK of cuda.h, which older ones lack. */
+enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
 
 /* cuda.h renames functions to their versions (cuMemAlloc is cuMemAlloc_v2): names are taken before that happens. */
 #define NAME_OF(function, version) #function,
@@ -31,15 +37,34 @@ driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_error *e
 bool
 driver_fail(const struct driver *driver, CUresult result, const char *what, struct comm_error *error)
 {
-    if (driver_result_is_fault(result))
-        return comm_fail_by(error, COMM_FAULT, DRIVER_FAULT_FORMAT, driver_result_name(driver, result), what);
+    if (driver_result_is_fault(result)) {
+        char text[DRIVER_FAULT_BYTES];
+        driver_describe_fault(driver, result, what, text, sizeof(text));
+        return comm_fail_by(error, COMM_FAULT, "%s", text);
+    }
     return comm_fail_by(error, result == CUDA_ERROR_OUT_OF_MEMORY ? COMM_OWN : COMM_UNCLEAR, "%s: %s", what,
                         driver_result_name(driver, result));
 }
 
 bool
+driver_result_is_of_hardware(CUresult result)
+{
+    switch ((int)result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case ERROR_CONTAINED:
+    case ERROR_TENSOR_MEMORY_LEAK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool
 driver_result_is_fault(CUresult result)
 {
+    if (driver_result_is_of_hardware(result))
+        return true;
     switch (result) {
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
@@ -55,6 +80,23 @@ driver_result_is_fault(CUresult result)
     default: /* among 700 to 719: what calls like these get for their own arguments */
         return false;
     }
+}
+
+void
+driver_describe_fault(const struct driver *driver, CUresult result, const char *what, char *text, size_t bytes)
+{
+    const char *name = driver_result_name(driver, result);
+    if (driver_result_is_of_hardware(result))
+        snprintf(
+            text, bytes,
+            "the GPU itself has failed with %s, no kernel of the trainer; CUDA reports it here: %s; `dmesg` has its "
+            "Xid, `nvidia-smi -q` its memory errors: take the GPU out of use, or reset it",
+            name, what);
+    else
+        snprintf(text, bytes,
+                 "a kernel of the trainer failed with %s; CUDA reports it at a later call, here: %s; compute-sanitizer "
+                 "finds the kernel",
+                 name, what);
 }
 
 const char *

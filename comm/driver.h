@@ -51,6 +51,7 @@
     X(cuStreamWaitEvent, 3020)                  \
     X(cuThreadExchangeStreamCaptureMode, 10010) \
     X(cuCtxGetDevice, 2000)                     \
+    X(cuDeviceGetAttribute, 2000)               \
     X(cuDriverGetVersion, 2020)                 \
     X(cuDeviceGetPCIBusId, 4010)                \
     X(cuDeviceGetUuid, 11040)                   \
@@ -95,15 +96,17 @@ bool driver_fill(struct driver *driver, driver_lookup_fn lookup, struct comm_err
 bool driver_fail(const struct driver *driver, CUresult result, const char *what, struct comm_error *error);
 
 /*
- * Whether `result` says that a kernel has failed (an illegal address, a trap, ...). The driver reports this at the next
- * call in the context, by any library, and at each call after it: the reporting call is not the cause.
+ * Whether `result` says that a kernel has failed (an illegal address, a trap, ...), or the device (a memory error that
+ * cannot be corrected, NVLink, ...). The driver reports this at the next call in the context, by any library, and at
+ * each call after it: the reporting call is not the cause.
  */
 bool driver_result_is_fault(CUresult result);
 
-/* What such a result means, in one sentence: a format for the result's name and for what was called. */
-#define DRIVER_FAULT_FORMAT                                                                                           \
-    "a kernel of the trainer failed with %s; CUDA reports it at a later call, here: %s; compute-sanitizer finds the " \
-    "kernel"
+/* Whether it is the device that has failed, by no fault of a kernel. */
+bool driver_result_is_of_hardware(CUresult result);
+
+/* What such a result means, in one sentence. `what`: the call. */
+void driver_describe_fault(const struct driver *driver, CUresult result, const char *what, char *text, size_t bytes);
 
 /* The driver's name for a result, such as CUDA_ERROR_OUT_OF_MEMORY; static storage. */
 const char *driver_result_name(const struct driver *driver, CUresult result);

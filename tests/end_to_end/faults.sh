@@ -106,6 +106,12 @@ for step in 2 7; do # before steps overlap, and after
         "rank 1 .*: a kernel of the trainer failed with CUDA_ERROR_ILLEGAL_ADDRESS; CUDA reports it at a later call, here: .*; last kernel launched: .norm_log." \
         wild-write --fault-step "$step" --fault-rank 1
 done
+for result in 214:ECC_UNCORRECTABLE 220:NVLINK_UNCORRECTABLE; do
+    in_turn 2 || continue
+    SOFTGPU_FAULT_RESULT=${result%:*} fault "a GPU that fails is not taken for a kernel, ${result#*:}" 1 \
+        "rank 1 .*: the GPU itself has failed with CUDA_ERROR_${result#*:}, no kernel of the trainer; CUDA reports it here: .*: take the GPU out of use, or reset it" \
+        wild-write --fault-step 7 --fault-rank 1
+done
 fault "a crash" 139 "rank 1 .*SIGSEGV" crash --fault-step 7 --fault-rank 1
 fault "an exit code" 3 "rank 1 .*3" exit --fault-step 7 --fault-rank 1
 fault "an exit that skips the end" 1 "rank 1" quick-exit --fault-step 7 --fault-rank 1

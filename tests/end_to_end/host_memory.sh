@@ -32,6 +32,9 @@ for kind in managed mixed; do
     trains 2 "$kind" parameters
     trains 3 "$kind" parameters --verify
 done
+SOFTGPU_MANAGED_APART=1 trains 2 managed plain
+check "managed memory that the host may not read beside kernels is not searched" \
+    [ "$(grep -c 'searched for addresses here (the host may not read managed memory while kernels run, concurrentManagedAccess is 0)' "$work/stderr")" -eq 1 ]
 for kind in pinned pageable registered; do
     trains 3 "$kind" plain
 done

@@ -154,7 +154,8 @@ stop_by_driver(CUresult result, const char *what)
     if (!driver_result_is_fault(result))
         stop_job("%s failed: %s", what, name);
     char text[sizeof(engine_state.status->failure)];
-    snprintf(text, sizeof(text), DRIVER_FAULT_FORMAT, name, what);
-    append_last_kernel(text, sizeof(text));
+    driver_describe_fault(&engine_state.driver, result, what, text, sizeof(text));
+    if (!driver_result_is_of_hardware(result))
+        append_last_kernel(text, sizeof(text));
     stop(RANK_FOLLOWS_NOBODY, text);
 }

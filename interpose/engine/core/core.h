@@ -126,6 +126,8 @@ void user_metrics_mean(double value, const char *label, const struct ddp_site *s
 void user_metrics_shard(size_t total);
 
 /* ---- inflight.c ---- */
+/* What first_sum.c sends. */
+#define FIRST_SUM "the first all-reduce"
 /* The issuer: makes the events, before the first collective. */
 void inflight_prepare(void) BY_ISSUER;
 /* The issuer: a collective is about to be sent through a communicator, whose stream waits for all that it needs; `what`

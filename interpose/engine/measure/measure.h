@@ -1,11 +1,11 @@
 /*
  * measure.h - what the engine measures so that plans of buckets fit the machine and the program.
  *
- * all_reduce_cost.c: what an all-reduce costs, once, at the first agreement on annotations. connect.c: the first
- * all-reduce of each size. measure.c: when gradients
- * become ready, and how long the trainer's stream waited at boundaries: by events on the device that are read when they
- * are complete. noise.c: what a larger batch is worth. After the start the host waits where a
- * plan takes effect, and for nothing else.
+ * first_sum.c: whether the first all-reduce is right. all_reduce_cost.c: what an all-reduce costs, once, at the first
+ * agreement on annotations. connect.c: the first all-reduce of each size. measure.c: when gradients become ready, and
+ * how long the trainer's stream waited at boundaries: by events on the device that are read when they are complete.
+ * noise.c: what a larger batch is worth. After the start the host waits where a plan takes effect, and for nothing
+ * else.
  *
  * Used by planner.c (which makes plans of it), boundary.c and touches.c (where things happen), trace.c.
  */
@@ -16,6 +16,12 @@
 #include "bucketing/measured.h"
 #include "bucketing/trial.h"
 #include "interpose/engine/memory/memory.h"
+
+/* ---- first_sum.c ---- */
+
+/* Collective, at the first agreement: ends the job if an all-reduce of known numbers gives other sums. Takes the
+ * issuer's role. */
+void first_sum_look(void);
 
 /* ---- all_reduce_cost.c ---- */
 

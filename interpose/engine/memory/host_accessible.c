@@ -87,15 +87,33 @@ host_accessible_is_pinned(uint64_t address)
 
 /* The allocation is there, and may hold any address. */
 static void
-say_unreadable(void)
+say_unreadable(const char *why)
 {
     static _Atomic bool said;
     escape_of_all();
     if (engine_state.rendezvous.rank == 0 && !atomic_exchange(&said, true))
-        message_warning(
-            "unreadable_memory",
-            "managed or pinned memory that kernels read cannot be searched for addresses here (process_vm_writev "
-            "and pipes fail): all gradients are averaged at DDP_STEP, without overlap");
+        message_warning("unreadable_memory",
+                        "managed or pinned memory that kernels read cannot be searched for addresses here (%s): all "
+                        "gradients are averaged at DDP_STEP, without overlap",
+                        why);
+}
+
+/* Whether the host may read managed memory while kernels run: not in WSL2, where that is a fault. */
+static bool
+may_read_managed(void)
+{
+    enum { UNKNOWN, NO, YES };
+    static _Atomic int answer = UNKNOWN;
+    const struct driver *driver = &engine_state.driver;
+    if (atomic_load(&answer) == UNKNOWN) {
+        CUdevice device;
+        int may = 0;
+        bool is_known =
+            driver->cuCtxGetDevice_p(&device) == CUDA_SUCCESS &&
+            driver->cuDeviceGetAttribute_p(&may, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) == CUDA_SUCCESS;
+        atomic_store(&answer, !is_known || may != 0 ? YES : NO);
+    }
+    return atomic_load(&answer) == YES;
 }
 
 void
@@ -108,11 +126,16 @@ host_accessible_look_behind(uint64_t address)
     if (range != NULL)
         found = *range;
     engine_unlock();
-    if (found.end == 0 || (found.id == MEMORY_MANAGED && found.end - found.begin > LOOK_AT_MOST))
+    bool is_managed = found.id == MEMORY_MANAGED;
+    if (found.end == 0 || (is_managed && found.end - found.begin > LOOK_AT_MOST))
         return;
+    if (is_managed && !may_read_managed()) {
+        say_unreadable("the host may not read managed memory while kernels run, concurrentManagedAccess is 0");
+        return;
+    }
     size_t bytes = found.end - address;
     if (!host_accessible_look_through(address, bytes < LOOK_AT_MOST ? bytes : LOOK_AT_MOST))
-        say_unreadable();
+        say_unreadable("process_vm_writev and pipes fail");
 }
 
 /* ---- allocations, and what the driver knows of them ---- */

@@ -14,19 +14,33 @@
 #include "interpose/engine/report/report.h"
 
 #include "base/clock.h"
+#include "base/message.h"
 
 #include <semaphore.h>
 #include <signal.h>
 
-enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000 };
+enum { PERIOD_MS = 50, PATIENCE_WITH_WAITERS_MS = 1000, LOOKS_AT_FAULT = 40, FIRST_LIMIT_MS = 20000 };
 #define NS_PER_MS UINT64_C(1000000)
 
 /* ---- what is on its way ---- */
 
+/* A device that has failed does nothing any more. The trainer's next call meets the fault, and its own words come
+ * first; if it makes no call, it is reported here. */
+static void
+look_at_fault(CUresult result)
+{
+    static unsigned looks;
+    looks = driver_result_is_fault(result) ? looks + 1 : 0;
+    if (looks == LOOKS_AT_FAULT)
+        require_cuda(result, "the watch of what was enqueued");
+}
+
 static bool
 has_come(CUevent event)
 {
-    return engine_state.driver.cuEventQuery_p(event) != CUDA_ERROR_NOT_READY;
+    CUresult result = engine_state.driver.cuEventQuery_p(event);
+    look_at_fault(result);
+    return result != CUDA_ERROR_NOT_READY && !driver_result_is_fault(result);
 }
 
 /* Of what has no events of its own. */
@@ -208,6 +222,32 @@ describe_rule(const struct rank_status *waiter, int rank, char text[256])
     return text;
 }
 
+/* How long the first all-reduce, for which all ranks have come, may last before it is said. */
+static uint64_t
+first_limit_ms(void)
+{
+    const char *said = getenv(DDPRUN_ENV_FIRST_MS);
+    return said != NULL ? strtoull(said, NULL, 10) : FIRST_LIMIT_MS;
+}
+
+/* On one host this is most often peer-to-peer traffic that does not arrive. */
+static void
+look_at_first(const struct collective_in_flight *of, uint64_t waiting_ms)
+{
+    static bool said;
+    bool is_one_host = engine_state.status_count == engine_state.rendezvous.world_size;
+    if (said || !is_one_host || engine_state.rendezvous.rank != 0)
+        return;
+    if (strcmp(of->what, FIRST_SUM) != 0 || waiting_ms < first_limit_ms())
+        return;
+    said = true;
+    message_warning("first_all_reduce",
+                    FIRST_SUM
+                    " has not ended in %llu s, and all ranks have come to it: NCCL_P2P_DISABLE=1 tells whether "
+                    "it is P2P (ACS, IOMMU)",
+                    (unsigned long long)waiting_ms / 1000);
+}
+
 static void
 look_at_waiting(unsigned communicator)
 {
@@ -227,6 +267,7 @@ look_at_waiting(unsigned communicator)
     if (!is_reduce && LOCKED(groups_have_sent()))
         request_ask(atomic_load(&engine_state.boundary_count) + 1);
     uint64_t waiting_ms = (clock_ns() - awaited->since_ns) / NS_PER_MS;
+    look_at_first(&of, waiting_ms);
     const struct rank_status *waiter =
         waiting_ms > PATIENCE_WITH_WAITERS_MS ? find_waiter(&of, is_reduce, &rank) : NULL;
     char text[sizeof(engine_state.status->collective_text)], rule[256];

@@ -220,6 +220,7 @@ agree_on_annotations(bool captured)
     /* Work on a gradient that was enqueued before its annotation was not seen: it is waited for, this once. */
     if (!captured)
         context_synchronize("at the first DDP_STEP with new gradients");
+    first_sum_look();
     all_reduce_cost_find(bytes); /* on an idle device, where nothing is captured */
 
     role_take();
