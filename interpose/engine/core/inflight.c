@@ -49,7 +49,8 @@ make_room(struct awaited *awaited) BY_ISSUER
     if (engine_state.driver.cuEventQuery_p(awaited->sent[at].end) != CUDA_SUCCESS)
         return;
     issuer_lock();
-    if (awaited->first == at)
+    /* Or the watch thread has looked meanwhile. If it has forgotten all, the first has its old place again. */
+    if (awaited->first == at && awaited->count == AWAITED_AT_MOST)
         inflight_forget_first(awaited);
     issuer_unlock();
 }
@@ -57,6 +58,7 @@ make_room(struct awaited *awaited) BY_ISSUER
 void
 inflight_forget_first(struct awaited *awaited)
 {
+    ASSERT(awaited->count > 0);
     awaited->first = (awaited->first + 1) % AWAITED_AT_MOST;
     --awaited->count;
 }
