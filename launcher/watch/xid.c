@@ -85,12 +85,13 @@ xid_watch_look(struct xid_watch *watch)
     char bus_id[NVML_TEXT_BYTES];
     unsigned long long xid;
     while (watch != NULL && watch->said < SAID_AT_MOST && nvml_events_next(watch->events, bus_id, &xid)) {
-        char line[TEXT_BYTES / 2] = "";
-        printable_append(line, sizeof(line), "Xid %llu of GPU %s", xid, bus_id);
-        name_ranks(watch, bus_id, line, sizeof(line));
-        printable_append(line, sizeof(line), ": %s", meaning_of(xid));
-        message_warning("xid", "the driver reports %s; `dmesg` has its line", line);
-        printable_append(watch->text, sizeof(watch->text), "%s%s", watch->said > 0 ? "; " : "", line);
+        char ranks[TEXT_BYTES / 2] = "";
+        const char *meaning = meaning_of(xid), *between = watch->said > 0 ? "; " : "";
+        name_ranks(watch, bus_id, ranks, sizeof(ranks));
+        message_warning("xid", "the driver reports Xid %llu of GPU %s%s: %s; `dmesg` has its line", xid, bus_id, ranks,
+                        meaning);
+        printable_append(watch->text, sizeof(watch->text), "%sXid %llu of GPU %s%s: %s", between, xid, bus_id, ranks,
+                         meaning);
         ++watch->said;
     }
 }

@@ -55,6 +55,11 @@ else
     says "a rank that hangs in host code: its stacks" '^ +[^ ]*(sit|pause)[^ ]*\+0x[0-9a-f]+ \(' '^ +main\+0x[0-9a-f]+ \(hangs\+0x[0-9a-f]+\)'
 fi
 
+# Only the watch can see it.
+try "$ddprun" -n 3 --bucket-mb 0.02 "$hangs" --how fault
+ended "a device that has failed, and a host that makes no call" 1 \
+    'rank 1 .*: a kernel of the trainer failed with CUDA_ERROR_ILLEGAL_ADDRESS; CUDA reports it at a later call, here: the watch of what was enqueued'
+
 train crash
 ended "a crash" 139 '^ddprun: rank 1 was ended by SIGSEGV \(Segmentation fault\) after step 7' \
     "^  $place after step 7, ended by SIGSEGV:" 'its last CUDA call was cuLaunchKernel' 'sent bucket 0 early' '^  rank [02] .*, with [78] steps? launched: '

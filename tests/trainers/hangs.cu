@@ -2,6 +2,7 @@
  * hangs.cu - a trainer of which one rank stops making progress: --how WHAT --at STEP --rank R. What:
  *
  *   host        it waits on the host, in a thread's join; makes no CUDA call any more
+ *   fault       a kernel writes to an address that is not there; the host makes no CUDA call any more
  *   kernel      a kernel does not end; the host waits for it in cudaDeviceSynchronize
  *   queue       the same, but the host continues to DDP_STEP
  *   kernels     what `kernel` does, on all ranks
@@ -55,6 +56,12 @@ never_ends(const volatile int *until)
 {
     while (*until == 0)
         __nanosleep(1000000);
+}
+
+__global__ void
+writes_wild(int *nowhere)
+{
+    *nowhere = 1;
 }
 
 /* ---- ways to stop ---- */
@@ -218,7 +225,15 @@ never_end(void)
         CHECK(cudaDeviceSynchronize());
 }
 
+static void
+fault_and_wait(void)
+{
+    writes_wild<<<1, 1>>>(NULL);
+    wait_for_thread();
+}
+
 static const mode_of<void()> others[] = {
+    {"fault", fault_and_wait},
     {"overflow", [] { printf("%d\n", overflow(0)); }},
     {"abort", [] { abort(); }},
     {"kernel", never_end},

@@ -69,10 +69,10 @@ first_sum_look(void)
         add_up(memory, words);
         uint32_t wrong = find_wrong(words, world);
         if (wrong < WORDS)
-            stop_job(FIRST_SUM
-                     " is wrong: of known numbers the sum at place %u is %u, not %u. GPUs do not get what others "
-                     "write: NCCL_P2P_DISABLE=1 tells whether it is P2P (turn ACS and the IOMMU off)",
-                     wrong, words[wrong], sum_of(wrong, world));
+            stop_job(
+                "the first all-reduce is wrong: of known numbers the sum at place %u is %u, not %u. GPUs do not get "
+                "what others write: NCCL_P2P_DISABLE=1 tells whether it is P2P (turn ACS and the IOMMU off)",
+                wrong, words[wrong], sum_of(wrong, world));
     }
     if (is_own)
         (void)engine_state.driver.cuMemFree_p(memory);

@@ -241,11 +241,11 @@ look_at_first(const struct collective_in_flight *of, uint64_t waiting_ms)
     if (strcmp(of->what, FIRST_SUM) != 0 || waiting_ms < first_limit_ms())
         return;
     said = true;
-    message_warning("first_all_reduce",
-                    FIRST_SUM
-                    " has not ended in %llu s, and all ranks have come to it: NCCL_P2P_DISABLE=1 tells whether "
-                    "it is P2P (ACS, IOMMU)",
-                    (unsigned long long)waiting_ms / 1000);
+    message_warning(
+        "first_all_reduce",
+        "the first all-reduce has not ended in %llu s, and all ranks have come to it: NCCL_P2P_DISABLE=1 tells "
+        "whether it is P2P (ACS, IOMMU)",
+        (unsigned long long)waiting_ms / 1000);
 }
 
 static void
