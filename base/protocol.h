@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 23
+#define DDPRUN_PROTOCOL_VERSION 24
 
 /*
  * ---- environment: launcher to shim and engine ----

@@ -154,6 +154,11 @@ struct engine {
     void (*gradient_ready)(void *ptr, void *stream, const struct ddp_site *site);
     void (*state)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*weight)(size_t count, size_t total, const struct ddp_site *site);
+    /* As in struct ddp_interface. */
+    uint64_t (*turn_begin)(const struct ddp_site *site);
+    void (*turn_end)(uint64_t region, const struct ddp_site *site);
+    int (*turn_mine)(void);
+    int (*turn_updates)(void);
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
     /* This rank's program has ended, and ranks still average: waits until all programs have ended. The job ends if a
      * rank that has not ended waits for this one. */

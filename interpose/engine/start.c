@@ -58,6 +58,7 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
     if (!memory_is_usable(first, sizeof(*first), true) || !memory_is_usable(count, sizeof(*count), true))
         stop_job("DDP_SHARD of `%s` (%s:%d): %s; pass the addresses of two size_t", site->text, site->file, site->line,
                  first == NULL || count == NULL ? "a null pointer" : "not memory that this process can write");
+    turn_refuse_share("DDP_SHARD", site);
     size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
     *first = rank * base + (rank < more ? rank : more);
     *count = base + (rank < more);
@@ -67,6 +68,50 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
         atomic_store(&engine_state.status->uneven_shares, 1);
     if (getpid() == engine_state.pid) /* another thread may have held its lock when this process was forked */
         weight_note_shard(total, more != 0 && rank == 0, site);
+}
+
+static void
+weight(size_t count, size_t total, const struct ddp_site *site)
+{
+    turn_refuse_share("DDP_WEIGHT", site);
+    weight_add(count, total, site);
+}
+
+static void
+reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
+{
+    turn_refuse_exchange("DDP_REDUCE", site);
+    reduce_memory(ptr, count, type, op, stream, site);
+}
+
+/* ---- memory comes and goes ---- */
+
+static void
+allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    turn_allocated(address, bytes);
+    escape_allocated(address, bytes, kind);
+}
+
+/* The last batches of a round that is not complete, which ranks have trained their parameters with. */
+static void
+average_rest(void)
+{
+    static const struct ddp_site site = {"the last round", "the end of a round", 0};
+    int group;
+    if (engine_state.alone)
+        return;
+    while ((group = turn_take_rest()) >= 0)
+        boundary_step_parameters(group, CU_STREAM_LEGACY, &site);
+}
+
+static void
+before_release(CUdeviceptr address, size_t bytes)
+{
+    turn_released(address, bytes);
+    if (turn_rest_is_in(address, bytes))
+        average_rest();
+    unmap_before_free(address, bytes);
 }
 
 static void
@@ -130,6 +175,7 @@ before_context_destroy(CUcontext context)
     if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context || context_driver_is_gone())
         return;
     bool is_used = engine_state.context != NULL || atomic_load(&engine_state.collectives_ready);
+    average_rest();
     if (is_used) /* else the program tries the device before it annotates anything */
         OBSERVED(program_ends);
     unaveraged_last_look(0, UINT64_MAX);
@@ -177,6 +223,8 @@ end_in_order(void)
     static _Atomic bool ended;
     if (atomic_exchange(&ended, true))
         return;
+    turn_refuse_end();
+    average_rest();
     atomic_store(&engine_state.status->ends, 1);
     OBSERVED(program_ends);
     unaveraged_refuse_end();
@@ -290,16 +338,20 @@ static struct engine engine = {
     .buffer = buffer_annotate,
     .gradient_ready = interval_gradient_ready,
     .state = tensor_annotate_state,
-    .weight = weight_add,
-    .reduce = reduce_memory,
+    .weight = weight,
+    .turn_begin = region_begin,
+    .turn_end = region_end,
+    .turn_mine = region_is_mine,
+    .turn_updates = region_updates,
+    .reduce = reduce,
     .programs_end = exchange_programs_end,
     .begin = touches_begin,
     .end = touches_end,
-    .allocated = escape_allocated,
+    .allocated = allocated,
     .copied_from_host = touches_copied_from_host,
     .may_wait = unmap_may_wait,
     .waits = serve_before_wait,
-    .before_release = unmap_before_free,
+    .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
     .before_device_reset = before_device_reset,

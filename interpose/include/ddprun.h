@@ -84,8 +84,13 @@ struct ddp_interface {
     void (*reduce)(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site);
     /* since version 5; DDP_FLOAT32 or DDP_FLOAT64; label NULL: called as the site's text */
     void (*mean_of)(const char *label, void *value, int type, const struct ddp_site *site);
-    /* since version 6 */
+    /* since version 6; turn_begin returns the region's number, 0: there is none. turn_end of a region that has ended
+     * does nothing; region 0 is the open one. */
     int (*any)(volatile int *flag, const struct ddp_site *site);
+    uint64_t (*turn_begin)(const struct ddp_site *site);
+    void (*turn_end)(uint64_t region, const struct ddp_site *site);
+    int (*turn_mine)(void);
+    int (*turn_updates)(void);
 };
 
 /*
@@ -142,6 +147,30 @@ ddp_any_at(volatile int *flag, const char *text, const char *file, int line)
     site.file = file;
     site.line = line;
     return found->any(flag, &site);
+}
+
+/* A region of turns (DDP_TURN_BEGIN), and where it begins. */
+struct ddp_region {
+    uint64_t number; /* 0: there is none */
+    const struct ddp_site *site;
+};
+
+static inline struct ddp_region
+ddp_region_begin(const struct ddp_site *site)
+{
+    const struct ddp_interface *found = ddp_interface_get();
+    struct ddp_region region;
+    region.number = found != NULL ? found->turn_begin(site) : 0;
+    region.site = site;
+    return region;
+}
+
+/* At the end of the block: the region is over, unless DDP_TURN_END has ended it. */
+static inline void
+ddp_region_end(const struct ddp_region *region)
+{
+    if (region->number != 0)
+        ddp_interface_get()->turn_end(region->number, region->site);
 }
 
 /* CUDA's stream 0 is another stream in code compiled for per-thread default streams; say which one is meant. */
@@ -308,6 +337,85 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  */
 #define DDP_NO_SYNC_BEGIN() DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
 #define DDP_NO_SYNC_END()   DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
+
+/*
+ * DDP_TURN_BEGIN(): a region begins in which ranks take turns: N ranks train N batches in the time of one. N batches
+ * are a round: rank 0 computes the first, rank 1 the second. All ranks run all host code, and load each batch:
+ *
+ *     for (...) {
+ *         load(batch);
+ *         DDP_TURN_BEGIN();            // before the first kernel, memset or library call of the batch
+ *         forward_and_backward(batch); // on the device for the rank whose turn it is; the other ranks leave it out
+ *         DDP_STEP(0);                 // averages at the round's last batch; has no effect at the others
+ *         update();                    // on the device once a round, on all ranks
+ *     }                                // the region ends with its block, or at DDP_TURN_END()
+ *
+ * The one rule: between DDP_TURN_BEGIN and its end the host may launch, copy and count; it may not decide, nor keep,
+ * anything that this batch's device work has computed, unless DDP_TURN_MINE() is not 0.
+ *
+ * DDP_TURN_BEGIN is a statement; its region belongs to its thread. In the turn of another rank these are left out and
+ * report success: launches, launches of graphs, calls of cuBLAS, cuBLASLt and cuDNN, memsets, copies from device to
+ * device. These always run: copies from and to the host, and from managed memory; work that is captured into a graph;
+ * work that writes only memory that the region's thread has allocated since DDP_TURN_BEGIN. After a DDP_STEP that has
+ * no effect, all ranks leave out the same. The first batch is computed by all ranks, so that the update can make its
+ * state. A last round that is not complete makes no update.
+ *
+ * Each group of gradients has a DDP_TURN_BEGIN of its own line, and one DDP_STEP in each region. A region that ends
+ * without DDP_STEP is a pass of the batch, and the next region of the same line another. Ends the job: a region in a
+ * region; DDP_STEP after a region, or of another group, or captured, or twice in a region; the launch of a graph that
+ * holds DDP_STEP; DDP_MEAN or DDP_REDUCE between DDP_TURN_BEGIN and DDP_STEP; DDP_SHARD or DDP_WEIGHT in a program that
+ * has turns; ranks that have begun different numbers of regions in a round.
+ */
+#if !defined(__cplusplus)
+#define DDP_TURN_REGION_(site_, line)                                                                  \
+    struct ddp_region DDP_TURN_JOIN_(region_, line) __attribute__((unused, cleanup(ddp_region_end))) = \
+        ddp_region_begin(&site_)
+#else
+extern "C++" {
+/* Ends its region as it goes out of scope. */
+class ddp_turn_region_
+{
+  public:
+    explicit ddp_turn_region_(const ddp_site *site) : region(ddp_region_begin(site))
+    {
+    }
+    ~ddp_turn_region_()
+    {
+        ddp_region_end(&region);
+    }
+
+  private:
+    ddp_region region;
+    ddp_turn_region_(const ddp_turn_region_ &);
+    ddp_turn_region_ &operator=(const ddp_turn_region_ &);
+};
+}
+#define DDP_TURN_REGION_(site_, line) ddp_turn_region_ DDP_TURN_JOIN_(region_, line) __attribute__((unused)) (&site_)
+#endif
+#define DDP_TURN_JOINED_(name, line) ddp_turn_##name##line
+#define DDP_TURN_JOIN_(name, line)   DDP_TURN_JOINED_(name, line)
+#define DDP_TURN_BEGIN()                                                                                   \
+    static const struct ddp_site DDP_TURN_JOIN_(site_, __LINE__) = {"DDP_TURN_BEGIN", __FILE__, __LINE__}; \
+    DDP_TURN_REGION_(DDP_TURN_JOIN_(site_, __LINE__), __LINE__)
+
+/* DDP_TURN_OPEN(): as DDP_TURN_BEGIN, for a region over several functions: it ends at DDP_TURN_END only. Ends the job:
+ * the end of the program before that. */
+#define DDP_TURN_OPEN()                                                                 \
+    do {                                                                                \
+        static const struct ddp_site ddp_site_ = {"DDP_TURN_OPEN", __FILE__, __LINE__}; \
+        (void)ddp_region_begin(&ddp_site_);                                             \
+    } while (0)
+
+/* DDP_TURN_END(): ends the region of DDP_TURN_OPEN, or that of DDP_TURN_BEGIN before its block ends. Ends the job:
+ * there is no region. */
+#define DDP_TURN_END() DDP_CALL_(turn_end, DDP_TURN_END, 0)
+
+/* Whether this rank computes the batch of the open region; 1 outside of regions, and without ddprun. */
+#define DDP_TURN_MINE() (ddp_interface_get() == NULL || ddp_interface_get()->turn_mine())
+
+/* Whether the update of the open region is made: the batch is the last of its round. For what the host does in an
+ * update: if (DDP_TURN_UPDATES()) ++adam_steps. 1 outside of regions, and without ddprun. */
+#define DDP_TURN_UPDATES() (ddp_interface_get() == NULL || ddp_interface_get()->turn_updates())
 
 /*
  * DDP_GRADIENT_READY(ptr, stream): the gradient that `ptr` points into is complete for this step after the work that

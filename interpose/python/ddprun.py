@@ -35,8 +35,8 @@ import os
 import sys
 
 __all__ = ["parameter", "state", "gradient", "buffer", "gradient_group", "gradient_ready", "forget", "step",
-           "step_parameters", "sync", "reduce", "no_sync", "mean", "any_rank", "weight", "shard", "rank", "world_size",
-           "local_rank"]
+           "step_parameters", "sync", "reduce", "no_sync", "turn", "turn_open", "turn_end", "turn_mine", "turn_updates",
+           "mean", "any_rank", "weight", "shard", "rank", "world_size", "local_rank"]
 
 # As enum ddp_type and enum ddp_operation of ddprun.h.
 _TYPES = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4, "int32": 5, "int64": 6, "uint8": 7, "uint32": 8,
@@ -92,7 +92,11 @@ class _Interface(ctypes.Structure):
                 # since version 5
                 ("mean_of", _function(None, ctypes.c_char_p, _POINTER, _INT, _SITE)),
                 # since version 6
-                ("any", _function(_INT, ctypes.POINTER(_INT), _SITE))]
+                ("any", _function(_INT, ctypes.POINTER(_INT), _SITE)),
+                ("turn_begin", _function(ctypes.c_uint64, _SITE)),
+                ("turn_end", _function(None, ctypes.c_uint64, _SITE)),
+                ("turn_mine", _NUMBER),
+                ("turn_updates", _NUMBER)]
 
 
 _interface_looked_up = False
@@ -447,6 +451,46 @@ def no_sync():
     if _interface() is None:
         return contextlib.nullcontext()
     return _between(_interface(), _site("no_sync"))
+
+
+# ---- turns ----
+
+@contextlib.contextmanager
+def _region(interface, site):
+    number = interface.turn_begin(site)
+    try:
+        yield
+    finally:
+        interface.turn_end(number, site)
+
+
+def turn():
+    """with ddprun.turn(): a batch that one rank computes, in its turn: DDP_TURN_BEGIN."""
+    if _interface() is None:
+        return contextlib.nullcontext()
+    return _region(_interface(), _site("turn"))
+
+
+def turn_open():
+    """As turn(), up to turn_end(): DDP_TURN_OPEN."""
+    if _interface() is not None:
+        _call("turn_begin", _site("turn_open"))
+
+
+def turn_end():
+    """The region of turn_open(), or of turn(), ends here: DDP_TURN_END."""
+    if _interface() is not None:
+        _call("turn_end", 0, _site("turn_end"))
+
+
+def turn_mine():
+    """Whether this rank computes the batch of the region: DDP_TURN_MINE."""
+    return _interface() is None or _interface().turn_mine() != 0
+
+
+def turn_updates():
+    """Whether the update of the region is made: DDP_TURN_UPDATES."""
+    return _interface() is None or _interface().turn_updates() != 0
 
 
 # ---- numbers ----

@@ -53,6 +53,7 @@ FORWARD(mean_of, (const char *label, void *value, int type, const struct ddp_sit
 FORWARD(weight, (size_t count, size_t total, const struct ddp_site *site), weight(count, total, site))
 FORWARD(forget, (void *ptr, const struct ddp_site *site), forget(ptr, site))
 FORWARD(no_sync, (int begins, const struct ddp_site *site), no_sync(begins, site))
+FORWARD(turn_end, (uint64_t region, const struct ddp_site *site), turn_end(region, site))
 FORWARD(buffer, (void *ptr, size_t count, int type, const struct ddp_site *site), buffer(ptr, count, type, site))
 FORWARD(gradient_ready, (void *ptr, void *stream, const struct ddp_site *site),
         gradient_ready(ptr, stream_of(stream), site))
@@ -69,6 +70,17 @@ any(volatile int *flag, const struct ddp_site *site)
     int found = engine->any(flag, site);
     --shim_depth;
     return found;
+}
+
+static uint64_t
+turn_begin(const struct ddp_site *site)
+{
+    const struct engine *engine = enter(site);
+    if (engine == NULL)
+        return 0;
+    uint64_t region = engine->turn_begin(site);
+    --shim_depth;
+    return region;
 }
 
 /* DDP_SYNC: of programs whose header still has it, for averages that --sync-every left out. */
@@ -106,6 +118,20 @@ KNOWN(rank, 0)
 KNOWN(world_size, 1)
 KNOWN(local_rank, 0)
 
+static int
+turn_mine(void)
+{
+    const struct engine *engine = known_engine();
+    return engine == NULL || engine->turn_mine();
+}
+
+static int
+turn_updates(void)
+{
+    const struct engine *engine = known_engine();
+    return engine == NULL || engine->turn_updates();
+}
+
 static const struct ddp_interface interface = {
     .version = DDP_INTERFACE_VERSION,
     .parameter = parameter,
@@ -130,6 +156,10 @@ static const struct ddp_interface interface = {
     .reduce = reduce,
     .mean_of = mean_of,
     .any = any,
+    .turn_begin = turn_begin,
+    .turn_end = turn_end,
+    .turn_mine = turn_mine,
+    .turn_updates = turn_updates,
 };
 
 /* The interface, or NULL when this process was not started by ddprun. `version` is that of the caller's header. */

@@ -13,6 +13,24 @@
 
 int ANNOTATED_MAIN(void);
 
+/* Two regions in a block, of which the first ends before it. */
+static void
+take_turns(void)
+{
+    DDP_TURN_BEGIN();
+    printf("mine %d, updates %d\n", DDP_TURN_MINE(), DDP_TURN_UPDATES());
+    DDP_TURN_END();
+    DDP_TURN_BEGIN();
+    for (int i = 0; i < 1; ++i) {
+        DDP_TURN_BEGIN();
+        if (i == 0)
+            continue;
+        printf("never\n");
+    }
+    DDP_TURN_OPEN();
+    DDP_TURN_END();
+}
+
 __attribute__((visibility("default"))) int
 ANNOTATED_MAIN(void)
 {
@@ -53,5 +71,6 @@ ANNOTATED_MAIN(void)
     printf("any %d %d, flags %d %d %d\n", first_any, second_any, unset, set, (int)asked);
     DDP_REDUCE(weights, 8, DDP_UINT64, DDP_OP_MAX, 0);
     DDP_FORGET(gradients);
+    take_turns();
     return 0;
 }

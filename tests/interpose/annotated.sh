@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 head -c 65536 /dev/zero >"$folder/status"
 
-alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5, score 0.10000000000000001\nany 0 1, flags 0 1 0'
+alone=$'rank 0 of 1, local 0\nshare 0 + 100\nloss 1.5, score 0.10000000000000001\nany 0 1, flags 0 1 0\nmine 1, updates 1'
 inside=$'rank 3 of 5, local 1
 parameter weights 8 1 line 1 ptr
 state &counter 1 5 line 1 ptr
@@ -33,7 +33,17 @@ any 5 &set
 any 0 &asked
 any 1 1, flags 1 1 1
 reduce weights 8 9 4 0x1 ptr
-forget gradients ptr'
+forget gradients ptr
+turn DDP_TURN_BEGIN
+mine 0, updates 1
+turn 0 ends DDP_TURN_END
+turn DDP_TURN_BEGIN
+turn DDP_TURN_BEGIN
+turn 3 ends DDP_TURN_BEGIN
+turn DDP_TURN_OPEN
+turn 0 ends DDP_TURN_END
+turn 2 ends DDP_TURN_BEGIN
+turn 1 ends DDP_TURN_BEGIN'
 
 compare() { # NAME EXPECTED GOT
     if [ "$2" != "$3" ]; then

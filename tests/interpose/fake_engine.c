@@ -118,6 +118,26 @@ any(volatile int *flag, const struct ddp_site *site)
     return 1;
 }
 
+static uint64_t
+turn_begin(const struct ddp_site *site)
+{
+    static uint64_t regions;
+    printf("turn %s\n", site->text);
+    return ++regions;
+}
+
+static int
+turn_mine(void)
+{
+    return 0;
+}
+
+static int
+turn_updates(void)
+{
+    return 5;
+}
+
 static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
@@ -172,6 +192,9 @@ static const struct engine engine = {
     .watching = true,
     .mean = mean,
     .any = any,
+    .turn_begin = turn_begin,
+    .turn_mine = turn_mine,
+    .turn_updates = turn_updates,
     .shard = shard,
     .begin = begin,
     .end = end,

@@ -42,6 +42,11 @@ any 0 0
 any True
 any 1 [1]
 any True
+turn turn
+mine False, updates True
+turn 1 ends turn
+turn turn_open
+turn 0 ends turn_end
 forget gradients ptr
 gradient packed 6 1 line 1 ptr
 asked for stream -1, capsules 1 - 0
@@ -69,7 +74,7 @@ state 4 8
 ok - an older shim
 END
 
-none='0 1 0 1.5 (0, 100) 0 False True'
+none='0 1 0 1.5 (0, 100) 0 False True True True'
 check "without the shim every call does nothing" bash -c "[ \"\$(python3 '$here/python_calls.py' without)\" = '$none' ]"
 check "with the shim outside a job, too" bash -c "[ \"\$(LD_PRELOAD='$shim' python3 '$here/python_calls.py' without)\" = '$none' ]"
 check "in a job the calls end well" in_job calls

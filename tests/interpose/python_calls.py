@@ -123,6 +123,10 @@ def calls():
     say("loss %g" % ddprun.mean(7.1, "loss"))
     say("any %s" % ddprun.any_rank(0))
     say("any %s" % ddprun.any_rank([1]))
+    with ddprun.turn():
+        say("mine %s, updates %s" % (ddprun.turn_mine(), ddprun.turn_updates()))
+    ddprun.turn_open()
+    ddprun.turn_end()
     ddprun.forget(gradients)
     packed = Packed(shape=(2, 3), strides=(1, 2))
     ddprun.gradient(packed)
@@ -243,8 +247,12 @@ def without():
     ddprun.weight(1, 2)
     with ddprun.no_sync():
         pass
+    ddprun.turn_open()
+    ddprun.turn_end()
+    with ddprun.turn():
+        turn = ddprun.turn_mine(), ddprun.turn_updates()
     say(ddprun.rank, ddprun.world_size, ddprun.local_rank, ddprun.mean(1.5), ddprun.shard(100), len(ddprun._annotated),
-        ddprun.any_rank(0), ddprun.any_rank(7))
+        ddprun.any_rank(0), ddprun.any_rank(7), *turn)
 
 
 {"calls": calls, "refusals": refusals, "versions": versions, "without": without}[sys.argv[1]]()

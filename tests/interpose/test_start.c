@@ -32,7 +32,9 @@ _Static_assert(PLACE_OF(gradient_group) == 9 && PLACE_OF(step_group) == 10 && PL
                    PLACE_OF(buffer) == 12 && PLACE_OF(gradient_ready) == 13,
                "version 2");
 _Static_assert(PLACE_OF(state) == 14 && PLACE_OF(weight) == 15 && PLACE_OF(mean_as) == 16, "version 3");
-_Static_assert(PLACE_OF(reduce) == 19 && PLACE_OF(mean_of) == 20 && PLACE_OF(any) == 21, "versions 4 to 6");
+_Static_assert(PLACE_OF(reduce) == 19 && PLACE_OF(mean_of) == 20 && PLACE_OF(any) == 21 && PLACE_OF(turn_begin) == 22 &&
+                   PLACE_OF(turn_end) == 23 && PLACE_OF(turn_mine) == 24 && PLACE_OF(turn_updates) == 25,
+               "versions 4 to 6");
 
 static pthread_t loader, annotator;
 static _Atomic int loaded, annotated, started;

@@ -36,6 +36,20 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 
 IDLE(gradient_ready, (void *ptr, void *stream, const struct ddp_site *site))
 IDLE(weight, (size_t count, size_t total, const struct ddp_site *site))
+
+static uint64_t
+turn_begin(const struct ddp_site *site)
+{
+    return 0;
+}
+
+static int
+turn_is(void)
+{
+    return 1;
+}
+
+IDLE(turn_end, (uint64_t region, const struct ddp_site *site))
 IDLE(reduce, (void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site))
 
 /* ---- operations ---- */
@@ -91,6 +105,10 @@ IDLE(node_changes, (CUgraphExec exec, CUgraphNode node, struct operation *work))
     X(gradient_ready, gradient_ready)         \
     X(state, memory)                          \
     X(weight, weight)                         \
+    X(turn_begin, turn_begin)                 \
+    X(turn_end, turn_end)                     \
+    X(turn_mine, turn_is)                     \
+    X(turn_updates, turn_is)                  \
     X(reduce, reduce)                         \
     X(programs_end, nothing)                  \
     X(begin, begin)                           \

@@ -278,6 +278,9 @@ unsigned stream_index(CUstream handle) WITH_LOCK;
 bool stream_is_captured(CUstream stream);
 /* Makes the stream wait for the last reduction, once after each boundary. */
 void stream_wait_for_reduction(CUstream handle);
+/* With lock held, after a boundary: all streams wait once more, where the event of the last reduction was recorded
+ * anew. */
+void streams_wait_again(void) WITH_LOCK;
 CUevent timing_event(void); /* a new one */
 /* Records the event after what the trainer has enqueued there; ends the job, naming `what` or the foreign context, if
  * that fails. */

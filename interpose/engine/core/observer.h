@@ -105,6 +105,9 @@ struct observer {
     /* DDP_SHARD: may change which share this process gets. */
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
 
+    /* DDP_TURN_BEGIN. May not return: the program is ended. */
+    void (*turns)(const struct ddp_site *site);
+
     /* ---- work of the trainer's; any thread ---- */
     /* Around each operation. */
     void (*operation_begins)(const struct operation *operation);

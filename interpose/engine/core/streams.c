@@ -102,6 +102,13 @@ stream_wait_for_reduction(CUstream handle)
 }
 
 void
+streams_wait_again(void)
+{
+    for (unsigned i = 0; i < STREAMS_AT_MOST; ++i)
+        engine_state.streams[i].waited_for = 0;
+}
+
+void
 stream_note_work(CUstream handle)
 {
     if (handle != CU_STREAM_PER_THREAD)

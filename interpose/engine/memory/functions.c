@@ -137,10 +137,12 @@ functions_report_all(void)
 }
 
 void
-functions_report_each(bool each)
+functions_report_each(enum report_for whom, bool each)
 {
+    static unsigned asking; /* guarded by table_lock */
     pthread_mutex_lock(&table_lock);
-    launch_filter_pause(each);
+    asking = each ? asking | whom : asking & ~(unsigned)whom;
+    launch_filter_pause(asking != 0);
     pthread_mutex_unlock(&table_lock);
 }
 

@@ -109,7 +109,8 @@ struct memory_state {
     _Atomic bool any_escaped;   /* some tensor's address has escaped: kernels may touch gradients unseen */
     _Atomic bool filter_is_old; /* ranges have changed since launch_filter_refresh() */
 
-    bool no_sync GUARDED_BY(engine_mutex); /* touches do not count, and nothing leaves early */
+    bool no_sync GUARDED_BY(engine_mutex);    /* touches do not count, and nothing leaves early */
+    bool turn_holds GUARDED_BY(engine_mutex); /* nothing leaves early: the round's last turn is not this rank's */
     /* Mask: buffers or states were touched on them since the last boundary. */
     uint64_t buffer_streams GUARDED_BY(engine_mutex);
 
@@ -277,8 +278,9 @@ void functions_before_unload(void);
 void functions_after_unload(void);
 /* From now on hooks report every launch: memory_state.any_escaped was set. */
 void functions_report_all(void);
-/* The same until `each` is false. */
-void functions_report_each(bool each);
+/* The same until `each` is false for all who have asked. */
+enum report_for { REPORT_FORGOTTEN = 1, REPORT_TURNS = 2 };
+void functions_report_each(enum report_for whom, bool each);
 uint64_t call_identity(const char *name);
 
 /* ---- launch_filter.c: what the hooks of launches know ---- */

@@ -95,7 +95,7 @@ static bool
 is_worth_while(const struct group *group) WITH_LOCK
 {
     const bool *holds = engine_state.services->holds;
-    if (memory_state.no_sync || (holds != NULL && __atomic_load_n(holds, __ATOMIC_ACQUIRE)))
+    if (memory_state.no_sync || memory_state.turn_holds || (holds != NULL && __atomic_load_n(holds, __ATOMIC_ACQUIRE)))
         return false;
     return group->weighed >= group->weighed_before; /* else a bucket would be sent before its weight is known */
 }

@@ -234,6 +234,8 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
                  GROUPS_AT_MOST - 1);
     interval_refuse_step(name, site);
     prepare_kind(group, of_parameters, site);
+    if (!turn_step(group, stream, site))
+        return;
     unaveraged_step();
     flight_note_site(FLIGHT_BOUNDARY_BEGIN, (uint64_t)group, site);
     range_begin("%s, step %llu, group %d", name, (unsigned long long)engine_state.boundary_count + 1, group);

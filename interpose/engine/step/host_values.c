@@ -8,6 +8,8 @@
 #include "interpose/engine/step/step.h"
 #include "interpose/engine/verify/verify.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 
 /* ---- is it memory of the host? ---- */
@@ -85,7 +87,9 @@ average(void *value, int type, const struct ddp_site *site)
     struct control_messages all;
     snprintf(about, sizeof(about), "DDP_MEAN%s (%.50s:%d) after step %llu", type == DDP_FLOAT64 ? " of a double" : "",
              file_name_of(site->file), site->line, (unsigned long long)engine_state.boundary_count);
+    const int64_t begin_ns = clock_now_ns();
     exchange_in_step(about, value, type_bytes(type), &all);
+    turn_note_mean((uint64_t)(clock_now_ns() - begin_ns), site);
 
     double sum = 0; /* in the order of ranks: the same on all of them */
     for (int r = 0; r < all.count; ++r)
@@ -105,6 +109,7 @@ host_value_mean(const char *label, void *value, int type, const struct ddp_site 
     if (wild || (label != NULL && label[0] == '\0'))
         stop_job("DDP_MEAN_AS `%s` (%s:%d): the label is %s; give the value a name, such as \"loss\"", site->text,
                  site->file, site->line, wild ? "not memory of this process" : "empty");
+    turn_refuse_exchange("DDP_MEAN", site);
     struct ddp_site called = {label != NULL ? label : site->text, site->file, site->line};
     require_host_memory(value, site);
     int culprit = engine_state.rendezvous.world_size > 1 ? average(value, type, site) : 0;

@@ -40,6 +40,37 @@ void interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *sit
 /* Ends the job if the step, of this macro, stands where touches do not count. */
 void interval_refuse_step(const char *name, const struct ddp_site *site);
 
+/* ---- turns.c: ranks take turns at batches; may end the job ---- */
+uint64_t region_begin(const struct ddp_site *site); /* these four: see engine.h */
+void region_end(uint64_t number, const struct ddp_site *site);
+int region_is_mine(void);
+int region_updates(void);
+/* At DDP_STEP, and DDP_STEP_PARAMETERS: whether it has an effect. On all ranks alike. */
+bool turn_step(int group, CUstream stream, const struct ddp_site *site);
+/* Ends the job where ranks would exchange what one of them has computed, or where batches are divided. */
+void turn_refuse_exchange(const char *macro, const struct ddp_site *site);
+void turn_refuse_share(const char *macro, const struct ddp_site *site);
+/* DDP_MEAN has waited so long for other ranks: says so where each batch has one. */
+void turn_note_mean(uint64_t waited_ns, const struct ddp_site *site);
+/* A group whose parameters ranks have trained in a round that will not be complete: they are to be averaged now. -1:
+ * there is none. On all ranks alike. */
+int turn_take_rest(void);
+/* Whether such parameters are in this memory; `bytes` 0: there is one allocation. */
+bool turn_rest_is_in(CUdeviceptr address, size_t bytes);
+/* At the end of the program. */
+void turn_refuse_end(void);
+
+/* ---- turn_work.c: what a region leaves out ---- */
+/* A thread has a region open: else no operation is left out. Read without lock. */
+extern _Atomic bool turn_any_open;
+/* Before an operation goes to the driver: whether it is left out; then `skip` is set. */
+bool turn_leaves_out(struct operation *operation);
+/* The operation that follows in this thread copies from the host. */
+void turn_copies_from_host(void);
+/* Memory came, or goes; see engine.h. */
+void turn_allocated(const CUdeviceptr *address, size_t bytes);
+void turn_released(CUdeviceptr address, size_t bytes);
+
 /* ---- buffers.c ---- */
 void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site);
 /* How many are annotated; takes the lock. */

@@ -118,6 +118,7 @@ touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t 
     if (source == NULL || bytes == 0 || rows == 0)
         return;
     OBSERVED(copied, source, bytes, pitch, rows);
+    turn_copies_from_host();
     if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
         capture_source(source, pitch * (rows - 1) + bytes);
     if (pitch == bytes) {
@@ -210,6 +211,11 @@ touches_begin(struct operation *operation)
     operation->notes = NULL;
     touches->watching = atomic_load_explicit(&engine_state.watching, memory_order_relaxed);
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&turn_any_open, memory_order_relaxed) && turn_leaves_out(operation)) {
+        touches->watching = 0;
+        capture_drop_sources();
+        return;
+    }
     if (is_relevant(operation)) {
         begin(operation, touches);
     } else {

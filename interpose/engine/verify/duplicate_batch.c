@@ -218,6 +218,8 @@ duplicate_batch_compare(void)
         return;
     struct control_messages all;
     watch(WATCH_DUPLICATES, false);
+    if (atomic_load(&engine_state.takes_turns)) /* all ranks load all batches */
+        return;
     exchange("the comparison of batches", copied, sizeof(copied), &all);
     bool shares = atomic_load(&engine_state.status->shard_calls) >= STEPS || engine_state.observer != NULL;
     for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {

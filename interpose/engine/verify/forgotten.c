@@ -445,7 +445,7 @@ tell_unnamed(void)
 static void
 look(bool begins, uint64_t step)
 {
-    functions_report_each(begins);
+    functions_report_each(REPORT_FORGOTTEN, begins);
     atomic_store(&looks.blind, false);
     atomic_store(&looks.parted, false);
     atomic_store(&looks.looking, begins);

@@ -39,9 +39,39 @@ say(const char *what, const float *memory)
     printf("%s %g\n", what, values[COUNT - 1]);
 }
 
-int
-main(void)
+#if DDP_INTERFACE_VERSION >= 6
+/* Five batches: one rank makes five updates; two make one of the first batch, and one of each two others. */
+static int
+take_turns(void)
 {
+    float *weights = allocate(0), *gradient = allocate(0);
+    DDP_PARAMETER(weights, COUNT, DDP_FLOAT32);
+    DDP_GRADIENT(gradient, COUNT, DDP_FLOAT32);
+    int made = 0, computed = 0;
+    for (int batch = 0; batch < 5; ++batch) {
+        DDP_TURN_BEGIN();
+        computed += DDP_TURN_MINE();
+        set<<<1, COUNT>>>(gradient, (float)batch);
+        DDP_STEP(0);
+        update<<<1, COUNT>>>(weights, gradient);
+        made += DDP_TURN_UPDATES();
+    }
+    DDP_TURN_OPEN();
+    DDP_TURN_END();
+    printf("computed %d, updates %d\n", computed, made);
+    say("turns", weights);
+    return 0;
+}
+#endif
+
+int
+main(int argc, char **argv)
+{
+#if DDP_INTERFACE_VERSION >= 6
+    if (argc > 1)
+        return take_turns();
+#endif
+    (void)argc, (void)argv;
     float own = (float)DDP_RANK() + 1, mean = own;
     float *weights = allocate(own), *gradient = allocate(0), *forgotten = allocate(0);
     size_t first, count;

@@ -79,4 +79,10 @@ for ((program = 1; program <= newest; ++program)); do
     done
     printf '# program %d:%s\n' "$program" "$row"
 done
+
+# ---- turns, which go with no share and no weight ----
+run "$work/program$newest" turns
+check "turns alone" diff "$work/out" <(printf 'computed 5, updates 5\nturns -10\n')
+run "$work/$newest/bin/ddprun" -n 2 --quiet --output rank0 "$work/program$newest" turns
+check "turns of two ranks" diff <(grep -v '^ddprun: ' "$work/out") <(printf 'computed 3, updates 3\nturns -5\n')
 finish

@@ -10,9 +10,9 @@
 
 #include "launcher/options/command.h"
 
-/* Exit codes of its own, besides 0, DDPRUN_EXIT_FAILURE for a difference, and DDPRUN_EXIT_USAGE. */
+/* Exit codes of its own, besides 0, DDPRUN_EXIT_FAILURE for a difference, CHECK_EXIT_NOT_COMPARABLE (format/run.h) and
+ * DDPRUN_EXIT_USAGE. */
 enum {
-    CHECK_EXIT_NOT_COMPARABLE = 3,
     CHECK_EXIT_PROGRAM_FAILED = 4, /* in place of a program's own 1 or 3 */
 };
 

@@ -37,6 +37,8 @@ session_explain(const struct check *check, const struct check_order *order, cons
     if (outcome->signal != 0)
         return error_set(error, 128 + outcome->signal, "check ended by signal %d, in the run of %s", outcome->signal,
                          order->title);
+    if (stop != NULL && stop->value == CHECK_EXIT_NOT_COMPARABLE)
+        return error_set(error, CHECK_EXIT_NOT_COMPARABLE, "%.1000s", stop->text);
     if (stop != NULL)
         return error_set(error, DDPRUN_EXIT_USAGE, "%.1000s (in the run of %s)", stop->text, order->title);
     if (outcome->late)

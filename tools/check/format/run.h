@@ -18,6 +18,9 @@
 /* Folder that what such ranks write lies in, one in it for each rank; absent: in the job folder. */
 #define DDPRUN_ENV_CHECK_FILES "_DDPRUN_CHECK_FILES"
 
+/* Exit code of the command, and of a run that cannot be compared. */
+enum { CHECK_EXIT_NOT_COMPARABLE = 3 };
+
 enum check_mode {
     CHECK_WRITES,   /* the reference */
     CHECK_COMPARES, /* with it */

@@ -117,6 +117,8 @@ bool values_get(const struct reference_key *key, void *data, size_t bytes) MUST_
 void __attribute__((noreturn)) values_stop_writing(void);
 void __attribute__((noreturn)) values_stop_damaged(void);
 /* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */
+/* The program takes turns, which check cannot play. */
+void __attribute__((noreturn)) values_refuse_turns(const struct ddp_site *site);
 void __attribute__((noreturn, format(printf, 1, 2))) values_refuse(const char *format, ...);
 
 /* ---- compare.c ---- */

@@ -83,6 +83,7 @@ static const struct observer observer = {
     .reduce_begins = check_reduce_begins,
     .reduce_ends = check_reduce_ends,
     .shard = check_shard,
+    .turns = values_refuse_turns,
     .operation_begins = check_operation_begins,
     .operation_ends = check_operation_ends,
     .copied = note_copied,

@@ -93,6 +93,17 @@ values_refuse(const char *format, ...)
 }
 
 void
+values_refuse_turns(const struct ddp_site *site)
+{
+    struct check_row row = {.kind = CHECK_ROW_STOPPED, .value = CHECK_EXIT_NOT_COMPARABLE};
+    snprintf(row.text, sizeof(row.text),
+             "check does not know turns yet (%s, %.300s:%d): compare two runs by the parameters that they save",
+             site->text, file_name_of(site->file), site->line);
+    values_row(&row);
+    stop_job("%s", row.text);
+}
+
+void
 values_stop_writing(void)
 {
     values_refuse("cannot write the reference %.300s: %s; make room there, or set TMPDIR", check_run.reference,

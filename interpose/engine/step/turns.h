@@ -1,0 +1,41 @@
+/*
+ * turns.h - what the files of turns know of each other: turns.c has the regions and rounds, turn_work.c which
+ * operations are left out, turn_keep.c the gradients that wait for the round's end. step.h has what others call.
+ */
+#ifndef DDPRUN_INTERPOSE_ENGINE_STEP_TURNS_H
+#define DDPRUN_INTERPOSE_ENGINE_STEP_TURNS_H
+
+#include "interpose/engine/memory/memory.h"
+
+/* A region of turns. */
+struct turn_region {
+    uint64_t number; /* from 1 */
+    struct ddp_site site;
+    bool is_mine;      /* this rank computes the batch */
+    bool is_everyones; /* and so do all: it is the first batch */
+};
+
+/* For "%s (%s:%d)": DDP_TURN_BEGIN (train.c:50). */
+#define TURN_SITE(site) (site).text, file_name_of((site).file), (site).line
+
+/* ---- turn_work.c ---- */
+/* Whether a thread has a region open. Any thread. */
+bool turn_is_open(void);
+/* The open region, if it is this thread's; else NULL. */
+const struct turn_region *turn_region(void);
+/* The open region, whichever thread's; for messages. */
+struct ddp_site turn_open_site(void);
+/* This thread opens a region, in which nothing is left out yet; and closes it. */
+void turn_open(const struct turn_region *region);
+void turn_close(void);
+/* By the region's thread: device work is left out from here on, or is not. */
+void turn_leave_out(bool leaves_out);
+
+/* ---- turn_keep.c; without lock ---- */
+/* The rank's gradients of the group are copied to memory of the engine, after all work on them. What the program
+ * enqueues after that waits for the copies before it touches gradients. */
+void turn_keep(int group, CUstream stream);
+/* The copies are written back, after all work on the gradients; does nothing if there are none. */
+void turn_put_back(int group, CUstream stream);
+
+#endif
