@@ -85,6 +85,19 @@ reduces_text(const struct rank_view *rank, char text[2 * TEXT_BYTES])
     return text;
 }
 
+/* With turns: what a step is. */
+static void
+append_turns(const struct rank_view *rank, int count, char text[2 * TEXT_BYTES])
+{
+    const uint64_t all = rank->turn_operations + rank->turn_left_out;
+    printable_append(text, 2 * TEXT_BYTES, " (each a round of %d of %" PRIu64 " batches in turns", count,
+                     rank->turn_batches);
+    if (all > 0)
+        printable_append(text, 2 * TEXT_BYTES, ", in which rank 0 made %.0f %% of the device's operations",
+                         100.0 * (double)rank->turn_operations / (double)all);
+    printable_append(text, 2 * TEXT_BYTES, ")");
+}
+
 static void
 close_trained(const struct rank_view *ranks, int count, void (*say)(const char *format, ...))
 {
@@ -106,6 +119,8 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     if (rank->batch_count > 0)
         snprintf(graphs, sizeof(graphs), " (each a round of %d of the program's %" PRIu64 " batches%s)", count,
                  rank->batch_count, rank->batch_count % (uint64_t)count != 0 ? ", the last one cut short" : "");
+    if (rank->turn_rounds > 0 && count > 1)
+        append_turns(rank, count, graphs);
     printable_append(line, LINE_BYTES,
                      "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64
                      " of them overlapped (all-reduces were launched during backward); %s",

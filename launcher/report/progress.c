@@ -60,6 +60,8 @@ progress_compose(const struct rank_view *ranks, int count, char *text, size_t by
         snprintf(text, bytes, "step %" PRIu64, verdict_least_steps(ranks, count));
     else
         snprintf(text, bytes, "no DDP_STEP yet");
+    if (ranks[0].turn_rounds > 0)
+        printable_append(text, bytes, " (rounds of %d batches)", count);
     if (pace.steps_per_s >= 1.0)
         printable_append(text, bytes, ", %.1f steps/s", pace.steps_per_s);
     else if (pace.steps_per_s > 0.0)

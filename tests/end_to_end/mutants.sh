@@ -93,6 +93,11 @@ scratch() { # what is written anew in each step is no parameter
 fused_streams() { # parameters that a stream updates which no DDP_STEP names are sent during backward, too
     fused streams && ! grep -q ' 0 of them overlapped' "$work/stderr"
 }
+by_turns() { # MODE: two ranks have the bits of one process that plays their turns
+    rm -f "$work"/rank-*
+    "$trainers/turns" "$1" --play 2 --save "$work/played" && well -n 2 --bucket-mb 0.001 "$trainers/turns" "$1" --save "$work/rank-%d" &&
+        cmp -s "$work/played" "$work/rank-0" && cmp -s "$work/played" "$work/rank-1"
+}
 reduced() { well -n 3 "${@:2}" "$trainers/reduces" "$1"; } # MODE OPTIONS...
 
 drifts() { # parameters part after the tenth step: no later one is saved
@@ -207,4 +212,11 @@ mutant REDUCED_NOT_WAITED_FOR reduced order
 mutant REDUCED_BEHIND_BUCKETS reduced training --bucket-mb 0.005
 mutant REDUCES_UNCOMPARED said 1 'differ in call number 21 of DDP_REDUCE' "$trainers/reduces" swapped
 mutant FLAG_ALONE stopped
+mutant TURN_ALL_MADE by_turns plain
+mutant TURN_UNKEPT by_turns cleared
+mutant TURN_STREAMS_RUN_ON by_turns side
+mutant TURN_COPIES_LEFT_OUT by_turns prefetch
+mutant TURN_COPIES_LEFT_OUT by_turns managed
+mutant TURN_NEW_LEFT_OUT by_turns late
+mutant TURN_NOT_HELD once by_turns waits
 finish
