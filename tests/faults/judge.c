@@ -215,12 +215,30 @@ judge_supervisor_killed(const struct run *run, const struct job *job, char why[K
     return true;
 }
 
+/* The link went down when the job had ended for rank 0's host, and the other host was still to hear of it: only that
+ * one reports a loss, and only its exit code is a failure. (No protocol tells both: the last message may be lost.) */
+static bool
+is_over_for_rank_0(const struct job *job, char why[KINDS_WHY_BYTES])
+{
+    static const char summary[] = "ddprun: wall time ";
+    char line[1024];
+    first_line(job, "ddprun: ", line, sizeof(line));
+    if (strncmp(line, summary, strlen(summary)) != 0)
+        return false;
+    expect_done(job, why);
+    if (strstr(job->text, " has lost the ddprun of rank 0 ") == NULL)
+        wrong(why, "no host says that it has lost rank 0's; ");
+    return true;
+}
+
 /* Hosts lost each other: on either side ranks cannot continue, and no exit code reports success. */
 bool
 judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     if (succeeds(job, why))
         return false;
+    if (is_over_for_rank_0(job, why))
+        return true;
     uint32_t least = job->records[0].step, most = least;
     for (int r = 1; r < job->ranks; ++r) {
         least = job->records[r].step < least ? job->records[r].step : least;
