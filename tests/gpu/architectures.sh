@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # architectures.sh BUNDLE - each program of the bundle that has device code has it for sm_80, for sm_90 and as PTX, in the shape
-# that its name says: cudart shared or inside. Called by rehearse.sh; needs cuobjdump of a toolkit.
+# that its name says: cudart shared or inside; and so have ddprun's own kernels, those for drivers of CUDA 12 as PTX for Volta. Called by rehearse.sh.
 set -euo pipefail
 bundle=${1:?usage: architectures.sh BUNDLE}
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/libraries.sh"
-cuobjdump=$(command -v cuobjdump || { gpu_toolkits && gpu_wheels | sed 's,$,/cu13,'; } | while read -r place; do
-    [ ! -x "$place/bin/cuobjdump" ] || printf '%s\n' "$place/bin/cuobjdump"
-done | sed -n 1p)
+images=$(dirname "${BASH_SOURCE[0]}")/../install/images.py
+
+# has FILE WANTED: its images, each kind once
+has() {
+    local found
+    found=$(python3 "$images" "$1" | cut -d ' ' -f 1,2 | sort -u | paste -sd,)
+    [ "$found" = "$2" ] || complain "${1##*/} has ${found:-nothing}, not $2"
+}
 
 programs=0
 for program in "$bundle"/build/gpu/*; do
@@ -17,10 +21,11 @@ for program in "$bundle"/build/gpu/*; do
     *) [ "$needs" -eq 1 ] || complain "${program##*/} does not want the shared cudart" ;;
     esac
     programs=$((programs + 1))
-    [ -n "$cuobjdump" ] && readelf -SW "$program" | grep '\.nv_fatbin' >/dev/null || continue
-    found=$("$cuobjdump" --list-elf --list-ptx "$program" | grep -Eo 'sm_[0-9]+\.(cubin|ptx)' | sort -u | tr '\n' ' ')
-    [ "$found" = "sm_80.cubin sm_90.cubin sm_90.ptx " ] || complain "${program##*/} has $found"
+    ! readelf -SW "$program" | grep '\.nv_fatbin' >/dev/null || has "$program" "elf 80,elf 90,ptx 80"
 done
 [ "$programs" -gt 0 ] || complain "no program in $bundle"
-[ -n "$cuobjdump" ] || [ "$failures" -gt 0 ] || skip "no cuobjdump (of the CUDA toolkit) to list the architectures"
+for kernels in ddprun{,-plan}-kernels; do
+    has "$bundle/build/lib/$kernels.fatbin" "elf 80,elf 90,ptx 80"
+    [ "$(cat "$bundle/build/gpu.cuda")" -lt 13 ] || has "$bundle/build/lib/$kernels-cuda12.fatbin" "elf 80,elf 90,ptx 70"
+done
 finish "$programs programs for sm_80, sm_90 and as PTX"

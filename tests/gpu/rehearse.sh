@@ -36,7 +36,7 @@ if [ -z "$work" ]; then
             exit 1
         }
     fi
-    bash tests/gpu/bundle.sh --rehearse --build "$build" "$work/root/bundle"
+    bash tests/gpu/bundle.sh --rehearse --no-archive --build "$build" "$work/root/bundle"
     bare_run tests/gpu/rehearse.sh "$build" "$suite" "${checks[@]}"
 fi
 
