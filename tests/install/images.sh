@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# images.sh BUILD - drivers from 550 on find code that they load, on Volta to Blackwell: the images for drivers of CUDA 12, the PTX that
-# they are made of, and what they add to the packages. With DDPRUN_SOAK=1 for all architectures, whatever the build has.
+# images.sh BUILD - drivers from 550 on find code that they load, on Volta to Blackwell: the images for drivers of CUDA 12 and of CUDA 13, the
+# PTX that they are made of, and what they add to the packages (kernels.sh). With DDPRUN_SOAK=1 for all architectures, whatever the build has.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/lib.sh
@@ -14,6 +14,16 @@ shown=$work/list
 lists() {
     python3 tests/install/images.py "${@:3}" >"$work/list" 2>&1 || true
     check "$1: $2" [ "$(paste -sd, "$work/list")" = "$2" ]
+}
+
+# lists_kinds NAME FATBIN ARCHITECTURE...: nvcc's images of these, and PTX of the last.
+lists_kinds() {
+    local architecture wanted=''
+    for architecture in "${@:3}"; do
+        wanted+="elf $architecture,"
+    done
+    python3 tests/install/images.py "$2" 2>&1 | cut -d ' ' -f 1,2 >"$work/list" || true
+    check "$1: for CUDA 13 $wanted and PTX" [ "$(paste -sd, "$work/list")" = "${wanted}ptx $architecture" ]
 }
 
 # wanted ARCHITECTURE...: the images of a fatbin, and the cubins: those of Blackwell have another ABI, which its drivers, from 570 on, know.
@@ -43,12 +53,18 @@ looked_at() {
 architecture=$(sed -n 's/^DDPRUN_GPU_ARCHITECTURES:STRING=sm_\([0-9]*\)$/\1/p' "$build/CMakeCache.txt")
 looked_at "buckets" "$build/lib/ddprun-kernels-cuda12.fatbin" "$build/comm/kernels/cuda12" ${architecture:-70 75 80 90 100 120}
 looked_at "plans" "$build/lib/ddprun-plan-kernels-cuda12.fatbin" "$build/tools/plan/trainer/kernels/cuda12" ${architecture:-70 75 80 90 100 120}
+major=(75 80 90 100 110 120) # of nvcc 13.0: all-major
+[ -n "$architecture" ] && of_build=("$architecture") || of_build=("${major[@]}")
+lists_kinds "buckets" "$build/lib/ddprun-kernels.fatbin" "${of_build[@]}"
+lists_kinds "plans" "$build/lib/ddprun-plan-kernels.fatbin" "${of_build[@]}"
 if [ "${DDPRUN_SOAK:-0}" = 1 ]; then
     eval "$(cmake -P cmake/Cuda.cmake | grep -E '^(NVCC|PTXAS_12)=')"
     for kernels in comm/kernels tools/plan/trainer/kernels; do
         cmake "-DNVCC=$NVCC" "-DFATBINARY=${NVCC%/*}/fatbinary" "-DPTXAS=$PTXAS_12" "-DARCHITECTURES=70 75 80 90 100 120" "-DINCLUDE=$PWD" \
             "-DSOURCE=$PWD/$kernels/kernels.cu" "-DWORK=$work/$kernels" "-DOUTPUT=$work/$(tr / _ <<<"$kernels").fatbin" -P cmake/Cuda12Kernels.cmake
         looked_at "all of $kernels" "$work/$(tr / _ <<<"$kernels").fatbin" "$work/$kernels" 70 75 80 90 100 120
+        "$NVCC" -fatbin -arch=all-major -O3 -I. "$kernels/kernels.cu" -o "$work/cuda13"
+        lists_kinds "all of $kernels" "$work/cuda13" "${major[@]}"
     done
     bytes=$(cat "$work"/*.fatbin | wc -c)
     check "all together $bytes bytes, at most 2 MB" [ "$bytes" -le 2000000 ]

@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/lib.sh
+source tests/install/kernels.sh
 repository=$PWD
 build=$(realpath "${1:-build}")
 for tool in dpkg-deb dpkg-shlibdeps; do
@@ -55,6 +56,7 @@ while read -r library; do
     *) complain "a library where loaders look: $library" ;;
     esac
 done < <(find "$prefix" -name '*.so*')
+has_kernels "$prefix/lib/ddprun"
 ! dpkg-deb -c "$work"/packages/ddprun_*.deb | grep 'lib/softgpu' || complain "the product's package holds the stand-in"
 while read -r link; do
     target=$(readlink "$link")

@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/lib.sh
+source tests/install/kernels.sh
 build=$(realpath "${1:?usage: portable.sh BUILD}")
 [ -e "$build/portable/bin/ddprun" ] || skip "no static libraries here; the target portable says which"
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-portable.XXXXXX")
@@ -67,6 +68,7 @@ for file in "$root"/bin/ddprun "$root"/lib/ddprun/*.so; do
     check "$name shows what the build's does" cmp "$work/meant" "$work/shows"
 done
 check "a program and six libraries" [ "$objects" -eq 7 ]
+has_kernels "$root/lib/ddprun"
 check "none names the folder it was built in" [ -z "$(grep -rlF "$build" "$root")" ]
 for library in json-c hwloc unwind dw elf zlib1g ssl; do
     check "the licence of $library is there" [ -s "$(echo "$root"/share/doc/ddprun/licences/*"$library"-dev)" ]

@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/lib.sh
+source tests/install/kernels.sh
 repository=$PWD
 build=$(realpath "${1:-build}")
 for tool in python3 readelf; do
@@ -49,9 +50,7 @@ check "with man pages" [ -s "$work/venv/share/man/man7/ddprun-troubleshooting.7"
 for library in '' -engine -check -scout -files -pmix; do
     check "with libddprun$library.so" [ -s "$libs/lib/ddprun/libddprun$library.so" ]
 done
-for kernels in ddprun{,-plan}-kernels{,-cuda12}; do
-    [ ! -e "$build/lib/ddprun-kernels.fatbin" ] || check "with $kernels.fatbin" [ -s "$libs/lib/ddprun/$kernels.fatbin" ]
-done
+has_kernels "$libs/lib/ddprun"
 check "without the stand-in" [ ! -e "$libs/lib/softgpu" ]
 
 # ---- it trains ----
