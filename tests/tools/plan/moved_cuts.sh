@@ -3,7 +3,7 @@
 # begins later, state is put back or gradients are averaged elsewhere, an operation is left out, stands there twice or is made by other ranks, a
 # read counts as a log, memory has another class. The proofs refuse each plan by which two ranks train to other weights, or print other figures,
 # than the oracle, which plays no plan. Rounds may begin up to three batches later. How many were accepted of those that train alike is printed,
-# and how many a check of form refused. Ordinarily one program's turn has come, and each eighth of its changes; with DDPRUN_SOAK=1 all changes of
+# and how many a check of form refused. Ordinarily one program's turn has come, and each 16th of its changes; with DDPRUN_SOAK=1 all changes of
 # all programs are made. PATTERN: only programs that match it, and each EACH-th of their changes.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 pattern=${2:-.} each=${3:-1}
@@ -32,7 +32,7 @@ while IFS= read -r line; do
         [[ $line =~ $pattern ]] || continue
     else
         [ $((row++)) -eq $((part % turns)) ] || continue
-        each=8
+        each=16
     fi
     echo "$line"
 done <all-programs >programs

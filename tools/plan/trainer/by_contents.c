@@ -52,6 +52,7 @@ static bool is_opened;
 static __thread uint64_t kind __attribute__((tls_model("initial-exec")));
 static __thread uint64_t place __attribute__((tls_model("initial-exec")));
 static __thread bool may_write __attribute__((tls_model("initial-exec")));
+static __thread bool sets_own __attribute__((tls_model("initial-exec")));
 static __thread bool *is_met __attribute__((tls_model("initial-exec"))); /* [tensor_count]: it may touch it */
 
 bool
@@ -161,6 +162,20 @@ find_kind(const struct operation *operation)
         place = hash_of_place();
     }
     return any || is_hidden;
+}
+
+static bool
+is_trained(uint32_t tensor)
+{
+    return is_met[tensor] && player_trains(tensor);
+}
+
+/* A fill, or a copy from the host, of what each rank has for itself, as where the program begins anew: all ranks make
+ * it, and it is no write of a batch. */
+static bool
+is_set_of_own(const struct operation *operation)
+{
+    return turns_may_share(operation) && !ANY_NUMBER(i, 0, player.play.plan.tensor_count, is_trained(i));
 }
 
 /* NULL: it is new. */
@@ -357,7 +372,9 @@ static void
 look_behind(void)
 {
     static bool is_known;
-    struct kind *of = may_write ? note_met() : NULL;
+    if (sets_own)
+        (void)hash_met(false, NULL);
+    struct kind *of = may_write && !sets_own ? note_met() : NULL;
     bool *changed =
         of != NULL && trial.begins ? &trial.changed[(of - writes.kinds) * player.play.plan.tensor_count] : NULL;
     if (of != NULL && hash_met(false, changed))
@@ -402,8 +419,16 @@ by_contents_is_amid(void)
     return is_opened && player.play.plan.data == PLAY_REFERENCE && seen >= writes_before();
 }
 
-/* A batch may begin with its first write. What each rank has for itself is another rank's from the border on, once all
- * of it is there. */
+/* What it brings is of the batch that has ended: it begins none. */
+bool
+by_contents_shows(const struct operation *operation)
+{
+    return operation->function == NULL && ANY(it, operation->operands, operation->operand_count,
+                                              operand_is_target(it) && allocations_is_host(it->address));
+}
+
+/* A batch may begin with its first write. What each rank has for itself is another rank's from the first operation on
+ * that is no copy to the host, once all of it is there. */
 bool
 by_contents_begins(bool writes_first, bool is_amid)
 {
@@ -428,24 +453,27 @@ by_contents_meet(const struct operation *operation)
     if (!is_opened)
         open_both();
     may_write = find_kind(operation);
+    sets_own = may_write && is_set_of_own(operation);
     if (player.play.plan.data == PLAY_WRITES) {
         if (may_write)
             (void)hash_met(true, NULL);
         return false;
     }
-    const struct kind *of = may_write ? known_kind() : NULL;
+    const struct kind *of = may_write && !sets_own ? known_kind() : NULL;
     may_write = of != NULL && of->writes;
     seen += may_write;
     return may_write && seen > writes_before() && (seen - writes_before() - 1) % writes.each == 0;
 }
 
 bool
-by_contents_leave(void)
+by_contents_leave(const struct operation *operation)
 {
     if (player.play.plan.data == PLAY_WRITES) {
         look_behind();
         return false;
     }
+    if (sets_own)
+        turns_share(operation);
     const bool is_last = may_write && seen > writes_before() && (seen - writes_before()) % writes.each == 0;
     is_begun = is_begun && !is_last;
     return is_last;

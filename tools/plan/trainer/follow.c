@@ -446,6 +446,8 @@ pass_over(const char *name, uint32_t at, CUstream stream)
 
 /* The thread's operation is the last of a step. */
 static __thread bool ends_step __attribute__((tls_model("initial-exec")));
+/* It is not in the plan. */
+static __thread bool is_beside __attribute__((tls_model("initial-exec")));
 /* It is the last that writes what ranks average. */
 static __thread bool ends_state __attribute__((tls_model("initial-exec")));
 
@@ -512,6 +514,7 @@ follow_operation(struct operation *operation, bool is_load)
 {
     uint32_t at = place_of_operation(operation);
     ends_state = ends_step = false;
+    is_beside = at == NO_PLACE && player.begun;
     if (!player.is_alone)
         follow_plan(operation, at, is_load);
     if (player.is_alone)
@@ -577,7 +580,7 @@ follow_gradients(const struct operation *operation)
     if (!is_amid)
         return;
     const bool averages = is_average(operation, contents_passes_border());
-    if (contents_must_begin(averages)) {
+    if (contents_must_begin(averages) && !by_contents_shows(operation)) {
         if (!player.begun)
             begin_training();
         contents_batch_begins();
@@ -596,7 +599,7 @@ follow_reference(const struct operation *operation)
     }
     const bool is_amid = by_contents_is_amid();
     const bool writes_first = by_contents_meet(operation);
-    if (by_contents_begins(writes_first, is_amid)) {
+    if (by_contents_begins(writes_first, is_amid && !by_contents_shows(operation))) {
         if (!player.begun)
             begin_training();
         else
@@ -695,9 +698,15 @@ end(struct operation *operation, bool enqueued)
         (player.is_alone ? alone_after : way.after)(operation);
         player_unlock();
     }
+    if (is_beside && enqueued && player_plays_all()) {
+        player_lock();
+        turns_share(operation);
+        player_unlock();
+    }
+    is_beside = false;
     if (by_contents_is_played() && player_counts(operation) && enqueued) {
         player_lock();
-        if (by_contents_leave())
+        if (by_contents_leave(operation))
             (player_is_by_state() ? end_step(operation->stream) : contents_batch_ends());
         player_unlock();
     }

@@ -228,6 +228,10 @@ void alone_end(void);
 /* Before the first operation of a period, and after the last. */
 void turns_begin(uint32_t period);
 void turns_end(uint32_t period);
+/* Whether an operation is a fill, or a copy from the host; after one that all ranks make beside their batches: what
+ * each rank has for itself gets it. */
+bool turns_may_share(const struct operation *operation);
+void turns_share(const struct operation *operation);
 /* Where gradients are averaged. */
 void turns_add_up(uint64_t period);
 /* Of a tensor, what a turn of a round has computed, or changed: malloc'ed, taken over. The first turn's are kept. */
@@ -387,7 +391,9 @@ bool by_contents_is_played(void);
 void by_contents_object(uint32_t number, const char *path);
 /* In front of an operation: whether a batch's first write of what is averaged; after it: whether its last one. */
 bool by_contents_meet(const struct operation *operation);
-bool by_contents_leave(void);
+bool by_contents_leave(const struct operation *operation);
+/* Whether an operation is a copy to the host. */
+bool by_contents_shows(const struct operation *operation);
 /* Whether the first batch has begun, in front of by_contents_meet() of an operation. */
 bool by_contents_is_amid(void);
 /* By state, of an operation, after by_contents_meet(): whether a batch begins with it. */

@@ -89,6 +89,47 @@ turns_end(uint32_t period)
     }
 }
 
+/* ---- what all ranks make beside their batches ---- */
+
+bool
+turns_may_share(const struct operation *operation)
+{
+    return operation->function == NULL && !operation->opaque && operation->operand_count > 0 &&
+           ALL(it, operation->operands, operation->operand_count,
+               operand_is_target(it) != allocations_is_host(it->address) && operand_rows(it) == 1);
+}
+
+/* Of the bytes of a tensor that the operation has written, each rank gets what they are now. */
+static void
+share_bytes(const struct held *of, const struct play_tensor *tensor, const struct allocation *allocation,
+            const struct operand *operand)
+{
+    const uint64_t begin = allocation->address + tensor->lo, end = allocation->address + tensor->hi;
+    const uint64_t lo = operand->address > begin ? operand->address : begin;
+    const uint64_t hi = operand->address + operand->bytes < end ? operand->address + operand->bytes : end;
+    char *now = NULL;
+    if (lo >= hi)
+        return;
+    player_synchronize();
+    read_into(&now, tensor);
+    for (uint32_t rank = 0; rank < player_world(); ++rank)
+        memcpy(of->own[rank] + (lo - begin), now + (lo - begin), hi - lo);
+    free(now);
+}
+
+void
+turns_share(const struct operation *operation)
+{
+    if (held == NULL || !turns_may_share(operation))
+        return;
+    FOR_EACH_THERE(tensor, allocation, held[NUMBER_OF(tensor)].own != NULL) {
+        FOR_EACH(operand, operation->operands, operation->operand_count) {
+            if (operand_is_target(operand))
+                share_bytes(&held[NUMBER_OF(tensor)], tensor, allocation, operand);
+        }
+    }
+}
+
 /* ---- whether turns have the same data ---- */
 
 void
@@ -191,8 +232,11 @@ hash_tensors(uint32_t rounds)
         const struct play_tensor *tensor = &player.play.tensors[i];
         uint64_t hash = player_hash(tensor);
         struct play_apart apart = {0};
+        const bool is_own = held != NULL && held[i].own != NULL && rounds > 0;
+        char *newest = NULL; /* the host may read it before the next period begins */
+        if (is_own)
+            read_into(&newest, tensor);
         for (uint32_t page = 0; page < player.page_count; ++page) {
-            bool is_own = held != NULL && held[i].own != NULL && rounds > 0;
             uint32_t rank = player.page_count > 1 ? page : player.rank;
             if (is_own) { /* the next period begins with its own */
                 write_from(held[i].own[rank], tensor);
@@ -202,6 +246,9 @@ hash_tensors(uint32_t rounds)
                 apart = begun_meet(i, rank, rounds, is_own ? held[i].own[rank] : NULL);
             *play_seen(plan, player.pages[page], rounds, i) = (struct play_seen){hash, apart};
         }
+        if (is_own)
+            write_from(newest, tensor);
+        free(newest);
     }
 }
 
