@@ -3,7 +3,8 @@
 # their seeds: averaging during backward gives bit for bit what the same buckets give that are sent at DDP_STEP, in every step and on every
 # rank; no job ends, and none waits without end.
 #
-# Every second program adds as a ring does (SOFTGPU_NCCL_ORDER), half of them run with delays (SOFTGPU_CHAOS), a third unruly. It counts
+# Every second program adds as a ring does (SOFTGPU_NCCL_ORDER), by the place in the bucket; where repairs have led to other buckets, the
+# program is compared once more, in the order of ranks. Half of them run with delays (SOFTGPU_CHAOS), a third unruly. It counts
 # programs that launch buckets early in most steps, and programs with repairs, by the way in which gradients are written once more.
 #
 # Ordinarily 8 programs, others in each run; with DDPRUN_SOAK=1, seeds 1 to 2000. Two seeds at a time.
@@ -22,7 +23,7 @@ train() {
     shift 2
     local settings=("$@" MATRIX_RARE=1) without=
     # Where two threads launch, the order in which gradients are complete, and so the plan, is another one in each run.
-    [ $((seed % 2)) -eq 0 ] || { settings+=(SOFTGPU_NCCL_ORDER=ring) && without=threads; }
+    [ $((seed % 2)) -eq 0 ] || { settings+=("SOFTGPU_NCCL_ORDER=$order") && without=threads; }
     [ $((seed % 4)) -ge 2 ] || settings+=("SOFTGPU_CHAOS=$seed" "SOFTGPU_LINK=latency_us=200,gbytes_per_s=1")
     [ $((seed % 3)) -ne 2 ] || settings+=("SOFTGPU_UNRULY=$seed:1")
     # Programs whose steps differ all the time launch little: most are steadier.
@@ -34,14 +35,29 @@ train() {
         --save "$folder/rank-%d" </dev/null >"$folder/stdout" 2>"$folder/stderr"
 }
 
-# Why the program is not right, or nothing.
-why_not() {
+# differs SEED: trains in both ways, adding in `order`; prints why the program is not right, or nothing.
+differs() {
     local seed=$1 here=$work/$1 rank world=$((2 + $1 / 3 % 3))
     train "$seed" "$here/step" DDPRUN_TEST_AT_STEP=1 || { echo "at DDP_STEP: $(grep '^ddprun' "$here/step/stderr" | head -n 1)"; return; }
     train "$seed" "$here/early" MATRIX_DESCRIBE=1 || { echo "early: exit code $?: $(grep '^ddprun' "$here/early/stderr" | head -n 1)"; return; }
     for ((rank = 0; rank < world; rank++)); do
         cmp -s "$here/step/rank-$rank" "$here/early/rank-$rank" || echo "$world ranks: rank $rank differs from the same buckets sent at DDP_STEP"
     done
+}
+
+# A gradient that was stale in 3 steps waits for DDP_STEP from then on, in another bucket.
+has_other_buckets() {
+    python3 -IS -c '
+import json, sys
+sys.exit(json.load(open(sys.argv[1]))["repaired_steps"] < 3)' "$work/$1/early/summary.json"
+}
+
+# Why the program is not right, or nothing.
+why_not() {
+    local seed=$1 order=ring why
+    why=$(differs "$seed")
+    [[ $why != *differs* ]] || ! has_other_buckets "$seed" || { order=ranks && why=$(differs "$seed"); }
+    printf '%s' "$why"
 }
 
 one() {
