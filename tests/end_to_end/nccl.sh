@@ -60,6 +60,14 @@ fails "a script that gives all ranks one GPU" 1 'ranks 0 and 1 use the same GPU,
     env SOFTGPU_DEVICES=2 "$ddprun" -n 2 --device softgpu sh -c 'CUDA_VISIBLE_DEVICES=0 exec "$0" none' "$deviates"
 SOFTGPU_DEVICES=1 trains "ranks that may share a GPU" --share-gpu "$deviates" none
 
+# The other switches.
+for switch in SOFTGPU_DRIVER=12040 SOFTGPU_NCCL_TAKES=50; do
+    for mode in none mean after; do
+        in_turn 3 || continue
+        trains "$switch, $mode" "$switch" "$deviates" "$mode"
+    done
+done
+
 # A second witness: another NCCL, which does the same in its own way; and one with a plug-in.
 for does in calls thread plugin registered all; do
     for mode in none mean after; do
