@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # variables are of first.sh and commands.sh
+# shellcheck shell=bash disable=SC2154,SC2034 # variables are of first.sh and commands.sh
 # several.sh - checks of first.sh: of NCCL as it may be on a machine, of the tools that programs run under, of what the stand-in has not, and
 # of all GPUs. A function each, of the same name. Sourced by first.sh.
 
