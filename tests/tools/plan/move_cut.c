@@ -115,11 +115,12 @@ is_averaged(const struct play *play, const struct play_tensor *tensor)
     return tensor->role == (play->plan.by == PLAY_BY_STATE ? PLAY_CHANGES : PLAY_GRADIENT);
 }
 
+/* Without its class ranks would compute something else. A parameter is only compared. */
 static bool
 is_classed(const struct play *play, const struct play_tensor *tensor)
 {
-    return is_averaged(play, tensor) || tensor->role == PLAY_PARAMETER || tensor->role == PLAY_PER_RANK ||
-           tensor->role == PLAY_SUM || tensor->role == PLAY_LAST;
+    return is_averaged(play, tensor) || tensor->role == PLAY_PER_RANK || tensor->role == PLAY_SUM ||
+           tensor->role == PLAY_LAST;
 }
 
 /* What scout has added at the end of memory that steps write: none of its steps has written it, and no proof can see
