@@ -56,7 +56,7 @@ check "waits: DDP_MEAN after every batch is reported, with its cost" \
 
 # As on a GPU that adds up in another order each time: near.
 for seed in 1 2; do
-    "$turns" plain --play 2 --save "$work/played"
+    works "order $seed: one process plays two turns" "$turns" plain --play 2 --save "$work/played"
     run env SOFTGPU_UNRULY=$seed "$ddprun" -n 2 --device softgpu --bucket-mb 0.001 "$turns" plain --save "$work/rank-%d"
     succeeded "order $seed: two ranks end well"
     check "order $seed: the weights are near those of one process" "$compare" --quiet "$work/rank-0" "$work/played" 1e-5
