@@ -27,6 +27,14 @@ TEST(says_what_is_known)
     ck_assert_str_eq(text, "step 11, 4.0 s a step");
 }
 
+TEST(says_what_a_step_is_with_turns)
+{
+    char text[256];
+    struct rank_view ranks[] = {{.step = 7, .turn_rounds = 7}, {.step = 7, .turn_rounds = 7}};
+    progress_compose(ranks, 2, text, sizeof(text));
+    ck_assert_str_eq(text, "step 7 (rounds of 2 batches)");
+}
+
 static char said[2048];
 
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
