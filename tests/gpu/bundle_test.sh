@@ -22,6 +22,13 @@ run bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
 one_line "a folder that exists" 2 'bundle exists; name a folder that does not'
 run bash "$here/bundle.sh" --build "$work" --rehearse "$work/other"
 one_line "no build" 2 'no build in '
+# Its size and its programs, where there is an nvcc: takes minutes.
+if [ "${DDPRUN_SOAK:-0}" = 1 ] && bash -c "source '$here/libraries.sh'; gpu_nvcc_find" 2>/dev/null; then
+    limit=1800
+    works "a bundle for GPUs is made" bash "$here/bundle.sh" --build "$build" "$work/gpus"
+    works "its programs have code for sm_80 and sm_90" bash "$here/architectures.sh" "$work/gpus"
+    rm -rf "$work/gpus" "$work/gpus.tar.xz"
+fi
 # full FOLDER KIB COMMAND...: in a disk of its own, in FOLDER, of so many KiB
 full() {
     mkdir -p "$1"
@@ -142,7 +149,7 @@ rehearsed "reduces nonfinite atomics check scout plan plan_text plan_sums plan_e
 [ ! -e "$work/rows" ] || ! grep -q 'memory of the device for two ranks' "$work/rows" ||
     check "memory by state is held against memory by gradients" grep -q 'beside by gradients: 300 MiB more: 500 and 200 MiB' "$work/rows"
 rehearsed "own_nccl wrap_nccl deviate nccl_memory tools features gate nccls topology equality_all deviate_all all_reduce_all overlap_all odd_ranks lost_rank same_gpu check_every launch_cost all_reduce" "--ranks 3 --nccl $standin/libnccl.so.2" \
-    "used an NCCL of its own, deviates_own_static|calls the shared cudart as it starts: reduce|ranks meet, registered|ranks meet, all|deviates: sync|CUDA_LAUNCH_BLOCKING=1|memory that 2 ranks take, NCCL_RUNTIME_CONNECT=0, with DDP_REDUCE|under compute-sanitizer|under nsys|feature: programmatic|feature: green|libnccl.so.2: mean|binding of ranks|parameters of one process|a rank of 3 deviates: mean, NCCL_LOCAL_REGISTER=1|all-reduce of 1 MiB, 3 ranks|overlap by events, 3 ranks|means of all types, 3 ranks|rank 1 of 3 is killed|all ranks have one GPU|--check-every 100|ranks: 2|all-reduce of 1 MiB, 2 ranks"
+    "used an NCCL of its own, deviates_own_static|calls the shared cudart as it starts: reduce|ranks meet, registered|ranks meet, all|deviates: sync|CUDA_LAUNCH_BLOCKING=1|memory that 2 ranks take, NCCL_RUNTIME_CONNECT=0, with DDP_REDUCE|under compute-sanitizer|under nsys|feature: programmatic|feature: green|gate|libnccl.so.2: mean|binding of ranks|parameters of one process|a rank of 3 deviates: mean, NCCL_LOCAL_REGISTER=1|all-reduce of 1 MiB, 3 ranks|overlap by events, 3 ranks|means of all types, 3 ranks|rank 1 of 3 is killed|all ranks have one GPU|--check-every 100|ranks: 2|all-reduce of 1 MiB, 2 ranks"
 
 # ---- time ----
 run "$work/bundle/first.sh" --rehearse --report "$work/report" --minutes 1 start scout
