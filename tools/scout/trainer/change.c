@@ -13,7 +13,7 @@ struct likes {
     size_t floats, zeros, tiny, others;
 };
 
-static struct likes
+static struct likes WITH_WIDE_VECTORS
 count_likes(const uint32_t *words, size_t count)
 {
     enum { PIECE = 1 << 16 }; /* counted in 32 bits each, of which vectors hold more */
@@ -34,14 +34,19 @@ count_likes(const uint32_t *words, size_t count)
 }
 
 /* At least a quarter of the numbers each: what is a number below zero by chance, as halves of 64-bit ones, is less. */
-static bool
+static bool WITH_WIDE_VECTORS
 has_both_signs(const uint32_t *words, size_t first, size_t end)
 {
-    enum { SAMPLE = 1024 };
+    enum { SAMPLE = 1024, PIECE = 1024 };
     size_t floats = 0, below = 0;
-    for (size_t i = first; i < end && floats < SAMPLE; ++i) {
-        floats += change_looks_like_float(words[i]);
-        below += change_looks_like_float(words[i]) && words[i] >> 31 != 0;
+    for (size_t at = first; at < end && floats < SAMPLE; at += PIECE) {
+        uint32_t count = end - at < PIECE ? (uint32_t)(end - at) : PIECE, numbers = 0, signs = 0;
+        for (uint32_t i = 0; i < count; ++i) {
+            numbers += change_looks_like_float(words[at + i]);
+            signs += (uint32_t)change_looks_like_float(words[at + i]) & words[at + i] >> 31;
+        }
+        floats += numbers;
+        below += signs;
     }
     return below * 4 >= floats && (floats - below) * 4 >= floats;
 }
@@ -97,7 +102,7 @@ change_one(uint32_t *word, enum change change, bool held_floats)
 }
 
 /* The highest bit of the fraction: the number stays within a factor of 1.5, and what it looks like stays. */
-void
+void WITH_WIDE_VECTORS
 change_reversibly(uint32_t *words, size_t count)
 {
     for (size_t i = 0; i < count; ++i)
@@ -151,14 +156,19 @@ looks_like_doubles(const uint32_t *words, size_t first, size_t end)
 }
 
 /* Of a large part its beginning says it, where that is not all zero. */
-static size_t
+static size_t WITH_WIDE_VECTORS
 end_of_sample(const uint32_t *words, size_t first, size_t end)
 {
-    enum { SAMPLE = 4096 };
-    size_t seen = 0, i = first;
-    while (i < end && seen < SAMPLE)
-        seen += words[i++] != 0;
-    return i;
+    enum { SAMPLE = 4096, PIECE = 1024 };
+    size_t seen = 0, at = first;
+    while (at < end && seen < SAMPLE) {
+        uint32_t count = end - at < PIECE ? (uint32_t)(end - at) : PIECE, others = 0;
+        for (uint32_t i = 0; i < count; ++i)
+            others += words[at + i] != 0;
+        seen += others;
+        at += count;
+    }
+    return at;
 }
 
 /* Few words show it if all look like 32-bit numbers, and enough of them like nothing else. Of drawn ones: 10 floats do

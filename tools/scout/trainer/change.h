@@ -14,6 +14,14 @@
  * Words may be pairs of 16-bit numbers, where a kernel's name or a call names the type. */
 enum change { CHANGE_NONE, CHANGE_FLOAT, CHANGE_SIGNED, CHANGE_HALVES, CHANGE_BFLOATS, CHANGE_INTEGER };
 
+/* Of a function with loops over all of a launch's memory: there is one with wider vectors besides, for processors that
+ * have them. The loader chooses, which it cannot in a program with a sanitizer. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#define WITH_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define WITH_WIDE_VECTORS
+#endif
+
 /* The exponents of about 1e-14 to 1e10. */
 enum { CHANGE_LEAST_EXPONENT = 0x50, CHANGE_MOST_EXPONENT = 0xA0, CHANGE_EXPONENT_SHIFT = 23 };
 

@@ -33,7 +33,7 @@ hidden_written(void)
 void
 hidden_change(void)
 {
-    memory_hash(others, other_count, true);
+    memory_change(others, other_count);
     FOR_EACH(other, others, other_count)
         (*other)->changed = (*other)->turned;
 }

@@ -162,6 +162,18 @@ pass_next(struct passing *passing, struct chunk *chunk)
 }
 
 void
+memory_change(struct allocation *const *list, size_t count)
+{
+    struct passing passing = pass_begin(list, count, 0, UINT64_MAX);
+    for (struct chunk chunk; pass_next(&passing, &chunk);) {
+        struct allocation *it = chunk.allocation;
+        change_reversibly(chunk.words, chunk.bytes / sizeof(uint32_t));
+        it->turned = XXH3_64bits_withSeed(chunk.words, chunk.bytes, chunk.offset == 0 ? it->bytes : it->turned);
+        memory_write(it, chunk.offset, chunk.words, chunk.bytes);
+    }
+}
+
+void
 memory_hash(struct allocation *const *list, size_t count, bool changes)
 {
     struct passing passing = pass_begin(list, count, 0, UINT64_MAX);

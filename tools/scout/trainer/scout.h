@@ -193,6 +193,8 @@ void memory_wait(void);
 void memory_follow(CUstream launch);
 /* Reads, and writes what is another there to `to`, page by page. */
 void memory_update(struct allocation *allocation, uint64_t offset, void *to, size_t bytes);
+/* All of it is changed by change_reversibly(), and `turned` of each is of what it holds then. */
+void memory_change(struct allocation *const *list, size_t count);
 /* `met` of each, but for pinned memory, and whether it holds numbers with a fraction. `changes`: all of it is changed
  * by change_reversibly(), and `turned` is of what it holds then. */
 void memory_hash(struct allocation *const *list, size_t count, bool changes);
