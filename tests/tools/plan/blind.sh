@@ -97,7 +97,7 @@ matfac|right|
 multilabel|right|
 node_euler|right|Its step counters and schedules advance by [23] for each update
 pinn_fd|refused|nothing stays on the device that is computed from itself and from data
-rbm_cd1|refused|halves of a batch do not show whether it is trained, or carried from batch to batch
+rbm_cd1|refused|data_, 1488 bytes.* is trained, or carried from batch to batch, which its updates do not show: .* give each an allocation
 resbn|weights|managed memory a0, allocated at .*: what the host reads there without a copy is rank 0's value, and not that of each batch
 spiral_mlp|right|
 tiny_cnn|right|

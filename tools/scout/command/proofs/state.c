@@ -196,6 +196,19 @@ keeps_itself(const struct trial *it, const struct played *state, uint32_t tensor
     return put > 0 && 4 * rest <= put;
 }
 
+/* Why it is not known whether a tensor is trained. Parameters and momenta in one allocation, of which an update gets
+ * one pointer, look like a hidden state: elements are computed from others. */
+static void
+conclude_open(const struct play_tensor *tensor, const char *text, struct proof *proof)
+{
+    const char *why = tensor->is_in_place
+                          ? "is trained, or carried from batch to batch, which its updates do not show: they compute "
+                            "its elements from several of it. If it is parameters and momenta, give each an allocation"
+                          : "is overwritten in each step, and halves of a batch do not show whether it is trained, or "
+                            "carried from batch to batch";
+    proof_conclude(proof, PROOF_IMPOSSIBLE, "%s %s", text, why);
+}
+
 /* What the program carries from batch to batch is computed from one record each: with halves of the data exchanged
  * other elements of it change each time. What is overwritten has to show that it is no such. */
 static void
@@ -223,11 +236,7 @@ judge_carried(const struct trial *it, const struct played *state, const struct p
                 "has no use for a mean of it; --per-rank a%" PRIu32 " gives each rank its own",
                 text, tensor->alloc);
         else if (is_open)
-            proof_conclude(
-                proof, PROOF_IMPOSSIBLE,
-                "%s is overwritten in each step, and halves of a batch do not show whether it is trained, or "
-                "carried from batch to batch",
-                text);
+            conclude_open(tensor, text, proof);
     }
 }
 
