@@ -66,7 +66,7 @@ for when in before after; do
     trains plain "kill $when"
     has_ended "a rank is killed $when it sends" 137 'rank 1 .*was ended by SIGKILL .* after step 9'
     trains apart "cut $when"
-    has_ended "a rank's network is gone $when it sends" 1 'rank [01] .*NCCL.*another rank failed'
+    has_ended "a rank's network is gone $when it sends" 1 'rank [01] .*(NCCL|nccl[A-Za-z]*): another rank failed'
 
     # Stopped for good, and until the test lets it continue.
     trains plain "stop $when" --hang-timeout "$(patient 1 3)"
