@@ -86,6 +86,10 @@ struct launch_request job_launch_request(const struct options *options);
 /* Whether it says what all ddprun of this host know: with --nnodes the first of them does, elsewhere each. */
 bool job_speaks_for_host(const struct job *job);
 
+/* Whether users see what this ddprun prints, and not what that of rank 0 does: it is the first one on another host, and
+ * no launcher brings the output of all hosts to one place. After the handshakes. */
+bool job_speaks_for_other_host(const struct job *job);
+
 /* Joins the job of the launcher that started this process, if one did. Error: it cannot be joined. */
 bool job_join(struct job *job, struct error *error) MUST_USE;
 

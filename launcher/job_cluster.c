@@ -43,6 +43,25 @@ job_speaks_for_host(const struct job *job)
     return job->launched.nodes == 0 || job->launched.local_rank == 0 || job->options.verbose;
 }
 
+static bool
+has_common_output(enum launched_by by)
+{
+    return by == LAUNCHED_BY_PMIX || by == LAUNCHED_BY_SLURM || by == LAUNCHED_BY_MPI;
+}
+
+bool
+job_speaks_for_other_host(const struct job *job)
+{
+    const struct handshake *handshakes = job->handshakes;
+    if (has_common_output(job->launched.by))
+        return false;
+    for (int i = 0; i < job->cluster.rank; ++i) {
+        if (strcmp(handshakes[i].host_id, handshakes[job->cluster.rank].host_id) == 0)
+            return false;
+    }
+    return true;
+}
+
 bool
 job_join(struct job *job, struct error *error)
 {
@@ -299,6 +318,20 @@ refuse_on_host(struct job *job, const struct error *bad)
     return bad->exit_code;
 }
 
+/* Why ranks have not met. What all know is said by one on each host whose output is seen there alone; the others wait,
+ * for a launcher ends all at the first bad exit code. */
+static void
+say_why_not(const struct job *job, bool common, const struct error *error)
+{
+    bool is_first = job->cluster.rank == 0;
+    if (!common && !job_speaks_for_host(job))
+        return;
+    if (!common || is_first)
+        message_line("%s", error->text);
+    else if (job_speaks_for_other_host(job))
+        message_line("the ddprun of rank 0 (host %s) ends the job: %s", job->handshakes[0].host, error->text);
+}
+
 bool
 job_meet(struct job *job, const struct error *bad, int *exit_code_p)
 {
@@ -320,9 +353,7 @@ job_meet(struct job *job, const struct error *bad, int *exit_code_p)
         job->have_met = true;
         return true;
     }
-    /* What all know is said by one; the others wait, for a launcher ends all at the first bad exit code. */
-    if (common ? job->cluster.rank == 0 : job_speaks_for_host(job))
-        message_line("%s", error.text);
+    say_why_not(job, common, &error);
     if (job->cluster.rank == 0 && !job->options.dry_run)
         summary_write_refused(job->options.summary_json, &error);
     if (common)

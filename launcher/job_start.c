@@ -28,9 +28,8 @@ make_own_trace_dir(struct job *job, struct error *error)
 {
     char *path = job->options.job.trace_dir;
     snprintf(path, JOB_PATH_BYTES, "%s/trace", job->folder.path);
-    return mkdir(path, 0700) == 0 ||
-           error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; make room there, or set TMPDIR",
-                     job->folder.path, strerror(errno));
+    return mkdir(path, 0700) == 0 || error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; %s",
+                                               job->folder.path, strerror(errno), job_folder_remedy(errno));
 }
 
 /* What the ranks' players follow. */
@@ -60,9 +59,8 @@ make_shared_things(struct job *job, struct error *error)
     guardian_start(job->folder.path, NULL);
     job->status_page = status_page_map(job->folder.path, job->place.rank_count, true);
     if (job->status_page == NULL)
-        return error_set(error, DDPRUN_EXIT_FAILURE,
-                         "cannot make the status file in %s: %s; make room there, or set TMPDIR", job->folder.path,
-                         strerror(errno));
+        return error_set(error, DDPRUN_EXIT_FAILURE, "cannot make the status file in %s: %s; %s", job->folder.path,
+                         strerror(errno), job_folder_remedy(errno));
     status_loss_watch(job->status_page, status_page_bytes(job->place.rank_count));
     if (!engine_link_open(&job->link, job->folder.fd, job->folder.path, job->place.first_rank, job->place.rank_count,
                           job->place.world_size, job->place.first_local_rank, error))

@@ -93,28 +93,6 @@ summarize(struct supervisor *s, double seconds)
     s->job->attempts = attempts;
 }
 
-/* Whether the launcher brings the output of all hosts to one place. */
-static bool
-has_common_output(enum launched_by by)
-{
-    return by == LAUNCHED_BY_PMIX || by == LAUNCHED_BY_SLURM || by == LAUNCHED_BY_MPI;
-}
-
-/* Whether users see what this ddprun prints, and not what that of rank 0 does: this is the first one on another host.
- */
-static bool
-speaks_for_other_host(const struct job *job)
-{
-    const struct handshake *handshakes = job->handshakes;
-    if (has_common_output(job->launched.by))
-        return false;
-    for (int i = 0; i < job->cluster.rank; ++i) {
-        if (strcmp(handshakes[i].host_id, handshakes[job->cluster.rank].host_id) == 0)
-            return false;
-    }
-    return true;
-}
-
 /* Supervisor 0 says why the job ends. Where its line is not seen, this one repeats it; what supervisor 0 did not answer
  * to, it may not have said. */
 static void
@@ -123,7 +101,7 @@ report_on_client(struct supervisor *s)
     const struct supervisor_client *client = s->net.job.client;
     bool is_answered = supervisor_net_await_end(&s->net);
     bool has_reason = client->end && client->ending.text[0] != '\0';
-    if (has_reason && !s->hurried && speaks_for_other_host(s->job))
+    if (has_reason && !s->hurried && job_speaks_for_other_host(s->job))
         message_line("the ddprun of rank 0 (host %s) ends the job: %s", s->job->handshakes[0].host,
                      client->ending.text);
     else if (!s->told || !is_answered)

@@ -5,6 +5,7 @@
 #include "base/protocol.h"
 #include "base/supervisor_link.h"
 #include "launcher/common/xcalloc.h"
+#include "launcher/start/job_folder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -68,8 +69,8 @@ engine_link_open(struct engine_link *link_p, int folder_fd, const char *folder, 
         *link_p = link;
         return true;
     }
-    error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a socket in %s: %s; make room there, or set TMPDIR", folder,
-              strerror(errno));
+    error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a socket in %s: %s; %s", folder, strerror(errno),
+              job_folder_remedy(errno));
     engine_link_close(&link);
     return false;
 }

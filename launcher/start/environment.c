@@ -161,12 +161,7 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
         share_devices(list, settings, index);
 }
 
-/*
- * How NCCL works in ranks, where the user has not said it (NCCL manual, "Environment Variables"). In a graph a bucket
- * may lie in registered memory on one rank only. With NVLS a call with registered memory, in NCCL 2.19 to 2.23 each
- * call, waits on the host for the other ranks of the host: a rank that sends at DDP_STEP may itself wait for this one.
- * Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
- */
+/* A network becomes the names of its interfaces. */
 static void
 set_interface(char ***list, const char *interface)
 {
@@ -179,6 +174,12 @@ set_interface(char ***list, const char *interface)
     free(names);
 }
 
+/*
+ * How NCCL works in ranks, where the user has not said it (NCCL manual, "Environment Variables"). In a graph a bucket
+ * may lie in registered memory on one rank only. With NVLS a call with registered memory, in NCCL 2.19 to 2.23 each
+ * call, waits on the host for the other ranks of the host: a rank that sends at DDP_STEP may itself wait for this one.
+ * Calls of the engine wait until they are done: NCCL_COMM_BLOCKING=0 would undo that.
+ */
 static void
 set_nccl(char ***list, int version, const char *interface)
 {

@@ -234,6 +234,21 @@ has_room(const struct job_folder *folder)
     return fits;
 }
 
+const char *
+job_folder_remedy(int number)
+{
+    switch (number) {
+    case EMFILE:
+    case ENFILE:
+        return "raise the limit of open files";
+    case EROFS:
+    case EACCES:
+        return "set TMPDIR to a folder that you may write to";
+    default:
+        return "make room there, or set TMPDIR";
+    }
+}
+
 bool
 job_folder_make(struct job_folder *folder_p, struct error *error)
 {
@@ -256,11 +271,9 @@ job_folder_make(struct job_folder *folder_p, struct error *error)
         return false;
     sweep(place);
     made = make_in(place, folder_p);
-    if (!made) {
-        bool no_descriptor = errno == EMFILE || errno == ENFILE;
+    if (!made)
         error_set(error, DDPRUN_EXIT_FAILURE, "cannot make a folder in %s: %s; %s", place, strerror(errno),
-                  no_descriptor ? "raise the limit of open files" : "make room there, or set TMPDIR");
-    }
+                  job_folder_remedy(errno));
     free(place);
     return made;
 }

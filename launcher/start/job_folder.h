@@ -16,6 +16,10 @@ struct job_folder {
     int fd;     /* the folder, locked */
 };
 
+/* What a user does where nothing can be made in the folder, by errno: "raise the limit of open files". Static storage.
+ */
+const char *job_folder_remedy(int number);
+
 /* Makes the folder in $XDG_RUNTIME_DIR if that is a place of this user's own with room, else in $TMPDIR or /tmp; where
  * another user could replace files there, in /dev/shm or /tmp, with a line. Removes what killed launchers of this user
  * left there. Error (DDPRUN_EXIT_FAILURE): the place does not exist or cannot be written, or there is no safe one. */

@@ -19,6 +19,14 @@ enum { GENERATIONS_AT_MOST = 64 };
 
 /* ---- one ---- */
 
+/* A process whose main thread has ended is in state Z, too, while other threads still run or end: until the last of
+ * them has ended, waitid() does not return it. */
+static bool
+has_ended(char state, int threads)
+{
+    return state == 'X' || (state == 'Z' && threads <= 1);
+}
+
 /* "pid (name) state parent group ..."; the name may hold anything, brackets too, so its end is the last one. */
 static bool
 parse_stat(char *text, struct process *process_p)
@@ -34,12 +42,13 @@ parse_stat(char *text, struct process *process_p)
             *at = '?';
     }
     unsigned long long own[2], children[2]; /* in the program, in the system */
-    if (sscanf(end + 1, " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %llu %llu %*s %*s %*s %*s %llu",
-               &process.state, &process.parent, &process.group, &own[0], &own[1], &children[0], &children[1],
-               &process.start) != 8)
+    int threads;
+    if (sscanf(end + 1, " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %llu %llu %*s %*s %d %*s %llu",
+               &process.state, &process.parent, &process.group, &own[0], &own[1], &children[0], &children[1], &threads,
+               &process.start) != 9)
         return false;
     process.cpu_ticks = own[0] + own[1] + children[0] + children[1];
-    process.is_zombie = process.state == 'Z' || process.state == 'X';
+    process.is_zombie = has_ended(process.state, threads);
     process.is_stopped = process.state == 'T' || process.state == 't';
     *process_p = process;
     return true;
@@ -70,7 +79,7 @@ process_thread_waits(pid_t pid, pid_t thread)
     long call;
     unsigned long long argument[4];
     struct process process;
-    if (!process_read(pid, thread, &process) || process.is_zombie)
+    if (!process_read(pid, thread, &process) || process.state == 'Z' || process.state == 'X')
         return true;
     snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
     FILE *file = fopen(path, "re");

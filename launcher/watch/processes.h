@@ -25,7 +25,8 @@ struct process {
     unsigned long long start;     /* clock ticks since the machine started */
     char name[64];                /* as the program or thread calls itself, printable */
     char state;                   /* R, S, D, T (stopped), t (stopped by a debugger), Z, ... */
-    bool is_zombie, is_stopped;   /* stopped: by a signal or a debugger */
+    bool is_zombie;               /* all its threads have ended */
+    bool is_stopped;              /* by a signal or a debugger */
     unsigned long long cpu_ticks; /* used by it and by children that it has waited for; sysconf(_SC_CLK_TCK) a second */
 };
 

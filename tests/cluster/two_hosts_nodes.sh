@@ -65,6 +65,11 @@ faults() { # ROUND
     begin h2 --secret-file "$work/missing" "$fake"
     ends "round $1, no secret" 1 2 'waited 3 s for 2 of 4: ranks 2, 3 to begin' "$work/missing"
 
+    begin h1 "$fake"
+    begin h2 "$fake" another
+    reason='ranks 0 .* and 2 .* were started with different commands'
+    ends "round $1, different commands" 2 2 "$reason" "the ddprun of rank 0 .* ends the job: $reason"
+
     # After they have met, a host cannot start its ranks.
     for host in h1 h2; do
         place=()

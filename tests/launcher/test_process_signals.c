@@ -1,12 +1,13 @@
 /*
  * test_process_signals.c - what /proc says about a process and a signal: caught, ignored, blocked, or its death; of
- * text as the kernel writes it, and of real processes.
+ * text as the kernel writes it, and of real processes. And that a process has ended when its last thread has.
  */
 #include "launcher/watch/local_ranks.h"
 #include "launcher/watch/processes.h"
 
 #include "tests/lib/test.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -105,4 +106,52 @@ TEST(a_rank_whose_trainer_outlives_its_script_has_not_ended)
     ck_assert_uint_eq(views[1].killed, RANK_KILLED_LATE);
     views[1].outlived = false;
     ck_assert(local_ranks_all_ended(&local));
+}
+
+/* Until the test closes the pipe. */
+static void *
+read_to_end(void *fd)
+{
+    char byte;
+    while (read(*(int *)fd, &byte, 1) > 0)
+        ;
+    _exit(7);
+}
+
+static bool
+is_in_state(pid_t pid, char state, struct process *process)
+{
+    for (int i = 0; i < 6000; ++i) {
+        if (process_read(pid, 0, process) && process->state == state)
+            return true;
+        usleep(10000);
+    }
+    return false;
+}
+
+TEST(a_process_whose_main_thread_has_ended_has_not)
+{
+    static int held[2];
+    ck_assert_int_eq(pipe(held), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        pthread_t thread;
+        close(held[1]);
+        if (pthread_create(&thread, NULL, read_to_end, &held[0]) == 0)
+            pthread_exit(NULL);
+        _exit(1);
+    }
+    close(held[0]);
+    struct process process;
+    ck_assert(is_in_state(pid, 'Z', &process));
+    ck_assert(!process.is_zombie);
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
+    close(held[1]);
+    siginfo_t end;
+    ck_assert_int_eq(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
+    ck_assert(process_read(pid, 0, &process) && process.is_zombie);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(WEXITSTATUS(status), 7);
 }
