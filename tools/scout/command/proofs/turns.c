@@ -213,6 +213,14 @@ proof_host(struct trial *it, bool must_show)
 
 /* ---- all of it ---- */
 
+/* By state, what ends a rank in a round ends a training: rounds before it prove nothing. */
+static bool
+has_refused(const struct trial *it, const struct played *run)
+{
+    return it->play->plan.by == PLAY_BY_STATE &&
+           ANY_NUMBER(rank, 0, (uint32_t)run->count, atomic_load(&run->pages[rank]->stage) == PLAY_IMPOSSIBLE);
+}
+
 /* The run of ranks, and that of one process, whose bytes at the begin of each round the others have if anything has
  * noise. Returns of so many rounds; 0: not all were made, or the proof has ended. */
 static uint32_t
@@ -228,6 +236,10 @@ make_runs(struct trial *it, struct played *ranks)
         uint32_t rounds = ok ? played_steps(run, &then, it->proof) : 0;
         if (rounds == 0)
             return 0;
+        if (has_refused(it, run)) {
+            proof_conclude(it->proof, PROOF_IMPOSSIBLE, "%s", then);
+            return 0;
+        }
         least = rounds < least ? rounds : least;
     }
     return noise_measure(it, PLAY_ALONE) ? least : 0;
