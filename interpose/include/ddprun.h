@@ -338,6 +338,35 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 #define DDP_NO_SYNC_BEGIN() DDP_CALL_(no_sync, DDP_NO_SYNC_BEGIN, 1)
 #define DDP_NO_SYNC_END()   DDP_CALL_(no_sync, DDP_NO_SYNC_END, 0)
 
+/* The region of a block: it ends as its variable goes out of scope. */
+#if !defined(__cplusplus)
+#define DDP_TURN_REGION_(site_, line)                                                                  \
+    struct ddp_region DDP_TURN_JOIN_(region_, line) __attribute__((unused, cleanup(ddp_region_end))) = \
+        ddp_region_begin(&site_)
+#else
+extern "C++" {
+class ddp_turn_region_
+{
+  public:
+    explicit ddp_turn_region_(const ddp_site *site) : region(ddp_region_begin(site))
+    {
+    }
+    ~ddp_turn_region_()
+    {
+        ddp_region_end(&region);
+    }
+
+  private:
+    ddp_region region;
+    ddp_turn_region_(const ddp_turn_region_ &);
+    ddp_turn_region_ &operator=(const ddp_turn_region_ &);
+};
+}
+#define DDP_TURN_REGION_(site_, line) ddp_turn_region_ DDP_TURN_JOIN_(region_, line) __attribute__((unused)) (&site_)
+#endif
+#define DDP_TURN_JOINED_(name, line) ddp_turn_##name##line
+#define DDP_TURN_JOIN_(name, line)   DDP_TURN_JOINED_(name, line)
+
 /*
  * DDP_TURN_BEGIN(): a region begins in which ranks take turns: N ranks train N batches in the time of one. N batches
  * are a round: rank 0 computes the first, rank 1 the second. All ranks run all host code, and load each batch:
@@ -366,34 +395,6 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * holds DDP_STEP; DDP_MEAN or DDP_REDUCE between DDP_TURN_BEGIN and DDP_STEP; DDP_SHARD or DDP_WEIGHT in a program that
  * has turns; ranks that have begun different numbers of regions in a round.
  */
-#if !defined(__cplusplus)
-#define DDP_TURN_REGION_(site_, line)                                                                  \
-    struct ddp_region DDP_TURN_JOIN_(region_, line) __attribute__((unused, cleanup(ddp_region_end))) = \
-        ddp_region_begin(&site_)
-#else
-extern "C++" {
-/* Ends its region as it goes out of scope. */
-class ddp_turn_region_
-{
-  public:
-    explicit ddp_turn_region_(const ddp_site *site) : region(ddp_region_begin(site))
-    {
-    }
-    ~ddp_turn_region_()
-    {
-        ddp_region_end(&region);
-    }
-
-  private:
-    ddp_region region;
-    ddp_turn_region_(const ddp_turn_region_ &);
-    ddp_turn_region_ &operator=(const ddp_turn_region_ &);
-};
-}
-#define DDP_TURN_REGION_(site_, line) ddp_turn_region_ DDP_TURN_JOIN_(region_, line) __attribute__((unused)) (&site_)
-#endif
-#define DDP_TURN_JOINED_(name, line) ddp_turn_##name##line
-#define DDP_TURN_JOIN_(name, line)   DDP_TURN_JOINED_(name, line)
 #define DDP_TURN_BEGIN()                                                                                   \
     static const struct ddp_site DDP_TURN_JOIN_(site_, __LINE__) = {"DDP_TURN_BEGIN", __FILE__, __LINE__}; \
     DDP_TURN_REGION_(DDP_TURN_JOIN_(site_, __LINE__), __LINE__)
