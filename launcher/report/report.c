@@ -8,6 +8,7 @@
 #include "base/printable.h"
 #include "base/protocol.h"
 #include "base/status_page.h"
+#include "launcher/common/ras.h"
 #include "launcher/common/xcalloc.h"
 #include "launcher/output/whole_file.h"
 #include "launcher/watch/processes.h"
@@ -201,6 +202,7 @@ report_take(struct report *report, const struct rank_view *views, int count, int
     }
     report->others = xcalloc(1, REPORT_BYTES);
     report_others(views, count, rank, suspect, report->others, REPORT_BYTES);
+    ras_append(report->others, REPORT_BYTES);
 }
 
 void

@@ -80,7 +80,7 @@ struct report {
         int rank;   /* -1: none */
         char *text; /* or NULL */
     } of[2];
-    char *others; /* NULL: there is no report */
+    char *others; /* and what NCCL says (ras.h); NULL: there is no report */
 };
 
 /* What is known of ranks besides their views. All borrowed. */

@@ -42,7 +42,29 @@ ended() {
 has_said() { grep -q "$1" "$work/stderr" || ! kill -0 "$job" 2>/dev/null; }
 place='rank 1 \(host [^ ,]+, process [0-9]+, a device of the stand-in\)'
 
+# An NCCL's RAS server, which the user has turned on, is asked for each report.
+cat >"$work/ras.py" <<'END'
+import os, socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+with open(sys.argv[1] + ".new", "w") as file:
+    file.write("127.0.0.1:%d" % server.getsockname()[1])
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+while True:
+    client = server.accept()[0]
+    for answer in b"SERVER PROTOCOL 2\n", b"OK\n", b"Job summary\n  one rank is behind\n":
+        client.recv(4096)
+        client.sendall(answer)
+    client.close()
+END
+env -u DDPRUN_TEST_MARK python3 -IS "$work/ras.py" "$work/ras.address" &
+ras=$!
+within 30 test -e "$work/ras.address" || not_ok "the RAS server" "does not start"
+export NCCL_RAS_ENABLE=1 NCCL_RAS_ADDR
+NCCL_RAS_ADDR=$(<"$work/ras.address")
 train host
+unset NCCL_RAS_ENABLE NCCL_RAS_ADDR
+kill -KILL "$ras" && wait "$ras" 2>/dev/null
+says "a rank that hangs in host code: NCCL's RAS is in the report" "^  NCCL's RAS server on this host:" '^      one rank is behind'
 ended "a rank that hangs in host code" 1 \
     "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s: it runs or waits in host code; its last CUDA call was .*; rank [02] waits for (bucket [0-9]|the comparison of buckets) of step 8 .* and 1 other too; a long checkpoint, for example, is not a fault" \
     "^ddprun: $place after step 7 has made no CUDA call for [0-9]+ s, and the job ends: .*--hang-timeout allows $ending s"
@@ -90,10 +112,10 @@ if [ "$sanitized" -eq 0 ]; then # a sanitizer finds nothing more in these, and t
 
     train queue --quiet
     ended "a kernel that does not end, and the host continues" 1 \
-        "^ddprun: $place after step 8 .* and the job ends: its GPU has not finished the work before (bucket [0-9]|the comparison of buckets) of step 8; last kernel launched: "
+        "^ddprun: $place after step [78] .* and the job ends: its GPU has not finished the work before (bucket [0-9]|the comparison of buckets) of step 8; last kernel launched: "
 
     [ "$code" = left_out ] || check "a kernel that does not end, --quiet: warned and ended, by lines of ddprun's only" \
-        [ "$(grep -c '^ddprun: rank 1 .* after step 8 ' "$work/stderr") $(grep -c '^  ' "$work/stderr")" = "2 0" ]
+        [ "$(grep -c '^ddprun: rank 1 .* after step [78] ' "$work/stderr") $(grep -c '^  ' "$work/stderr")" = "2 0" ]
 
     train stop
     ended "a rank that is stopped" 1 "^ddprun: $place after step 7 .* it is stopped \(SIGSTOP, or a debugger\); .kill -CONT [0-9]+. lets it continue"

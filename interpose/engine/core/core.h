@@ -383,7 +383,7 @@ struct collective_in_flight {
     uint64_t number, step;
 };
 
-enum { AWAITED_AT_MOST = 32 };
+enum { AWAITED_AT_MOST = 128 }; /* more than short steps send between two looks of the watch thread */
 
 /* Collectives on their way through one communicator, as the watch thread sees them: a ring of those that were sent
  * last, between two events each. When it is full, what follows is only known to have been sent, until all of it is

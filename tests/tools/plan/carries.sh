@@ -3,24 +3,13 @@
 # (--per-rank): scout asks for that memory, and two ranks train to the weights, and print the figures, of the oracle, by gradients and by state.
 # Ordinarily one of five rows runs (in_turn); with DDPRUN_SOAK=1 all. PATTERN: only ways that match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
+source "$(dirname "$0")/near.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/carries
 steps=61 # no whole number of rounds
 watch_leftovers
 cd "$work" || exit 1
 
-# near FILE OF TOLERANCE: whether both have the same words, and the same numbers but for rounding.
-near() {
-    test -s "$1" && test "$(wc -l <"$1")" -eq "$(wc -l <"$2")" && paste -d ' ' "$1" "$2" | awk -v most="$3" '{
-        if (NF % 2 != 0) exit 1
-        for (i = 1; i <= NF / 2; ++i) {
-            a = $i; b = $(i + NF / 2)
-            if (a !~ /^-?[0-9.]+(e[-+]?[0-9]+)?$/) { if (a != b) exit 1; continue }
-            d = a - b; size = b < 0 ? -b : b
-            if (d < 0) d = -d
-            if (d > most * (size + 0.05)) exit 1
-        } }'
-}
 # carried BY WAY: the memory that scout asks for, all of it.
 carried() {
     local memory=() asked

@@ -6,6 +6,7 @@
 # and how many a check of form refused. Ordinarily one program's turn has come, and each 16th of its changes; with DDPRUN_SOAK=1 all changes of
 # all programs are made. PATTERN: only programs that match it, and each EACH-th of their changes.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
+source "$(dirname "$0")/near.sh"
 pattern=${2:-.} each=${3:-1}
 export build ddprun work
 steps=61
@@ -37,18 +38,6 @@ while IFS= read -r line; do
     echo "$line"
 done <all-programs >programs
 
-# near FILE OF TOLERANCE: whether both have the same words, and the same numbers but for rounding.
-near() {
-    test -s "$1" && test "$(wc -l <"$1")" -eq "$(wc -l <"$2")" && paste -d ' ' "$1" "$2" | awk -v most="$3" '{
-        if (NF % 2 != 0) exit 1
-        for (i = 1; i <= NF / 2; ++i) {
-            a = $i; b = $(i + NF / 2)
-            if (a !~ /^-?[0-9.]+(e[-+]?[0-9]+)?$/) { if (a != b) exit 1; continue }
-            d = a - b; size = b < 0 ? -b : b
-            if (d < 0) d = -d
-            if (d > most * (size + 0.05)) exit 1
-        } }'
-}
 # outcome NAME PLAN RUN WORDS...: what two ranks come to by the plan: alike, other, or ended.
 outcome() {
     local name=$1 plan=$2 run=$3 offset code=0

@@ -39,7 +39,7 @@ done
 cp each.json leaves.json
 cp each.json dies.json
 by_plan "$ddprun" 3 leaves
-ends "a rank that ends" 1 'rank 1 has ended, and in batch [0-9]+ of the program cuMemcpyDtoH_v2 reads what|differs between rank'
+ends "a rank that ends" 1 'rank 1 has ended, and in batch [0-9]+ of the program cuMemcpyDtoH_v2 reads what|rank 1 at the end of the program, before its last averages'
 by_plan "$ddprun" 3 dies
 ends "a rank that is killed" 137 'rank 1 was ended by SIGKILL'
 planned thread thread.json "$reads" thread
