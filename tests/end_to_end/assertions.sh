@@ -64,7 +64,7 @@ broken MEMBERS_OVERLAP comm/wire.c 'at == wire->element_count' trainer values se
 broken STREAMS_FORGOTTEN "$engine/core/streams.c" 'entry.handle != NULL' groups
 broken STREAM_UNNAMED "$engine/core/streams.c" ': handle != NULL' trains accumulate
 broken MARK_BEFORE_ITSELF "$engine/graphs/captures.c" 'previous < capture->mark_count' trainer graphs fork
-broken SPANS_UNMERGED "$engine/memory/filter_writer.c" 'spans[i - 1].end <= spans[i].begin' trains streams
+broken SPANS_UNMERGED "$engine/memory/filter_writer.c" 'spans[i - 1].end <= spans[i].begin' trainer escapes once
 broken PLACES_STALE "$engine/memory/memory.h" 'range->id < engine_state.tensor_count' trainer types_legacy forget
 broken NUMBERS_SWAPPED "$engine/memory/memory.h" 'tensor->member == member' trains accumulate
 broken MANAGED_SENT_EARLY "$engine/send/bucket_launch.c" '!tensor_is_shared(tensor)' trains managed
@@ -87,7 +87,7 @@ if is_wanted HISTORY_OF_FEW; then
     export DDPRUN_MUTANT=HISTORY_OF_FEW
     run "$launcher" -n 2 --device softgpu --summary-json "$work/end.json" sh -c "$alone" sh "$ladder" --steps 12
     ended_by "one rank alone" "rank 1 after step 1" bucketing/history.c 'gradient < history->gradient_count'
-    check "one rank alone: the other one is said to wait" grep -Eq '^  rank 0 .* wait' "$work/stderr"
+    check "one rank alone: what the other one does is said" grep -Eq '^  rank 0 .*, with [0-9]+ steps? launched: ' "$work/stderr"
     check "one rank alone: the summary has the line" python3 -IS -c '
 import json, sys
 end = json.load(open(sys.argv[1]))
