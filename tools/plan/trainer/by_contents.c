@@ -36,6 +36,7 @@ static struct writes {
         uint64_t word, place;
         uint32_t number; /* the same for all places */
         bool writes;     /* such an operation has changed what is trained */
+        bool of_update;  /* it gets gradients, which are averaged: what it counts are updates */
     } kinds[KINDS_AT_MOST];
 } writes;
 static bool *counts; /* [tensor_count]: it counts batches, and goes on in each; of the second run, too */
@@ -53,6 +54,7 @@ static __thread uint64_t kind __attribute__((tls_model("initial-exec")));
 static __thread uint64_t place __attribute__((tls_model("initial-exec")));
 static __thread bool may_write __attribute__((tls_model("initial-exec")));
 static __thread bool sets_own __attribute__((tls_model("initial-exec")));
+static __thread bool gets_gradient __attribute__((tls_model("initial-exec")));
 static __thread bool *is_met __attribute__((tls_model("initial-exec"))); /* [tensor_count]: it may touch it */
 
 bool
@@ -82,7 +84,11 @@ note_memory(uint64_t address, uint64_t bytes)
 {
     bool any = false;
     for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i) {
-        if (!is_left(i) || !player_touches(&player.play.tensors[i], address, bytes))
+        const struct play_tensor *tensor = &player.play.tensors[i];
+        if (!player_touches(tensor, address, bytes))
+            continue;
+        gets_gradient = gets_gradient || tensor->role == PLAY_GRADIENT;
+        if (!is_left(i))
             continue;
         kind = kind * 31 + i + 1;
         is_met[i] = any = true;
@@ -152,6 +158,7 @@ find_kind(const struct operation *operation)
         is_met = scout_zeroed(player.play.plan.tensor_count + 1, sizeof(*is_met));
     memset(is_met, 0, player.play.plan.tensor_count * sizeof(*is_met));
     kind = 0;
+    gets_gradient = false;
     bool any = player_any(operation, true, note_memory);
     mark_whole_objects();
     bool is_hidden = !any && pending_may_touch(operation);
@@ -274,7 +281,7 @@ static struct trial {
     bool *changed;    /* [kind_count][tensor_count] */
 } trial;
 
-/* What an update writes beside what is trained is a part of the update: it is put back with it. */
+/* What an update writes beside what is trained, or from gradients, is a part of the update: it is put back with it. */
 static void
 settle_counters(void)
 {
@@ -284,7 +291,8 @@ settle_counters(void)
         is_settled = true;
         for (uint32_t k = 0; k < writes.kind_count; ++k) {
             bool *changed = &trial.changed[k * tensors];
-            if (!ANY_NUMBER(i, 0, tensors, changed[i] && !counts[i]))
+            bool is_of_update = writes.kinds[k].of_update || ANY_NUMBER(i, 0, tensors, changed[i] && !counts[i]);
+            if (!is_of_update)
                 continue;
             for (uint32_t i = 0; i < tensors; ++i) {
                 is_settled = is_settled && !(changed[i] && counts[i]);
@@ -357,6 +365,7 @@ note_met(void)
         *of = (struct kind){
             .word = kind, .place = place, .number = (uint32_t)((same != NULL ? same : of) - writes.kinds)};
     }
+    of->of_update = of->of_update || gets_gradient;
     sequence[met_count++] = (uint32_t)(of - writes.kinds);
     return of;
 }
