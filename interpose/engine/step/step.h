@@ -50,7 +50,7 @@ bool turn_step(int group, CUstream stream, const struct ddp_site *site);
 /* Ends the job where ranks would exchange what one of them has computed, or where batches are divided. */
 void turn_refuse_exchange(const char *macro, const struct ddp_site *site);
 void turn_refuse_share(const char *macro, const struct ddp_site *site);
-/* DDP_MEAN has waited so long for other ranks: says so where each batch has one. */
+/* After a DDP_MEAN that has waited `waited_ns` for other ranks: says what that costs, where every batch has one. */
 void turn_note_mean(uint64_t waited_ns, const struct ddp_site *site);
 /* A group whose parameters ranks have trained in a round that will not be complete: they are to be averaged now. -1:
  * there is none. On all ranks alike. */

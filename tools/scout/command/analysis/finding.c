@@ -412,13 +412,17 @@ scout_is_remade(const struct scout_log *log, const struct scout_finding *finding
 static void
 take_as_scratch(struct scout_finding *finding, const struct scout_finding *without, const struct scout_tensor *suspect)
 {
-    bool is_arena =
-        ANY(it, without->tensors, without->tensor_count, it->alloc == suspect->alloc && it->role != ROLE_SUSPECT);
     if (finding->scratch_count == SCRATCH_AT_MOST ||
         scout_is_scratch(finding, suspect->alloc, suspect->lo, suspect->hi))
         return;
-    finding->scratch[finding->scratch_count++] =
-        (struct scout_bytes){suspect->alloc, is_arena ? suspect->lo : 0, is_arena ? suspect->hi : UINT64_MAX};
+    struct scout_bytes scratch = {suspect->alloc, 0, UINT64_MAX};
+    bool is_arena =
+        ANY(it, without->tensors, without->tensor_count, it->alloc == suspect->alloc && it->role != ROLE_SUSPECT);
+    if (is_arena) {
+        scratch.lo = suspect->lo;
+        scratch.hi = suspect->hi;
+    }
+    finding->scratch[finding->scratch_count++] = scratch;
 }
 
 /* The program may repeat several things, one after the other: the last one that feeds back counts. */
