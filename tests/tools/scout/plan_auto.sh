@@ -64,33 +64,42 @@ check "... beside the others" test "$(kept)" -eq 3
 process=$(sed -nE 's/.*plan: 2 ranks took ([0-9.]+) ms .* ([0-9.]+) times as fast .*/\1 \2/p' "$work/stderr" | awk '{ print $1 * $2 }')
 check "one process takes at least 10 ms of its 12 ms of copies for two batches: $process" awk "BEGIN { exit !($process >= 10) }"
 check "-q: no preview" test -z "$(grep averaged "$work/stderr")"
-# A host that waits for nothing is far ahead of its device: a batch has two copies there, of 5 ms each.
-SOFTGPU_COPY_US=5000 auto --yes --slow "$build/tests/tools/scout/periods" copied
-ends "a host that waits for nothing" 0 'bitwise identical' scouted
-batch=$(sed -nE 's/.* take ([0-9.e+]+) ms for 2 batches, one process ([0-9.e+]+) ms: .*/\1 \2/p' "$work/stderr")
-check "it takes what its device takes: $batch" awk "BEGIN { split(\"$batch\", ms, \" \"); exit !(ms[1] >= 9.9 && ms[2] >= 19.8) }"
-# The kept plan has the ratio; its ranks are slower by far over such a link, and so it is refused at each start.
-export SOFTGPU_LINK=latency_us=150000,gbytes_per_s=1
-run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --bucket-mb 2 "${digits[@]}" --steps 60
-made=
-ends "slower than one process, unasked" 2 '2 ranks are slower than one process: 0.[0-9]+ to 0.[0-9]+ times as fast.*; --slow trains all the same' ''
-unset SOFTGPU_LINK
-run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --bucket-mb 2 "${digits[@]}" --steps 60
-ends "... once more" 2 '2 ranks are slower than one process' ''
-auto --yes --slow --bucket-mb 2 "${digits[@]}" --steps 60
-ends "... with --slow" 0 'bitwise identical' ''
+a_host_far_ahead() {
+    # A host that waits for nothing is far ahead of its device: a batch has two copies there, of 5 ms each.
+    SOFTGPU_COPY_US=5000 auto --yes --slow "$build/tests/tools/scout/periods" copied
+    ends "a host that waits for nothing" 0 'bitwise identical' scouted
+    batch=$(sed -nE 's/.* take ([0-9.e+]+) ms for 2 batches, one process ([0-9.e+]+) ms: .*/\1 \2/p' "$work/stderr")
+    check "it takes what its device takes: $batch" awk "BEGIN { split(\"$batch\", ms, \" \"); exit !(ms[1] >= 9.9 && ms[2] >= 19.8) }"
+}
+slower_than_one_process() {
+    # The kept plan has the ratio; its ranks are slower by far over such a link, and so it is refused at each start.
+    export SOFTGPU_LINK=latency_us=150000,gbytes_per_s=1
+    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --bucket-mb 2 "${digits[@]}" --steps 60
+    made=
+    ends "slower than one process, unasked" 2 '2 ranks are slower than one process: 0.[0-9]+ to 0.[0-9]+ times as fast.*; --slow trains all the same' ''
+    unset SOFTGPU_LINK
+    run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 60 --plan auto --yes --bucket-mb 2 "${digits[@]}" --steps 60
+    ends "... once more" 2 '2 ranks are slower than one process' ''
+    auto --yes --slow --bucket-mb 2 "${digits[@]}" --steps 60
+    ends "... with --slow" 0 'bitwise identical' ''
+}
 touch -d '2001-01-01' digits.csv
 starts "another data file, an argument" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
-mkdir -p samples/data # where chargpt looks for its data
-head -c 200000 "$(dirname "$data")/shakespeare.txt" >samples/data/shakespeare.txt
-chargpt=("$build/samples/chargpt_plain" --layers 1 --heads 2 --context 16 --batch 4 --steps 60)
-auto --yes --slow "${chargpt[@]}" --width 16
-ends "chargpt" 0 'bitwise identical' scouted
-touch -d '2001-01-01' samples/data/shakespeare.txt
-auto --yes --slow "${chargpt[@]}" --width 16
-ends "another data file, which no argument names" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
-auto --yes --slow "${chargpt[@]}" --width 32
-ends "another model" 0 'bitwise identical' scouted
+data_that_no_argument_names() {
+    mkdir -p samples/data # where chargpt looks for its data
+    head -c 200000 "$(dirname "$data")/shakespeare.txt" >samples/data/shakespeare.txt
+    chargpt=("$build/samples/chargpt_plain" --layers 1 --heads 2 --context 16 --batch 4 --steps 60)
+    auto --yes --slow "${chargpt[@]}" --width 16
+    ends "chargpt" 0 'bitwise identical' scouted
+    touch -d '2001-01-01' samples/data/shakespeare.txt
+    auto --yes --slow "${chargpt[@]}" --width 16
+    ends "another data file, which no argument names" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
+    auto --yes --slow "${chargpt[@]}" --width 32
+    ends "another model" 0 'bitwise identical' scouted
+}
+for each in a_host_far_ahead slower_than_one_process data_that_no_argument_names; do
+    in_turn 3 && $each
+done
 objcopy --remove-section .note.gnu.build-id trainer bare 2>/dev/null && cp bare trainer
 cmp -s bare trainer && auto --yes --slow "${digits[@]}" --steps 60
 ends "another build" 0 'is outdated: the program, a file that it reads, or ddprun has changed' scouted
@@ -98,12 +107,22 @@ ends "another build" 0 'is outdated: the program, a file that it reads, or ddpru
 # ---- what is kept ----
 for_each_plan() { for plan in "$plans"/*.json; do "$@" "$plan"; done; }
 cut_short() { truncate -s 2000 "$1"; }
-for_each_plan cut_short
-starts "plans that are cut" 0 'the kept plan .* is damaged; it is removed' scouted
-for_each_plan sed -i 's/"made_by":"turn"/"made_by":"last"/'
-starts "a plan that is changed" 0 'the kept plan .* is damaged; it is removed' scouted
-for_each_plan sed -i 's/"cache":{"subject":{"version":"[0-9]*/"cache":{"subject":{"version":"0/'
-starts "a plan of another version" 0 'is outdated: .* ddprun has changed' scouted
+damage_all() { # HOW
+    case $1 in
+    cut) for_each_plan cut_short ;;
+    changed) for_each_plan sed -i 's/"made_by":"turn"/"made_by":"last"/' ;;
+    'of another version') for_each_plan sed -i 's/"cache":{"subject":{"version":"[0-9]*/"cache":{"subject":{"version":"0/' ;;
+    esac
+}
+while IFS='|' read -r how pattern; do
+    in_turn 3 || continue
+    damage_all "$how"
+    starts "plans: $how" 0 "$pattern" scouted
+done <<'END'
+cut|the kept plan .* is damaged; it is removed
+changed|the kept plan .* is damaged; it is removed
+of another version|is outdated: .* ddprun has changed
+END
 for i in $(seq 300); do echo {} >"$plans/old-$i.json"; done
 touch -d '2001-01-01' "$plans"/old-*.json
 before=$(kept)
@@ -175,22 +194,28 @@ for answer in n ''; do
     ends "answer '$answer'" 1 'nothing is started' ''
 done
 
-auto --yes --slow "$build/tests/tools/scout/habits" batch-norm
-ends "batch-norm" 0 'bitwise identical' scouted
-check "batch-norm: names the kernel" grep -q 'before adam at habits.cu:[0-9]' "$work/stderr"
-check "batch-norm: cuts the longest list" grep -q 'and [0-9]* more, .* in all' "$work/stderr"
-check "batch-norm: names what ranks average besides" test -n "$(grep -A 1 'statistics of batches, averaged over the ranks' "$work/stderr" | grep ' state  *a')"
-
+statistics_of_batches() {
+    auto --yes --slow "$build/tests/tools/scout/habits" batch-norm
+    ends "batch-norm" 0 'bitwise identical' scouted
+    check "batch-norm: names the kernel" grep -q 'before adam at habits.cu:[0-9]' "$work/stderr"
+    check "batch-norm: cuts the longest list" grep -q 'and [0-9]* more, .* in all' "$work/stderr"
+    check "batch-norm: names what ranks average besides" test -n "$(grep -A 1 'statistics of batches, averaged over the ranks' "$work/stderr" | grep ' state  *a')"
+}
 # ---- what cannot take turns ----
 for plan in auto plan.json; do
     run "$ddprun" -n 1 --device softgpu --plan "$plan" --yes "${digits[@]}" --steps 60
     made=
     ends "one rank, --plan $plan" 2 '--plan is for two ranks or more, and this job has one' ''
 done
-auto --by gradients --yes "$build/tests/matrix/gan_shared"
-ends "several groups, by gradients" 1 'gradients are averaged in 2 places' 'scouted'
-auto --yes --slow "$build/tests/matrix/gan_shared"
-ends "several groups" 0 'the ranks average state and not gradients: .*gradients are averaged in 2 places' scouted
+several_groups() {
+    auto --by gradients --yes "$build/tests/matrix/gan_shared"
+    ends "several groups, by gradients" 1 'gradients are averaged in 2 places' 'scouted'
+    auto --yes --slow "$build/tests/matrix/gan_shared"
+    ends "several groups" 0 'the ranks average state and not gradients: .*gradients are averaged in 2 places' scouted
+}
+for each in statistics_of_batches several_groups; do
+    in_turn 2 && $each
+done
 before=$(kept)
 auto --yes --slow "$build/tests/trainers/ladder" --steps 3
 check "a program that is too short: refused" test "$code" -eq 1
