@@ -58,18 +58,18 @@ check "a kept plan is a plan of --plan FILE" cmp kept.par by_file.par
 starts "other arguments" 0 'bitwise identical' scouted
 check "they have a plan of their own" test "$(kept)" -eq 2
 starts "the same again" 0 'bitwise identical' ''
-SOFTGPU_COPY_US=3000 auto -q --yes --bucket-mb 1 "${digits[@]}" --steps 60
+SOFTGPU_COPY_US=800 auto -q --yes --bucket-mb 1 "${digits[@]}" --steps 60
 ends "other options have a plan of their own, and -q is short" 0 'plan: 2 ranks took' scouted
 check "... beside the others" test "$(kept)" -eq 3
 process=$(sed -nE 's/.*plan: 2 ranks took ([0-9.]+) ms .* ([0-9.]+) times as fast .*/\1 \2/p' "$work/stderr" | awk '{ print $1 * $2 }')
-check "one process takes at least 10 ms of its 12 ms of copies for two batches: $process" awk "BEGIN { exit !($process >= 10) }"
+check "one process takes at least 2.7 ms of its 3.2 ms of copies for two batches: $process" awk "BEGIN { exit !($process >= 2.7) }"
 check "-q: no preview" test -z "$(grep averaged "$work/stderr")"
 a_host_far_ahead() {
-    # A host that waits for nothing is far ahead of its device: a batch has two copies there, of 5 ms each.
-    SOFTGPU_COPY_US=5000 auto --yes --slow "$build/tests/tools/scout/periods" copied
+    # A host that waits for nothing is far ahead of its device: a batch has two copies there, of 2 ms each.
+    SOFTGPU_COPY_US=2000 auto --yes --slow "$build/tests/tools/scout/periods" copied
     ends "a host that waits for nothing" 0 'bitwise identical' scouted
     batch=$(sed -nE 's/.* take ([0-9.e+]+) ms for 2 batches, one process ([0-9.e+]+) ms: .*/\1 \2/p' "$work/stderr")
-    check "it takes what its device takes: $batch" awk "BEGIN { split(\"$batch\", ms, \" \"); exit !(ms[1] >= 9.9 && ms[2] >= 19.8) }"
+    check "it takes what its device takes: $batch" awk "BEGIN { split(\"$batch\", ms, \" \"); exit !(ms[1] >= 3.9 && ms[2] >= 7.9) }"
 }
 slower_than_one_process() {
     # The kept plan has the ratio; its ranks are slower by far over such a link, and so it is refused at each start.
