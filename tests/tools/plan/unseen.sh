@@ -28,6 +28,7 @@ trains() {
     else
         check "$1: lines" cmp "$work/stdout" lines
     fi
+    [[ $1 != finds-* ]] || check "$1: waits" grep -q 'by copies at unseen.cu:[0-9]* from unseen.cu:[0-9]*, which differ from step to step, the host waits' "$work/stderr"
     rm -rf alone run run.old weights
 }
 # refused WAY SENTENCE
@@ -48,7 +49,7 @@ watch_leftovers
 cd "$work" || exit 1
 while read -r way; do
     case $way in
-    finds-label) refused "$way" 'the number of copies to the host at unseen.cu:[0-9]+ from unseen.cu:[0-9]+ differs from step to step; make it' ;;
+    few-hot) refused "$way" 'the number of copies from the host at unseen.cu:[0-9]+ from unseen.cu:[0-9]+ differs from step to step; make it' ;;
     losses-cleared)
         refused "$way" 'not possible by gradients: .*losses, 32 bytes, allocated at unseen.cu:[0-9]+, written by loss_kernel\) differs'
         check "$way: by state, too" grep -q '^  not possible by state: .* the host writes a[0-9]* (losses, 32 bytes' "$work/stderr"

@@ -120,7 +120,14 @@ preview_reads(struct json_object *plan, bool prints)
 {
     struct json_object *list = json_object_object_get(json_object_object_get(plan, "turns"), "operations");
     struct json_object *calls = json_object_object_get(json_object_object_get(plan, "period"), "reads");
+    const char *varying = play_text(json_object_object_get(plan, "period"), "varying_reads");
     unsigned count = 0;
+    if (varying[0] != '\0')
+        ++count;
+    if (varying[0] != '\0' && prints)
+        message_line("by copies at %s, which differ from step to step, the host waits for results: ranks compute one "
+                     "after the other until then",
+                     varying);
     for (size_t i = 0; i < play_length(list); ++i) {
         struct json_object *read = json_object_array_get_idx(list, i);
         uint64_t writer = play_number(read, "written_by");

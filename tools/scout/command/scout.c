@@ -325,6 +325,23 @@ tell_failures(const struct scout_outcome *outcome, const struct scout_log *log, 
     sites_close(sites);
 }
 
+/* Copies to the host that are left out of what repeats. */
+static void
+tell_varying_reads(const struct scout_outcome *outcome, const struct scout_log *log, struct scout_finding *finding)
+{
+    const struct scout_progress *progress = &outcome->progress;
+    char place[256], more[64] = "";
+    if (progress->read_places == 0)
+        return;
+    if (progress->read_places > 1)
+        snprintf(more, sizeof(more), ", and from %u more places", progress->read_places - 1);
+    struct sites *sites = sites_open(log);
+    finding->varying_reads = xasprintf("%s%s", sites_text(sites, progress->read_site, place, sizeof(place)), more);
+    sites_close(sites);
+    note_add(finding, "copies to the host at %s differ from step to step: scout leaves them out of the step",
+             finding->varying_reads);
+}
+
 /* Prints roles. False: they do not suffice for what is asked for. */
 static bool
 show_roles(const struct request *request, const struct scout_log *log, struct scout_finding *finding,
@@ -369,6 +386,8 @@ try_without_suspects(const struct scout_order *order, const struct request *requ
     scout_find(log, finding, &other);
     bool ok = !other.found || scout_prove(order, log, &other, proofs, error);
     if (ok && other.found && proofs->turns.end == PROOF_PASSED && proofs_missing(proofs) == NULL) {
+        other.varying_reads = finding->varying_reads;
+        finding->varying_reads = NULL;
         scout_finding_free(finding);
         *finding = other;
         return true;
@@ -409,6 +428,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
         struct scout_finding finding;
         scout_find(&log, NULL, &finding);
         tell_failures(outcome, &log, &finding);
+        tell_varying_reads(outcome, &log, &finding);
         ok = report_findings(order, request, &log, &finding, error);
         scout_finding_free(&finding);
     }

@@ -51,6 +51,10 @@ struct scout_progress {
     _Atomic uint32_t varying_site; /* in the log */
     char varying[128];             /* for readers: many of that operation, or a kernel */
 
+    /* Copies to the host that differ from step to step, and are left out of the recording: from so many places in the
+     * program, and the first of these, in the log. */
+    _Atomic uint32_t read_places, read_site;
+
     /* The recorder asks whether what it has recorded is a step, waits, and goes on with another period if it is not. */
     _Atomic uint32_t asked;
     _Atomic uint32_t answered; /* by the launcher: == asked: `is_step` is its answer */

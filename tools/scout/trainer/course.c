@@ -7,16 +7,15 @@
  * was new as many operations ago. A period has a launch that works where it worked a period before: the
  * initialisation of one layer after the other is none. Where nothing repeats so, a second look passes over where in an
  * allocation copies from the host go, as that may depend on data; a third one over grids and bytes, which differ with
- * the batches. Both want more periods that are alike.
+ * the batches; then all of these leave out copies to the host that differ (varying.c). These want more periods that are
+ * alike.
  *
  * A period that is left again in the deep pass (an evaluation, the end of an epoch) sends the recording back to the
  * light pass; one that is left repeatedly is too short. One in which nothing feeds back, as the launcher finds in what
  * was recorded, is a loop inside a step, or in front of the first one: the recording goes on with another one.
  */
-#include "tools/scout/trainer/scout.h"
+#include "tools/scout/trainer/briefs.h"
 
-#include <search.h>
-#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -31,48 +30,11 @@ enum {
     MOST_RESUMED = 4,
     MOST_REFUSED = 64,
     MOST_FURTHER = 50000, /* operations after the first period that was none of a step */
-    PATIENCE_MS = 60000,  /* with the launcher */
-    LAUNCHES_COMPARED = 4096,
-    STEPS_COMPARED = 16
+    PATIENCE_MS = 60000   /* with the launcher */
 };
-
-struct brief_argument {
-    uint64_t name, bytes, offset;
-    uint32_t alloc, slot;
-    uint32_t begun; /* the operation that was the first one here, */
-    uint32_t met;   /* or the first one that got this allocation */
-};
-
-/* An operation, as far as its likeness to others goes. */
-struct brief {
-    uint64_t what;     /* hash of all but its arguments */
-    uint64_t any_size; /* the same, without grids and bytes */
-    uint64_t lengths;  /* as struct noted's */
-    uint32_t first, count;
-    uint32_t site;
-    const char *words; /* for readers: many of them */
-    bool computes;     /* a launch */
-    bool is_loaded;    /* a copy from the host */
-};
-
-/* Where operations were, and since when: a tree of search.h. */
-struct place {
-    uint64_t name, offset;
-    uint32_t begun;
-};
-
-static struct brief *briefs;
-static size_t brief_count;
-static struct brief_argument *arguments;
-static size_t argument_count;
-static bool *written; /* by number of an allocation: a kernel changed it */
-static uint32_t written_count;
-static unsigned looks;
 
 static _Atomic int now = COURSE_LIGHT;
 static _Atomic bool closed; /* the log has its end */
-/* What is passed over where operations are compared. */
-static enum likeness { LIKE_IN_ALL, LIKE_BUT_FOR_PLACES, LIKE_BUT_FOR_SIZES } likeness;
 static size_t next_search = FIRST_SEARCH;
 static size_t period, deep_begin;
 static size_t least_period = LEAST_PERIOD;
@@ -113,128 +75,15 @@ course_round(void)
 
 /* ---- what repeats ---- */
 
-COMPARES(compare_places, struct place, COMPARE(a, b, name, COMPARE(a, b, offset, 0)))
-
-/* The operation that was the first one in a place; this one, if none was there before. */
-static uint32_t
-place_begun(uint64_t name, uint64_t offset)
-{
-    static void *places;
-    static struct place *added;
-    added = added == NULL ? scout_zeroed(1, sizeof(*added)) : added;
-    *added = (struct place){name, offset, (uint32_t)brief_count};
-    struct place *const *found = tsearch(added, &places, compare_places);
-    if (found == NULL)
-        scout_stop("out of memory");
-    added = *found == added ? NULL : added;
-    return (*found)->begun;
-}
-
-static void
-add_argument(uint32_t number, uint64_t offset, uint32_t slot)
-{
-    struct allocation *allocation = allocations_numbered(number);
-    if (allocation == NULL)
-        return;
-    uint64_t name = allocations_name(allocation);
-    allocation->met_at = allocation->met_at > 0 ? allocation->met_at : brief_count + 1;
-    *SCOUT_GROWN(arguments, argument_count) = (struct brief_argument){
-        name, allocation->bytes, offset, number, slot, place_begun(name, offset), (uint32_t)allocation->met_at - 1};
-}
-
-static const char *
-words_of(const struct noted *noted)
-{
-    const struct scout_op *op = &noted->op;
-    switch (op->kind) {
-    case SCOUT_FILL:
-        return "fills";
-    case SCOUT_COPY:
-        if (op->from.alloc == SCOUT_NONE)
-            return "copies from the host";
-        return op->to.alloc == SCOUT_NONE ? "copies to the host" : "copies on the device";
-    default:
-        return noted->text;
-    }
-}
-
-static void
-keep_noted(const struct noted *noted)
-{
-    const struct scout_op *op = &noted->op;
-    struct brief brief = {.first = (uint32_t)argument_count,
-                          .lengths = noted->lengths,
-                          .site = op->site,
-                          .words = words_of(noted),
-                          .computes = op->kind == SCOUT_LAUNCH,
-                          .is_loaded = op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE};
-    uint64_t what[] = {op->kind,     op->name,           op->kind == SCOUT_COPY ? op->from.alloc == SCOUT_NONE : 0,
-                       op->block[0], op->block[1],       op->block[2],
-                       op->grid[0],  op->grid[1],        op->grid[2],
-                       op->bytes,    noted->named_count, op->rows};
-    brief.what = XXH3_64bits(what, sizeof(what));
-    brief.any_size = XXH3_64bits(what, 6 * sizeof(*what));
-    FOR_EACH(argument, op->arguments, noted->named_count)
-        add_argument(argument->alloc, argument->offset, argument->slot);
-    if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL)
-        add_argument(op->to.alloc, op->to.offset, 0);
-    if (op->kind == SCOUT_COPY)
-        add_argument(op->from.alloc, op->from.offset, 1);
-    brief.count = (uint32_t)argument_count - brief.first;
-    *SCOUT_GROWN(briefs, brief_count) = brief;
-}
-
-static bool
-is_size(const struct brief_argument *argument)
-{
-    return looks > 1 && (argument->alloc >= written_count || !written[argument->alloc]);
-}
-
-static bool
-is_same_place(const struct brief_argument *a, const struct brief_argument *b)
-{
-    return a->name == b->name && a->offset == b->offset;
-}
-
-/* A hash of what an operation does, as far as that counts. */
-static uint64_t
-what_counts(const struct brief *brief)
-{
-    return likeness == LIKE_BUT_FOR_SIZES ? brief->any_size : brief->what;
-}
-
-/* Whether operation i is like the one `lag` operations before. */
-static bool
-is_alike(size_t i, size_t lag)
-{
-    const struct brief *now_brief = &briefs[i], *then = &briefs[i - lag];
-    bool sizes = likeness != LIKE_BUT_FOR_SIZES;
-    if (what_counts(now_brief) != what_counts(then) || now_brief->count != then->count)
-        return false;
-    for (uint32_t k = 0; k < now_brief->count; ++k) {
-        const struct brief_argument *a = &arguments[now_brief->first + k], *b = &arguments[then->first + k];
-        bool both_new = i - a->begun < lag && i - a->begun == i - lag - b->begun;
-        if (a->slot != b->slot)
-            return false;
-        if (!sizes && i - a->met < lag && i - a->met == i - lag - b->met)
-            continue;
-        if (likeness == LIKE_BUT_FOR_PLACES && now_brief->is_loaded && a->name == b->name)
-            continue;
-        if (is_size(a) != is_size(b) || (is_size(a) && sizes && a->bytes != b->bytes) ||
-            (!is_size(a) && !is_same_place(a, b) && (!both_new || a->bytes != b->bytes)))
-            return false;
-    }
-    return true;
-}
-
 /* Whether a launch of the last period works where it worked in the one before. */
 static bool
 is_step(size_t lag)
 {
     return ANY_NUMBER(i, brief_count - lag, brief_count,
-                      briefs[i].computes && ANY_NUMBER(k, 0, briefs[i].count,
-                                                       is_same_place(&arguments[briefs[i].first + k],
-                                                                     &arguments[briefs[i - lag].first + k])));
+                      briefs[i].computes &&
+                          ANY_NUMBER(k, 0, briefs[i].count,
+                                     briefs_are_same_place(&brief_arguments[briefs[i].first + k],
+                                                           &brief_arguments[briefs[i - lag].first + k])));
 }
 
 static uint64_t
@@ -242,7 +91,7 @@ sum_of(size_t lag)
 {
     uint64_t sum = 0;
     for (size_t i = brief_count - lag; i < brief_count; ++i)
-        sum += what_counts(&briefs[i]);
+        sum += briefs_what(&briefs[i]);
     return sum;
 }
 
@@ -259,7 +108,7 @@ is_refused(size_t lag)
 static bool
 repeats(size_t lag, size_t many)
 {
-    return ALL_NUMBERS(back, 0, (many - 1) * lag, is_alike(brief_count - 1 - back, lag));
+    return ALL_NUMBERS(back, 0, (many - 1) * lag, briefs_are_alike(brief_count - 1 - back, lag));
 }
 
 /* The shortest period of which the last ones are alike, so many; 0: there is none. One operation is a step where there
@@ -281,32 +130,30 @@ find_period(void)
                                      [LIKE_BUT_FOR_SIZES] = ALIKE_BUT_FOR_SIZES};
     size_t found = 0;
     for (unsigned i = LIKE_IN_ALL; i <= LIKE_BUT_FOR_SIZES && found == 0; ++i) {
-        likeness = (enum likeness)i;
+        briefs_likeness = (enum likeness)i;
         found = find_alike(periods[i]);
     }
     return found;
 }
 
-/* ---- which memory do kernels write? ---- */
-
-/* Hashes all memory, and compares it with the last time. */
-static void
-compare_memory(void)
+/* The same of operations without the copies to the host that differ from step to step. */
+static size_t
+find_without_varying(void)
 {
-    size_t count;
-    struct allocation **all = allocations_all(&count);
-    scout_require(scout_state.driver.cuCtxSynchronize_p(), "cuCtxSynchronize");
-    memory_hash(all, count, false);
-    for (size_t i = 0; i < count; ++i) {
-        while (all[i]->number >= written_count)
-            (void)SCOUT_GROWN(written, written_count);
-        if (all[i]->hash_known && all[i]->met != all[i]->hash && !all[i]->host_wrote)
-            written[all[i]->number] = true;
-        all[i]->hash = all[i]->met;
-        all[i]->hash_known = true;
-        all[i]->host_wrote = false;
+    const size_t before = brief_count, least_before = least_period;
+    if (!varying_narrow())
+        return 0;
+    least_period = LEAST_PERIOD; /* with these copies periods were longer */
+    size_t found = find_period();
+    varying_settle(found > 0);
+    if (found == 0) {
+        least_period = least_before;
+        return 0;
     }
-    ++looks;
+    resume_period = 0;
+    give_up_at -= give_up_at != 0 ? before - brief_count : 0;
+    next_search = brief_count + 1;
+    return found;
 }
 
 void
@@ -329,9 +176,9 @@ room_wanted(const struct brief *brief)
 {
     uint64_t bytes = 0;
     for (uint32_t k = 0; k < brief->count && brief->computes; ++k) {
-        const struct brief_argument *argument = &arguments[brief->first + k];
+        const struct brief_argument *argument = &brief_arguments[brief->first + k];
         const struct allocation *allocation = allocations_numbered(argument->alloc);
-        bool again = ANY_NUMBER(i, 0, k, arguments[brief->first + i].alloc == argument->alloc);
+        bool again = ANY_NUMBER(i, 0, k, brief_arguments[brief->first + i].alloc == argument->alloc);
         bytes += again || allocation == NULL ? 0 : images_bytes(allocation);
     }
     return bytes;
@@ -390,7 +237,7 @@ course_note_batches(const struct noted *noted)
     const struct brief *then = &briefs[brief_count - period];
     bool chooses = noted->lengths != then->lengths;
     for (uint32_t k = 0; k < noted->named_count && k < then->count; ++k) {
-        const struct brief_argument *was = &arguments[then->first + k];
+        const struct brief_argument *was = &brief_arguments[then->first + k];
         uint64_t offset = noted->arguments[k].offset;
         struct allocation *allocation = allocations_numbered(was->alloc);
         if (allocation == NULL || noted->arguments[k].alloc != was->alloc || offset <= was->offset)
@@ -410,7 +257,7 @@ leave_deep(void)
     } else if (resumed_count < MOST_RESUMED) {
         ++resumed_count;
         resume_period = period;
-        resume_likeness = likeness;
+        resume_likeness = briefs_likeness;
         resume_from = brief_count - 1 - period;
     }
     back_to_light();
@@ -452,97 +299,13 @@ put_shared(void)
     }
 }
 
-/* ---- where nothing repeats: what differs ---- */
-
-/* The last launches: in `list` by their operations, the newest first. */
-static size_t
-list_launches(size_t list[LAUNCHES_COMPARED])
-{
-    size_t count = 0;
-    for (size_t i = brief_count; i-- > 0 && count < LAUNCHES_COMPARED;)
-        if (briefs[i].computes)
-            list[count++] = i;
-    return count;
-}
-
-/* How many of the last launches are like the one `lag` launches before. */
-static size_t
-count_alike(const size_t *list, size_t count, size_t lag)
-{
-    size_t alike = 0;
-    while (alike + lag < count && briefs[list[alike]].what == briefs[list[alike + lag]].what)
-        ++alike;
-    return alike;
-}
-
-/* After how many launches they repeat, if copies and fills are passed over, and how many do; 0: they do not. What
- * repeats in less than half of all operations may be a loop inside a step. */
-static size_t
-find_launches(const size_t *list, size_t count, size_t *alike_p)
-{
-    for (size_t lag = 1; ALIKE * lag <= count; ++lag) {
-        *alike_p = count_alike(list, count, lag);
-        if (*alike_p < (ALIKE - 1) * lag)
-            continue;
-        if (*alike_p + lag == count || list[*alike_p] < brief_count / 2)
-            return lag;
-    }
-    return 0;
-}
-
-static void
-tell_varying(enum scout_varies varies, const struct brief *brief)
-{
-    struct scout_progress *progress = scout_state.progress;
-    snprintf(progress->varying, sizeof(progress->varying), "%s", brief->words);
-    atomic_store(&progress->varying_site, brief->site);
-    atomic_store(&progress->varies, varies);
-}
-
-/* Compares the operations after `a`, a launch, with those after `b`, the same a step before, up to the next launches.
- */
-static bool
-tell_difference(size_t a, size_t b)
-{
-    for (++a, ++b; a < brief_count; ++a, ++b) {
-        const struct brief *one = &briefs[a], *other = &briefs[b];
-        if (one->any_size != other->any_size || one->site != other->site) {
-            tell_varying(SCOUT_VARIES_IN_NUMBER, one->computes ? other : one);
-            return true;
-        }
-        if (one->what != other->what || one->count != other->count) {
-            tell_varying(SCOUT_VARIES_IN_SIZE, one);
-            return true;
-        }
-        if (!is_alike(a, a - b)) {
-            tell_varying(SCOUT_VARIES_IN_PLACE, one);
-            return true;
-        }
-        if (one->computes)
-            break;
-    }
-    return false;
-}
-
-/* At the end of a program that repeated nothing, though its launches do. */
-static void
-look_for_varying(void)
-{
-    static size_t list[LAUNCHES_COMPARED];
-    size_t alike, count = list_launches(list), lag = find_launches(list, count, &alike);
-    likeness = LIKE_IN_ALL;
-    for (size_t k = 1; lag > 0 && k < alike && k < STEPS_COMPARED * lag; ++k)
-        if (tell_difference(list[k], list[k + lag]))
-            return;
-}
-
 void
 course_close_log(void)
 {
     if (atomic_exchange(&closed, true))
         return;
     if (course_now() == COURSE_LIGHT)
-        look_for_varying();
+        varying_tell();
     host_put_calls();
     names_put_objects();
     (void)scout_writer_put(&scout_state.log, SCOUT_END, "");
@@ -595,12 +358,12 @@ void
 course_note(const struct noted *noted, bool may_wait)
 {
     atomic_store(&scout_state.progress->operations, scout_state.operation_count);
-    keep_noted(noted);
+    briefs_add(noted);
     if (course_now() == COURSE_DEEP) {
         size_t done = brief_count - deep_begin;
         atomic_store(&scout_state.progress->deep, done);
         /* Like the one of the period before; of the first period that was elsewhere, if the pass was resumed. */
-        if (!is_alike(brief_count - 1, done < period ? deep_begin - first_like : period))
+        if (!briefs_are_alike(brief_count - 1, done < period ? deep_begin - first_like : period))
             leave_deep();
         else if (done >= period * scout_state.settings.periods) {
             put_shared();
@@ -615,9 +378,9 @@ course_note(const struct noted *noted, bool may_wait)
         end_deep();
         return;
     }
-    likeness = resume_period > 0 ? resume_likeness : likeness;
+    briefs_likeness = resume_period > 0 ? resume_likeness : briefs_likeness;
     if (resume_period > 0 && may_wait && !captures_are_open() &&
-        is_alike(brief_count - 1, brief_count - 1 - resume_from)) {
+        briefs_are_alike(brief_count - 1, brief_count - 1 - resume_from)) {
         period = resume_period;
         begin_deep(resume_from + 1, true);
         return;
@@ -625,8 +388,10 @@ course_note(const struct noted *noted, bool may_wait)
     if (brief_count < next_search || !may_wait || captures_are_open())
         return;
     next_search = brief_count + brief_count / 8 + 1;
-    compare_memory();
+    briefs_compare_memory();
     period = find_period();
+    if (period == 0)
+        period = find_without_varying();
     if (period > 0)
         begin_deep(brief_count - period, false);
 }

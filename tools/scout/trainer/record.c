@@ -277,12 +277,13 @@ record_begin(struct operation *operation)
     CUstreamCaptureMode mode = exchange_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     describe_operation(&current, operation);
     current.op.site = names_site();
-    if (!captured) {
+    bool is_left_out = !captured && varying_leaves_out(&current);
+    if (!captured && !is_left_out) {
         current.op.ahead = loaders_note(operation);
         is_held = !release_loaded(may_wait);
         is_deep = may_wait && course_now() == COURSE_DEEP;
     }
-    if (captured || course_now() == COURSE_OVER) {
+    if (captured || is_left_out || course_now() == COURSE_OVER) {
         (void)exchange_mode(mode);
         scout_unlock();
         return;

@@ -300,6 +300,11 @@ void loaders_hold(const struct noted *noted);
  * False: it is to be held, too. */
 bool loaders_release(const struct noted *noted);
 
+/* ---- varying.c: copies to the host that differ from step to step ---- */
+
+/* Whether the operation is one that is left out of the recording. */
+bool varying_leaves_out(const struct noted *noted);
+
 /* ---- course.c: light pass, deep pass, the end ---- */
 
 enum course { COURSE_LIGHT, COURSE_DEEP, COURSE_OVER };

@@ -33,7 +33,9 @@ static const char *const ways[] = {
     "device-variable",
     /* copies that depend on data */
     "one-hot",     /* a kernel zeroes the labels, and a copy for each row sets one: its place depends */
+    "few-hot",     /* and no row of the first class has a copy: their number depends */
     "finds-label", /* the host reads a row's labels until it finds the one: their number depends */
+    "finds-late",  /* the same after the update, which is one kernel */
     /* the losses of a batch's rows in managed memory, which the host sums up without a copy */
     "losses",             /* kernels add to them, and zero them after they are read */
     "losses-overwritten", /* a kernel overwrites them */
@@ -151,7 +153,7 @@ begins(const char *with)
 static bool
 updates_at_once(void)
 {
-    return is("constant") || is("constant-copied") || is("device-variable");
+    return is("constant") || is("constant-copied") || is("device-variable") || is("finds-late");
 }
 
 /* ---- files ---- */
@@ -220,7 +222,7 @@ set_labels(void)
 {
     zero_kernel<<<1, LABELS>>>(y);
     for (int i = 0; i < LABELS; ++i)
-        if (host_y[0][i] == 1)
+        if (host_y[0][i] == 1 && !(is("few-hot") && i % CLASSES == 0))
             CHECK(cudaMemcpy(y + i, host_y[0] + i, sizeof(float), cudaMemcpyHostToDevice));
 }
 
@@ -251,7 +253,7 @@ load(void)
             host_x[row][i] = random_number() - 0.5f + (i % CLASSES == label ? 0.6f : 0.0f);
     }
     CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
-    if (is("one-hot"))
+    if (is("one-hot") || is("few-hot"))
         set_labels();
     else
         CHECK(cudaMemcpy(y, host_y, sizeof(host_y), cudaMemcpyHostToDevice));
@@ -285,6 +287,15 @@ loss_count(void)
     return is("losses-large") ? MANY : ROWS;
 }
 
+static int
+count_hits(void)
+{
+    int count = 0;
+    for (int row = 0; row < ROWS; ++row)
+        count += is_hit(row);
+    return count;
+}
+
 /* The sum of a batch's losses, which the host reads where they are. */
 static float
 sum_losses(void)
@@ -301,7 +312,7 @@ sum_losses(void)
 static void
 update(void)
 {
-    if (is("constant")) {
+    if (is("constant") || is("finds-late")) {
         constant_update<<<1, WEIGHTS>>>(weights, delta, x);
         return;
     }
@@ -338,8 +349,7 @@ train(void)
             send_turned();
             forward_turned<<<1, LABELS>>>(turned, x, y, delta);
         }
-        for (int row = 0; row < ROWS && is("finds-label"); ++row)
-            hits += is_hit(row);
+        hits += is("finds-label") ? count_hits() : 0;
         if (is("losses-filled"))
             CHECK(cudaMemset(losses, 0, ROWS * sizeof(float)));
         if (is("losses-cleared"))
@@ -348,6 +358,7 @@ train(void)
             loss_kernel<<<1, ROWS>>>(delta, losses, loss_count() / ROWS,
                                      is("losses") || is("losses-filled") || is("losses-cleared"));
         update();
+        hits += is("finds-late") ? count_hits() : 0;
         if (begins("turns"))
             read_weights();
         sum += begins("losses") ? sum_losses() : 0;
@@ -355,7 +366,7 @@ train(void)
             printf("step %d loss %.5f\n", step, sum);
         use_oracle(ranks);
     }
-    if (is("finds-label"))
+    if (begins("finds"))
         printf("%d hits\n", hits);
 }
 

@@ -455,5 +455,6 @@ scout_finding_free(struct scout_finding *finding)
 {
     forget_tensors(finding);
     free(finding->reason);
+    free(finding->varying_reads);
     *finding = (struct scout_finding){0};
 }

@@ -63,6 +63,7 @@ struct scout_finding {
     uint32_t group_count;
     char **notes; /* what to know, one line each */
     uint32_t note_count;
+    char *varying_reads;  /* where the program makes copies to the host that are in no period; NULL: there are none */
     char instead_of[512]; /* of turns by state: why they are not by gradients; "": it was not asked */
     struct scout_bytes scratch[SCRATCH_AT_MOST]; /* that steps are taken to use as scratch, for a proof to show */
     uint32_t scratch_count;

@@ -133,6 +133,8 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     play_put_number(period, "first", finding->first);
     play_put_number(period, "operations", finding->period);
     put_reads(period, log, finding, sites);
+    if (finding->varying_reads != NULL)
+        play_put_text(period, "varying_reads", finding->varying_reads);
     put_allocations(plan, log, sites);
     if (!proofs->by_state) {
         put_tensors(plan, log, finding, sites);
