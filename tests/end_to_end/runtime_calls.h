@@ -11,10 +11,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The one that the process has; else that of CUDA 13. */
+static void *
+open_runtime(void)
+{
+    static const char *const names[] = {"libcudart.so.13", "libcudart.so.12"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+        if (library != NULL)
+            return library;
+    }
+    return dlopen(names[0], RTLD_NOW);
+}
+
 static void *
 find_in_runtime(const char *name)
 {
-    void *library = dlopen("libcudart.so.13", RTLD_NOW), *found = library != NULL ? dlsym(library, name) : NULL;
+    void *library = open_runtime(), *found = library != NULL ? dlsym(library, name) : NULL;
     if (found == NULL) {
         fprintf(stderr, "no %s in a shared runtime\n", name);
         abort();

@@ -1,6 +1,6 @@
 /*
- * wrap_nccl.c - a libnccl that is the stand-in's with what other NCCLs do in front of it, written apart from the
- * stand-in's own switches: a second witness. WRAP_NCCL says what:
+ * wrap_nccl.c - a libnccl that is another one (the stand-in's, or on GPUs the machine's) with what NCCLs elsewhere do
+ * in front of it, written apart from the stand-in's own switches: a second witness. WRAP_NCCL says what:
  *
  *   calls       its start, and the first all-reduce of each size, call the shared runtime, in the caller's thread
  *   thread      the same in a thread that it starts
@@ -9,8 +9,8 @@
  *   all         each all-reduce does, unless NCCL_NVLS_ENABLE=0; it is 2.23
  *   stalls      the first all-reduce of more than 64 KiB never returns
  *
- * WRAP_FILE: a file in which ranks count their calls. All other functions are found in the library that this one is
- * linked with. For nccl.sh.
+ * WRAP_FILE: a new file in which ranks count their calls. All other functions are found in the library that this one is
+ * linked with. For nccl.sh, and on GPUs for first.sh (tests/gpu/programs.sh compiles it).
  */
 #include "runtime_calls.h"
 

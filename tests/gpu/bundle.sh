@@ -72,7 +72,7 @@ mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/{comm,
 # ---- scripts and data ----
 cp "$root"/tests/lib/{lib,patience}.sh "$part/tests/lib/"
 cp -r "$root/tests/end_to_end" "$part/tests/"
-rm -f "$part"/tests/end_to_end/*.c "$part"/tests/end_to_end/CMakeLists.txt
+rm -f "$part"/tests/end_to_end/*.[ch] "$part"/tests/end_to_end/CMakeLists.txt
 cp "$root"/tests/gpu/{first,run,libraries,report,commands,blocks,checks,several}.sh "$root"/tests/gpu/README.md "$part/tests/gpu/"
 cp "$root"/samples/data/{digits.csv,shakespeare.txt} "$part/samples/data/"
 ln -s tests/gpu/README.md "$part/README.md"
@@ -110,7 +110,7 @@ else
         [ -e "$part/build/gpu/$name" ] || fail 2 "no $name for the stand-in in $build; build the target tests"
         [ -e "$part/build/gpu/${name}_static" ] || ln -s "$name" "$part/build/gpu/${name}_static"
     done
-    cp "$build/tests/gpu/libwrap_nccl.so" "$part/build/gpu/"
+    cp "$build/tests/end_to_end/libwrap_nccl.so" "$part/build/gpu/"
     mkdir "$part/build/lib/softgpu"
     cp "$build"/lib/softgpu/*.so.[0-9]* "$build"/lib/softgpu/lib{softgpu,ddprun-kernels,ddprun-plan-kernels}.so "$part/build/lib/softgpu/"
 fi

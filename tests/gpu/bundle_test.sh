@@ -119,9 +119,12 @@ for tool in compute-sanitizer cuda-gdb ncu nsys; do
 done
 
 # rehearsed CHECKS OPTIONS ROWS: the checks, with such options; each of ROWS, with '|' between them, is a part of a row's name. A third of them in each test run.
+named=()
 rehearsed() {
-    in_turn 3 || return 0
     local checks=$1 options=$2 wanted
+    # shellcheck disable=SC2206 # words
+    named+=($checks)
+    in_turn 3 || return 0
     IFS='|' read -r -a wanted <<<"$3"
     rm -f "$work/fake/nvidia-smi.calls"
     # shellcheck disable=SC2086 # words
@@ -142,14 +145,17 @@ rehearsed() {
     check "the report is packed" [ "$(tar -xOf "$work/report.tar.xz" report/report.json)" = "$(cat "$work/report/report.json")" ]
     check "the report says what each block took" grep -Eq '^\| block [a-z_]+ \| [0-9]+ s of at most [0-9]+ \|$' "$work/report/report.md"
 }
-rehearsed "doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth overlap tokens lt_verify host_memory sums script/inert" "" \
-    "one rank, digits_static|cuKernelGetParamInfo of a CUkernel|cudaMalloc, 4 MiB|tensor maps|pinned memory read by a plain load|overlap by events|overlapped steps|cuBLASLt|DDP_REDUCE on two ranks|end-to-end test inert|bandwidth: pack with the look|bandwidth: hash|bandwidth: commit|bandwidth: validation|memory of the host: managed|quotients of float32|CUDA_DEVICE_MAX_CONNECTIONS=1"
+rehearsed "doctor exit_order handles addresses tensor_maps reading waits costs arithmetic bandwidth overlap tokens lt_verify host_memory sums check_every world_of_one launch_cost script/inert" "" \
+    "one rank, digits_static|cuKernelGetParamInfo of a CUkernel|cudaMalloc, 4 MiB|tensor maps|pinned memory read by a plain load|overlap by events|overlapped steps|cuBLASLt|DDP_REDUCE on two ranks|end-to-end test inert|bandwidth: pack with the look|bandwidth: hash|bandwidth: commit|bandwidth: validation|memory of the host: managed|quotients of float32|CUDA_DEVICE_MAX_CONNECTIONS=1|--check-every 100, chargpt on 2 ranks|world of one against bare, thousands_static|ranks: 2"
 rehearsed "reduces nonfinite atomics check scout plan plan_text plan_sums plan_ends frames room" "" \
     "DDP_REDUCE within backward|first NaN of a gradient, in a graph|scout of digits_plain_static|clips by an atomic norm|check of digits|gradients by atomicAdd|cudaDeviceReset at the end, tail|frames of the deepest call of chargpt_plain_static"
 [ ! -e "$work/rows" ] || ! grep -q 'memory of the device for two ranks' "$work/rows" ||
     check "memory by state is held against memory by gradients" grep -q 'beside by gradients: 300 MiB more: 500 and 200 MiB' "$work/rows"
-rehearsed "own_nccl wrap_nccl deviate nccl_memory tools features gate nccls topology equality_all deviate_all all_reduce_all overlap_all odd_ranks lost_rank same_gpu check_every launch_cost all_reduce" "--ranks 3 --nccl $standin/libnccl.so.2" \
-    "used an NCCL of its own, deviates_own_static|calls the shared cudart as it starts: reduce|ranks meet, registered|ranks meet, all|deviates: sync|CUDA_LAUNCH_BLOCKING=1|memory that 2 ranks take, NCCL_RUNTIME_CONNECT=0, with DDP_REDUCE|under compute-sanitizer|under nsys|feature: programmatic|feature: green|gate|libnccl.so.2: mean|binding of ranks|parameters of one process|a rank of 3 deviates: mean, NCCL_LOCAL_REGISTER=1|all-reduce of 1 MiB, 3 ranks|overlap by events, 3 ranks|means of all types, 3 ranks|rank 1 of 3 is killed|all ranks have one GPU|--check-every 100|ranks: 2|all-reduce of 1 MiB, 2 ranks"
+rehearsed "own_nccl wrap_nccl deviate nccl_memory tools features gate nccls topology equality_all deviate_all all_reduce_all overlap_all check_every_all odd_ranks lost_rank same_gpu nccl_memory_all all_reduce" "--ranks 3 --nccl $standin/libnccl.so.2" \
+    "used an NCCL of its own, deviates_own_static|calls the shared cudart: reduce|ranks meet, registered|ranks meet, all|deviates: sync|CUDA_LAUNCH_BLOCKING=1|memory that 2 ranks take, NCCL_RUNTIME_CONNECT=0, with DDP_REDUCE|under compute-sanitizer|under nsys|feature: programmatic|feature: green|gate|libnccl.so.2: mean|binding of ranks|parameters of one process|a rank of 3 deviates: mean, NCCL_LOCAL_REGISTER=1|all-reduce of 1 MiB, 3 ranks|overlap by events, 3 ranks|means of all types, 3 ranks|rank 1 of 3 is killed|all ranks have one GPU|--check-every 100, chargpt on 3 ranks|memory that 3 ranks take, NCCL_RUNTIME_CONNECT=1, without|all-reduce of 1 MiB, 2 ranks"
+
+mapfile -t checks < <(bash -c "source '$here/blocks.sh'; printf '%s\n' \"\${all_checks[@]}\"" | sort)
+check "each check is in one of the thirds" [ "$(printf '%s\n' "${named[@]}" | grep -v / | sort)" = "$(printf '%s\n' "${checks[@]}")" ]
 
 # ---- time ----
 run "$work/bundle/first.sh" --rehearse --report "$work/report" --minutes 1 start scout

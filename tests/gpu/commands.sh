@@ -92,11 +92,23 @@ median() { # numbers on stdin
     sort -g | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
 }
 
+# first_figure PROCESS: waits until it has written to $work/used, or has ended; 10 s at most.
+first_figure() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        [ ! -s "$work/used" ] || return 0
+        kill -0 "$1" 2>/dev/null || return 0
+        sleep 0.1 # between looks
+    done
+}
+
 # memory_of COMMAND...: runs a command of ddprun; $memory_used becomes how many MiB more its ranks' GPUs had in use at most than before, or "" (no nvidia-smi)
 memory_of() {
     local watcher
+    : >"$work/used"
     timeout 600 nvidia-smi --query-gpu=index,uuid,memory.used --format=csv,noheader,nounits -lms 100 >"$work/used" 2>/dev/null &
     watcher=$!
+    first_figure "$watcher" # of before the command
     "$@"
     kill "$watcher" 2>/dev/null
     wait "$watcher" 2>/dev/null

@@ -121,8 +121,8 @@ nccl_stub() {
 }
 
 wrap_nccl() {
-    gcc -shared -fPIC -fvisibility=hidden -O2 -g -D_GNU_SOURCE -I"${gpu_nvcc%/bin/nvcc}/include" "${includes[@]}" "$root/tests/gpu/wrap_nccl.c" \
-        -Wl,--no-as-needed "${places[@]}" -l:libnccl.so.2 "-l:libcudart.so.$cuda" -o "$build/gpu/libwrap_nccl.so"
+    gcc -shared -fPIC -fvisibility=hidden -O2 -g -D_GNU_SOURCE -I"${gpu_nvcc%/bin/nvcc}/include" "${includes[@]}" \
+        "$root/tests/end_to_end/wrap_nccl.c" -Wl,--no-as-needed "${places[@]}" -l:libnccl.so.2 -o "$build/gpu/libwrap_nccl.so"
 }
 
 # kernels NAME FOLDER: FOLDER/kernels.cu as NAME-kernels.fatbin and, where the product's build makes it, NAME-kernels-cuda12.fatbin. A driver
