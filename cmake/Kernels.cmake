@@ -11,9 +11,10 @@ if(NVCC AND NOT PTXAS_12 AND NOT DDPRUN_SANITIZE)
 endif()
 
 # ddprun_cuda12_kernels(target name sources): NAME-cuda12.fatbin, by `target`_cuda12 (Cuda12Kernels.cmake), from kernels.cu of this folder:
-# with code for the major architectures from Volta on, or for the one of DDPRUN_GPU_ARCHITECTURES.
+# with code for the major architectures from Volta on, or for the one of DDPRUN_GPU_ARCHITECTURES. A GPU runs code for an earlier one of
+# the same generation (CUDA C++ Programming Guide, "Binary Compatibility"): Turing, 7.5, that of Volta, 7.0.
 function(ddprun_cuda12_kernels target name sources)
-    set(architectures 70 75 80 90 100 120)
+    set(architectures 70 80 90 100 120)
     if(DDPRUN_GPU_ARCHITECTURES MATCHES "^sm_([0-9]+)$")
         set(architectures ${CMAKE_MATCH_1})
     endif()
