@@ -5,36 +5,37 @@ source "$(dirname "$0")/lib.sh"
 deviates=$build/tests/trainers/deviates
 limit=60
 
-# trains NAME [VARIABLE=VALUE...] PROGRAM ARGUMENTS...: two ranks, in small buckets, and every weight is right.
+# trains NAME [VARIABLE=VALUE...] PROGRAM ARGUMENTS...: $ranks ranks, in small buckets, and every weight is right.
+ranks=2
 trains() {
-    local name=$1 settings=()
+    local name="$1, $ranks ranks" settings=()
     shift
     while [[ $1 == *=* ]]; do
         settings+=("$1")
         shift
     done
-    run env "${settings[@]}" "$ddprun" -n 2 --device softgpu --bucket-mb 0.0325 --timeout "$(patient 20)" "$@"
+    run env "${settings[@]}" "$ddprun" -n "$ranks" --device softgpu --bucket-mb 0.0325 --timeout "$(patient 20)" "$@"
     succeeded "$name"
-    check "$name: the weights are right on both ranks" [ "$(grep -c 'the weights are right' "$work/stdout")" -eq 2 ]
+    check "$name: the weights are right on all" [ "$(grep -c 'the weights are right' "$work/stdout")" -eq "$ranks" ]
 }
 
-for mode in none mean after reduce; do
-    trains "$mode" "$deviates" "$mode"
-done
+trains "no switch" "$deviates" reduce
 trains "a program that has used NCCL before" "${deviates}_own" own
 
-# NCCL's own calls of the runtime are none of the trainer's: in its threads, and in those that it starts.
-for mode in none mean reduce; do
-    trains "an NCCL that calls the runtime, $mode" SOFTGPU_NCCL_CALLS=1 "$deviates" "$mode"
-done
-trains "an NCCL that calls the runtime, used by the program before" SOFTGPU_NCCL_CALLS=1 "${deviates}_own" own
-
-# With NVLS ranks meet on the host: in calls with registered memory, or in all. A rank that sends at DDP_STEP would not come.
-for meets in registered all; do
-    for mode in none mean after; do
-        trains "ranks meet, $meets, $mode" SOFTGPU_NCCL_MEETS=$meets "$deviates" "$mode"
+# The whole table, a fourth of it in each run. NCCL's own calls of the runtime are none of the trainer's: in its threads, and in those
+# that it starts. With NVLS ranks meet on the host, in calls with registered memory, or in all: a rank that sends at DDP_STEP would not come.
+# A driver for CUDA 12 loads nothing that is made for CUDA 13. NCCL takes memory.
+for ranks in 2 3; do
+    for switch in SOFTGPU_NCCL_CALLS=0 SOFTGPU_NCCL_CALLS=1 SOFTGPU_NCCL_MEETS=registered SOFTGPU_NCCL_MEETS=all SOFTGPU_DRIVER=12040 SOFTGPU_NCCL_TAKES=50; do
+        for mode in none mean after; do
+            in_turn 4 || continue
+            trains "$switch, $mode" "$switch" "$deviates" "$mode"
+        done
     done
 done
+ranks=2
+trains "an NCCL that calls the runtime, and its second communicator" SOFTGPU_NCCL_CALLS=1 "$deviates" reduce
+trains "an NCCL that calls the runtime, used by the program before" SOFTGPU_NCCL_CALLS=1 "${deviates}_own" own
 
 # Ranks connect by algorithm, at its first use: each size of a plan has had its own before a rank sends early and another one does not.
 trains "an algorithm that a plan needs first" "$deviates" mean --uneven 1 --count 256 --deviate 3 --steps 4
@@ -59,14 +60,6 @@ SOFTGPU_DEVICES=2 trains "each rank has a GPU" "$deviates" none
 fails "a script that gives all ranks one GPU" 1 'ranks 0 and 1 use the same GPU, 0000:[0-9a-f:.]+, which NCCL refuses; does a script' \
     env SOFTGPU_DEVICES=2 "$ddprun" -n 2 --device softgpu sh -c 'CUDA_VISIBLE_DEVICES=0 exec "$0" none' "$deviates"
 SOFTGPU_DEVICES=1 trains "ranks that may share a GPU" --share-gpu "$deviates" none
-
-# The other switches.
-for switch in SOFTGPU_DRIVER=12040 SOFTGPU_NCCL_TAKES=50; do
-    for mode in none mean after; do
-        in_turn 3 || continue
-        trains "$switch, $mode" "$switch" "$deviates" "$mode"
-    done
-done
 
 # A second witness: another NCCL, which does the same in its own way; and one with a plug-in.
 for does in calls thread plugin registered all; do
