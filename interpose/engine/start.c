@@ -99,8 +99,6 @@ average_rest(void)
 {
     static const struct ddp_site site = {"the last round", "the end of a round", 0};
     int group;
-    if (engine_state.alone)
-        return;
     while ((group = turn_take_rest()) >= 0)
         boundary_step_parameters(group, CU_STREAM_LEGACY, &site);
 }
@@ -269,15 +267,59 @@ after_fork_in_child(void)
 static void
 begin_observed(struct operation *operation)
 {
+    if (touches_leave_out(operation))
+        return;
     engine_state.observer->operation_begins(operation);
-    touches_begin(operation);
+    touches_follow(operation);
 }
 
 static void
 end_observed(struct operation *operation, bool enqueued)
 {
     touches_end(operation, enqueued);
-    engine_state.observer->operation_ends(operation, enqueued);
+    if (!operation->skip)
+        engine_state.observer->operation_ends(operation, enqueued);
+}
+
+/* A world of one follows nothing, and leaves out what a region of turns does: the observer plays all of them. */
+static void
+begin_alone(struct operation *operation)
+{
+    if (!touches_leave_out(operation))
+        engine_state.observer->operation_begins(operation);
+}
+
+static void
+end_alone(struct operation *operation, bool enqueued)
+{
+    if (!operation->skip)
+        engine_state.observer->operation_ends(operation, enqueued);
+}
+
+static void
+allocated_alone(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
+{
+    (void)kind;
+    turn_allocated(address, bytes);
+}
+
+static void
+copied_alone(const void *source, size_t bytes, size_t pitch, size_t rows)
+{
+    engine_state.observer->copied(source, bytes, pitch, rows);
+    turn_copies_from_host();
+}
+
+static void
+observe(struct engine *shown)
+{
+    shown->begin = engine_state.alone ? begin_alone : begin_observed;
+    shown->end = engine_state.alone ? end_alone : end_observed;
+    if (engine_state.alone) {
+        shown->allocated = allocated_alone;
+        shown->copied_from_host = copied_alone;
+    }
+    engine_state.observer->shows(shown);
 }
 
 /* ---- who is notified of operations and buckets ---- */
@@ -423,11 +465,8 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine.watching = !engine_state.alone;
     if (engine.watching)
         watch_start(tell_launcher);
-    if (engine_state.observer != NULL) {
-        engine.begin = begin_observed;
-        engine.end = end_observed;
-        engine_state.observer->shows(&engine);
-    }
+    if (engine_state.observer != NULL)
+        observe(&engine);
     status_reach(RANK_STAGE_RANK);
     return &engine;
 }

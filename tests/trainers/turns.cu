@@ -292,7 +292,8 @@ MODE("host", train_on_host, int batches)
             CHECK(cudaStreamSynchronize(stream));
         }
     }
-    REQUIRE(updates_made == rounds_of(batches));
+    const bool is_known = played > 0 || DDP_WORLD_SIZE() > 1; /* in ddprun check one process has rounds, too */
+    REQUIRE(!is_known || updates_made == rounds_of(batches));
 }
 
 /* Parameters are updated in backward, and averaged. */

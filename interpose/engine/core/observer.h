@@ -75,6 +75,14 @@ struct observed_reduction {
     const struct reduce_call *call;
 };
 
+/* A batch of a program with turns, where one process plays the turns of all ranks. */
+struct observed_turn {
+    int group;         /* that its regions step; below 0: not known before the DDP_STEP of the first batch */
+    unsigned turn;     /* of its round, from 0: the rank that it is played for */
+    unsigned turns;    /* of a round: the number of ranks */
+    bool is_everyones; /* all ranks compute it: it is a round of its own */
+};
+
 struct observer {
     /* ---- start and end ---- */
     /* The engine starts; rank and world are known, and engine_state.options may be changed. `leave` ends the process
@@ -105,8 +113,16 @@ struct observer {
     /* DDP_SHARD: may change which share this process gets. */
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
 
-    /* DDP_TURN_BEGIN. May not return: the program is ended. */
-    void (*turns)(const struct ddp_site *site);
+    /* DDP_TURN_BEGIN. Returns how many ranks' turns this process plays, in a world of one; 0: it has its own. May not
+     * return: the program is ended. The calls after it come where turns are played: */
+    unsigned (*turns)(const struct ddp_site *site);
+    /* A batch begins, with its first region; no work of it is enqueued yet. */
+    void (*turn_begins)(const struct observed_turn *turn);
+    /* Its DDP_STEP, of which the engine does nothing: at the round's last one the averages are made here, at the others
+     * the memory of averages becomes what it was as the batch began. */
+    void (*turn_steps)(const struct observed_turn *turn);
+    /* Parameters are to be averaged in a round that will not be complete: `turn` of them have had theirs. */
+    void (*turns_rest)(const struct observed_turn *turn);
 
     /* ---- work of the trainer's; any thread ---- */
     /* Around each operation. */

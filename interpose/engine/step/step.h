@@ -29,6 +29,9 @@ void unmap_before_primary_release(CUdevice device);
 
 /* ---- touches.c ---- */
 void touches_begin(struct operation *operation);
+/* The same in two halves: whether a region of turns leaves the operation out, and what follows if it does not. */
+bool touches_leave_out(struct operation *operation);
+void touches_follow(struct operation *operation);
 void touches_end(struct operation *operation, bool enqueued);
 /* Between the two: the group with a gradient that the operation completes; NULL: there is none. */
 const struct group *touches_complete(const struct operation *operation);

@@ -204,18 +204,24 @@ begin(struct operation *operation, struct touches *touches)
         begin_at_once(operation, touches);
 }
 
-void
-touches_begin(struct operation *operation)
+bool
+touches_leave_out(struct operation *operation)
 {
     struct touches *touches = &thread_touches;
     operation->notes = NULL;
     touches->watching = atomic_load_explicit(&engine_state.watching, memory_order_relaxed);
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&turn_any_open, memory_order_relaxed) && turn_leaves_out(operation)) {
-        touches->watching = 0;
-        capture_drop_sources();
-        return;
-    }
+    if (!atomic_load_explicit(&turn_any_open, memory_order_relaxed) || !turn_leaves_out(operation))
+        return false;
+    touches->watching = 0;
+    capture_drop_sources();
+    return true;
+}
+
+void
+touches_follow(struct operation *operation)
+{
+    struct touches *touches = &thread_touches;
     if (is_relevant(operation)) {
         begin(operation, touches);
     } else {
@@ -223,6 +229,13 @@ touches_begin(struct operation *operation)
         capture_drop_sources();
     }
     WATCHED(touches->watching, operation_begins, operation);
+}
+
+void
+touches_begin(struct operation *operation)
+{
+    if (!touches_leave_out(operation))
+        touches_follow(operation);
 }
 
 const struct group *

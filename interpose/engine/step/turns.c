@@ -8,6 +8,9 @@
  * its gradients (turn_keep.c), for the program may use their memory before the round is complete. At the complete
  * DDP_STEP the copies are put back and sent at once, while the last rank may still be in its backward pass.
  *
+ * Of `ddprun check` one process plays the turns of all ranks: all batches are its own, and its observer keeps, puts
+ * back and averages (interpose/engine/core/observer.h).
+ *
  * All ranks pass the same regions. What is compared at each complete DDP_STEP is how many have begun in the round.
  * turn_work.c says which operations a region leaves out. Called by start.c and boundary.c, in the trainer's threads.
  */
@@ -42,6 +45,7 @@ static struct ddp_site unstepped; /* of the last region that ended without DDP_S
 static struct ddp_site share;     /* the first DDP_SHARD or DDP_WEIGHT; file NULL: none */
 static struct ddp_site first;     /* the first region */
 static uint64_t region_count;
+static unsigned played; /* the ranks whose turns this process, a world of one, plays; 0: it has its own */
 
 /* The open region; its thread's. */
 static struct {
@@ -51,10 +55,11 @@ static struct {
     struct ddp_site step; /* of its DDP_STEP; file NULL: it has not come */
 } batch;
 
+/* Turns of a round. */
 static unsigned
 world(void)
 {
-    return (unsigned)engine_state.rendezvous.world_size;
+    return played > 0 ? played : (unsigned)engine_state.rendezvous.world_size;
 }
 
 static bool
@@ -63,7 +68,7 @@ is_forked(void)
     return getpid() != engine_state.pid;
 }
 
-/* ---- regions ---- */
+/* ---- before a region ---- */
 
 static struct place *
 place_of(const struct ddp_site *site)
@@ -106,17 +111,55 @@ hold(bool holds)
     engine_unlock();
 }
 
+/* ---- one process plays all turns ---- */
+
+/* The open region's batch. */
+static struct observed_turn
+played_turn(void)
+{
+    return (struct observed_turn){
+        .group = batch.place->group, .turn = batch.turn, .turns = played, .is_everyones = turn_region()->is_everyones};
+}
+
+/* Only the first region of a batch begins it: the others have passes of it. */
+static void
+played_begin(void)
+{
+    const struct observed_turn turn = played_turn();
+    if (played > 0 && unstepped.file == NULL)
+        engine_state.observer->turn_begins(&turn);
+}
+
+static void
+played_step(void)
+{
+    const struct observed_turn turn = played_turn();
+    if (played > 0)
+        engine_state.observer->turn_steps(&turn);
+}
+
+static void
+played_rest(int group)
+{
+    const struct observed_turn turn = {.group = group, .turn = rounds[group].turn, .turns = played};
+    if (played > 0)
+        engine_state.observer->turns_rest(&turn);
+}
+
+/* ---- regions ---- */
+
 uint64_t
 region_begin(const struct ddp_site *site)
 {
     if (is_forked())
         return 0;
-    OBSERVED(turns, site);
+    if (engine_state.observer != NULL)
+        played = engine_state.observer->turns(site);
     refuse_begin(site);
     struct place *place = place_of(site);
     const bool is_everyones = place->group == NO_GROUP;
     const unsigned turn = is_everyones ? 0 : rounds[place->group].turn;
-    const bool is_mine = is_everyones || turn == (unsigned)engine_state.rendezvous.rank;
+    const bool is_mine = is_everyones || played > 0 || turn == (unsigned)engine_state.rendezvous.rank;
     batch.place = place;
     batch.turn = turn;
     batch.completes = is_everyones || turn == world() - 1;
@@ -127,6 +170,7 @@ region_begin(const struct ddp_site *site)
     turn_open(&(struct turn_region){++region_count, *site, is_mine, is_everyones});
     hold(!is_everyones && !(is_mine && batch.completes));
     turn_leave_out(!is_mine);
+    played_begin();
     return region_count;
 }
 
@@ -308,10 +352,11 @@ turn_step(int group, CUstream stream, const struct ddp_site *site)
         return true;
     }
     refuse_step_inside(group, stream, site);
-    const bool keeps = !memory_state.groups[group].of_parameters && !region->is_everyones && world() > 1;
+    const bool keeps = !memory_state.groups[group].of_parameters && !region->is_everyones && !engine_state.alone;
     batch.place->group = group;
     batch.step = rounds[group].inner = *site;
     unstepped = (struct ddp_site){0};
+    played_step();
     if (!batch.completes) {
         if (keeps && region->is_mine)
             turn_keep(group, stream);
@@ -322,7 +367,7 @@ turn_step(int group, CUstream stream, const struct ddp_site *site)
         turn_put_back(group, stream);
         send_kept(group);
     }
-    if (world() > 1)
+    if (!engine_state.alone)
         compare_begins(site);
     hold(false);
     turn_leave_out(false);
@@ -365,6 +410,7 @@ turn_take_rest(void)
     for (int group = 0; group < GROUPS_AT_MOST; ++group) {
         if (!is_amid(group) || turn_is_open())
             continue;
+        played_rest(group);
         rounds[group] = (struct rounds){0};
         hold(false);
         return group;

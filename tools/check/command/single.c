@@ -21,6 +21,7 @@ session_order(const struct check *check, const char *name, const char *title, en
                                 .turns = check->evidence.by_plan ? check->ranks : 0,
                                 .run = {.mode = mode,
                                         .steps = check->steps,
+                                        .turns = (uint32_t)check->ranks,
                                         .forced = !check->is_free,
                                         .units = check_evidence_units(&check->evidence)}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);

@@ -34,10 +34,11 @@ enum reference_kind {
 struct reference_header {
     char magic[8]; /* "ddpcheck" */
     uint32_t version;
-    uint32_t steps;           /* that were asked for */
-    uint32_t is_free, unused; /* is_free: runs that are compared are not forced */
-    uint64_t program;         /* identity of the executable */
-    uint64_t hash;            /* of what is before it */
+    uint32_t steps;   /* that were asked for */
+    uint32_t is_free; /* runs that are compared are not forced */
+    uint32_t turns;   /* of a round, in a program with turns */
+    uint64_t program; /* identity of the executable */
+    uint64_t hash;    /* of what is before it */
 };
 
 /* What a record is. Not all kinds use all fields; the others are 0. */

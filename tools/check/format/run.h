@@ -38,6 +38,7 @@ struct check_run {
     bool chooses_steps; /* CHECK_WRITES: `steps` is the most that may be made */
     bool perturbed;     /* every parameter begins one unit in the last place away, */
     bool is_far;        /* or far away: only copies are compared then */
+    uint32_t turns;     /* one process plays the turns of so many ranks, where the program has turns */
     uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */
     bool forced;        /* each step begins from the reference (tools/check/trainer/compare.c) */
     double units;       /* forced: so many units in the last place of what an update leaves are rounding */
@@ -144,6 +145,7 @@ enum check_row_kind {
     CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
     CHECK_ROW_AFTER,     /* `tensor` is memory that an updater has changed again and again after the last DDP_STEP */
+    CHECK_ROW_TURNS,     /* DDP_TURN_BEGIN has come; `value`: turns of a round, which is a step */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
 };
 

@@ -6,7 +6,8 @@
  * reported to course.c, which knows the step; values.c reads tensors, compare.c writes them to the reference or
  * compares them with it, force.c sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
  * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
- * that updates write, memory.c compares it, and the gradients that updates read; look.c keeps all operations of a step.
+ * that updates write, memory.c compares it, and the gradients that updates read; look.c keeps all operations of a step;
+ * turns.c plays the turns of all ranks in one process.
  *
  * Three sections of docs/check.md tell what is compared: "What is compared, and when", "Every step begins from the
  * reference" and "DDP_REDUCE". Parameters and states that DDP_STEP_PARAMETERS averages are read when boundary k is
@@ -117,8 +118,6 @@ bool values_get(const struct reference_key *key, void *data, size_t bytes) MUST_
 void __attribute__((noreturn)) values_stop_writing(void);
 void __attribute__((noreturn)) values_stop_damaged(void);
 /* What the user can put right: ends the run, and the launcher with DDPRUN_EXIT_USAGE. */
-/* The program takes turns, which check cannot play. */
-void __attribute__((noreturn)) values_refuse_turns(const struct ddp_site *site);
 void __attribute__((noreturn, format(printf, 1, 2))) values_refuse(const char *format, ...);
 
 /* ---- compare.c ---- */
@@ -180,6 +179,14 @@ bool reduced_repeats(const struct ddp_site *site, uint32_t step);
 void reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_rounds);
 /* The reference is empty again. */
 void reduced_restart(void);
+
+/* ---- turns.c: the calls of observer.c's table in a program with turns ---- */
+unsigned turns_played(const struct ddp_site *site);
+void turns_batch_begins(const struct observed_turn *turn);
+void turns_batch_steps(const struct observed_turn *turn);
+void turns_rest(const struct observed_turn *turn);
+/* DDP_TURN_BEGIN has come: steps are rounds. */
+bool turns_any(void);
 
 /* ---- updaters.c ---- */
 /* What the reference says. */

@@ -70,7 +70,8 @@ check_annotated(const struct tensor *parameter)
 void
 check_mean(double value, int type, const struct ddp_site *site)
 {
-    if (!course.over && course.wait_until_ms == 0)
+    const bool is_comparable = !turns_any(); /* in turns each value is of another batch */
+    if (is_comparable && !course.over && course.wait_until_ms == 0)
         compare_mean(value, type, course.means++, course.steps, site);
 }
 

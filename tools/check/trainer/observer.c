@@ -16,20 +16,6 @@ note_copied(const void *source, size_t bytes, size_t pitch, size_t rows)
 /* ---- a world of one, which reports nothing to the engine but frees; here its operations, too ---- */
 
 static void
-begin_operation(struct operation *operation)
-{
-    operation->notes = NULL;
-    atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
-    check_operation_begins(operation);
-}
-
-static void
-end_operation(struct operation *operation, bool enqueued)
-{
-    check_operation_ends(operation, enqueued);
-}
-
-static void
 on_capture_begun(CUstream stream, bool into_graph, bool done)
 {
     (void)stream, (void)into_graph;
@@ -51,10 +37,6 @@ show_engine(struct engine *engine)
     if (engine->watching)
         return;
     engine->watching = true;
-    engine->begin = begin_operation;
-    engine->end = end_operation;
-    engine->allocated = engine_idle.allocated;
-    engine->copied_from_host = note_copied;
     engine->before_stream_destroy = engine_idle.before_stream_destroy;
     engine->capture_begun = on_capture_begun;
     engine->capture_changes = engine_idle.capture_changes;
@@ -83,7 +65,10 @@ static const struct observer observer = {
     .reduce_begins = check_reduce_begins,
     .reduce_ends = check_reduce_ends,
     .shard = check_shard,
-    .turns = values_refuse_turns,
+    .turns = turns_played,
+    .turn_begins = turns_batch_begins,
+    .turn_steps = turns_batch_steps,
+    .turns_rest = turns_rest,
     .operation_begins = check_operation_begins,
     .operation_ends = check_operation_ends,
     .copied = note_copied,

@@ -93,17 +93,6 @@ values_refuse(const char *format, ...)
 }
 
 void
-values_refuse_turns(const struct ddp_site *site)
-{
-    struct check_row row = {.kind = CHECK_ROW_STOPPED, .value = CHECK_EXIT_NOT_COMPARABLE};
-    snprintf(row.text, sizeof(row.text),
-             "check does not know turns yet (%s, %.300s:%d): compare two runs by the parameters that they save",
-             site->text, file_name_of(site->file), site->line);
-    values_row(&row);
-    stop_job("%s", row.text);
-}
-
-void
 values_stop_writing(void)
 {
     values_refuse("cannot write the reference %.300s: %s; make room there, or set TMPDIR", check_run.reference,
@@ -153,8 +142,10 @@ program_identity(void)
 static void
 open_reference(void)
 {
-    struct reference_header header = {
-        .steps = check_run.steps, .is_free = !check_run.forced, .program = program_identity()};
+    struct reference_header header = {.steps = check_run.steps,
+                                      .is_free = !check_run.forced,
+                                      .turns = check_run.turns,
+                                      .program = program_identity()};
     if (check_run.mode == CHECK_WRITES) {
         if (!reference_create(check_run.reference, &header, &values.writer))
             values_stop_writing();
