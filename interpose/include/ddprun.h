@@ -393,7 +393,7 @@ class ddp_turn_region_
  * without DDP_STEP is a pass of the batch, and the next region of the same line another. Ends the job: a region in a
  * region; DDP_STEP after a region, or of another group, or captured, or twice in a region; the launch of a graph that
  * holds DDP_STEP; DDP_MEAN or DDP_REDUCE between DDP_TURN_BEGIN and DDP_STEP; DDP_SHARD or DDP_WEIGHT in a program that
- * has turns; ranks that have begun different numbers of regions in a round.
+ * has turns; ranks that have begun different numbers of regions, or have left different batches out.
  */
 #define DDP_TURN_BEGIN()                                                                                   \
     static const struct ddp_site DDP_TURN_JOIN_(site_, __LINE__) = {"DDP_TURN_BEGIN", __FILE__, __LINE__}; \

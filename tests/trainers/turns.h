@@ -250,4 +250,22 @@ step(void)
     return step_group(0);
 }
 
+/* MODE [--batches N] [--play RANKS] [--save FILE] */
+static inline int
+turns_main(int argc, char **argv)
+{
+    int batches = 41; /* the last round is not complete on 3 ranks */
+    const char *save_to = NULL;
+    mode = argc > 1 ? argv[1] : "plain";
+    take_options(argc, argv, 2, {{"--batches", &batches}, {"--play", &played}, {"--save", &save_to}});
+    auto train = mode_of<void(int)>::given();
+    REQUIRE(train != NULL);
+    net_create(is_mode("gan"), !is_one_of({"hogwild", "each", "shared"}));
+    train(batches);
+    CHECK(cudaDeviceSynchronize());
+    if (save_to != NULL)
+        net_save(save_to);
+    return 0;
+}
+
 #endif

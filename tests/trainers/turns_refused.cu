@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-enum { BATCHES = 12, LEFT_OUT = 4 };
+enum { BATCHES = 28, LEFT_OUT = 4 };
 
 /* What a mode does in place of, or beside, an ordinary batch. */
 static int batch_now;
@@ -168,6 +168,60 @@ MODE("left-out", left_by_own_result)
     update_all();
 }
 
+/* The same, before the batch's region. */
+MODE("skipped", left_before_region)
+{
+    if (batch_now == LEFT_OUT && DDP_RANK() == 1)
+        return;
+    DDP_TURN_BEGIN();
+    ordinary_batch();
+}
+
+/* Rank 1 has had enough before a round that is not complete. */
+MODE("stops", stop_by_own_result)
+{
+    DDP_TURN_BEGIN();
+    ordinary_batch();
+    if (batch_now + 2 == BATCHES && DDP_RANK() == 1)
+        batch_now = BATCHES;
+}
+
+/* The host makes the update, in each batch. */
+MODE("host", update_on_host)
+{
+    static float weights[INPUTS * HIDDEN], gradient[INPUTS * HIDDEN];
+    const tensor *one = &tensors[0];
+    const size_t bytes = one->count * sizeof(float);
+    if (batch_now == 0)
+        CHECK(cudaMemcpy(weights, one->weight, bytes, cudaMemcpyDeviceToHost));
+    DDP_TURN_BEGIN();
+    forward_and_backward(0);
+    (void)step();
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaMemcpy(gradient, one->gradient, bytes, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < one->count; ++i)
+        weights[i] -= RATE * gradient[i];
+    CHECK(cudaMemcpy(one->weight, weights, bytes, cudaMemcpyHostToDevice));
+}
+
+/* ---- what is reported, and does not end the job ---- */
+
+/* Ranks shuffle by other seeds. */
+MODE("seeds", other_data_on_each_rank)
+{
+    load(BATCHES * DDP_RANK() + batch_now, x, target);
+    DDP_TURN_BEGIN();
+    ordinary_batch();
+}
+
+/* All batches are one. */
+MODE("full", full_batch)
+{
+    load(0, x, target);
+    DDP_TURN_BEGIN();
+    ordinary_batch();
+}
+
 static void *
 step_of_thread(void *)
 {
@@ -192,7 +246,8 @@ main(int argc, char **argv)
     REQUIRE(train != NULL);
     net_create(is_mode("groups"), true);
     for (batch_now = 0; batch_now < BATCHES; ++batch_now) {
-        load(batch_now, x, target);
+        if (!is_one_of({"seeds", "full"}))
+            load(batch_now, x, target);
         train();
     }
     CHECK(cudaDeviceSynchronize());

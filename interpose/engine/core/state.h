@@ -135,7 +135,7 @@ struct engine_state {
     _Atomic uint64_t stream_changes;  /* streams destroyed, captures begun */
     _Atomic unsigned captures_open;   /* seen to begin, and not to end */
     _Atomic uint64_t graph_count;     /* captures with DDP_STEP on which ranks have agreed */
-    _Atomic bool takes_turns;         /* DDP_TURN_BEGIN has come: all ranks load the same batches */
+    _Atomic uint64_t turn_regions;    /* so many have begun (DDP_TURN_BEGIN): then all ranks load the same batches */
 
     /* ---- the issuer's role ---- */
     uint64_t graph_launches GUARDED_BY(issuer_role); /* of graphs with DDP_STEP, since graph_count last grew */

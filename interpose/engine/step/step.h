@@ -74,6 +74,10 @@ void turn_copies_from_host(void);
 void turn_allocated(const CUdeviceptr *address, size_t bytes);
 void turn_released(CUdeviceptr address, size_t bytes);
 
+/* ---- turn_batches.c ---- */
+/* The thread is about to copy this to the device. */
+void turn_batch_copied(const void *source, size_t bytes);
+
 /* ---- buffers.c ---- */
 void buffer_annotate(void *ptr, size_t count, int type, const struct ddp_site *site);
 /* How many are annotated; takes the lock. */

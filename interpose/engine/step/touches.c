@@ -119,6 +119,7 @@ touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t 
         return;
     OBSERVED(copied, source, bytes, pitch, rows);
     turn_copies_from_host();
+    turn_batch_copied(source, bytes);
     if (pitch > 0 && atomic_load(&engine_state.captures_open) > 0)
         capture_source(source, pitch * (rows - 1) + bytes);
     if (pitch == bytes) {
@@ -211,6 +212,8 @@ touches_leave_out(struct operation *operation)
     operation->notes = NULL;
     touches->watching = atomic_load_explicit(&engine_state.watching, memory_order_relaxed);
     atomic_fetch_add_explicit(&engine_state.operation_count, 1, memory_order_relaxed);
+    if (operation->host_source != NULL)
+        turn_batch_copied(operation->host_source, operation->host_bytes);
     if (!atomic_load_explicit(&turn_any_open, memory_order_relaxed) || !turn_leaves_out(operation))
         return false;
     touches->watching = 0;

@@ -12,7 +12,8 @@
  * back and averages (interpose/engine/core/observer.h).
  *
  * All ranks pass the same regions. What is compared at each complete DDP_STEP is how many have begun in the round.
- * turn_work.c says which operations a region leaves out. Called by start.c and boundary.c, in the trainer's threads.
+ * turn_work.c says which operations a region leaves out, turn_batches.c whether ranks load the same data. Called by
+ * start.c and boundary.c, in the trainer's threads.
  */
 #include "interpose/engine/step/turns.h"
 #include "interpose/engine/core/observer.h"
@@ -44,8 +45,7 @@ static struct rounds rounds[GROUPS_AT_MOST];
 static struct ddp_site unstepped; /* of the last region that ended without DDP_STEP; file NULL: none since a step */
 static struct ddp_site share;     /* the first DDP_SHARD or DDP_WEIGHT; file NULL: none */
 static struct ddp_site first;     /* the first region */
-static uint64_t region_count;
-static unsigned played; /* the ranks whose turns this process, a world of one, plays; 0: it has its own */
+static unsigned played;           /* the ranks whose turns this process, a world of one, plays; 0: it has its own */
 
 /* The open region; its thread's. */
 static struct {
@@ -60,6 +60,13 @@ static unsigned
 world(void)
 {
     return played > 0 ? played : (unsigned)engine_state.rendezvous.world_size;
+}
+
+/* Of the open region, or of the last one. */
+static uint64_t
+region_number(void)
+{
+    return atomic_load(&engine_state.turn_regions);
 }
 
 static bool
@@ -166,12 +173,12 @@ region_begin(const struct ddp_site *site)
     batch.step = (struct ddp_site){0};
     first = first.file == NULL ? *site : first;
     ++place->begins;
-    atomic_store(&engine_state.takes_turns, true);
-    turn_open(&(struct turn_region){++region_count, *site, is_mine, is_everyones});
+    turn_batch_begins();
+    turn_open(&(struct turn_region){region_number(), *site, is_mine, is_everyones});
     hold(!is_everyones && !(is_mine && batch.completes));
     turn_leave_out(!is_mine);
     played_begin();
-    return region_count;
+    return region_number();
 }
 
 /* The batch has had its turn. */
@@ -212,6 +219,7 @@ region_end(uint64_t number, const struct ddp_site *site)
     else
         unstepped = region->site;
     turn_close();
+    turn_batch_ends();
 }
 
 int
@@ -304,15 +312,17 @@ refuse_step_inside(int group, CUstream stream, const struct ddp_site *site)
 /* What a rank says at the complete DDP_STEP. */
 struct arrival {
     uint64_t begins;
+    struct turn_batches loaded;
     char place[100];
 };
 
-/* Ends the job if ranks have begun different numbers of regions since the last complete round. */
+/* Ends the job if ranks have begun different numbers of regions since the last complete round, or load other batches.
+ */
 static void
-compare_begins(const struct ddp_site *site)
+compare_arrivals(const struct ddp_site *site)
 {
     char about[120];
-    struct arrival mine = {.begins = batch.place->begins};
+    struct arrival mine = {.begins = batch.place->begins, .loaded = *turn_batches_now()};
     struct control_messages all;
     snprintf(mine.place, sizeof(mine.place), "%s (%.60s:%d)", TURN_SITE(turn_open_site()));
     snprintf(about, sizeof(about), "DDP_STEP (%.60s:%d) of a round's last turn", file_name_of(site->file), site->line);
@@ -326,6 +336,7 @@ compare_begins(const struct ddp_site *site)
                      "decide by what the device has computed of its own batch alone",
                      (unsigned long long)zero->begins, zero->place, (unsigned long long)theirs->begins, theirs->place,
                      r);
+        turn_batches_compare(&zero->loaded, &theirs->loaded, r);
     }
     control_free_messages(&all);
 }
@@ -368,7 +379,7 @@ turn_step(int group, CUstream stream, const struct ddp_site *site)
         send_kept(group);
     }
     if (!engine_state.alone)
-        compare_begins(site);
+        compare_arrivals(site);
     hold(false);
     turn_leave_out(false);
     return true;
@@ -380,10 +391,10 @@ void
 turn_note_mean(uint64_t waited_ns, const struct ddp_site *site)
 {
     static uint64_t last, in_row, waited; /* the region before the last call; batches in a row with a call */
-    if (first.file == NULL || turn_region() != NULL || last == region_count)
+    if (first.file == NULL || turn_region() != NULL || last == region_number())
         return;
-    const bool follows = last + 1 == region_count;
-    last = region_count;
+    const bool follows = last + 1 == region_number();
+    last = region_number();
     in_row = follows ? in_row + 1 : 1;
     waited = follows ? waited + waited_ns : waited_ns;
     if (in_row != (uint64_t)world() * MEANS_IN_ROW || engine_state.rendezvous.rank != 0)

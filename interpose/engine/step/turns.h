@@ -1,6 +1,7 @@
 /*
  * turns.h - what the files of turns know of each other: turns.c has the regions and rounds, turn_work.c which
- * operations are left out, turn_keep.c the gradients that wait for the round's end. step.h has what others call.
+ * operations are left out, turn_keep.c the gradients that wait for the round's end, turn_batches.c whether ranks load
+ * the same data. step.h has what others call.
  */
 #ifndef DDPRUN_INTERPOSE_ENGINE_STEP_TURNS_H
 #define DDPRUN_INTERPOSE_ENGINE_STEP_TURNS_H
@@ -37,5 +38,26 @@ void turn_leave_out(bool leaves_out);
 void turn_keep(int group, CUstream stream);
 /* The copies are written back, after all work on the gradients; does nothing if there are none. */
 void turn_put_back(int group, CUstream stream);
+
+/* ---- turn_batches.c; the region's thread ---- */
+enum { TURN_BATCHES_KEPT = 16 };
+
+/* What a rank has loaded. */
+struct turn_batches {
+    uint64_t
+        hashes[TURN_BATCHES_KEPT]; /* of the first copy of the last regions, the open one last; 0: there was none */
+};
+
+/* A region begins, and ends. */
+void turn_batch_begins(void);
+void turn_batch_ends(void);
+/* What this rank has loaded. Static storage. */
+const struct turn_batches *turn_batches_now(void);
+/* Ends the job if rank `rank` computes batches that rank 0 has had in earlier regions, or the reverse; rank 0 warns if
+ * all data differ. Both ranks have passed the same number of regions. */
+void turn_batches_compare(const struct turn_batches *zero, const struct turn_batches *theirs, int rank);
+/* For tests: by how many regions the one is ahead of rank 0, or behind (negative); 0: neither. All data differ. */
+int turn_batches_shift(const uint64_t *zero, const uint64_t *theirs);
+bool turn_batches_differ(const uint64_t *zero, const uint64_t *theirs);
 
 #endif

@@ -242,8 +242,11 @@ describe_cause(const struct tensor *tensor, uint32_t differs, const struct compa
     else
         snprintf(text, 512,
                  "possible causes: a gradient without an annotation; DDP_STEP elsewhere than between backward and the "
-                 "optimizer; a norm before DDP_STEP; optimizer state that one rank alone has read (DDP_STATE)%s. "
+                 "optimizer; a norm before DDP_STEP; optimizer state that one rank alone has read (DDP_STATE)%s%s. "
                  "`ddprun check` finds the cause",
+                 atomic_load(&engine_state.turn_regions) > 0
+                     ? "; an update by the host that does not stand under if (DDP_TURN_UPDATES())"
+                     : "",
                  (differs & HASH_MAJORITY) != 0 && were_alike ? "; a fault of that rank's memory or GPU" : "");
     return text;
 }
@@ -473,7 +476,7 @@ checks_final_hash(void)
 
 /* What a rank says at the end before the hashes: its steps, whether it has hashes, buckets of a step that will not
  * come, its calls of DDP_REDUCE. */
-enum { WORDS_BEFORE = 3 + REDUCE_WORDS };
+enum { REGIONS_AT = 3, REDUCES_AT, WORDS_BEFORE = REDUCES_AT + REDUCE_WORDS };
 
 /* Buckets that are on their way without a boundary to come; ASKED: and this rank has asked others for all of them. */
 #define ASKED (UINT64_C(1) << 63)
@@ -531,6 +534,17 @@ judge_values_at_end(uint32_t *differs, size_t count, struct comparison *comparis
     return noise;
 }
 
+static void
+refuse_regions(uint64_t mine, int rank, uint64_t theirs)
+{
+    if (theirs != mine)
+        stop_job(
+            "rank %d ended after %llu regions of turns (DDP_TURN_BEGIN), rank %d after %llu: one of them has left a "
+            "batch out, or ended the training, by what the device has computed of its own batch alone; let all "
+            "ranks decide together (DDP_ANY, DDP_MEAN)",
+            engine_state.rendezvous.rank, (unsigned long long)mine, rank, (unsigned long long)theirs);
+}
+
 bool
 checks_at_end(void)
 {
@@ -540,7 +554,8 @@ checks_at_end(void)
     mine[0] = engine_state.boundary_count;
     mine[1] = known;
     mine[2] = count_early();
-    reduce_calls_say(mine + 3);
+    mine[REGIONS_AT] = atomic_load(&engine_state.turn_regions);
+    reduce_calls_say(mine + REDUCES_AT);
     if (count > 0)
         memcpy(mine + WORDS_BEFORE, checks.final_words, count * sizeof(*mine));
 
@@ -562,6 +577,8 @@ checks_at_end(void)
             stop_job("rank %d ended after %llu steps, rank %d after %llu: all ranks must make the same number of steps",
                      engine_state.rendezvous.rank, (unsigned long long)mine[0], r, (unsigned long long)theirs[0]);
         bool is_whole = all.bytes[r] >= WORDS_BEFORE * sizeof(*mine); /* leave() sends the first word only */
+        if (is_whole)
+            refuse_regions(mine[REGIONS_AT], r, theirs[REGIONS_AT]);
         are_whole = are_whole && is_whole;
         are_alike = are_alike && (!is_whole || (theirs[2] == mine[2] && (theirs[2] & ASKED) == 0));
         known = known && all.bytes[r] == (WORDS_BEFORE + count) * sizeof(*mine) && theirs[1] == 1;
@@ -569,7 +586,7 @@ checks_at_end(void)
             memcpy(words + (size_t)r * count, theirs + WORDS_BEFORE, count * sizeof(*words));
     }
     if (are_whole)
-        reduce_calls_compare(&all, 3 * sizeof(*mine));
+        reduce_calls_compare(&all, REDUCES_AT * sizeof(*mine));
 
     uint64_t hash;
     char detail[VALUES_TEXT_BYTES] = "";

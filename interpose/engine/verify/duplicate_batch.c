@@ -173,6 +173,24 @@ is_near(int rank, long place)
     return nearness_holds(pieces, count);
 }
 
+/* By rank 0, of what all ranks have computed. */
+static void
+warn_of_equal(const char *what, const char *how)
+{
+    if (atomic_load(&engine_state.turn_regions) > 0)
+        notice_soon("duplicate_gradients",
+                    "the %s of all %d ranks are equal, %s, in rounds %d to %d of turns, before they are averaged: all "
+                    "ranks compute the same batch, and nothing is gained. What chooses the batch on the device, a "
+                    "counter or random numbers, must run before DDP_TURN_BEGIN; and training on all data at once "
+                    "(full batch) has no batches to take turns at",
+                    what, engine_state.rendezvous.world_size, how, FIRST_BOUNDARY + 1, FIRST_BOUNDARY + STEPS);
+    else
+        notice_soon("duplicate_gradients",
+                    "the %s of all %d ranks are equal, %s, in steps %d to %d, before they are averaged: all ranks "
+                    "train on the same data; divide the batch among them (DDP_SHARD)",
+                    what, engine_state.rendezvous.world_size, how, FIRST_BOUNDARY + 1, FIRST_BOUNDARY + STEPS);
+}
+
 static void CUDA_CB
 compare_own(void *unused)
 {
@@ -191,12 +209,8 @@ compare_own(void *unused)
     if (equal)
         atomic_store(&engine_state.status->same_data, 1);
     if (equal)
-        notice_soon("duplicate_gradients",
-                    "the %s of all %d ranks are equal, %s, in steps %d to %d, before they are averaged: all ranks "
-                    "train on the same data; divide the batch among them (DDP_SHARD)",
-                    parameters ? "parameters" : "gradients", world_size,
-                    rounded ? "but for the rounding of sums" : "bit for bit", FIRST_BOUNDARY + 1,
-                    FIRST_BOUNDARY + STEPS);
+        warn_of_equal(parameters ? "parameters" : "gradients",
+                      rounded ? "but for the rounding of sums" : "bit for bit");
 }
 
 /* ---- what was copied ---- */
@@ -211,15 +225,11 @@ are_batches(const struct copied *steps, uint64_t least_bytes)
     return true;
 }
 
-void
-duplicate_batch_compare(void)
+/* Not with turns, where all ranks load all batches. */
+static void
+compare_copied(void)
 {
-    if (engine_state.boundary_count != FIRST_BOUNDARY + STEPS)
-        return;
     struct control_messages all;
-    watch(WATCH_DUPLICATES, false);
-    if (atomic_load(&engine_state.takes_turns)) /* all ranks load all batches */
-        return;
     exchange("the comparison of batches", copied, sizeof(copied), &all);
     bool shares = atomic_load(&engine_state.status->shard_calls) >= STEPS || engine_state.observer != NULL;
     for (int r = 1; r < all.count && engine_state.rendezvous.rank == 0; ++r) {
@@ -238,6 +248,16 @@ duplicate_batch_compare(void)
         }
     }
     control_free_messages(&all);
+}
+
+void
+duplicate_batch_compare(void)
+{
+    if (engine_state.boundary_count != FIRST_BOUNDARY + STEPS)
+        return;
+    watch(WATCH_DUPLICATES, false);
+    if (atomic_load(&engine_state.turn_regions) == 0)
+        compare_copied();
     hasher_collect(own.hasher, first_stream());
     gather_send(&own.words, "the comparison of gradients", FIRST_BOUNDARY + STEPS, compare_own, NULL);
 }
