@@ -37,6 +37,15 @@ refused() {
     check "$1: exit code 1, not $code" test "$code" -eq 1
     check "$1: says why" grep -qE "$2" "$work/stderr"
 }
+# same_orders WAY: it draws seeds, and all ranks draw the same.
+same_orders() {
+    run "$ddprun" -n 2 -v --device softgpu --share-gpu --timeout 120 --plan auto --yes --slow "$program" "$1" --steps $steps
+    check "$1: exit code 0, not $code" test "$code" -eq 0
+    grep '^epoch' "$work/stdout" >seeds
+    grep -h '^\[1\] epoch' "$work/stdout" "$work/stderr" | sed 's/^\[1\] //' >other-seeds
+    check "$1: six epochs" test "$(wc -l <seeds)" -eq 6
+    check "$1: the same seeds on both ranks" cmp seeds other-seeds
+}
 # prepare WAY NAME: what the program is to find.
 prepare() {
     case $1 in
@@ -50,8 +59,13 @@ cd "$work" || exit 1
 while read -r way; do
     case $way in
     few-hot) refused "$way" 'the number of copies from the host at unseen.cu:[0-9]+ from unseen.cu:[0-9]+ differs from step to step; make it' ;;
+    loss-pinned | losses-pinned)
+        refused "$way" 'what (sum|loss)_kernel reads and writes is not known: it writes memory of the host, a[0-9]+ \(losses, (4|32) bytes, allocated at unseen.cu:'
+        check "$way: at most three lines" test "$(grep -vc 'is scouted' "$work/stderr")" -le 3
+        ;;
+    clock-once | entropy-seeds) same_orders "$way" ;;
     losses-cleared)
-        refused "$way" 'not possible by gradients: .*losses, 32 bytes, allocated at unseen.cu:[0-9]+, written by loss_kernel\) differs'
+        refused "$way" 'not possible by gradients: .*losses, 32 bytes, allocated at unseen.cu:[0-9]+ from unseen.cu:[0-9]+, written by loss_kernel\) differs from one process that computes all turns: the host writes it, and no call says when$'
         check "$way: by state, too" grep -q '^  not possible by state: .* the host writes a[0-9]* (losses, 32 bytes' "$work/stderr"
         check "$way: what to do" grep -q "^  for annotations instead of a plan: ddprun scout $program $way --steps $steps$" "$work/stderr"
         check "$way: three lines" test "$(grep -vc 'is scouted' "$work/stderr")" -eq 3

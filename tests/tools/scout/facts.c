@@ -57,7 +57,8 @@ describe(const struct scout_log *log, const struct scout_op *op, char *text, siz
     size_t used = 0;
     text[0] = '\0';
     if (effect->verdict == SCOUT_EXCLUDED) {
-        snprintf(text, room, "%s", scout_log_name(log, effect->why));
+        const char *why = scout_log_name(log, effect->why);
+        snprintf(text, room, "%.*s", (int)strcspn(why, ","), why); /* without the number of an allocation */
         return;
     }
     for (uint32_t i = 0; i < op->argument_count; ++i) {

@@ -170,10 +170,10 @@ images_find(const struct images *images, uint32_t alloc)
     return FIND(image, images->items, images->count, image->allocation->number == alloc);
 }
 
-bool
+const struct allocation *
 images_first_run(struct images *images)
 {
-    bool host_changed = false;
+    const struct allocation *of_host = NULL;
     FOR_EACH(image, images->items, images->count)
         fetch_image(image, image->after);
     memory_wait();
@@ -188,9 +188,10 @@ images_first_run(struct images *images)
                 image->allocation->held_floats || change_looks_like_floats(image->after + first * BLOCK_WORDS, words);
         }
         image->is_read = true;
-        host_changed = host_changed || (image->is_written && image->allocation->memory == SCOUT_PINNED);
+        if (of_host == NULL && image->is_written && image->allocation->memory == SCOUT_PINNED)
+            of_host = image->allocation;
     }
-    return host_changed;
+    return of_host;
 }
 
 /* No run writes it: `now` follows what is put there. */

@@ -660,10 +660,13 @@ look_at_first_run(CUresult answer)
 {
     if (too_large || answer != CUDA_SUCCESS)
         return false;
-    bool host_changed = images_first_run(&effect.images);
+    static char text[64];
+    const struct allocation *of_host = images_first_run(&effect.images);
     images_note_left(&effect.images);
-    if (excluded == NULL && host_changed)
-        excluded = "it writes memory of the host";
+    if (excluded == NULL && of_host != NULL) {
+        snprintf(text, sizeof(text), "it writes memory of the host, a%" PRIu32, of_host->number);
+        excluded = text;
+    }
     if (looks_hidden)
         effect.record.hidden_write = hidden_written();
     if (excluded == NULL && effect.record.hidden_write != SCOUT_NONE)

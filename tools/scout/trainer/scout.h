@@ -374,8 +374,8 @@ void images_note_host(const struct images *images);
 /* The last run is over: remembers what it has left in managed memory. */
 void images_note_left(const struct images *images);
 struct image *images_find(const struct images *images, uint32_t alloc);
-/* What the first run has left. Returns whether memory of the host was changed. */
-bool images_first_run(struct images *images);
+/* What the first run has left. Returns memory of the host that it has changed; NULL: it has not changed any. */
+const struct allocation *images_first_run(struct images *images);
 /* What the device holds: after a run `again`, else what was left out before. `all`: also what no run has written. */
 void images_read(struct images *images, bool all, bool again);
 /* Puts `wanted` (before or after) back where the device holds something else. */

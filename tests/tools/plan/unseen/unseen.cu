@@ -14,10 +14,20 @@
 #include <fcntl.h>
 #include <string.h>
 #include <string>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { INPUTS = 24, CLASSES = 6, ROWS = 8, WEIGHTS = INPUTS * CLASSES, LABELS = ROWS * CLASSES, MANY = 1 << 15 };
+enum {
+    EPOCH = 8,
+    INPUTS = 24,
+    CLASSES = 6,
+    ROWS = 8,
+    WEIGHTS = INPUTS * CLASSES,
+    LABELS = ROWS * CLASSES,
+    MANY = 1 << 15
+};
 
 static const char *const ways[] = {
     "plain",
@@ -43,6 +53,14 @@ static const char *const ways[] = {
     "losses-large",       /* too many of them */
     "losses-feed",        /* the labels of a batch are computed from those of the batch before */
     "losses-cleared",     /* the host zeroes them before each batch */
+    "losses-pinned",      /* they lie in memory of the host, else as in the first of these */
+    /* their sum */
+    "loss",        /* in managed memory: a kernel adds to it, and another one zeroes it after it is read */
+    "loss-pinned", /* in memory of the host */
+    /* eight batches are an epoch, which begins with a new seed */
+    "clock-seeds",   /* from the clock */
+    "clock-once",    /* from one that the clock has given at the start */
+    "entropy-seeds", /* from the system's random bytes */
     /* the host reads, and sends with the next batch */
     "turns-weights",  /* the weights, transposed */
     "turns-gradient", /* and the gradient of the batch before is in them */
@@ -132,6 +150,14 @@ loss_kernel(const float *delta, float *losses, int times, int adds)
         losses[i * ROWS + row] = adds ? losses[i * ROWS + row] + sum : sum;
 }
 
+/* The same of all rows: one sum. */
+__global__ void
+sum_kernel(const float *delta, float *loss)
+{
+    for (int i = 0; i < LABELS; ++i)
+        *loss += delta[i] * delta[i];
+}
+
 __global__ void
 zero_kernel(float *y)
 {
@@ -209,12 +235,31 @@ begin_run(void)
 
 /* ---- training ---- */
 
+static unsigned random_state = 1;
+
 static float
 random_number(void)
 {
-    static unsigned now = 1;
-    now = now * 1664525u + 1013904223u;
-    return (float)(now >> 8) / (1 << 24);
+    random_state = random_state * 1664525u + 1013904223u;
+    return (float)(random_state >> 8) / (1 << 24);
+}
+
+static unsigned
+read_clock(void)
+{
+    struct timespec now;
+    CHECK(clock_gettime(CLOCK_REALTIME, &now));
+    return (unsigned)now.tv_nsec + (unsigned)now.tv_sec;
+}
+
+static void
+begin_epoch(int number)
+{
+    if (is("clock-seeds") || (is("clock-once") && number == 0))
+        random_state = read_clock();
+    if (is("entropy-seeds"))
+        CHECK(getentropy(&random_state, sizeof(random_state)));
+    printf("epoch %d seed %u\n", number, random_state);
 }
 
 static void
@@ -281,10 +326,24 @@ read_weights(void)
         host_w[i / CLASSES][i % CLASSES] -= 0.1f * last[i / CLASSES][i % CLASSES];
 }
 
+static bool
+is_pinned(void)
+{
+    return is("losses-pinned") || is("loss-pinned");
+}
+
+static bool
+has_one_loss(void)
+{
+    return is("loss") || is("loss-pinned");
+}
+
 static int
 loss_count(void)
 {
-    return is("losses-large") ? MANY : ROWS;
+    if (is("losses-large"))
+        return MANY;
+    return has_one_loss() ? 1 : ROWS;
 }
 
 static int
@@ -304,9 +363,27 @@ sum_losses(void)
     CHECK(cudaDeviceSynchronize());
     for (int i = 0; i < loss_count(); ++i)
         sum += losses[i];
-    if (is("losses"))
-        zero_kernel<<<1, ROWS>>>(losses);
+    if (is("losses") || is("loss") || is_pinned())
+        zero_kernel<<<1, (unsigned)loss_count()>>>(losses);
     return sum;
+}
+
+static void
+add_losses(void)
+{
+    if (has_one_loss())
+        sum_kernel<<<1, 1>>>(delta, losses);
+    else
+        loss_kernel<<<1, ROWS>>>(delta, losses, loss_count() / ROWS,
+                                 is("losses") || is("losses-filled") || is("losses-cleared") || is_pinned());
+}
+
+static void
+make_losses(void)
+{
+    const size_t bytes = (size_t)loss_count() * sizeof(float);
+    CHECK(is_pinned() ? cudaMallocHost(&losses, bytes) : cudaMallocManaged(&losses, bytes));
+    CHECK(cudaMemset(losses, 0, bytes));
 }
 
 static void
@@ -341,8 +418,11 @@ train(void)
 {
     int hits = 0, ranks = oracle.ranks;
     float sum = 0;
-    use_oracle(is("losses") ? 0 : ranks); /* what repeats begins with the kernel after the first batch */
+    const bool sums = begins("loss"), begins_late = is("losses") || is("loss");
+    use_oracle(begins_late ? 0 : ranks); /* what repeats begins with the kernel after the first batch */
     for (int step = 0; turn(step, steps); ++step) {
+        if ((begins("clock") || begins("entropy")) && step % EPOCH == 0)
+            begin_epoch(step / EPOCH);
         load();
         forward_kernel<<<1, LABELS>>>(weights, x, y, delta);
         if (begins("turns")) {
@@ -354,15 +434,14 @@ train(void)
             CHECK(cudaMemset(losses, 0, ROWS * sizeof(float)));
         if (is("losses-cleared"))
             memset(losses, 0, ROWS * sizeof(float));
-        if (begins("losses"))
-            loss_kernel<<<1, ROWS>>>(delta, losses, loss_count() / ROWS,
-                                     is("losses") || is("losses-filled") || is("losses-cleared"));
+        if (sums)
+            add_losses();
         update();
         hits += is("finds-late") ? count_hits() : 0;
         if (begins("turns"))
             read_weights();
-        sum += begins("losses") ? sum_losses() : 0;
-        if (begins("losses") && step % 4 == 3)
+        sum += sums ? sum_losses() : 0;
+        if (sums && step % 4 == 3)
             printf("step %d loss %.5f\n", step, sum);
         use_oracle(ranks);
     }
@@ -390,10 +469,8 @@ main(int argc, char **argv)
     turned = begins("turns") ? device_floats(WEIGHTS) : NULL;
     keep("weight", weights, WEIGHTS);
     keep("gradient", gradient, WEIGHTS, GRADIENT);
-    if (begins("losses")) {
-        CHECK(cudaMallocManaged(&losses, (size_t)loss_count() * sizeof(float)));
-        CHECK(cudaMemset(losses, 0, (size_t)loss_count() * sizeof(float)));
-    }
+    if (begins("loss"))
+        make_losses();
     train();
     save(path);
     return 0;

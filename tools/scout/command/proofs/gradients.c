@@ -188,7 +188,7 @@ scout_prove(const struct scout_order *order, const struct scout_log *log, const 
             struct scout_proofs *proofs, struct error *error)
 {
     struct play play;
-    struct trial trial = {.order = order, .play = &play, .error = error};
+    struct trial trial = {.order = order, .log = log, .play = &play, .error = error};
     char why[PLAY_WHY_BYTES];
     struct turns turns;
     turns_find(log, finding, &turns);
@@ -220,7 +220,7 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
                      const struct turns *turns, bool prove, struct scout_proofs *proofs, struct error *error)
 {
     struct play play;
-    struct trial trial = {.order = order, .play = &play, .proof = &proofs->complete, .error = error};
+    struct trial trial = {.order = order, .log = log, .play = &play, .proof = &proofs->complete, .error = error};
     char why[PLAY_WHY_BYTES];
     bool can = play_plan_make(log, finding, turns, &play, why);
     if (can && prove)

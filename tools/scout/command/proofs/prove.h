@@ -52,9 +52,10 @@ struct noise {
     struct play_apart *most; /* [tensor_count]: of the others, of any step */
 };
 
-/* A proof that is made; all but the first four begin as zero. */
+/* A proof that is made; all but the first five begin as zero. */
 struct trial {
     const struct scout_order *order;
+    const struct scout_log *log; /* of what the plan is of; NULL: it is not known */
     struct play *play;
     struct proof *proof;
     struct error *error;

@@ -105,6 +105,21 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
                  "; %" PRIu64 " bytes that no operation writes are not compared", left_out);
 }
 
+/* Why a tensor may differ that ranks compute otherwise than one process. */
+static const char *
+name_causes(const struct trial *it, const struct play_tensor *tensor)
+{
+    bool host_writes =
+        it->log != NULL && ANY(op, it->log->ops, it->log->op_count,
+                               op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc == tensor->alloc);
+    if (host_writes)
+        return "the host writes it, and no call says when";
+    if (it->play->plan.by == PLAY_BY_STATE)
+        return "the plan misses memory that persists, the host changes it, or sums depend on the order of threads";
+    return "a gradient is missing or has another type, it is averaged in the wrong place, the host changes it, or sums "
+           "depend on the order of threads";
+}
+
 /* Ranks, and one process that plays all turns, by all that stays. A difference counts if another run like that of one
  * process is the same; if not, (d) is not possible. */
 static void
@@ -124,13 +139,8 @@ judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
                        proof_name(proof, &play->tensors[tensor]));
         return;
     }
-    proof_conclude(proof, PROOF_FAILED,
-                   "after round %u %s differs from one process that computes all turns: %s, the host changes it, or "
-                   "sums depend on the order of threads",
-                   round, proof_name(proof, &play->tensors[tensor]),
-                   play->plan.by == PLAY_BY_STATE
-                       ? "the plan misses memory that persists"
-                       : "a gradient is missing or has another type, it is averaged in the wrong place");
+    proof_conclude(proof, PROOF_FAILED, "after round %u %s differs from one process that computes all turns: %s", round,
+                   proof_name(proof, &play->tensors[tensor]), name_causes(it, &play->tensors[tensor]));
     OWNED_RUN struct played made = {.count = 0};
     struct played *again = proof_is_noisy(play) ? &it->noise.others[0] : &made;
     if ((again != &made || played_make(it, PLAY_ALONE, PLAY_BEGINS_ITSELF, &made)) &&

@@ -1,0 +1,172 @@
+/*
+ * sums.cu WAY - a linear classifier that is trained without annotations, and prints sums over several batches: the
+ * device adds up losses (floats) and counts hits (integers), and the host reads and clears both. At the end of each
+ * epoch of 15 batches a validation uses the same memory. Without a word it prints all ways.
+ *
+ *     sums WAY [--steps N] [--save FILE] [--oracle RANKS]
+ *
+ * The oracle is by state: a round ends in front of each read of a sum.
+ */
+#include "tests/lib/trainer_memory.h"
+#include "tests/lib/trainer_options.h"
+#include "tests/tools/plan/oracle.h"
+
+#include <string.h>
+
+enum { INPUTS = 24, CLASSES = 6, ROWS = 8, WEIGHTS = INPUTS * CLASSES, LABELS = ROWS * CLASSES, EPOCH = 15 };
+
+static const char *const ways[] = {"every-ten",  /* batches, and at the end of an epoch */
+                                   "every-four", /* the same */
+                                   "epochs"};    /* only there */
+
+static const char *way, *path = "/dev/null";
+static int steps = 61;
+static float *weights, *momentum, *gradient, *x, *delta, *loss;
+static int *labels, *hits;
+static float host_x[ROWS][INPUTS];
+static int host_labels[ROWS];
+
+__global__ void
+forward_kernel(const float *w, const float *x, const int *labels, float *delta)
+{
+    int row = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
+    float sum = labels[row] == c ? -1.0f : 0.0f;
+    for (int i = 0; i < INPUTS; ++i)
+        sum += w[i * CLASSES + c] * x[row * INPUTS + i];
+    delta[row * CLASSES + c] = sum;
+}
+
+/* One thread: losses are added in the order of rows. */
+__global__ void
+sum_kernel(const float *delta, float *loss)
+{
+    for (int i = 0; i < LABELS; ++i)
+        *loss += delta[i] * delta[i];
+}
+
+__global__ void
+count_kernel(const float *delta, const int *labels, int *hits)
+{
+    int row = (int)threadIdx.x, best = 0;
+    const float *mine = delta + row * CLASSES;
+    for (int c = 0; c < CLASSES; ++c) {
+        float now = mine[c] + (labels[row] == c ? 1.0f : 0.0f);
+        best = now > mine[best] + (labels[row] == best ? 1.0f : 0.0f) ? c : best;
+    }
+    if (best == labels[row])
+        atomicAdd(hits, 1);
+}
+
+__global__ void
+backward_kernel(const float *delta, const float *x, float *gradient)
+{
+    int i = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
+    float sum = 0;
+    for (int row = 0; row < ROWS; ++row)
+        sum += delta[row * CLASSES + c] * x[row * INPUTS + i];
+    gradient[threadIdx.x] = sum / ROWS;
+}
+
+__global__ void
+update_kernel(float *w, float *momentum, const float *gradient)
+{
+    int i = (int)threadIdx.x;
+    momentum[i] = 0.9f * momentum[i] + gradient[i];
+    w[i] -= 0.02f * momentum[i];
+}
+
+static bool
+is(const char *name)
+{
+    return strcmp(way, name) == 0;
+}
+
+static float
+random_number(void)
+{
+    static unsigned now = 1;
+    now = now * 1664525u + 1013904223u;
+    return (float)(now >> 8) / (1 << 24);
+}
+
+static void
+load(void)
+{
+    for (int row = 0; row < ROWS; ++row) {
+        host_labels[row] = (int)(random_number() * CLASSES);
+        for (int i = 0; i < INPUTS; ++i)
+            host_x[row][i] = random_number() - 0.5f + (i % CLASSES == host_labels[row] ? 0.6f : 0.0f);
+    }
+    CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(labels, host_labels, sizeof(host_labels), cudaMemcpyHostToDevice));
+}
+
+/* Of all batches since the last call. */
+static void
+print_sums(const char *what, int step)
+{
+    float sum;
+    int count;
+    border();
+    CHECK(cudaMemcpy(&sum, loss, sizeof(sum), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(&count, hits, sizeof(count), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemset(loss, 0, sizeof(sum)));
+    CHECK(cudaMemset(hits, 0, sizeof(count)));
+    printf("%s %d loss %.5f hits %d\n", what, step, sum, count);
+}
+
+static bool
+prints(int step)
+{
+    if (step % EPOCH == EPOCH - 1)
+        return true;
+    return (is("every-ten") && step % 10 == 9) || (is("every-four") && step % 4 == 3);
+}
+
+static void
+validate(int step)
+{
+    border();
+    load();
+    forward_kernel<<<1, LABELS>>>(weights, x, labels, delta);
+    sum_kernel<<<1, 1>>>(delta, loss);
+    count_kernel<<<1, ROWS>>>(delta, labels, hits);
+    print_sums("validation", step);
+}
+
+static void
+train(void)
+{
+    for (int step = 0; turn(step, steps); ++step) {
+        load();
+        forward_kernel<<<1, LABELS>>>(weights, x, labels, delta);
+        sum_kernel<<<1, 1>>>(delta, loss);
+        count_kernel<<<1, ROWS>>>(delta, labels, hits);
+        backward_kernel<<<1, WEIGHTS>>>(delta, x, gradient);
+        update_kernel<<<1, WEIGHTS>>>(weights, momentum, gradient);
+        if (prints(step))
+            print_sums("step", step);
+        if (step % EPOCH == EPOCH - 1)
+            validate(step);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc == 1) {
+        for (const char *name : ways)
+            puts(name);
+        return 0;
+    }
+    way = argv[1];
+    take_options(argc, argv, 2, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}});
+    weights = device_floats(WEIGHTS), momentum = device_floats(WEIGHTS), gradient = device_floats(WEIGHTS);
+    x = device_floats(ROWS * INPUTS), delta = device_floats(LABELS), loss = device_floats(1);
+    labels = (int *)device_floats(ROWS), hits = (int *)device_floats(1);
+    keep("weight", weights, WEIGHTS);
+    keep("momentum", momentum, WEIGHTS);
+    train();
+    save(path);
+    return 0;
+}
