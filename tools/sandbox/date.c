@@ -17,6 +17,7 @@ static const int64_t least_date = 1000000000, most_date = 10000000000;
 static _Atomic int64_t passed_us; /* up to when the date runs */
 static _Atomic int64_t since_us;  /* on the monotonic clock: the date runs from then on; 0: not yet */
 static _Atomic uint64_t readings, words;
+static _Atomic(const void *) late_reader; /* who has read the date last since it runs */
 
 static int64_t
 clock_us(clockid_t clock)
@@ -47,12 +48,20 @@ ddprun_files_steps_begin(void)
     (void)atomic_compare_exchange_strong(&since_us, &none, clock_us(CLOCK_MONOTONIC));
 }
 
+const void *
+ddprun_files_date_reader(void)
+{
+    return atomic_load(&late_reader);
+}
+
 int64_t
-date_read_us(void)
+date_read_us(const void *caller)
 {
     uint64_t before = atomic_fetch_add(&readings, 1);
-    if (atomic_load(&since_us) > 0)
+    if (atomic_load(&since_us) > 0) {
+        atomic_store(&late_reader, caller);
         return now_us();
+    }
     if (before >= READINGS_MOST)
         ddprun_files_steps_begin();
     return begin_us() + atomic_fetch_add(&passed_us, 1) + 1;

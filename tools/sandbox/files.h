@@ -79,6 +79,10 @@
  * processes without this library. */
 void ddprun_files_steps_begin(void) __attribute__((weak, visibility("default")));
 
+/* Where the program has read the date last since its steps began: the address that the call returns to, in the program
+ * or in a library that reads it for the program. NULL: it has not. Any thread. Present as the function above is. */
+const void *ddprun_files_date_reader(void) __attribute__((weak, visibility("default")));
+
 /* Present: files are noted. */
 #define FILES_ENV_NOTES "_DDPRUN_FILES_NOTES"
 

@@ -18,9 +18,9 @@ is_ours(const char *name, void *caller)
 /* ---- the date ---- */
 
 static struct timespec
-read_date(void)
+read_date(const void *caller)
 {
-    int64_t us = date_read_us();
+    int64_t us = date_read_us(caller);
     return (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
 }
 
@@ -29,7 +29,7 @@ time(time_t *now)
 {
     if (!is_ours("time", __builtin_return_address(0)))
         return REAL(time)(now);
-    time_t date = read_date().tv_sec;
+    time_t date = read_date(__builtin_return_address(0)).tv_sec;
     if (now != NULL)
         *now = date;
     return date;
@@ -40,7 +40,7 @@ gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
     if (!is_ours("gettimeofday", __builtin_return_address(0)))
         return REAL(gettimeofday)(now, zone);
-    struct timespec date = read_date();
+    struct timespec date = read_date(__builtin_return_address(0));
     *now = (struct timeval){.tv_sec = date.tv_sec, .tv_usec = date.tv_nsec / 1000};
     return 0;
 }
@@ -51,7 +51,7 @@ clock_gettime(clockid_t clock, struct timespec *now)
     bool is_date = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
     if (!is_date || !is_ours("clock_gettime", __builtin_return_address(0)))
         return REAL(clock_gettime)(clock, now);
-    *now = read_date();
+    *now = read_date(__builtin_return_address(0));
     return 0;
 }
 
@@ -60,7 +60,7 @@ timespec_get(struct timespec *now, int base)
 {
     if (base != TIME_UTC || !is_ours("timespec_get", __builtin_return_address(0)))
         return REAL(timespec_get)(now, base);
-    *now = read_date();
+    *now = read_date(__builtin_return_address(0));
     return base;
 }
 
@@ -72,7 +72,7 @@ system_clock_now(void)
 {
     struct timespec now = {0, 0};
     if (is_ours("std::chrono::system_clock::now", __builtin_return_address(0)))
-        now = read_date();
+        now = read_date(__builtin_return_address(0));
     else
         (void)REAL(clock_gettime)(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;

@@ -186,7 +186,7 @@ bool caller_is_programs(const char *name, const void *caller);
 /* ---- date.c: only with files_date() ---- */
 
 /* The date as the program sees it, at one more reading. Microseconds since 1970. */
-int64_t date_read_us(void);
+int64_t date_read_us(const void *caller);
 
 /* What the program has waited: until a date, or so long, by a call that returns to `caller`. */
 void date_waited(const struct timespec *until);

@@ -120,9 +120,14 @@ main(int argc, char **argv)
     int64_t before = clock_us(CLOCK_REALTIME);
     require(before - start < 2 * 4 * WAIT_US, "it stands until the steps begin");
     require(ddprun_files_steps_begin != NULL, "no library");
+    require(ddprun_files_date_reader() == NULL, "no reading counts before the steps begin");
     ddprun_files_steps_begin();
     WAIT(clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 2 * WAIT_US * 1000}, &until) == 0,
          "it runs");
     require(clock_us(CLOCK_REALTIME) - before < (int64_t)3600 * US, "from where it stood");
+    Dl_info own, reader;
+    require(dladdr((const void *)clock_us, &own) != 0 && dladdr(ddprun_files_date_reader(), &reader) != 0 &&
+                own.dli_fbase == reader.dli_fbase,
+            "the program has read it last");
     return 0;
 }

@@ -223,6 +223,7 @@ struct play_plan {
                                  * average_before: from there on a step sees what stays as the round has begun, and the
                                  * round's last step sees the mean. By gradients: 0 */
     struct play_times forecast; /* of training */
+    uint32_t date_stands;       /* of PLAY_TURNS: the date of all ranks goes on by readings, and not by time */
     uint32_t begun;             /* enum play_begun, of what has noise */
     uint32_t round_steps[PLAY_ROUNDS]; /* of PLAY_REFERENCE: how many steps with an update each round has */
     char begun_path[PATH_MAX];
@@ -238,6 +239,9 @@ struct play {
 };
 
 enum { PLAY_ANY_FIGURE = 0 };
+
+/* What ranks compare, for messages: what the program has copied. */
+#define PLAY_BATCHES "the batches that the program copies to its device"
 
 enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
 
@@ -276,6 +280,8 @@ struct play_page {
     uint64_t figures[PLAY_FIGURES];      /* a hash of each, or PLAY_ANY_FIGURE; those that have no room are not kept */
     uint32_t number_count;        /* of what copies have brought to the host that has noise: it is not in `reads`, */
     double numbers[PLAY_SAMPLES]; /* and these are its first numbers */
+    char date_path[PATH_MAX];     /* of turns: the object that has read the date last since the first batch began, */
+    uint64_t date_offset;         /* and where that call returns to, as in struct scout_frame; 0: none has */
     char why[PLAY_WHY_BYTES];
     struct scout_bytes scratch; /* what `why` is about, if it may be scratch */
 };

@@ -18,7 +18,6 @@
 #include "base/printable.h"
 #include "tools/check/format/element.h"
 #include "tools/plan/trainer/player.h"
-#include "tools/sandbox/files.h"
 
 #define NO_PLACE UINT32_MAX
 
@@ -232,8 +231,7 @@ static void
 begin_training(void)
 {
     player.begun = true;
-    if (ddprun_files_steps_begin != NULL)
-        ddprun_files_steps_begin();
+    clock_begin();
     if (way.begin != NULL) {
         turns_report(0); /* before ranks get what rank 0 has */
         for (uint32_t i = 0; i < player.play.plan.tensor_count; ++i)
@@ -265,6 +263,7 @@ average_round(CUstream stream)
 {
     static const struct ddp_site site = {"the plan", "ddprun --plan", 0};
     require_tensors();
+    clock_note();
     if (!player.is_given_up)
         rounds_note(stream);
     rounds += !player.is_given_up;

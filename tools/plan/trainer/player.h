@@ -5,7 +5,7 @@
  * unplanned_launches.c: operations that are not in the plan; alone.c: rank 0 after an operation that the plan does not
  * know; reads.c: what the host reads of other ranks' turns; turns.c: one process that plays all turns; begun.c: what
  * proofs keep of another run; rounds.c: what rounds take; by_contents.c, contents_gradients.c: one process whose turns
- * change by contents; figures.c: what the host reads in proofs.
+ * change by contents; figures.c: what the host reads in proofs; clock.c: whether the program reads the date.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c, with memory of its own in state_memory.c; exchange.c:
  * proofs in which data, or memory, is of another step, and unclassed.c: which memory that is.
@@ -331,10 +331,19 @@ void agreement_load(const struct operation *operation);
 bool agreement_update(const struct operation *operation, const char *name);
 /* Before memory goes; bytes 0: the allocation that begins there. */
 void agreement_release(CUdeviceptr address, uint64_t bytes);
+/* The program has read the clock since its first batch. */
+void agreement_note_clock(void);
 /* Where gradients are averaged: what was heard so far is compared next. */
 void agreement_show(CUstream stream);
 /* Copies that brought fewer bytes than in the plan. */
 uint64_t agreement_smaller(void);
+
+/* ---- clock.c: programs that read the date in their steps ---- */
+
+/* At the plan's first operation: the date of each rank runs from now on. */
+void clock_begin(void);
+/* In front of each average: whether the program has read it since then, and where. */
+void clock_note(void);
 
 /* ---- reads.c: what the host reads, by turns, is what the rank has whose turn has written it last ---- */
 

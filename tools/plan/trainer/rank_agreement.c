@@ -21,6 +21,7 @@ enum { WORDS_AT_MOST = 2048, LOADED_AT_MOST = 256, TABLE_BYTES = 64 << 10 };
 static const uint64_t least_address = UINT64_C(1) << 32, most_address = UINT64_C(1) << 48;
 
 static uint64_t heard[HEARD_COUNT];
+static char batches_text[80] = PLAY_BATCHES;
 static CUdeviceptr shown; /* [HEARD_COUNT] 32-bit words on the device */
 static uint64_t smaller;
 static uint64_t words[WORDS_AT_MOST]; /* of the operation that is looked at */
@@ -250,10 +251,18 @@ agreement_release(CUdeviceptr address, uint64_t bytes)
 }
 
 void
+agreement_note_clock(void)
+{
+    static const char more[] = ", perhaps by the clock"; /* the engine cuts off what is longer */
+    if (batches_text[sizeof(PLAY_BATCHES) - 1] == '\0')
+        memcpy(batches_text + sizeof(PLAY_BATCHES) - 1, more, sizeof(more));
+}
+
+void
 agreement_begin(void)
 {
     static const struct ddp_site sites[HEARD_COUNT] = {
-        [HEARD_DATA] = {"the batches that the program copies to its device", "the plan", 0},
+        [HEARD_DATA] = {batches_text, "the plan", 0},
         [HEARD_NUMBERS] = {"the numbers and sizes of the program's launches for a batch", "the plan", 0},
         [HEARD_UPDATE] = {"the numbers and sizes of the program's update", "the plan", 0}};
     DRIVER(cuMemAlloc, &shown, HEARD_COUNT * sizeof(uint32_t));

@@ -106,6 +106,9 @@ void proof_conclude(struct proof *proof, enum proof_end end, const char *format,
  */
 void proof_cut(struct trial *it, const struct played *ranks, uint32_t rounds);
 
+/* clock.c: of (d), whose run of ranks has ended: ends it with another sentence if the clock is why. */
+void proof_clock(struct trial *it, const struct played *ranks);
+
 /* turns.c: (d), with order->ranks and timed, or (0) with two. */
 void proof_play_turns(struct trial *it, struct play_times *times);
 /* Ends the proof if the host carries what it reads to what it sends in the next step; `must_show`: also if no run shows

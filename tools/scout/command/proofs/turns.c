@@ -244,6 +244,8 @@ make_runs(struct trial *it, struct played *ranks)
         struct played *run = both[i] == PLAY_ALONE ? &it->alone : ranks;
         bool ok = played_make(it, both[i], i == 0 ? PLAY_KEEPS_BEGUN : PLAY_TAKES_BEGUN, run);
         uint32_t rounds = ok ? played_steps(run, &then, it->proof) : 0;
+        if (ok && rounds == 0 && both[i] == PLAY_TURNS)
+            proof_clock(it, run);
         if (rounds == 0)
             return 0;
         if (has_refused(it, run)) {
