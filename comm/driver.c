@@ -42,8 +42,8 @@ driver_fail(const struct driver *driver, CUresult result, const char *what, stru
         driver_describe_fault(driver, result, what, text, sizeof(text));
         return comm_fail_by(error, COMM_FAULT, "%s", text);
     }
-    return comm_fail_by(error, result == CUDA_ERROR_OUT_OF_MEMORY ? COMM_OWN : COMM_UNCLEAR, "%s: %s", what,
-                        driver_result_name(driver, result));
+    return comm_fail_by(error, result == CUDA_ERROR_OUT_OF_MEMORY ? COMM_OWN : COMM_UNCLEAR, "%s: %s%s", what,
+                        driver_result_name(driver, result), driver_result_advice(result));
 }
 
 bool
@@ -97,6 +97,14 @@ driver_describe_fault(const struct driver *driver, CUresult result, const char *
                  "a kernel of the trainer failed with %s; CUDA reports it at a later call, here: %s; compute-sanitizer "
                  "finds the kernel",
                  name, what);
+}
+
+const char *
+driver_result_advice(CUresult result)
+{
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        return "";
+    return "; if the program takes all memory of the device, --reserve 1536 leaves some to ddprun";
 }
 
 const char *

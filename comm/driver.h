@@ -108,6 +108,9 @@ bool driver_result_is_of_hardware(CUresult result);
 /* What such a result means, in one sentence. `what`: the call. */
 void driver_describe_fault(const struct driver *driver, CUresult result, const char *what, char *text, size_t bytes);
 
+/* What the user can try after a call that has failed with any other result: "; ...", or "". */
+const char *driver_result_advice(CUresult result);
+
 /* The driver's name for a result, such as CUDA_ERROR_OUT_OF_MEMORY; static storage. */
 const char *driver_result_name(const struct driver *driver, CUresult result);
 

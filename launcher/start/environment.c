@@ -183,7 +183,7 @@ set_interface(char ***list, const char *interface)
 static void
 set_nccl(char ***list, int version, const char *interface)
 {
-    set_default(list, "NCCL_RAS_ENABLE", "0"); /* its server listens in each rank, and no part of ddprun asks it */
+    set_default(list, "NCCL_RAS_ENABLE", "0"); /* its server listens in each rank; a report asks it where it is on */
     set_default(list, "NCCL_GRAPH_REGISTER", "0");
     set_default(list, "NCCL_LOCAL_REGISTER", "0");
     if (version >= NVLS_MEETS_SINCE && version < NVLS_MEETS_UNTIL)

@@ -50,6 +50,8 @@ fails "NCCL takes more memory than there is" 1 \
     'ncclCommInitRankConfig: .*CUDA_ERROR_OUT_OF_MEMORY.*; the device had 1[45][0-9] MiB free before, 1[45][0-9] MiB after: let the program leave 1536 MiB \(--reserve 1536 .*, or lower .*NCCL_BUFFSIZE' \
     env SOFTGPU_NCCL_TAKES=200 SOFTGPU_MEMORY_BYTES=1000000000 "$ddprun" -n 2 --device softgpu "$deviates" after --leave 150
 trains "--reserve leaves memory to NCCL" SOFTGPU_NCCL_TAKES=200 SOFTGPU_MEMORY_BYTES=1000000000 --reserve 300 "$deviates" after --leave 0
+fails "too little is left to ddprun" 1 'rank [01] .*failed: CUDA_ERROR_OUT_OF_MEMORY; if the program takes all memory of the device, --reserve 1536 leaves some to ddprun' \
+    env SOFTGPU_MEMORY_BYTES=1000000000 "$ddprun" -n 2 --device softgpu --reserve 1.5 "$deviates" after --leave 0
 works "a world of one has all memory" env SOFTGPU_MEMORY_BYTES=1000000000 "$ddprun" -n 1 --device softgpu --reserve 300 "$deviates" after --leave 0
 
 fails "NCCL does not start, and memory was no matter" 1 'ncclCommInitRankConfig: .*; NCCL_NVLS_ENABLE=0 helps where NVLS cannot start' \

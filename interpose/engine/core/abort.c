@@ -152,7 +152,7 @@ stop_by_driver(CUresult result, const char *what)
 {
     const char *name = driver_result_name(&engine_state.driver, result);
     if (!driver_result_is_fault(result))
-        stop_job("%s failed: %s", what, name);
+        stop_job("%s failed: %s%s", what, name, driver_result_advice(result));
     char text[sizeof(engine_state.status->failure)];
     driver_describe_fault(&engine_state.driver, result, what, text, sizeof(text));
     if (!driver_result_is_of_hardware(result))
