@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 24
+#define DDPRUN_PROTOCOL_VERSION 25
 
 /*
  * ---- environment: launcher to shim and engine ----
@@ -57,13 +57,15 @@
 /* For tests. Decimal ms after its first launch for which a program is given to annotate without a warning;
  * bucket_bytes of one rank, in place of what the launcher says; what a byte costs, in place of what is measured; 1:
  * the buckets of a learned plan are sent at DDP_STEP; 0: no trial switches overlap off, in programs so small that it
- * gains nothing; and decimal ms after which a first collective is said not to end. */
+ * gains nothing; decimal ms after which a first collective is said not to end; and after how many steps without a
+ * repair --commit trust begins. */
 #define DDPRUN_ENV_UNANNOTATED_MS "DDPRUN_TEST_UNANNOTATED_MS"
 #define DDPRUN_ENV_BUCKET_BYTES   "DDPRUN_TEST_BUCKET_BYTES"
 #define DDPRUN_ENV_NS_PER_BYTE    "DDPRUN_TEST_NS_PER_BYTE"
 #define DDPRUN_ENV_AT_STEP        "DDPRUN_TEST_AT_STEP"
 #define DDPRUN_ENV_TRIALS         "DDPRUN_TEST_TRIALS"
 #define DDPRUN_ENV_FIRST_MS       "DDPRUN_TEST_FIRST_MS"
+#define DDPRUN_ENV_TRUST_AFTER    "DDPRUN_TEST_TRUST_AFTER"
 
 /* Set for users' programs and scripts, with the names that torchrun made common. */
 #define DDPRUN_ENV_RANK             "RANK"
@@ -90,6 +92,10 @@ enum ddprun_compression {
     DDPRUN_COMPRESSION_COUNT,
 };
 
+/* When averages of buckets that were launched before DDP_STEP are used: when all ranks have found them right, and the
+ * host knows; or on trust, before the host knows. */
+enum ddprun_commit { DDPRUN_COMMIT_WAIT, DDPRUN_COMMIT_TRUST, DDPRUN_COMMIT_COUNT };
+
 /* ---- job folder ---- */
 #define DDPRUN_STATUS_FILE                                                                     \
     "status" /* DDPRUN_ENV_STATUS_COUNT records of struct rank_status, then struct job_options \
@@ -108,6 +114,7 @@ struct job_options {
     uint32_t protocol;              /* DDPRUN_PROTOCOL_VERSION */
     uint32_t reduction;             /* enum ddprun_reduction; this one and the next are the same on all ranks */
     uint32_t compression;           /* enum ddprun_compression */
+    uint32_t commit;                /* enum ddprun_commit */
     uint64_t bucket_bytes;          /* upper bound of a bucket; 0: as measured */
     uint32_t check_every;           /* steps between two comparisons of parameter hashes; 0: never */
     uint32_t timeout_s;             /* for which a rank may wait for the others */

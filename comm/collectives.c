@@ -423,6 +423,13 @@ collectives_commit(struct collectives *c, const struct bucket_wire *wire, CUstre
 }
 
 bool
+collectives_commit_guarded(struct collectives *c, const struct bucket_wire *wire, const struct chunk_guard *guard,
+                           CUstream stream, struct comm_error *error)
+{
+    return wire_unpack_guarded(wire, &c->setting, guard, stream, error);
+}
+
+bool
 collectives_discard(struct collectives *c, const struct bucket_wire *wire, CUstream stream, struct comm_error *error)
 {
     return wire_clear(wire, &c->setting, stream, error) && reduce_wire(c, wire, stream, error);

@@ -112,6 +112,9 @@ bool collectives_reduce_packed(struct collectives *collectives, const struct buc
                                CUstream stream, struct comm_error *error) MUST_USE;
 bool collectives_commit(struct collectives *collectives, const struct bucket_wire *wire, CUstream stream,
                         struct comm_error *error) MUST_USE;
+/* The same, but members stay as they are where the guard forbids writing when `stream` comes there. */
+bool collectives_commit_guarded(struct collectives *collectives, const struct bucket_wire *wire,
+                                const struct chunk_guard *guard, CUstream stream, struct comm_error *error) MUST_USE;
 
 /* Takes part in the reduction of such a bucket with zeros: its result is not wanted on any rank. Collective. */
 bool collectives_discard(struct collectives *collectives, const struct bucket_wire *wire, CUstream stream,

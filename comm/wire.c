@@ -414,11 +414,12 @@ pass_of(const struct bucket_wire *wire, const struct wire_setting *setting, enum
 
 static bool
 run_kernels(const struct bucket_wire *wire, const struct wire_setting *setting, enum direction direction, double times,
-            double over, CUstream stream, struct comm_error *error)
+            double over, const struct chunk_guard *guard, CUstream stream, struct comm_error *error)
 {
     struct pass pass = pass_of(wire, setting, direction, times, over);
     struct nonfinite_look look = look_of(wire, direction);
-    void *arguments[] = {NULL, NULL, NULL, &pass.times, &pass.over, &look};
+    struct chunk_guard given = *guard;
+    void *arguments[] = {NULL, NULL, NULL, &pass.times, &pass.over, &look, &given};
     CUfunction function = direction == PACK ? pass.pack : pass.unpack;
     return launch(wire, setting, function, arguments, stream, names[direction], error);
 }
@@ -434,7 +435,7 @@ move(const struct bucket_wire *wire, const struct wire_setting *setting, enum di
                                   look_of(wire, direction), stream, error);
         return look_in_place(wire, setting, direction, stream, error);
     case WIRE_KERNELS:
-        return run_kernels(wire, setting, direction, times, over, stream, error);
+        return run_kernels(wire, setting, direction, times, over, &(struct chunk_guard){0}, stream, error);
     case WIRE_COPIES:
         return copy_members(wire, setting->driver, direction, stream, error);
     }
@@ -534,6 +535,14 @@ wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, 
             struct comm_error *error)
 {
     return move(wire, setting, UNPACK, 1, mean_of(wire, setting).after, stream, error);
+}
+
+bool
+wire_unpack_guarded(const struct bucket_wire *wire, const struct wire_setting *setting, const struct chunk_guard *guard,
+                    CUstream stream, struct comm_error *error)
+{
+    ASSERT(wire->path == WIRE_KERNELS);
+    return run_kernels(wire, setting, UNPACK, 1, mean_of(wire, setting).after, guard, stream, error);
 }
 
 ncclRedOp_t

@@ -132,6 +132,12 @@ bool wire_pack(const struct bucket_wire *wire, const struct wire_setting *settin
 bool wire_unpack(const struct bucket_wire *wire, const struct wire_setting *setting, CUstream stream,
                  struct comm_error *error) MUST_USE;
 
+/* wire_unpack() of a bucket that kernels pack, which writes nothing where the guard forbids it when `stream` comes
+ * there. */
+struct chunk_guard;
+bool wire_unpack_guarded(const struct bucket_wire *wire, const struct wire_setting *setting,
+                         const struct chunk_guard *guard, CUstream stream, struct comm_error *error) MUST_USE;
+
 /*
  * A bucket that is packed on the guess that nothing writes its members any more. wire_pack_digested() is wire_pack() of
  * a bucket that kernels pack, without a look and without squares, and keeps digests of what it has packed.

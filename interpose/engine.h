@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   25u
+#define ENGINE_ABI   26u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -185,8 +185,12 @@ struct engine {
     /* The whole device is about to be waited for, by a call of the driver. NULL: not needed. */
     void (*waits)(void);
 
-    /* This thread has waited for a stream, an event, or the device; the driver's call is over. NULL: not needed. */
+    /* This thread has waited for a stream, an event, or the device, or has found that work is done; the driver's call
+     * is over. NULL: not needed. */
     void (*waited)(void);
+    /* By the call that follows, a result of the device may leave it: to the host, or to another process. `for_good`:
+     * the other process may look at any time from then on. NULL: not needed. */
+    void (*leaves)(bool for_good);
 
     /* Device memory from `address` on goes; bytes = 0: the allocation that begins there. Before the driver's call. */
     void (*before_release)(CUdeviceptr address, size_t bytes);

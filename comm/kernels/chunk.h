@@ -40,6 +40,15 @@ struct chunk_digests {
 };
 enum { CHUNK_IS_STALE = 0 }; /* also a digest, once in 2^64 */
 
+/*
+ * Whether unpacking may write: count + 1 words of all ranks (interpose/engine/send/speculation.c), of which all but the
+ * last must be 0, and the last `expected`. No words: it may.
+ */
+struct chunk_guard {
+    uint64_t words; /* address of uint32_t[count + 1]; 0: there are none */
+    uint32_t count, expected;
+};
+
 /* 16 KiB: four rounds of 256 threads with 16 bytes each. Kernels take any number of threads. */
 enum { CHUNK_BYTES = 16384, CHUNK_THREADS = 256 };
 

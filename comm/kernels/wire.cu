@@ -492,6 +492,25 @@ digest_all(const struct chunk *chunks, unsigned count, unsigned char *bucket, co
     }
 }
 
+/* By all threads of a block, with the same answer. */
+__device__ static bool
+may_write(const struct chunk_guard &guard)
+{
+    const volatile uint32_t *const words = (const volatile uint32_t *)guard.words;
+    __shared__ unsigned forbidden;
+    if (words == NULL)
+        return true;
+    if (threadIdx.x == 0)
+        forbidden = words[guard.count] != guard.expected;
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < guard.count; i += blockDim.x) {
+        if (words[i] != 0)
+            atomicOr(&forbidden, 1u);
+    }
+    __syncthreads();
+    return forbidden == 0;
+}
+
 /* Elements are multiplied with the first number, and divided by the second. */
 #define MOVING_KERNELS(suffix, Packing, Unpacking)                                                                    \
     extern "C" __global__ void ddprun_pack##suffix(const struct chunk *chunks, unsigned count, unsigned char *bucket, \
@@ -507,9 +526,10 @@ digest_all(const struct chunk *chunks, unsigned count, unsigned char *bucket, co
     }                                                                                                                 \
     extern "C" __global__ void ddprun_unpack##suffix(const struct chunk *chunks, unsigned count,                      \
                                                      unsigned char *bucket, double times, double over,                \
-                                                     struct nonfinite_look look)                                      \
+                                                     struct nonfinite_look look, struct chunk_guard guard)            \
     {                                                                                                                 \
-        move_all<false>(chunks, count, bucket, Unpacking(times, over), look);                                         \
+        if (may_write(guard))                                                                                         \
+            move_all<false>(chunks, count, bucket, Unpacking(times, over), look);                                     \
     }
 
 MOVING_KERNELS(, words, words)

@@ -35,7 +35,8 @@ number_option(const char *variable, uint64_t fallback, uint64_t highest)
     return value;
 }
 
-/* Tests may have other buckets on one rank, the plan's buckets sent at DDP_STEP, and no trials. */
+/* Tests may have other buckets on one rank, the plan's buckets sent at DDP_STEP, trust from the first steps on, and no
+ * trials. */
 static void
 read_options(const struct job_options *given)
 {
@@ -45,6 +46,7 @@ read_options(const struct job_options *given)
     engine_state.options = *given;
     engine_state.options.bucket_bytes = number_option(DDPRUN_ENV_BUCKET_BYTES, given->bucket_bytes, UINT64_MAX);
     engine_state.sends_at_step = number_option(DDPRUN_ENV_AT_STEP, 0, 1) == 1;
+    engine_state.trust_after = number_option(DDPRUN_ENV_TRUST_AFTER, TRUST_AFTER, UINT64_MAX);
     if (number_option(DDPRUN_ENV_TRIALS, 1, 1) == 0)
         engine_state.off |= OFF_TRIALS;
 }
@@ -113,6 +115,14 @@ before_release(CUdeviceptr address, size_t bytes)
 }
 
 static void
+leaves(bool for_good)
+{
+    if (for_good)
+        trust_share();
+    speculation_await_verdict();
+}
+
+static void
 before_stream_destroy(CUstream stream)
 {
     capture_abandoned(stream);
@@ -139,6 +149,7 @@ wait_for_averages(void)
 {
     if (!atomic_load(&engine_state.collectives_ready) || atomic_load(&engine_state.context_ended))
         return;
+    speculation_await_verdict();
     if (atomic_load(&engine_state.captures_open) == 0) { /* waiting for the whole device would break them */
         context_synchronize("at the end");
         return;
@@ -173,6 +184,7 @@ before_context_destroy(CUcontext context)
     if (!atomic_load(&engine_state.driver_ready) || context != engine_state.context || context_driver_is_gone())
         return;
     bool is_used = engine_state.context != NULL || atomic_load(&engine_state.collectives_ready);
+    speculation_await_verdict();
     average_rest();
     if (is_used) /* else the program tries the device before it annotates anything */
         OBSERVED(program_ends);
@@ -393,6 +405,8 @@ static struct engine engine = {
     .copied_from_host = touches_copied_from_host,
     .may_wait = unmap_may_wait,
     .waits = serve_before_wait,
+    .waited = speculation_await_verdict,
+    .leaves = leaves,
     .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
     .before_context_destroy = before_context_destroy,
@@ -465,6 +479,10 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine.watching = !engine_state.alone;
     if (engine.watching)
         watch_start(tell_launcher);
+    if (engine_state.options.commit == DDPRUN_COMMIT_WAIT) {
+        engine.waited = NULL;
+        engine.leaves = NULL;
+    }
     if (engine_state.observer != NULL)
         observe(&engine);
     status_reach(RANK_STAGE_RANK);

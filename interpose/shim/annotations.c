@@ -19,6 +19,8 @@ enter(const struct ddp_site *site)
     if (!shim_become_rank(site))
         return NULL;
     ++shim_depth;
+    if (shim.engine->leaves != NULL)
+        shim.engine->leaves(false);
     return shim.engine;
 }
 

@@ -232,6 +232,32 @@ stream_of(CUstream stream, bool per_thread)
         return result;                                         \
     }
 
+#define DEFINE_QUERY(fn, per_thread, parameters, arguments) \
+    DEFINE_TOLD(fn, parameters)                             \
+    {                                                       \
+        CUresult result = REAL(fn) arguments;               \
+        if (result != CUDA_SUCCESS || !shim_is_watched())   \
+            return result;                                  \
+        if (shim.engine->waited != NULL)                    \
+            shim.engine->waited();                          \
+        return result;                                      \
+    }
+
+#define DEFINE_LEAVING(fn, parameters, arguments, for_good) \
+    DEFINE_TOLD(fn, parameters)                             \
+    {                                                       \
+        if (!shim_is_watched())                             \
+            return REAL(fn) arguments;                      \
+        struct rank_call *call = calls_enter(#fn);          \
+        if (shim.engine->leaves != NULL)                    \
+            shim.engine->leaves(for_good);                  \
+        CUresult result = REAL(fn) arguments;               \
+        calls_leave(call, true);                            \
+        return result;                                      \
+    }
+#define DEFINE_EXIT(fn, per_thread, parameters, arguments)   DEFINE_LEAVING(fn, parameters, arguments, false)
+#define DEFINE_EXPORT(fn, per_thread, parameters, arguments) DEFINE_LEAVING(fn, parameters, arguments, true)
+
 /* What the program may take of so many bytes, so that NCCL finds memory at its start. */
 static size_t
 less_reserve(size_t bytes)

@@ -46,6 +46,9 @@
 #define BEGIN_GRAPH_STREAM          BEGIN_OPERATION
 #define BEGIN_WAIT                  BEGIN_OPERATION
 #define BEGIN_WAIT_ALL              BEGIN_OPERATION
+#define BEGIN_QUERY                 BEGIN_OPERATION
+#define BEGIN_EXIT                  BEGIN_OPERATION
+#define BEGIN_EXPORT                BEGIN_OPERATION
 #define BEGIN_RECORDED              BEGIN_OPERATION
 #define ONE(kind, symbol, ...)      BEGIN_##kind(symbol)
 #define TWO(kind, symbol, twin, ...) \

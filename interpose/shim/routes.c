@@ -49,6 +49,9 @@ find_real(unsigned index)
 enum {
     WAIT,
     WAIT_ALL,
+    QUERY,
+    EXIT,
+    EXPORT,
     FREE_MEMORY,
     OPERATION,
     LAUNCH_PLAIN,

@@ -19,6 +19,9 @@ contradictions_check(const struct options *options, struct error *error)
          "--quiet and --progress on contradict each other; leave one out"},
         {options->job.verify && options->job.check_every == 0,
          "--verify compares parameters in every step, --check-every 0 in few; leave one out"},
+        {options->plan != NULL && options->job.commit == DDPRUN_COMMIT_TRUST,
+         "--plan hands results of each step to all ranks, and cannot go on before they are right; leave --commit trust "
+         "out"},
         {options->tee && options->output != OUTPUT_FILES,
          "--tee needs --output files=DIR; give both, or leave --tee out"},
     };

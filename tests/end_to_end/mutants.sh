@@ -79,6 +79,11 @@ layouts() { # steps with other buckets
         grep -q '^{"layout_trial"' "$work/layouts/rank-0.jsonl"
 }
 
+trusting() { # MODE SAVED: nothing of a step that is wrong on trust leaves the device
+    rm -f "$work/saved"
+    run env DDPRUN_TEST_TRUST_AFTER=2 DDPRUN_TEST_TRIALS=0 "$launcher" -n 2 --bucket-mb 0.004 --commit trust --timeout "$seconds" "$trainers/trusting" "$1" "$work/saved"
+    [ "$code" -eq 1 ] && grep -qxE "$2" "$work/saved"
+}
 unseen() { well -n 2 --bucket-mb 0.005 "$trainers/escapes" "$1"; }
 in_graph() { # MODE COUNT [MIB]: trains, and so many steps are in graphs
     well -n 3 --bucket-mb "${3:-0.006}" --check-every 1 "$trainers/graphs" "$1" && { [ "$2" -eq 0 ] || grep -q " $2 of them in CUDA graphs" "$work/stderr"; }
@@ -193,6 +198,10 @@ mutant STALE_UNSEEN saves slow "-30 -30.75"
 mutant STALE_ALONE saves alone "-30 -30.5"
 mutant STALE_UNREPAIRED saves slow "-30 -30.75"
 mutant COMPARED_TOO_EARLY saves slow "-30 -30.75"
+mutant TRUST_UNGUARDED trusting unseen '(9 -6\.75|10 -7\.25|11 .*)'
+mutant COPIES_TRUSTED trusting async '9 -6\.75'
+mutant KERNELS_TRUSTED trusting pointer '9 -6\.75'
+mutant WAITS_TRUSTED trusting stream '9 -6\.75'
 mutant MEMORY_ALONE ladder
 mutant JUDGEMENT_NOT_WAITED drifts
 mutant PARAMETERS_UNCHECKED ends 1 "differs between ranks 0 and 1" drift --fault-rank 1

@@ -19,6 +19,9 @@ enum kind { /* the first three are work */
             KIND_GRAPH_STREAM,
             KIND_WAIT,
             KIND_WAIT_ALL,
+            KIND_QUERY,
+            KIND_EXIT,
+            KIND_EXPORT,
             KIND_FREE_MEMORY,
             KIND_RECORDED
 };

@@ -297,7 +297,7 @@ done
 mkdir "$top/elsewhere"
 DDPRUN_RANKS=2 DDPRUN_CHECK_EVERY=6 DDPRUN_BUCKET_MB=1 DDPRUN_TIMEOUT=40 run --timeout 50 "$fake" options
 report "settings: environment, command line" "$(expect 0 "$out" '^\[1\] check_every=6' "$out" '^bucket_bytes=1048576' "$out" '^timeout_s=50')"
-bad "--config is gone" 2 "unknown or ambiguous option --config" --config x "$fake" exit 0
+bad "--config is gone" 2 "unknown option --config" --config x "$fake" exit 0
 WHO=me run -n 2 --subst "$fake" env WHO env RANK say 'at {local_rank} of {world_size} {other}'
 report "variables and --subst" "$(expect 0 "$out" '\[1\] WHO=me$' "$out" '\[1\] RANK=1' "$out" 'at 1 of 2 \{other\}')"
 bad "a mistyped option" 2 "did you mean --bucket-mb" --bukcet-mb 3 "$fake"

@@ -27,6 +27,7 @@ static const struct sample {
     {"no-overlap", NULL},
     {"reduce", "sum"},
     {"compress", "bf16"},
+    {"commit", "trust"},
     {"nccl", "libnccl.so.2"},
     {"check-every", "0"},
     {"check-every", "7"},
@@ -90,6 +91,7 @@ static const struct excluded {
     {{"verbose", NULL}, {"quiet", NULL}, "contradict each other"},
     {{"progress", "on"}, {"quiet", NULL}, "contradict each other"},
     {{"check-every", "0"}, {"verify", NULL}, "leave one out"},
+    {{"plan", NULL}, {"commit", "trust"}, "leave --commit trust out"},
 };
 
 /* These are so by themselves, beside another option's usual value. */

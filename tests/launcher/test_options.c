@@ -90,8 +90,9 @@ TEST(every_option_reaches_its_field)
         parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
               "--check-every 0 --timeout 30 --grace 70 --trace out -q --subst --dry-run --reserve 0.5 "
               "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
-              "--compress bf16 ./train"),
+              "--compress bf16 --commit trust ./train"),
         OPTIONS_RUN);
+    ck_assert_int_eq(options.job.commit, DDPRUN_COMMIT_TRUST);
     ck_assert_int_eq(options.rank_count, 8);
     ck_assert_int_eq(options.device, DEVICE_SOFTGPU);
     ck_assert_int_eq(options.gpus.count, 5);
@@ -140,9 +141,9 @@ static const struct flagged {
     unsigned flag;
     const char *names;
 } flagged[] = {
-    {TERM, "bucket-mb no-overlap reduce reads compress check-every "
+    {TERM, "bucket-mb no-overlap reduce reads compress commit check-every "
            "verify stop-on-nan timeout hang-timeout grace max-restarts heartbeat-timeout "},
-    {TRACED, "bucket-mb no-overlap reduce compress nccl check-every "
+    {TRACED, "bucket-mb no-overlap reduce compress commit nccl check-every "
              "verify "},
     {NOT_HANDED_ON, "ranks nnodes node-rank master dry-run steps alone reference tolerance "
                     "free per-rank json "},
@@ -168,7 +169,7 @@ TEST(terms_have_a_line_for_each_option_that_ranks_must_share)
     const char *rest = strstr(terms, "--device");
     ck_assert_str_eq(rest,
                      "--device gpu\n--plan left out\n--bucket-mb 0.10000038146972656\n--no-overlap on\n--reduce sum\n"
-                     "--reads owner\n--compress none\n"
+                     "--reads owner\n--compress none\n--commit wait\n"
                      "--check-every 100\n--verify off\n--stop-on-nan off\n--timeout 900\n"
                      "--hang-timeout 600\n--grace 30\n--max-restarts 0\n--heartbeat-timeout 0\n");
 }

@@ -119,6 +119,7 @@ IDLE(node_changes, (CUgraphExec exec, CUgraphNode node, struct operation *work))
     X(may_wait, may_wait)                     \
     X(waits, nothing)                         \
     X(waited, nothing)                        \
+    X(leaves, may_wait)                       \
     X(before_release, before_release)         \
     X(before_stream_destroy, stream_changes)  \
     X(before_context_destroy, context_goes)   \

@@ -103,6 +103,7 @@ struct engine_state {
     void (*before_wait)(void);       /* send/serve.c: serve_before_wait() */
     void (*serves)(void);            /* send/serve.c: serve_request() */
     unsigned off;                    /* of enum engine_off: what an observer has switched off */
+    uint64_t trust_after;            /* steps in a row without a repair after which --commit trust begins */
     bool sends_at_step;              /* for tests: buckets of a plan are sent at DDP_STEP all the same */
     bool alone;                      /* a world of one, in which nothing is averaged and nothing is recorded */
 
@@ -214,6 +215,7 @@ struct speculation {
     bool is_allowed;         /* the same on all ranks */
     struct bucket_wire wire; /* packed into memory of the shipment's */
     bool is_early;           /* in this interval it was launched before the boundary */
+    bool was_early;          /* the same of the last step that was committed on trust */
     double factor;           /* what this rank's gradients were multiplied with then */
     bool is_compared;        /* at this boundary a kernel has found out whether it is stale */
     uint64_t stale_steps;    /* on any rank, in the last 64 steps: a bit for each; the same on all ranks */

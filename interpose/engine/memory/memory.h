@@ -370,6 +370,7 @@ struct hits {
     bool is_library;     /* it is a call of a library, not of the driver */
     bool on_buffer;      /* it touches a buffer */
     bool on_state;       /* it touches optimizer state */
+    bool on_host;        /* a kernel gets a pointer into memory that the host reaches, or may have one */
 
     const void **sources; /* [source_count]: memory of the host that its kernels read where it is; malloc'ed */
     size_t source_count, source_capacity; /* while there are captures */

@@ -113,6 +113,7 @@ look_at_words(struct hits *hits, uint32_t argument, const void *value, size_t by
         uint64_t word;
         memcpy(&word, (const char *)value + at, sizeof(word));
         if (bounded_may_hold(&host_accessible, word, 1)) {
+            hits->on_host = hits->on_host || host_accessible_has(word, 1);
             host_accessible_look_behind(word);
             if (atomic_load_explicit(&engine_state.captures_open, memory_order_relaxed) > 0)
                 add_source(hits, word);
@@ -149,7 +150,7 @@ look_at_all(struct hits *hits)
         if (tensor->placed && tensor->averaged)
             hits_add(hits, tensor, &(struct operand){.argument = 0});
     }
-    hits->on_buffer = hits->on_state = true;
+    hits->on_buffer = hits->on_state = hits->on_host = true;
     pointer_arrays_touched(0, SIZE_MAX);
     engine_unlock();
 }
@@ -296,7 +297,7 @@ hits_look(struct hits *hits, const struct operation *operation, bool *through_po
 {
     hits_clear(hits);
     hits->call_name = operation->name;
-    hits->on_buffer = hits->on_state = false;
+    hits->on_buffer = hits->on_state = hits->on_host = false;
     hits->is_library = strncmp(operation->name, "cu", 2) != 0 || islower((unsigned char)operation->name[2]);
     bool opaque = operation->opaque, unknown = false;
     *through_pointers_p = look_at_operands(hits, operation, &unknown);

@@ -42,6 +42,7 @@ send_at_boundary(const struct group *group, size_t bucket, double factor) BY_ISS
 void
 launch_prepare_plan(struct group *group)
 {
+    speculation_await_verdict_launching();
     wires_prepare_plan(group);
     if (group->shipment.packed != 0)
         speculation_make_room(group->shipment.wire_count);
@@ -50,6 +51,7 @@ launch_prepare_plan(struct group *group)
 void
 launch_prepare_others(struct group *group, struct shipment *others, size_t count)
 {
+    speculation_await_verdict_launching();
     wires_prepare_others(group, others, count);
     for (size_t i = 0; i < count; ++i)
         speculation_make_room(others[i].wire_count);
@@ -142,6 +144,7 @@ launch_wait_unused(void)
 {
     if (!atomic_load(&engine_state.collectives_ready))
         return;
+    speculation_await_verdict();
     role_take(); /* a thread that is launching a bucket has then launched it */
     RELAX_CAPTURES();
     speculation_wait_packed();

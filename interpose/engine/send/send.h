@@ -84,7 +84,42 @@ void speculation_take_back(const struct group *group) BY_ISSUER;
 void speculation_compare(const struct group *group, uint64_t producers, double factor) BY_ISSUER;
 /* After the last bucket is launched: all ranks are told, and tell. */
 void speculation_tell(const struct group *group) BY_ISSUER;
-/* Waits for what they tell; what is stale is sent once more, and averages are written into the gradients. */
+/* Waits for what they tell; what is stale is sent once more, and averages are written into the gradients. By --commit
+ * trust the device finds out whether they are, and nothing waits. */
 void speculation_settle(struct group *group, double factor) BY_ISSUER;
+
+/* Waits for the verdict of the last step, if averages were committed before it was known; ends the job if it is not
+ * clean. Any thread, before a result of the device may leave it; */
+void speculation_await_verdict(void) WITHOUT_LOCK;
+/* the issuer, who is about to pack a bucket, or to give up memory of buckets. */
+void speculation_await_verdict_launching(void) BY_ISSUER WITHOUT_LOCK;
+
+/* ---- trust.c: averages that are committed before the host knows that they are right; for speculation.c ---- */
+/* What all ranks say of a step's buckets. */
+struct verdict {
+    uint64_t step; /* its number, from 1 */
+    int group;
+    CUevent come;          /* `heard` is there */
+    const uint32_t *heard; /* [bucket_count + 1]: of each bucket, on how many ranks it is stale; then: */
+    size_t bucket_count;
+    uint32_t known; /* the sum of a word that all ranks know */
+};
+enum verdict_kind { VERDICT_CLEAN, VERDICT_STALE, VERDICT_DAMAGED };
+/* Any thread, when it has come. */
+enum verdict_kind trust_judge(const struct verdict *verdict);
+/* Steps in a row without a repair after which averages are trusted: as many as a gradient is judged by. */
+enum { TRUST_AFTER = 64 };
+/* Whether this boundary's are. */
+bool trust_holds(const struct group *group) BY_ISSUER;
+/* The host has waited for a verdict: so many buckets were stale. */
+void trust_note(const struct group *group, size_t stale) BY_ISSUER;
+/* Any thread: another process may look at this one's memory from now on, so nothing is trusted any more. */
+void trust_share(void);
+/* The host goes on before it knows this verdict. */
+void trust_await(const struct verdict *verdict) BY_ISSUER;
+/* Any thread: whether a verdict is not known yet. */
+bool trust_is_awaited(void);
+/* Any thread: waits for that. False: it is *verdict_p, and not clean; no thread gets another answer. */
+bool trust_settle(struct verdict *verdict_p) WITHOUT_LOCK;
 
 #endif

@@ -21,6 +21,7 @@
 #include "interpose/engine/send/send.h"
 
 #include "base/clock.h"
+#include "comm/kernels/chunk.h"
 #include "comm/wire.h"
 
 #include <sched.h>
@@ -70,7 +71,7 @@ speculation_make_room(size_t bucket_count)
         (void)engine_state.driver.cuMemFree_p(own.words);
         (void)engine_state.driver.cuMemFreeHost_p(own.heard);
     }
-    const size_t bytes = (bucket_count + 1) * sizeof(uint32_t);
+    const size_t bytes = SPECULATION_WORDS(bucket_count) * sizeof(uint32_t);
     own.words = device_allocate(bytes, "cuMemAlloc for the comparison of buckets");
     own.heard = device_allocate_pinned(bytes);
     own.capacity = bucket_count;
@@ -108,6 +109,7 @@ speculation_discard(const struct group *group, size_t bucket)
 {
     struct comm_error error;
     struct speculation *of = speculation_of(group, bucket);
+    speculation_await_verdict_launching();
     wires_ensure_placed(&group->shipment, group->places, bucket, &of->wire);
     if (!collectives_discard(&engine_state.collectives, &of->wire, first_stream(), &error))
         stop_at_bucket(bucket, &error);
@@ -117,6 +119,7 @@ void
 speculation_launch(const struct group *group, size_t bucket, double factor, bool early)
 {
     struct speculation *of = speculation_of(group, bucket);
+    speculation_await_verdict_launching();
     of->is_early = early;
     of->factor = factor;
     if (early && !wires_have_memory(&group->shipment, group->places, bucket)) {
@@ -186,7 +189,7 @@ speculation_compare(const struct group *group, uint64_t producers, double factor
     const size_t count = group->shipment.wire_count;
     ASSERT(count <= own.capacity);
     CUDA("waiting for packed buckets", cuStreamWaitEvent, own.stream, packed, 0);
-    CUDA("waiting for the last verdict", cuStreamWaitEvent, own.stream, own.told, 0);
+    CUDA("waiting for the last averages", cuStreamWaitEvent, own.stream, engine_state.reduced, 0);
     streams_wait_for_producers(producers, own.stream);
     CUDA("cuMemsetD8Async", cuMemsetD8Async, own.words, 0, count * sizeof(uint32_t), own.stream);
     CUDA("cuMemsetD32Async", cuMemsetD32Async, word_of(count), known_word(), 1, own.stream);
@@ -235,18 +238,49 @@ wait_for_verdict(void) BY_ISSUER
     range_end();
 }
 
-/* Ends the job if what came is not what all ranks have sent. */
-static void
-refuse_damage(size_t count) BY_ISSUER
+/* This step's. */
+static struct verdict
+verdict_of(const struct group *group) BY_ISSUER
 {
-    uint32_t world = (uint32_t)engine_state.rendezvous.world_size, expected = world * known_word();
-    bool is_sound = own.heard[count] == expected;
-    for (size_t k = 0; k < count; ++k)
-        is_sound = is_sound && own.heard[k] <= world;
-    if (!is_sound)
-        stop_job("step %llu: the ranks' words about their buckets came damaged through NCCL (%u in place of %u): "
-                 "averages may be damaged, too; look for faults of GPUs, links and NCCL",
-                 (unsigned long long)engine_state.boundary_count + 1, own.heard[count], expected);
+    return (struct verdict){.step = engine_state.boundary_count + 1,
+                            .group = group->id,
+                            .come = own.told,
+                            .heard = own.heard,
+                            .bucket_count = group->shipment.wire_count,
+                            .known = (uint32_t)engine_state.rendezvous.world_size * known_word()};
+}
+
+/* What came is not what all ranks have sent. */
+static void __attribute__((noreturn)) stop_damaged(const struct verdict *verdict)
+{
+    stop_job("step %llu: the ranks' words about their buckets came damaged through NCCL (%u in place of %u): averages "
+             "may be damaged, too; look for faults of GPUs, links and NCCL",
+             (unsigned long long)verdict->step, verdict->heard[verdict->bucket_count], verdict->known);
+}
+
+/* Which members of the bucket were written after it was packed, on this rank: [member_count], malloc'ed; NULL: that is
+ * not known. */
+static bool *
+find_written(const struct speculation *of) BY_ISSUER
+{
+    if (!of->is_compared || of->factor == 0)
+        return NULL;
+    uint64_t *digests = engine_calloc(of->wire.chunk_count, sizeof(*digests));
+    bool *written = engine_calloc(of->wire.member_count, sizeof(*written));
+    CUDA("copying digests", cuMemcpyDtoHAsync, digests, of->wire.digests, of->wire.chunk_count * sizeof(*digests),
+         own.stream);
+    CUDA("copying digests", cuStreamSynchronize, own.stream);
+    wire_find_stale(&of->wire, digests, written);
+    free(digests);
+    return written;
+}
+
+/* The gradient that is a bucket's member, by its number in the group. */
+static size_t
+gradient_of_member(const struct group *group, size_t bucket, size_t member) BY_ISSUER
+{
+    const struct plan_bucket *planned = &group->plan->buckets[bucket];
+    return group->plan->pieces[group->shipment.send_order[planned->first + member]].gradient;
 }
 
 /* Gradients of the bucket that were written after it was packed, on this rank, are remembered. */
@@ -254,24 +288,16 @@ static void
 note_written(struct group *group, size_t bucket) BY_ISSUER
 {
     const struct speculation *of = speculation_of(group, bucket);
-    const struct plan_bucket *planned = &group->plan->buckets[bucket];
-    if (!of->is_compared || of->factor == 0)
+    bool *written = find_written(of);
+    if (written == NULL)
         return;
-    uint64_t *digests = engine_calloc(of->wire.chunk_count, sizeof(*digests));
-    bool *written = engine_calloc(of->wire.member_count, sizeof(*written));
-    CUDA("copying digests", cuMemcpyDtoHAsync, digests, of->wire.digests, of->wire.chunk_count * sizeof(*digests),
-         own.stream);
-    CUDA("copying digests", cuStreamSynchronize, own.stream);
-    wire_find_stale(&of->wire, digests, written);
     issuer_lock();
     for (size_t i = 0; i < of->wire.member_count; ++i) {
-        size_t gradient = group->plan->pieces[group->shipment.send_order[planned->first + i]].gradient;
         if (written[i])
-            tensor_gradient(group, gradient)->stale_steps |= 1;
+            tensor_gradient(group, gradient_of_member(group, bucket, i))->stale_steps |= 1;
     }
     issuer_unlock();
     free(written);
-    free(digests);
 }
 
 /* All ranks send the bucket once more, from its gradients' present values. */
@@ -352,6 +378,80 @@ commit(const struct group *group) BY_ISSUER
     }
 }
 
+/* The same, if the device finds the verdict clean. */
+static void
+commit_on_trust(const struct group *group, const struct verdict *verdict) BY_ISSUER
+{
+    struct comm_error error;
+    const struct chunk_guard guard = {own.words, (uint32_t)verdict->bucket_count, verdict->known};
+    for (size_t k = 0; k < group->shipment.wire_count; ++k) {
+        struct speculation *of = speculation_of(group, k);
+        if (of->is_allowed &&
+            !collectives_commit_guarded(&engine_state.collectives, &of->wire, &guard, first_stream(), &error))
+            stop_at_bucket(k, &error);
+        of->was_early = of->is_early;
+        of->is_early = false;
+    }
+}
+
+/* ---- a verdict that comes too late for a repair ---- */
+
+#define TOO_LATE "--commit trust cannot repair that; run the program without it"
+
+/* Ends the job if the bucket is stale because of this rank. */
+static void
+refuse_own(const struct group *group, size_t bucket, unsigned long long step) BY_ISSUER
+{
+    const struct speculation *of = speculation_of(group, bucket);
+    bool *written = find_written(of);
+    if (of->was_early && !of->is_compared)
+        stop_job("step %llu: gradients of bucket %zu have moved, or were given another weight, after the bucket was "
+                 "launched: " TOO_LATE,
+                 step, bucket);
+    for (size_t i = 0; written != NULL && i < of->wire.member_count; ++i) {
+        if (!written[i])
+            continue;
+        const struct tensor tensor = ISSUER_LOCKED(*tensor_gradient(group, gradient_of_member(group, bucket, i)));
+        stop_job("step %llu: %s was written after its bucket was launched: " TOO_LATE, step, tensor_text(&tensor));
+    }
+    free(written);
+}
+
+/* Ends the job, by the gradient that was written, after a verdict that is not clean: no later bucket is packed yet. */
+static void __attribute__((noreturn)) refuse(const struct verdict *verdict) BY_ISSUER
+{
+    const struct group *group = &memory_state.groups[verdict->group];
+    const unsigned long long step = (unsigned long long)verdict->step;
+    if (trust_judge(verdict) == VERDICT_DAMAGED)
+        stop_damaged(verdict);
+    for (size_t k = 0; k < verdict->bucket_count; ++k) {
+        if (verdict->heard[k] > 0)
+            refuse_own(group, k, step);
+    }
+    stop_job_by(COMM_OTHERS,
+                "step %llu: a gradient was written on another rank after its bucket was launched: " TOO_LATE, step);
+}
+
+void
+speculation_await_verdict_launching(void)
+{
+    struct verdict verdict;
+    if (!trust_settle(&verdict))
+        refuse(&verdict);
+}
+
+/* Not analysed: the job ends with the role. */
+void NOT_ANALYSED
+speculation_await_verdict(void)
+{
+    struct verdict verdict;
+    if (atomic_load(&engine_state.context_ended) || trust_settle(&verdict))
+        return;
+    if (!role_is_mine())
+        role_take(); /* a thread that has it ends the job, too */
+    refuse(&verdict);
+}
+
 /* Counts them; gradients that are written late too often wait for DDP_STEP, and where that is seen to be so on all
  * ranks (`is_often`), the plan is voted on at once. */
 static void
@@ -369,11 +469,20 @@ void
 speculation_settle(struct group *group, double factor)
 {
     bool is_often;
+    const struct verdict verdict = verdict_of(group);
+    if (trust_holds(group)) {
+        trust_await(&verdict);
+        commit_on_trust(group, &verdict);
+        shift_steps(group);
+        return;
+    }
     wait_for_verdict();
-    refuse_damage(group->shipment.wire_count);
+    if (trust_judge(&verdict) == VERDICT_DAMAGED)
+        stop_damaged(&verdict);
     shift_steps(group);
     size_t stale = repair_stale(group, factor, &is_often);
     commit(group);
+    trust_note(group, stale);
     if (stale > 0)
         note_repairs(group, stale, is_often);
 }

@@ -14,6 +14,7 @@
  *
  * Called by annotate.c, agree.c, buffers.c and boundary.c.
  */
+#include "interpose/engine/send/send.h"
 #include "interpose/engine/step/step.h"
 
 #include "base/message.h"
@@ -321,6 +322,7 @@ host_memory_end(const struct group *group)
     if (!sends_any(group))
         return;
     streams_wait_for_buckets();
+    speculation_await_verdict(); /* the host reads them now */
     for (size_t i = 0; next_sent(group->id, &i, &tensor);) {
         for (size_t at = 0; at < tensor.bytes && tensor.kind == MEMORY_HOST; at += PIECE_BYTES)
             copy_out(&tensor, at, piece_bytes(&tensor, at), tensor.copy + at);

@@ -37,6 +37,10 @@ void touches_end(struct operation *operation, bool enqueued);
 const struct group *touches_complete(const struct operation *operation);
 void touches_copied_from_host(const void *source, size_t bytes, size_t pitch, size_t rows); /* see engine.h */
 
+/* ---- exits.c ---- */
+/* Whether a result of the device may leave it by the operation; `is_opaque`: as hits_look() answers. */
+bool exits_by(const struct operation *operation, const struct hits *hits, bool is_opaque);
+
 /* ---- intervals.c: what the program says of an interval ---- */
 void interval_no_sync(int begins, const struct ddp_site *site);
 void interval_gradient_ready(void *ptr, void *stream, const struct ddp_site *site);

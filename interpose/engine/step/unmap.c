@@ -13,6 +13,7 @@
 void
 unmap_may_wait(bool loads)
 {
+    speculation_await_verdict();
     bool amid = LOCKED(memory_state.expected_group != SEQUENCE_NONE &&
                        memory_state.groups[memory_state.expected_group].early_buckets > 0);
     if (amid)
@@ -82,6 +83,7 @@ is_working(void)
 void NOT_ANALYSED
 unmap_before_unload(void)
 {
+    speculation_await_verdict();
     functions_before_unload();
     if (!is_working())
         return;

@@ -57,6 +57,6 @@ OPTION("json", "FILE", TEXT(json, "a file"),
 
 const char *const check_refuses[] = {"max-restarts", "trace", "dry-run",     "output", "metrics",
                                      "summary-json", "page",  "stop-on-nan", NULL};
-const char *const check_sets[] = {"progress", "verbose", "quiet",   "max-restarts", "trace",
-                                  "dry-run",  "output",  "metrics", "summary-json", "page",
-                                  "by",       "yes",     "slow",    "stop-on-nan",  NULL};
+const char *const check_sets[] = {
+    "progress",     "verbose", "quiet", "max-restarts", "trace", "dry-run",     "output", "metrics",
+    "summary-json", "page",    "by",    "yes",          "slow",  "stop-on-nan", "commit", NULL};
