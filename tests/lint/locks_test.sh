@@ -47,5 +47,5 @@ planted "writing variable 'intervals' requires" "role_take(); $write role_give()
 planted "that is already held" "role_take(); $lock $unlock role_give();"
 
 exempt=$(grep -rE '(^|[ *])NOT_ANALYSED\b' interpose/engine --include='*.[ch]' | grep -vc 'define NOT_ANALYSED')
-[ "$exempt" -le 8 ] || complain "$exempt functions are exempt from the analysis; 8 may be"
+[ "$exempt" -le 9 ] || complain "$exempt functions are exempt from the analysis; 9 may be"
 finish "20 plants, $exempt functions exempt"

@@ -177,9 +177,9 @@ turn_keep(int group, CUstream stream)
     RELAX_CAPTURES();
     role_take();
     (void)step_wait_for_producers(&memory_state.groups[group], stream);
-    engine_lock();
+    issuer_lock();
     list_gradients(group, copies);
-    engine_unlock();
+    issuer_unlock();
     copy_gradients(copies, true);
     CUDA("cuEventRecord", cuEventRecord, engine_state.reduced, first_stream());
     CUDA("waiting for the copies of gradients", cuStreamWaitEvent, stream, engine_state.reduced, 0);
