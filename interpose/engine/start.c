@@ -279,8 +279,10 @@ after_fork_in_child(void)
 static void
 begin_observed(struct operation *operation)
 {
-    if (touches_leave_out(operation))
+    if (touches_leave_out(operation)) {
+        engine_state.observer->operation_left_out(operation);
         return;
+    }
     engine_state.observer->operation_begins(operation);
     touches_follow(operation);
 }
@@ -297,7 +299,9 @@ end_observed(struct operation *operation, bool enqueued)
 static void
 begin_alone(struct operation *operation)
 {
-    if (!touches_leave_out(operation))
+    if (touches_leave_out(operation))
+        engine_state.observer->operation_left_out(operation);
+    else
         engine_state.observer->operation_begins(operation);
 }
 

@@ -75,12 +75,20 @@ struct observed_reduction {
     const struct reduce_call *call;
 };
 
-/* A batch of a program with turns, where one process plays the turns of all ranks. */
+/* How a process of a world of one takes turns, where its observer has averages to play with. */
+struct observed_rounds {
+    unsigned turns; /* of a round; 0: as many as the job has ranks */
+    bool plays_all; /* its device makes the work of every turn; else that of its rank */
+};
+
+/* A batch of a program with turns. */
 struct observed_turn {
     int group;         /* that its regions step; below 0: not known before the DDP_STEP of the first batch */
-    unsigned turn;     /* of its round, from 0: the rank that it is played for */
-    unsigned turns;    /* of a round: the number of ranks */
+    unsigned turn;     /* of its round, from 0: that of this rank */
+    unsigned turns;    /* of a round */
     bool is_everyones; /* all ranks compute it: it is a round of its own */
+    bool is_mine;      /* this process computes it */
+    bool is_played;    /* and so it does with those of all ranks: the observer makes the averages */
 };
 
 struct observer {
@@ -105,29 +113,32 @@ struct observer {
     void (*boundary_begins)(int group, bool captured, const struct ddp_site *site);
     /* Gradients and buffers are averaged, or will be on the device. */
     void (*boundary_ends)(int group);
-    /* DDP_MEAN has found `value`; `type` is the program's. */
-    void (*mean)(double value, int type, const struct ddp_site *site);
+    /* DDP_MEAN has found `value`, which the program has given as `own`; both of its `type`. May change what is found.
+     */
+    void (*mean)(void *value, double own, int type, const struct ddp_site *site);
     /* Around a DDP_REDUCE, in the order of a stream; the context is current. The first may not return. */
     void (*reduce_begins)(const struct observed_reduction *reduction, CUstream stream);
     void (*reduce_ends)(const struct observed_reduction *reduction, CUstream stream);
     /* DDP_SHARD: may change which share this process gets. */
     void (*shard)(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
 
-    /* DDP_TURN_BEGIN. Returns how many ranks' turns this process plays, in a world of one; 0: it has its own. May not
-     * return: the program is ended. The calls after it come where turns are played: */
-    unsigned (*turns)(const struct ddp_site *site);
+    /* DDP_TURN_BEGIN. May not return: the program is ended. */
+    struct observed_rounds (*turns)(const struct ddp_site *site);
     /* A batch begins, with its first region; no work of it is enqueued yet. */
     void (*turn_begins)(const struct observed_turn *turn);
-    /* Its DDP_STEP, of which the engine does nothing: at the round's last one the averages are made here, at the others
-     * the memory of averages becomes what it was as the batch began. */
+    /* Its DDP_STEP, before anything of it is done. Where one process plays all turns, the engine does nothing of it: at
+     * the round's last one the averages are made here, at the others the memory of averages becomes what it was as the
+     * batch began. */
     void (*turn_steps)(const struct observed_turn *turn);
-    /* Parameters are to be averaged in a round that will not be complete: `turn` of them have had theirs. */
+    /* There, parameters are to be averaged in a round that will not be complete: `turn` of them have had theirs. */
     void (*turns_rest)(const struct observed_turn *turn);
 
     /* ---- work of the trainer's; any thread ---- */
     /* Around each operation. */
     void (*operation_begins)(const struct operation *operation);
     void (*operation_ends)(const struct operation *operation, bool enqueued);
+    /* In place of both: a region of turns leaves it out. */
+    void (*operation_left_out)(const struct operation *operation);
     /* A copy is about to bring `rows` rows of `bytes` bytes each, `pitch` bytes apart, to the device. */
     void (*copied)(const void *source, size_t bytes, size_t pitch, size_t rows);
 };

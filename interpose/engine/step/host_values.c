@@ -112,8 +112,9 @@ host_value_mean(const char *label, void *value, int type, const struct ddp_site 
     turn_refuse_exchange("DDP_MEAN", site);
     struct ddp_site called = {label != NULL ? label : site->text, site->file, site->line};
     require_host_memory(value, site);
+    const double own = value_at(value, type);
     int culprit = engine_state.rendezvous.world_size > 1 ? average(value, type, site) : 0;
-    OBSERVED(mean, value_at(value, type), type, &called);
+    OBSERVED(mean, value, own, type, &called);
     user_metrics_mean(value_at(value, type), label, site);
     if (isnan(value_at(value, type)))
         nonfinite_stop_for_mean(culprit, called.text, site);

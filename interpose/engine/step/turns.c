@@ -45,7 +45,7 @@ static struct rounds rounds[GROUPS_AT_MOST];
 static struct ddp_site unstepped; /* of the last region that ended without DDP_STEP; file NULL: none since a step */
 static struct ddp_site share;     /* the first DDP_SHARD or DDP_WEIGHT; file NULL: none */
 static struct ddp_site first;     /* the first region */
-static unsigned played;           /* the ranks whose turns this process, a world of one, plays; 0: it has its own */
+static struct observed_rounds played; /* of a world of one, where an observer says so */
 
 /* The open region; its thread's. */
 static struct {
@@ -59,7 +59,7 @@ static struct {
 static unsigned
 world(void)
 {
-    return played > 0 ? played : (unsigned)engine_state.rendezvous.world_size;
+    return played.turns > 0 ? played.turns : (unsigned)engine_state.rendezvous.world_size;
 }
 
 /* Of the open region, or of the last one. */
@@ -118,39 +118,44 @@ hold(bool holds)
     engine_unlock();
 }
 
-/* ---- one process plays all turns ---- */
+/* ---- for an observer ---- */
 
 /* The open region's batch. */
 static struct observed_turn
-played_turn(void)
+observed_turn(void)
 {
-    return (struct observed_turn){
-        .group = batch.place->group, .turn = batch.turn, .turns = played, .is_everyones = turn_region()->is_everyones};
+    const struct turn_region *region = turn_region();
+    return (struct observed_turn){.group = batch.place->group,
+                                  .turn = batch.turn,
+                                  .turns = world(),
+                                  .is_everyones = region->is_everyones,
+                                  .is_mine = region->is_mine,
+                                  .is_played = played.plays_all};
 }
 
 /* Only the first region of a batch begins it: the others have passes of it. */
 static void
-played_begin(void)
+observe_begin(void)
 {
-    const struct observed_turn turn = played_turn();
-    if (played > 0 && unstepped.file == NULL)
-        engine_state.observer->turn_begins(&turn);
+    const struct observed_turn turn = observed_turn();
+    if (unstepped.file == NULL)
+        OBSERVED(turn_begins, &turn);
 }
 
 static void
-played_step(void)
+observe_step(void)
 {
-    const struct observed_turn turn = played_turn();
-    if (played > 0)
-        engine_state.observer->turn_steps(&turn);
+    const struct observed_turn turn = observed_turn();
+    OBSERVED(turn_steps, &turn);
 }
 
 static void
-played_rest(int group)
+observe_rest(int group)
 {
-    const struct observed_turn turn = {.group = group, .turn = rounds[group].turn, .turns = played};
-    if (played > 0)
-        engine_state.observer->turns_rest(&turn);
+    const struct observed_turn turn = {
+        .group = group, .turn = rounds[group].turn, .turns = world(), .is_played = played.plays_all};
+    if (turn.is_played)
+        OBSERVED(turns_rest, &turn);
 }
 
 /* ---- regions ---- */
@@ -166,7 +171,7 @@ region_begin(const struct ddp_site *site)
     struct place *place = place_of(site);
     const bool is_everyones = place->group == NO_GROUP;
     const unsigned turn = is_everyones ? 0 : rounds[place->group].turn;
-    const bool is_mine = is_everyones || played > 0 || turn == (unsigned)engine_state.rendezvous.rank;
+    const bool is_mine = is_everyones || played.plays_all || turn == (unsigned)engine_state.rendezvous.rank;
     batch.place = place;
     batch.turn = turn;
     batch.completes = is_everyones || turn == world() - 1;
@@ -177,7 +182,7 @@ region_begin(const struct ddp_site *site)
     turn_open(&(struct turn_region){region_number(), *site, is_mine, is_everyones});
     hold(!is_everyones && !(is_mine && batch.completes));
     turn_leave_out(!is_mine);
-    played_begin();
+    observe_begin();
     return region_number();
 }
 
@@ -367,7 +372,7 @@ turn_step(int group, CUstream stream, const struct ddp_site *site)
     batch.place->group = group;
     batch.step = rounds[group].inner = *site;
     unstepped = (struct ddp_site){0};
-    played_step();
+    observe_step();
     if (!batch.completes) {
         if (keeps && region->is_mine)
             turn_keep(group, stream);
@@ -421,7 +426,7 @@ turn_take_rest(void)
     for (int group = 0; group < GROUPS_AT_MOST; ++group) {
         if (!is_amid(group) || turn_is_open())
             continue;
-        played_rest(group);
+        observe_rest(group);
         rounds[group] = (struct rounds){0};
         hold(false);
         return group;

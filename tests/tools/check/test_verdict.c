@@ -602,8 +602,11 @@ TABLE_TEST(each_scene_has_its_verdict_and_place, scenes)
 TEST(each_cause_is_in_the_table)
 {
     for (int cause = 0; cause < CAUSE_COUNT; ++cause) {
-        /* A place proves these (sentence_put_place()), and runs with other dates (check.c). */
-        bool found = cause == CAUSE_BATCH_DEPENDENT || cause == CAUSE_DATA || cause == CAUSE_SEEDED;
+        /* A place proves these (sentence_put_place()), runs with other dates (check.c), and what batches leave
+         * (turns.c).
+         */
+        bool found =
+            cause == CAUSE_BATCH_DEPENDENT || cause == CAUSE_DATA || cause == CAUSE_SEEDED || cause == CAUSE_TURNS;
         for (size_t i = 0; i < SCENES; ++i)
             found = found || scenes[i].cause == (enum check_cause)cause;
         const char *name = check_cause_name((enum check_cause)cause);

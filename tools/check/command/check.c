@@ -506,15 +506,15 @@ run_all(struct check *check, int *exit_code, struct error *error)
         ok = session_start(check, &order, &outcome, error);
         free(outcome.results);
     } else {
-        ok = run_judged(check, &order, error) && by_plan_settle(check, error) && judge_runs(check, &verdict, error) &&
-             judge_dates(check, &verdict, error);
+        ok = run_judged(check, &order, error) && by_plan_settle(check, error) && turns_run_blind(check, error) &&
+             judge_runs(check, &verdict, error) && judge_dates(check, &verdict, error);
         if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
             *error = check->failure;
             ok = false;
         }
-        ok = ok && look_for_place(check, &verdict, error);
+        ok = ok && turns_judge(&check->evidence, &verdict) && look_for_place(check, &verdict, error);
         if (ok)
-            *exit_code = show_verdict(check, &verdict);
+            *exit_code = show_verdict(check, turns_advise(&check->evidence, &verdict));
     }
     check_verdict_free(&verdict);
     return ok;
@@ -576,8 +576,8 @@ const struct command check_command = {
              "Runs a few steps of the program in one process, and again on several ranks with the\n"
              "same batch. Compares gradients, parameters and other state of every rank with those\n"
              "of the one process. Prints whether they are equal; if not, which operation and which\n"
-             "tensor differ first, and which mistake explains it. Files that the program writes go\n"
-             "to private folders; the user's files stay as they are.\n\n"
+             "tensor differ first, and which mistake explains it. Ranks that take turns are compared\n"
+             "with one process that plays all turns. Files that are written go to private folders.\n\n"
              "  ddprun check ./train                     two ranks, 64 steps\n"
              "  ddprun check -n 4 --steps 8 ./train      four ranks, eight steps\n"
              "  ddprun check --alone \"--batch 64\" ./train --batch 32\n"

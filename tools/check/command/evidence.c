@@ -86,6 +86,12 @@ check_evidence_in_rounds(const struct check_evidence *evidence)
 }
 
 bool
+check_evidence_takes_turns(const struct check_evidence *evidence)
+{
+    return check_rows_find(evidence->ranks > 0 ? &evidence->ranked[0] : &evidence->alone, CHECK_ROW_TURNS) != NULL;
+}
+
+bool
 check_evidence_weighs(const struct check_evidence *evidence)
 {
     return ANY(rows, evidence->ranked, evidence->ranks, check_rows_find(rows, CHECK_ROW_WEIGHT) != NULL);

@@ -52,7 +52,10 @@ struct check_evidence {
     struct check_rows nudged;  /* one rank, each of whose steps begins a unit in the last place from the reference, by
                                   another pattern in each of so many runs: */
     unsigned nudged_runs;
-    struct check_rows *plain;                  /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
+    struct check_rows blind;  /* of a program with turns: what rank 0's host calls if it does not see other turns; count
+                                 0:  no such run, or all the same */
+    bool is_blind_stuck;      /* which has failed, or not gone on */
+    struct check_rows *plain; /* [ranks]: the same as `ranked` without overlap; NULL: no such run */
     struct check_rows *repeats[CHECK_REPEATS]; /* [ranks] of each: the run that is checked, once more; NULL: no such
                                                   run, and none after it */
     bool one_date;                             /* all ranks began with one date and the same random bytes */
@@ -93,6 +96,9 @@ bool check_evidence_is_forced(const struct check_evidence *evidence);
 
 /* No DDP_STEP came: steps are rounds of DDP_REDUCE calls. */
 bool check_evidence_in_rounds(const struct check_evidence *evidence);
+
+/* DDP_TURN_BEGIN has come: ranks take turns, one process plays those of all, and a step is a round. */
+bool check_evidence_takes_turns(const struct check_evidence *evidence);
 
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);

@@ -102,7 +102,7 @@ find_origin(const struct scout_log *log, uint32_t at, int depth)
 /* What the host reads of a rank's share in each step, at more places than DDP_MEAN makes it that of the batch; and what
  * it reads of gradients before DDP_STEP, such as a norm whose bound no step has reached. */
 static void
-print_read(FILE *out, const struct scout_log *log, struct sites *sites, size_t means)
+print_read(FILE *out, const struct scout_log *log, struct sites *sites, size_t means, bool takes_turns)
 {
     enum { DEPTH = 3 };
     char place[160], places[OF_OWN + 1][400] = {""};
@@ -126,9 +126,9 @@ print_read(FILE *out, const struct scout_log *log, struct sites *sites, size_t m
     }
     if (count > means)
         fprintf(out,
-                "not compared: values that the host reads at %s: the loss or count of a rank's share needs DDP_MEAN or "
+                "not compared: values that the host reads at %s: the loss or count of a rank's %s needs DDP_MEAN or "
                 "DDP_REDUCE\n",
-                places[OF_OTHERS]);
+                places[OF_OTHERS], takes_turns ? "own batches" : "share");
     if (places[OF_OWN][0] != '\0')
         fprintf(out,
                 "not compared: what the host reads, at %s, of gradients that DDP_STEP has not averaged: if it clips, "
@@ -139,7 +139,7 @@ print_read(FILE *out, const struct scout_log *log, struct sites *sites, size_t m
 /* What equal steps leave open. A step is missing only where all that was recorded shows the same. `means`: places where
  * the program calls DDP_MEAN. */
 static void
-print_open(FILE *out, const char *path, size_t means)
+print_open(FILE *out, const char *path, size_t means, bool takes_turns)
 {
     struct scout_log log;
     struct scout_finding finding;
@@ -150,7 +150,7 @@ print_open(FILE *out, const char *path, size_t means)
     }
     struct sites *sites = sites_open(&log);
     scout_find(&log, NULL, &finding);
-    print_read(out, &log, sites, means);
+    print_read(out, &log, sites, means, takes_turns);
     /* Else it averages parameters, and leaves its gradients as they are. */
     bool by_gradients = finding.found &&
                         ANY(it, log.annotations, log.annotation_count, it->says == SCOUT_SAYS_GRADIENT) &&
@@ -162,7 +162,8 @@ print_open(FILE *out, const char *path, size_t means)
     if (finding.found || finding.is_rough || finding.is_open) {
         print_uncompared(out, &log, &finding, ROLE_AVERAGE,
                          "a moving average of gradients or parameters, which DDP_STATE would compare");
-        print_uncompared(out, &log, &finding, ROLE_STATISTICS, "results of the rank's share");
+        if (!takes_turns) /* else they are compared */
+            print_uncompared(out, &log, &finding, ROLE_STATISTICS, "results of the rank's share");
     }
     scout_finding_free(&finding);
     sites_close(sites);
@@ -199,7 +200,7 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
     if (reduces)
         print_not_held(out, "the program calls DDP_REDUCE; ddprun scout prints them");
     else if (made && scout_run_judge(&order, &outcome, &error))
-        print_open(out, outcome.log, means);
+        print_open(out, outcome.log, means, check_evidence_takes_turns(&check->evidence));
     else
         print_not_held(out, error.text);
     fclose(out);

@@ -98,7 +98,8 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
                const struct check_item *item, char text[600])
 {
     char ranks[48], when[32], by[96] = "";
-    const char *step = evidence->by_plan ? "round" : "step";
+    const bool takes_turns = evidence->by_plan || check_evidence_takes_turns(evidence);
+    const char *step = takes_turns ? "round" : "step";
     bool is_during = item->first_step == items_step(item);
     if (item->first_step == 1 && !is_during)
         snprintf(when, sizeof(when), "before %s 1", step);
@@ -113,7 +114,7 @@ sentence_place(const struct check_evidence *evidence, const struct check_verdict
         printable_append(by, sizeof(by), " (up to %.1e counts as equal)", item->limit);
     snprintf(text, 600, "%s %s%s, differs %s from that of one process%s%s", when,
              item->tensor.role == CHECK_GRADIENT ? "averaged " : "", ITEM_NAME(verdict, item),
-             name_ranks(evidence, item, ranks), evidence->by_plan ? " with all turns" : "", by);
+             name_ranks(evidence, item, ranks), takes_turns ? " with all turns" : "", by);
     return text;
 }
 

@@ -120,6 +120,7 @@ enum session_run {
     SESSION_KEPT,
     SESSION_NUDGED =
         SESSION_KEPT, /* which differences rounding makes where a decision hangs on it: each time by another pattern */
+    SESSION_BLIND,    /* by turns.c: what its host calls where it does not see other ranks' turns */
     SESSION_RUNS,
 };
 /* `factor`: of SESSION_SCALED; else 0. */
@@ -136,6 +137,17 @@ bool by_plan_prepare(const struct check *check, struct error *error) MUST_USE;
 /* After the run of all ranks: where bits differ, the runs that show what rounding and repeating make. Leaves out what
  * does not hold for turns. Without --plan it does nothing. */
 bool by_plan_settle(struct check *check, struct error *error) MUST_USE;
+
+/* ---- turns.c: ranks that take turns, by DDP_TURN_BEGIN; else all of it does nothing ---- */
+/* After the run of all ranks: one more of one process, which shows what the host makes of turns that it does not see.
+ */
+bool turns_run_blind(struct check *check, struct error *error) MUST_USE;
+/* Names what the tensors do not show, or do not name. Always true. */
+bool turns_judge(const struct check_evidence *evidence, struct check_verdict *verdict);
+/* The last word on what to do. Returns the verdict. */
+const struct check_verdict *turns_advise(const struct check_evidence *evidence, struct check_verdict *verdict);
+/* The lines of what is equal, and worth a look. */
+void turns_print(FILE *out, const struct check_evidence *evidence);
 
 /* ---- scouted.c: the annotations of a program that is equal, and what nothing compared depends on ---- */
 /* Scouts the program of the check, in one process, where all is equal, for as long as the runs before took, and holds

@@ -133,7 +133,8 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
                 "half of the free space with its results\n",
                 evidence->steps);
     else if (end != NULL && end->value != 0)
-        fprintf(out, "check ended the program after step %u: --steps K compares more steps\n", evidence->steps);
+        fprintf(out, "check ended the program after %s %u: --steps K compares more\n",
+                check_evidence_takes_turns(evidence) ? "round" : "step", evidence->steps);
 }
 
 /* In a training each of these ranks would replace what the others have written. */
@@ -210,16 +211,17 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
 {
     static const char *const colours[] = {
         [CHECK_EQUAL] = "\033[32m", [CHECK_DIFFERENT] = "\033[31m", [CHECK_NOT_COMPARABLE] = "\033[33m"};
-    bool in_rounds = check_evidence_in_rounds(evidence);
+    bool in_rounds = check_evidence_in_rounds(evidence), takes_turns = check_evidence_takes_turns(evidence);
     fprintf(out, "%s%s%s: ", colour ? colours[verdict->result] : "", result_name(verdict->result),
             colour ? "\033[0m" : "");
     if (verdict->result == CHECK_EQUAL && evidence->by_plan)
         print_turns(out, evidence, verdict);
     else if (verdict->result == CHECK_EQUAL)
         fprintf(out,
-                "%d ranks compute what one process computes: in %u %s%s %s differ by at most %.1e (up to %.1e counts "
-                "as equal)\n",
-                evidence->ranks, evidence->steps, in_rounds ? "round" : "step", evidence->steps == 1 ? "" : "s",
+                "%d ranks%s compute what one process%s computes: in %u %s%s %s differ by at most %.1e (up to %.1e "
+                "counts as equal)\n",
+                evidence->ranks, takes_turns ? " that take turns" : "", takes_turns ? " with all turns" : "",
+                evidence->steps, in_rounds || takes_turns ? "round" : "step", evidence->steps == 1 ? "" : "s",
                 in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
                 equal_up_to(verdict));
     else
@@ -228,6 +230,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
         fprintf(out, "what to do: %s\n", verdict->advice);
     if (verdict->result == CHECK_EQUAL) {
         print_unseen(out, evidence);
+        turns_print(out, evidence);
         print_means(out, verdict);
     }
     print_decisions(out, verdict);

@@ -25,6 +25,7 @@ session_order(const struct check *check, const char *name, const char *title, en
                                         .forced = !check->is_free,
                                         .units = check_evidence_units(&check->evidence)}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);
+    snprintf(order.run.calls, sizeof(order.run.calls), "%s/calls", check->folder.path);
     return order;
 }
 
@@ -121,6 +122,7 @@ static const struct {
     [SESSION_AGAIN] = {"again", "a second time", offsetof(struct check_evidence, again)},
     [SESSION_PERTURBED] = {"perturbed", "with parameters changed by one unit in the last place",
                            offsetof(struct check_evidence, perturbed)},
+    [SESSION_BLIND] = {.rows = offsetof(struct check_evidence, blind)},
     [SESSION_ALONE] = {.rows = offsetof(struct check_evidence, alone)},
     [SESSION_PROBE] = {"probe", "with changes to unannotated memory", offsetof(struct check_evidence, probe)},
     [SESSION_SCALED] = {"scaled", "with other results of DDP_REDUCE in the first round",

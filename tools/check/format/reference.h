@@ -17,18 +17,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REFERENCE_VERSION 10
+#define REFERENCE_VERSION 11
 
 enum reference_kind {
-    REFERENCE_TENSOR = 1, /* struct check_tensor: what `number` of its role is, or which call of DDP_REDUCE */
-    REFERENCE_VALUES,     /* the elements of a tensor at a step */
-    REFERENCE_MEAN,       /* a double: what DDP_MEAN found, `number`-th call since the start */
-    REFERENCE_MEMORY,     /* struct check_memory: where unannotated memory is */
-    REFERENCE_SKETCH,     /* struct sketch: what it holds at a step; of a gradient: as an update gets it */
-    REFERENCE_UPDATER,    /* struct check_updater */
-    REFERENCE_FLOOR,      /* struct check_row, all of a run: `number` 0 of the repeated, 1 of the perturbed one */
-    REFERENCE_COPIES,     /* struct check_copies (run.h): of call site `number`, its identity's low bits */
-    REFERENCE_END,        /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */
+    REFERENCE_TENSOR = 1,  /* struct check_tensor: what `number` of its role is, or which call of DDP_REDUCE */
+    REFERENCE_VALUES,      /* the elements of a tensor at a step */
+    REFERENCE_MEAN,        /* a double: what DDP_MEAN found, `number`-th call since the start */
+    REFERENCE_MEMORY,      /* struct check_memory: where unannotated memory is */
+    REFERENCE_SKETCH,      /* struct sketch: what it holds at a step; of a gradient: as an update gets it */
+    REFERENCE_UPDATER,     /* struct check_updater */
+    REFERENCE_FLOOR,       /* struct check_row, all of a run: `number` 0 of the repeated, 1 of the perturbed one */
+    REFERENCE_COPIES,      /* struct check_copies (run.h): of call site `number`, its identity's low bits */
+    REFERENCE_LEFT,        /* of turns: struct left_memory (trainer/turn_memory.c) */
+    REFERENCE_LEFT_VALUES, /* what it holds as turn `role` of a round begins, and at its DDP_STEP */
+    REFERENCE_END,         /* `step`: steps made; `number` 1: they are rounds of DDP_REDUCE calls */
 };
 
 struct reference_header {

@@ -39,6 +39,8 @@ struct check_run {
     bool perturbed;     /* every parameter begins one unit in the last place away, */
     bool is_far;        /* or far away: only copies are compared then */
     uint32_t turns;     /* one process plays the turns of so many ranks, where the program has turns */
+    bool as_rank_0;     /* it has the turns of rank 0 alone, and compares its calls with those in `calls` */
+    bool blinds;        /* as_rank_0: what the host copies of other turns' work is overwritten */
     uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */
     bool forced;        /* each step begins from the reference (tools/check/trainer/compare.c) */
     double units;       /* forced: so many units in the last place of what an update leaves are rounding */
@@ -49,6 +51,14 @@ struct check_run {
     bool probes;               /* unannotated memory is changed, to see the effect */
     char reference[PATH_MAX];
     char results[PATH_MAX];
+    char calls[PATH_MAX]; /* of a program with turns: what rank 0's host calls goes there; empty: no such file */
+};
+
+/* A call of the program's that has an effect on rank 0, in the order in which they come; in the file `calls`. */
+struct check_call {
+    uint64_t hash;      /* of what it is, and of its numbers */
+    double own, result; /* of DDP_MEAN: the value of rank 0, and the mean */
+    char name[40];
 };
 
 /* Of what direct_save() has saved. False with errno. */
@@ -146,8 +156,21 @@ enum check_row_kind {
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
     CHECK_ROW_AFTER,     /* `tensor` is memory that an updater has changed again and again after the last DDP_STEP */
     CHECK_ROW_TURNS,     /* DDP_TURN_BEGIN has come; `value`: turns of a round, which is a step */
+    CHECK_ROW_LEFT,      /* `tensor`: unannotated memory that the rank's batch leaves otherwise than one process;
+                            `of_change`: the batch has changed it, `uneven`: it has also found it otherwise, `moved`:
+                            both have added the same to it; `value`: turn; text: frames of the call that gets it */
+    CHECK_ROW_CALL,      /* what the host copies of left out work changes this call, of name tensor.text; text: frames;
+                            `value`: enum check_called */
+    CHECK_ROW_STALE,     /* after a DDP_STEP without effect a copy brings the host what left out work should have
+                            written; text: frames */
+    CHECK_ROW_COUNTED,   /* the host gives an update that is left out another number, argument tensor.argument, than the
+                            update before: norms.reference and .own; text: frames */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
 };
+
+/* Of a CHECK_ROW_CALL: the call has other numbers, or is another; it is a DDP_MEAN of another value; the program ends
+ * before it; it comes after the program's end. */
+enum check_called { CHECK_CALLED_OTHERWISE, CHECK_CALLED_MEAN, CHECK_CALLED_NONE, CHECK_CALLED_MORE };
 
 enum { CHECK_TYPES_FLOAT16 = 1, CHECK_TYPES_BFLOAT16 = 2 }; /* or narrower */
 

@@ -47,12 +47,13 @@ void check_open(void (*leave)(void));
 void check_annotated(const struct tensor *parameter);
 void check_boundary_begins(int group, bool captured, const struct ddp_site *site);
 void check_boundary_ends(int group);
-void check_mean(double value, int type, const struct ddp_site *site);
+void check_mean(void *value, double own, int type, const struct ddp_site *site);
 void check_reduce_begins(const struct observed_reduction *reduced, CUstream stream);
 void check_reduce_ends(const struct observed_reduction *reduced, CUstream stream);
 void check_shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site);
 void check_operation_begins(const struct operation *operation);
 void check_operation_ends(const struct operation *operation, bool enqueued);
+void check_operation_left_out(const struct operation *operation);
 void check_program_ends(void);
 bool check_takes_alarm(const char *text);
 void check_notes_stop(const char *text);
@@ -66,9 +67,17 @@ void *values_room(void *old, size_t bytes);
 
 extern struct check_run check_run;
 
+/* Of a program with turns. */
+extern struct check_turns {
+    bool any;        /* DDP_TURN_BEGIN has come: steps are rounds */
+    uint32_t rounds; /* that have come to their DDP_STEP */
+} check_turns;
+
 enum { VALUES_PIECE_BYTES = 4 << 20 };
 
 void values_open(void);
+/* A float or a double. */
+double values_number(const void *memory, int type);
 /* Hash of what this rank has. */
 uint64_t values_hash(const struct tensor *tensor);
 /* Moves all elements by a unit in the last place, or far (struct check_run); whole numbers too, if `counts`. */
@@ -181,12 +190,32 @@ void reduced_look(const struct tensor *memory, int op, uint32_t step, bool in_ro
 void reduced_restart(void);
 
 /* ---- turns.c: the calls of observer.c's table in a program with turns ---- */
-unsigned turns_played(const struct ddp_site *site);
+struct observed_rounds turns_taken(const struct ddp_site *site);
 void turns_batch_begins(const struct observed_turn *turn);
 void turns_batch_steps(const struct observed_turn *turn);
 void turns_rest(const struct observed_turn *turn);
-/* DDP_TURN_BEGIN has come: steps are rounds. */
-bool turns_any(void);
+
+/* ---- turn_memory.c: unannotated memory that a batch of turns leaves to the next one ---- */
+void turn_memory_begins(const struct observed_turn *turn);
+void turn_memory_steps(const struct observed_turn *turn);
+/* An operation of a batch, before it goes to the driver. */
+void turn_memory_operation(const struct operation *operation);
+/* What the reference says, before the first step. */
+void turn_memory_open(void);
+
+/* ---- turn_host.c: what the host makes of memory that other ranks' turns have left out ---- */
+void turn_host_batch(const struct ddp_site *site);
+void turn_host_begins(const struct observed_turn *turn);
+void turn_host_steps(const struct observed_turn *turn);
+void turn_host_operation(const struct operation *operation);
+void turn_host_operation_ends(bool enqueued);
+void turn_host_left_out(const struct operation *operation);
+/* DDP_MEAN has made `value` of `own`, and DDP_REDUCE comes. */
+void turn_host_mean(void *value, double own, int type, const struct ddp_site *site);
+void turn_host_reduce(const struct ddp_site *site);
+void turn_host_open(void);
+/* `by_us`: check ends the program. */
+void turn_host_ends(bool by_us);
 
 /* ---- updaters.c ---- */
 /* What the reference says. */

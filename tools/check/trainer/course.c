@@ -53,6 +53,8 @@ check_open(void (*leave)(void))
     engine_state.options.check_every = 0;
     values_open();
     updaters_open();
+    turn_memory_open();
+    turn_host_open();
 }
 
 /* ---- what the program says ---- */
@@ -68,11 +70,14 @@ check_annotated(const struct tensor *parameter)
 }
 
 void
-check_mean(double value, int type, const struct ddp_site *site)
+check_mean(void *value, double own, int type, const struct ddp_site *site)
 {
-    const bool is_comparable = !turns_any(); /* in turns each value is of another batch */
-    if (is_comparable && !course.over && course.wait_until_ms == 0)
-        compare_mean(value, type, course.means++, course.steps, site);
+    if (check_turns.any) { /* each value is of another batch */
+        turn_host_mean(value, own, type, site);
+        return;
+    }
+    if (!course.over && course.wait_until_ms == 0)
+        compare_mean(values_number(value, type), type, course.means++, course.steps, site);
 }
 
 void
@@ -245,6 +250,7 @@ static void
 end_run(uint32_t steps, bool by_us)
 {
     course.over = true;
+    turn_host_ends(by_us);
     note_at_end();
     values_close(steps, by_us, course.in_rounds);
     if (by_us)
@@ -280,6 +286,7 @@ static void
 count_step(void)
 {
     uint32_t step = ++course.steps;
+    check_turns.rounds = step;
     values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
     if (step <= check_run.steps && !course.in_rounds)
         copies_boundary(step);
@@ -371,6 +378,7 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
 {
     const struct tensor memory = memory_of(reduced);
     HOLD(&looking);
+    turn_host_reduce(&memory.site);
     if (check_run.look > 0)
         look_reduce_begins(&memory, course.steps);
     if (course.over || atomic_load(&engine_state.captures_open) > 0 || (course.any_boundary && !course.in_rounds))
@@ -380,6 +388,8 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
             end_run(course.rounds, true);
         return;
     }
+    if (check_turns.any) /* see check_reduce_ends() */
+        return;
     bool begins = course.in_rounds ? reduced_repeats(&memory.site, course.steps) : may_be_round();
     if (!begins && !course.in_rounds)
         return;
@@ -394,22 +404,29 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
         note_own_part(&memory);
 }
 
+static void
+look_at_reduced(const struct tensor *memory, int op, CUstream stream)
+{
+    if (course.over || course.wait_until_ms != 0 || course.steps > check_run.steps ||
+        atomic_load(&engine_state.captures_open) > 0)
+        return;
+    settle_memory(memory, stream);
+    bool adds = op != DDP_OP_MIN && op != DDP_OP_MAX;
+    if (adds && check_run.perturbed && !check_run.is_far && !course.in_rounds) /* ranks add in another order */
+        values_perturb(memory, false);
+    if (course.steps > 0)
+        reduced_look(memory, op, course.steps, course.in_rounds);
+}
+
 void
 check_reduce_ends(const struct observed_reduction *reduced, CUstream stream)
 {
     if (reduced->call->count == 0)
         return;
-    struct tensor memory = memory_of(reduced);
+    const struct tensor memory = memory_of(reduced);
     HOLD(&looking);
-    if (!course.over && course.wait_until_ms == 0 && course.steps <= check_run.steps &&
-        atomic_load(&engine_state.captures_open) == 0) {
-        settle_memory(&memory, stream);
-        bool adds = reduced->call->op != DDP_OP_MIN && reduced->call->op != DDP_OP_MAX;
-        if (adds && check_run.perturbed && !check_run.is_far && !course.in_rounds) /* ranks add in another order */
-            values_perturb(&memory, false);
-        if (course.steps > 0)
-            reduced_look(&memory, reduced->call->op, course.steps, course.in_rounds);
-    }
+    if (!check_turns.any) /* else it is a figure: each rank has the sum of its own batches */
+        look_at_reduced(&memory, reduced->call->op, stream);
     if (check_run.look > 0)
         look_ends(course.steps == 0); /* before the first DDP_STEP it has no number */
 }
@@ -499,6 +516,10 @@ check_operation_begins(const struct operation *operation)
             begin_steps();
         count_step();
     }
+    if (check_turns.any) {
+        turn_memory_operation(operation);
+        turn_host_operation(operation);
+    }
     if (course.steps > 0 && !course.in_rounds)
         updaters_operation_begins(operation);
     if (check_run.look > 0)
@@ -515,10 +536,19 @@ check_operation_ends(const struct operation *operation, bool enqueued)
         ENTER_CONTEXT();
         values_perturb_copied(operation->operands[0].address, source, bytes);
     }
+    if (check_turns.any && !course.over)
+        turn_host_operation_ends(enqueued);
     if (!course.over && course.steps > 0 && !course.in_rounds)
         updaters_operation_ends(enqueued);
     if (check_run.look > 0)
         look_ends(enqueued);
+}
+
+void
+check_operation_left_out(const struct operation *operation)
+{
+    if (!course.over)
+        turn_host_left_out(operation);
 }
 
 void

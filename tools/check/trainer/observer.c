@@ -36,6 +36,8 @@ show_engine(struct engine *engine)
 {
     if (engine->watching)
         return;
+    if (check_run.as_rank_0) /* it takes the turns of rank 0 alone */
+        engine->world_size = (int)check_run.turns;
     engine->watching = true;
     engine->before_stream_destroy = engine_idle.before_stream_destroy;
     engine->capture_begun = on_capture_begun;
@@ -65,12 +67,13 @@ static const struct observer observer = {
     .reduce_begins = check_reduce_begins,
     .reduce_ends = check_reduce_ends,
     .shard = check_shard,
-    .turns = turns_played,
+    .turns = turns_taken,
     .turn_begins = turns_batch_begins,
     .turn_steps = turns_batch_steps,
     .turns_rest = turns_rest,
     .operation_begins = check_operation_begins,
     .operation_ends = check_operation_ends,
+    .operation_left_out = check_operation_left_out,
     .copied = note_copied,
 };
 

@@ -28,16 +28,9 @@ struct held {
 
 static struct held *held[TENSOR_ROLES]; /* [held_count[role]], by the tensor's number in its role */
 static size_t held_count[TENSOR_ROLES];
-static bool any_turns;
 
-bool
-turns_any(void)
-{
-    return any_turns;
-}
-
-unsigned
-turns_played(const struct ddp_site *site)
+struct observed_rounds
+turns_taken(const struct ddp_site *site)
 {
     const bool is_alone = engine_state.rendezvous.world_size == 1;
     const unsigned turns = is_alone ? check_run.turns : (unsigned)engine_state.rendezvous.world_size;
@@ -50,10 +43,13 @@ turns_played(const struct ddp_site *site)
                       "with -n %u",
                       site->text, file_name_of(site->file), site->line, check_run.reference,
                       values_reader()->header.turns, turns, turns);
-    if (!any_turns)
+    if (!check_turns.any)
         values_note(CHECK_ROW_TURNS, 0, turns);
-    any_turns = true;
-    return is_alone ? turns : 0;
+    check_turns.any = true;
+    turn_host_batch(site);
+    if (!is_alone)
+        return (struct observed_rounds){.turns = 0};
+    return (struct observed_rounds){.turns = turns, .plays_all = !check_run.as_rank_0};
 }
 
 /* ---- tensors ---- */
@@ -202,12 +198,10 @@ keep_buffer(struct held *of, const struct tensor *tensor, const struct observed_
 
 /* ---- what the engine calls ---- */
 
-void
-turns_batch_begins(const struct observed_turn *turn)
+static void
+begin_played(const struct observed_turn *turn)
 {
     size_t count;
-    if (turn->is_everyones || atomic_load(&engine_state.captures_open) > 0)
-        return;
     ENTER_CONTEXT();
     context_synchronize("as a turn begins");
     OWNED struct tensor *list = list_tensors(turn->group, &count);
@@ -226,8 +220,8 @@ turns_batch_begins(const struct observed_turn *turn)
     }
 }
 
-void
-turns_batch_steps(const struct observed_turn *turn)
+static void
+step_played(const struct observed_turn *turn)
 {
     const unsigned first = turn->is_everyones ? 0 : turn->turn;
     const unsigned end = turn->is_everyones ? turn->turns : turn->turn + 1;
@@ -241,6 +235,26 @@ turns_batch_steps(const struct observed_turn *turn)
         else
             add_up(held_of(tensor), tensor, first, end, turn->turns);
     }
+}
+
+void
+turns_batch_begins(const struct observed_turn *turn)
+{
+    if (atomic_load(&engine_state.captures_open) > 0) /* nothing may be waited for */
+        return;
+    if (turn->is_played && !turn->is_everyones)
+        begin_played(turn);
+    turn_memory_begins(turn);
+    turn_host_begins(turn);
+}
+
+void
+turns_batch_steps(const struct observed_turn *turn)
+{
+    turn_memory_steps(turn);
+    turn_host_steps(turn);
+    if (turn->is_played)
+        step_played(turn);
 }
 
 void

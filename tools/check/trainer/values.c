@@ -23,6 +23,7 @@
 #include <sys/statvfs.h>
 
 struct check_run check_run;
+struct check_turns check_turns;
 char *values_piece, *values_theirs;
 
 static struct {
@@ -57,6 +58,18 @@ struct reference_reader *
 values_reader(void)
 {
     return values.reads ? &values.reader : NULL;
+}
+
+double
+values_number(const void *memory, int type)
+{
+    float narrow;
+    double wide;
+    memcpy(&narrow, memory, sizeof(narrow));
+    if (type != DDP_FLOAT64)
+        return narrow;
+    memcpy(&wide, memory, sizeof(wide));
+    return wide;
 }
 
 /* ---- rows ---- */

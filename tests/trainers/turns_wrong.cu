@@ -1,0 +1,274 @@
+/*
+ * turns_wrong.cu - what a program with turns may do wrong, and what it may do: one MODE for each. What is wrong trains,
+ * or reports, something else than one process with the same rounds; `ddprun check` names it.
+ *
+ *     turns_wrong MODE [--batches N]
+ */
+#include "turns.h"
+
+enum { PART = ITEMS * INPUTS, LATEST = 5, VALIDATES = 8, STOPS = 18 /* rank 0 has another turn */ };
+
+/* A recurrent state, which each batch continues. */
+STATIC_ELEMENTWISE(cell, (float *x, float *state, int count), count, x[i] = state[i] = 0.5f * state[i] + x[i])
+/* A generator for each item: the next number decides which inputs are dropped. */
+STATIC_ELEMENTWISE(draw_mask, (float *x, unsigned *states, int count), count,
+                   states[i] = states[i] * 1664525u + 1013904223u + (unsigned)i;
+                   x[i] = states[i] >> 31 != 0 ? x[i] : 0)
+/* The batch whose number is on the device. */
+STATIC_ELEMENTWISE(choose, (float *x, const float *all, const int *number, int count), count,
+                   x[i] = all[number[0] % LATEST * count + i])
+STATIC_ELEMENTWISE(count_up, (int *number, int count), count, number[i] += 1)
+/* Batch normalisation: the batch's own mean, and the running one for later. */
+STATIC_ELEMENTWISE(batch_normalise, (float *x, float *running, int inputs), inputs, float mean = 0;
+                   for (int item = 0; item < ITEMS; ++item) mean += x[item * inputs + i] / ITEMS;
+                   running[i] = 0.9f * running[i] + 0.1f * mean;
+                   for (int item = 0; item < ITEMS; ++item) x[item * inputs + i] -= mean)
+STATIC_ELEMENTWISE(add_loss, (float *sum, const float *delta, int count), count,
+                   for (int k = 0; k < ITEMS * OUTPUTS; ++k) sum[i] += delta[k] * delta[k])
+
+static float *state, *running, *sum;
+static float host_output[ITEMS * OUTPUTS], loss;
+
+static void
+train_batch(void)
+{
+    forward_and_backward(0);
+    if (step())
+        update_all();
+}
+
+/* The batch's loss, on the host. */
+static void
+read_loss(void)
+{
+    square_sum<<<1, 1, 0, stream>>>(sum, delta, ITEMS * OUTPUTS, 0);
+    CHECK(cudaMemcpyAsync(&loss, sum, sizeof(loss), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+/* ---- wrong ---- */
+
+MODE("hidden", train_recurrent, int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        cell<<<blocks_for(PART), THREADS, 0, stream>>>(x, state, PART);
+        train_batch();
+    }
+}
+
+MODE("random", train_with_masks, int batches)
+{
+    unsigned *states = (unsigned *)device_floats(PART);
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        draw_mask<<<blocks_for(PART), THREADS, 0, stream>>>(x, states, PART);
+        train_batch();
+    }
+}
+
+MODE("counter", train_by_counter, int batches)
+{
+    float *all = device_floats(LATEST * PART);
+    int *number = (int *)device_floats(1);
+    for (int batch = 0; batch < LATEST; ++batch)
+        load(batch, all + batch * PART, target);
+    for (int batch = 0; batch < batches; ++batch) {
+        DDP_TURN_BEGIN();
+        choose<<<blocks_for(PART), THREADS, 0, stream>>>(x, all, number, PART);
+        count_up<<<1, 1, 0, stream>>>(number, 1);
+        train_batch();
+    }
+}
+
+/* The next batch lies in memory of the device, from which this batch's region copies it. */
+MODE("prefetch", train_prefetching, int batches)
+{
+    float *inputs[2] = {x, device_floats(PART)}, *staged = device_floats(PART);
+    load(0, inputs[0], target);
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch + 1, staged, target);
+        x = inputs[batch % 2];
+        DDP_TURN_BEGIN();
+        CHECK(cudaMemcpyAsync(inputs[(batch + 1) % 2], staged, PART * sizeof(float), cudaMemcpyDeviceToDevice, stream));
+        train_batch();
+    }
+}
+
+static void
+train_normalised(int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        batch_normalise<<<blocks_for(INPUTS), THREADS, 0, stream>>>(x, running, INPUTS);
+        train_batch();
+    }
+}
+
+MODE("statistics", train_with_statistics, int batches)
+{
+    train_normalised(batches);
+}
+
+/* The update's rate depends on the number of updates, which the host counts in each batch. */
+MODE("rate", train_with_rate, int batches)
+{
+    int updates = 0;
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        (void)step();
+        ++updates;
+        for (const tensor &one : tensors)
+            descend<<<blocks_for(one.count), THREADS, 0, stream>>>(one.weight, one.gradient, one.count,
+                                                                   RATE / sqrtf((float)updates));
+    }
+}
+
+/* The host counts right outputs of each batch, also where another rank computes them. */
+static float
+count_right(void)
+{
+    int right = 0;
+    CHECK(cudaMemcpyAsync(host_output, output, sizeof(host_output), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    for (int i = 0; i < ITEMS * OUTPUTS; ++i)
+        right += (host_output[i] > 0) == (host_target[i] > 0);
+    return (float)right / (ITEMS * OUTPUTS);
+}
+
+MODE("metric", train_with_metric, int batches)
+{
+    float right = 0;
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        train_batch();
+        right += count_right();
+    }
+    DDP_MEAN(&right);
+}
+
+MODE("stop", train_until_good, int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        read_loss();
+        if (step())
+            update_all();
+        if (batch >= STOPS && loss < 1e9f)
+            break;
+    }
+}
+
+/* The validation stands in the region: after a DDP_STEP without effect it is left out. */
+MODE("validates", train_and_validate, int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        train_batch();
+        if (batch % VALIDATES != 1)
+            continue;
+        load(-1, x, target);
+        forward();
+        read_loss();
+    }
+}
+
+/* The last batch leaves its region open. */
+MODE("open", train_without_end, int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_OPEN();
+        train_batch();
+        if (batch + 1 == batches)
+            break;
+        DDP_TURN_END();
+    }
+    load(-1, x, target);
+    forward();
+    read_loss();
+}
+
+/* ---- right ---- */
+
+MODE("buffer", train_with_buffer, int batches)
+{
+    DDP_BUFFER(running, INPUTS, DDP_FLOAT32);
+    train_normalised(batches);
+}
+
+/* Each batch's loss is printed, and counts where it is the rank's own. */
+MODE("prints", train_and_print, int batches)
+{
+    float all = 0;
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        read_loss();
+        printf("loss %g\n", loss);
+        if (DDP_TURN_MINE())
+            all += loss;
+        if (step())
+            update_all();
+    }
+    DDP_MEAN(&all);
+}
+
+/* All ranks stop by the mean of their last losses. */
+MODE("agrees", train_until_agreed, int batches)
+{
+    float mean = 1e9f;
+    for (int batch = 0; batch < batches && mean > 1e-9f; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        read_loss();
+        if (step())
+            update_all();
+        if (!DDP_TURN_UPDATES())
+            continue;
+        mean = loss;
+        DDP_MEAN(&mean);
+    }
+}
+
+/* The device adds losses up, and ranks add up their sums. */
+MODE("sums", train_and_sum, int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        add_loss<<<1, 1, 0, stream>>>(sum, delta, 1);
+        if (step())
+            update_all();
+    }
+    DDP_REDUCE(sum, 1, DDP_FLOAT32, DDP_OP_SUM, stream);
+}
+
+int
+main(int argc, char **argv)
+{
+    int batches = 41;
+    mode = argc > 1 ? argv[1] : "hidden";
+    take_options(argc, argv, 2, {{"--batches", &batches}});
+    auto train = mode_of<void(int)>::given();
+    REQUIRE(train != NULL);
+    net_create(false, true);
+    state = device_floats(PART);
+    running = device_floats(INPUTS);
+    sum = device_floats(1);
+    train(batches);
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}

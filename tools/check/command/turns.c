@@ -1,0 +1,332 @@
+/*
+ * turns.c - a program with DDP_TURN_BEGIN: what is wrong in it that comparing tensors does not show, or does not name
+ * (session.h).
+ *
+ * The ranks are compared with one process that plays the turns of all. What each rank's own batch leaves in unannotated
+ * memory (CHECK_ROW_LEFT) names what is carried from batch to batch. A further run of one process shows what the host
+ * makes of other ranks' turns (CHECK_ROW_CALL). Called by check.c, after the runs of all ranks.
+ */
+#include "tools/check/command/session.h"
+
+#include "tools/check/command/pattern.h"
+#include "tools/common/each.h"
+
+enum { PLACE_BYTES = 300 };
+
+static const char *const move_out =
+    "move what advances from batch to batch (random states, counters, copies of the next batch) before "
+    "DDP_TURN_BEGIN, where all ranks make it; what each batch continues, such as a hidden state, cannot take turns: "
+    "divide the batch with DDP_SHARD";
+
+/* ---- the run in which the host cannot see other ranks' turns ---- */
+
+/* One process with the turns of rank 0, to its end: its rows, and whether it does not go on as it should. */
+static bool
+run_as_rank_0(struct check *check, bool blinds, bool *is_stuck, struct error *error)
+{
+    struct check_outcome outcome;
+    struct check_order order = session_order(check, blinds ? "blind" : "sighted",
+                                             blinds ? "one process with the turns of rank 0, which does not see what "
+                                                      "others compute"
+                                                    : "one process with the turns of rank 0",
+                                             CHECK_COMPARES);
+    order.run.as_rank_0 = true;
+    order.run.blinds = blinds;
+    if (!session_start(check, &order, &outcome, error))
+        return false;
+    check_rows_free(&check->evidence.blind);
+    check_rows_append(&check->evidence.blind, outcome.results, 0);
+    *is_stuck = outcome.late || outcome.program_failed;
+    free(outcome.results);
+    return outcome.signal == 0 || session_explain(check, &order, &outcome, NULL, true, error);
+}
+
+bool
+turns_run_blind(struct check *check, struct error *error)
+{
+    struct check_evidence *evidence = &check->evidence;
+    bool is_stuck = false;
+    if (!check_evidence_takes_turns(evidence) || !check_evidence_is_forced(evidence) || check->in_cluster)
+        return true;
+    if (!run_as_rank_0(check, true, &evidence->is_blind_stuck, error))
+        return false;
+    if (check_rows_find(&evidence->blind, CHECK_ROW_CALL) == NULL && !evidence->is_blind_stuck)
+        return true;
+
+    /* Whatever also differs if the process sees all, other things have made. */
+    const struct check_rows blind = evidence->blind;
+    evidence->blind = (struct check_rows){0};
+    if (!run_as_rank_0(check, false, &is_stuck, error)) {
+        free(blind.rows);
+        return false;
+    }
+    const bool is_evidence = !is_stuck && check_rows_find(&evidence->blind, CHECK_ROW_CALL) == NULL;
+    check_rows_free(&evidence->blind);
+    evidence->is_blind_stuck = evidence->is_blind_stuck && is_evidence;
+    if (is_evidence)
+        evidence->blind = blind;
+    else
+        free(blind.rows);
+    return true;
+}
+
+/* ---- what batches leave ---- */
+
+/* One process does not leave the same there again. */
+static bool
+is_unrepeated(const struct check_evidence *evidence, const struct check_row *row)
+{
+    return ANY(it, evidence->again.rows, evidence->again.count,
+               it->kind == CHECK_ROW_LEFT && it->tensor.number == row->tensor.number);
+}
+
+typedef bool left_fn(const struct check_row *row);
+
+/* Sums grow by the same amount, whatever they are. */
+static bool
+is_sum(const struct check_row *row)
+{
+    return row->of_change && row->uneven && row->moved;
+}
+
+static bool
+is_carried(const struct check_row *row)
+{
+    return row->of_change && row->uneven && !row->moved;
+}
+
+static bool
+is_any(const struct check_row *row)
+{
+    return row != NULL;
+}
+
+/* Such memory, the first by step and by the calls of a batch; NULL: there is none. */
+static const struct check_row *
+find_left(const struct check_evidence *evidence, left_fn *is_meant, int *rank_p)
+{
+    const struct check_row *first = NULL;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_LEFT) {
+            const bool is_earlier = first == NULL || row->step < first->step ||
+                                    (row->step == first->step && row->tensor.number < first->tensor.number);
+            if (!is_earlier || !is_meant(row) || is_unrepeated(evidence, row))
+                continue;
+            first = row;
+            *rank_p = r;
+        }
+    }
+    return first;
+}
+
+/* Of what one call gets: rather what it only reads, or a counter, or what it has found otherwise, than what it writes.
+ */
+static unsigned
+rank_of_cause(const struct check_row *row)
+{
+    if (!row->of_change)
+        return 3;
+    if (!row->uneven)
+        return 0;
+    return row->moved ? 2 : 1;
+}
+
+/* Of all that the first call of a batch gets that differs, what is most likely the cause; NULL: nothing. */
+static const struct check_row *
+find_cause(const struct check_evidence *evidence, int *rank_p)
+{
+    const struct check_row *first = find_left(evidence, is_any, rank_p), *best = first;
+    if (first == NULL)
+        return NULL;
+    EACH_ROW(row, &evidence->ranked[*rank_p], CHECK_ROW_LEFT) {
+        const bool is_same_call = row->step == first->step && strcmp(row->tensor.text, first->tensor.text) == 0 &&
+                                  strcmp(row->text, first->text) == 0;
+        if (is_same_call && rank_of_cause(row) > rank_of_cause(best))
+            best = row;
+    }
+    return best;
+}
+
+static void
+conclude_left(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_row *row,
+              int rank)
+{
+    char place[PLACE_BYTES], argument[PLACE_ARGUMENT_BYTES], old[1024];
+    const bool is_equal = verdict->result == CHECK_EQUAL;
+    (void)evidence;
+    snprintf(old, sizeof(old), "%s", is_equal ? "gradients and parameters are equal" : verdict->text);
+    sentence_conclude(
+        verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first, NULL,
+        "in round %u `%s` (%s) is given memory that earlier batches have written, and on rank %d it holds something "
+        "else than in one process: %s. A rank leaves other ranks' batches out, so they are missing there; %.500s",
+        row->step, row->tensor.text, place_name(row->text, place, sizeof(place)), rank,
+        place_name_argument(row->text, row->tensor.argument, false, argument), old);
+    sentence_say(verdict->advice, "%s%s",
+                 is_equal ? "annotate running statistics with DDP_BUFFER, so that all ranks take rank 0's; " : "",
+                 move_out);
+    verdict->is_precise = true;
+}
+
+/* ---- what the host calls ---- */
+
+static const char *
+describe_call(const struct check_row *row, char text[400])
+{
+    static const char *const kinds[] = {[CHECK_CALLED_OTHERWISE] =
+                                            "is the first call that is another one, or has other numbers",
+                                        [CHECK_CALLED_NONE] = "does not come: the program ends before it",
+                                        [CHECK_CALLED_MORE] = "comes after what was the last call"};
+    char place[PLACE_BYTES];
+    const bool has_place = row->value != CHECK_CALLED_NONE && row->text[0] != '\0';
+    snprintf(text, 400, "`%s`%s%s%s %s", row->tensor.text, has_place ? " (" : "",
+             has_place ? place_name(row->text, place, sizeof(place)) : "", has_place ? ")" : "", kinds[row->value]);
+    return text;
+}
+
+static const struct check_row *
+find_call(const struct check_evidence *evidence, bool is_mean)
+{
+    EACH_ROW(row, &evidence->blind, CHECK_ROW_CALL) {
+        if ((row->value == CHECK_CALLED_MEAN) == is_mean)
+            return row;
+    }
+    return NULL;
+}
+
+static void
+conclude_call(struct check_verdict *verdict, const struct check_row *row)
+{
+    char call[400], old[1024];
+    snprintf(old, sizeof(old), "%s",
+             verdict->result == CHECK_EQUAL ? "gradients and parameters are equal" : verdict->text);
+    sentence_conclude(
+        verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first,
+        "between DDP_TURN_BEGIN and the end of its region, decide by what this batch has computed only where "
+        "DDP_TURN_MINE() is not 0; let all ranks decide by a DDP_MEAN where DDP_TURN_UPDATES() is not 0",
+        "the host decides by what other ranks' batches should have computed: if the copies of it to the host are "
+        "overwritten, in round %u %s; %.500s",
+        row->step, describe_call(row, call), old);
+    verdict->is_precise = true;
+}
+
+/* It neither ends nor goes on as it should, and no call says why. */
+static void
+conclude_stuck(struct check_verdict *verdict)
+{
+    sentence_conclude(
+        verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first,
+        "look in the regions for a loop whose end depends on a value from the device, and for a size that "
+        "the device has computed: they may stand where DDP_TURN_MINE() is not 0",
+        "gradients and parameters are equal, but the program fails, or waits for ever, if what it copies "
+        "of other ranks' batches to the host is overwritten");
+    verdict->is_precise = true;
+}
+
+/* ---- the verdict ---- */
+
+bool
+turns_judge(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    int rank = 0;
+    if (!check_evidence_takes_turns(evidence) || verdict->result == CHECK_NOT_COMPARABLE)
+        return true;
+    const bool is_stopped = verdict->cause == CAUSE_STOPPED;
+    const struct check_row *left = NULL;
+    if (verdict->result == CHECK_EQUAL)
+        left = find_left(evidence, is_carried, &rank);
+    else if (!is_stopped)
+        left = find_cause(evidence, &rank);
+    const struct check_row *call = find_call(evidence, false);
+    const bool is_of_host = call != NULL && (verdict->result == CHECK_EQUAL || is_stopped);
+    if (left != NULL)
+        conclude_left(evidence, verdict, left, rank);
+    else if (is_of_host)
+        conclude_call(verdict, call);
+    else if (evidence->is_blind_stuck && verdict->result == CHECK_EQUAL)
+        conclude_stuck(verdict);
+    return true;
+}
+
+/* In turns no batch is divided: other sentences than those of shares. */
+const struct check_verdict *
+turns_advise(const struct check_evidence *evidence, struct check_verdict *verdict)
+{
+    const struct check_item *first = verdict->first;
+    const bool is_gradient = first != NULL && first->tensor.role == CHECK_GRADIENT;
+    if (!check_evidence_takes_turns(evidence) || verdict->result == CHECK_EQUAL || verdict->cause == CAUSE_TURNS)
+        return verdict;
+    if (verdict->cause == CAUSE_SAME_BATCH)
+        sentence_say(verdict->advice, "turns need other data in each batch: where each batch is the whole data, more "
+                                      "ranks do not help");
+    else if (is_gradient && verdict->cause != CAUSE_NOT_REPEATABLE && verdict->cause != CAUSE_SEEDED &&
+             verdict->cause != CAUSE_STOPPED)
+        sentence_say(verdict->advice,
+                     "look in this batch for what depends on the batches before, beside parameters and "
+                     "state: %s",
+                     move_out);
+    return verdict;
+}
+
+/* ---- what is equal, and worth a look ---- */
+
+static void
+print_sum(FILE *out, const struct check_evidence *evidence)
+{
+    int rank = 0;
+    char place[PLACE_BYTES];
+    const struct check_row *row = find_left(evidence, is_sum, &rank);
+    if (row != NULL)
+        fprintf(out,
+                "not compared: memory to which `%s` (%s) adds in each batch: each rank has the sum of its own batches; "
+                "if the program reports it, DDP_REDUCE adds the ranks' up\n",
+                row->tensor.text, place_name(row->text, place, sizeof(place)));
+}
+
+static void
+print_mean(FILE *out, const struct check_evidence *evidence)
+{
+    char place[PLACE_BYTES];
+    const struct check_row *row = find_call(evidence, true);
+    if (row != NULL)
+        fprintf(out,
+                "not compared: DDP_MEAN `%s` (%s): the host computes it from what other ranks' batches should have "
+                "computed; count only where DDP_TURN_MINE() is not 0\n",
+                row->tensor.text, place_name(row->text, place, sizeof(place)));
+}
+
+static void
+print_stale(FILE *out, const struct check_evidence *evidence)
+{
+    char place[PLACE_BYTES];
+    const struct check_row *row = check_rows_find(&evidence->alone, CHECK_ROW_STALE);
+    if (row != NULL)
+        fprintf(out,
+                "not compared: what the host copies at %s, in a region of turns: after a DDP_STEP without effect the "
+                "work that computes it is left out on all ranks; end the region before by DDP_TURN_END(), or copy "
+                "where DDP_TURN_UPDATES() is not 0\n",
+                place_name(row->text, place, sizeof(place)));
+}
+
+static void
+print_counted(FILE *out, const struct check_evidence *evidence)
+{
+    char place[PLACE_BYTES], argument[PLACE_ARGUMENT_BYTES];
+    const struct check_row *row = check_rows_find(&evidence->alone, CHECK_ROW_COUNTED);
+    if (row != NULL)
+        fprintf(out,
+                "not compared: %s of `%s` (%s) changes in batches that make no update, from %.6g to %.6g in round %u: "
+                "count updates, as Adam's step, where DDP_TURN_UPDATES() is not 0\n",
+                place_name_argument(row->text, row->tensor.argument, false, argument), row->tensor.text,
+                place_name(row->text, place, sizeof(place)), row->norms.reference, row->norms.own, row->step);
+}
+
+void
+turns_print(FILE *out, const struct check_evidence *evidence)
+{
+    if (!check_evidence_takes_turns(evidence))
+        return;
+    print_sum(out, evidence);
+    print_mean(out, evidence);
+    print_stale(out, evidence);
+    print_counted(out, evidence);
+}
