@@ -52,6 +52,15 @@ equal "2 ranks, 2 passes a step" 2 --accumulate 2
 works "2 ranks write a checkpoint" "$ddprun" -n 2 "$chargpt" "${options[@]}" --accumulate 2 --steps 6 --checkpoint "$work/half"
 equal "2 ranks, from a checkpoint" 2 --accumulate 2 --resume "$work/half" --sample 20
 
+# Whole batches in turns: ranks against one process that plays the turns of all.
+turns=("$chargpt"_turns "${options[@]}" --accumulate 2)
+works "turns: check compares 2 ranks with one process" "$ddprun" -q --device softgpu check -n 2 "${turns[@]}"
+check "turns: equal" grep -q '^equal: 2 ranks compute what one process computes' "$work/stdout"
+rm -f "$work"/rank-*
+works "turns: 3 ranks end well" "$ddprun" -n 3 --bucket-mb 0.1 "${turns[@]}" --save "$work/rank-%d"
+same_on_all_ranks "turns" 3
+check "turns: 10 batches are 4 rounds of 3 ranks" grep -q '3 ranks, 4 steps (each a round of 3 of 10 batches in turns' "$work/stderr"
+
 limit=60 run "$ddprun" -n 3 "$chargpt" "${options[@]}" --batch 2
 check "more ranks than sequences are refused" grep -q 'chargpt: --batch 2: there are 3 ranks' "$work/stderr"
 check "with an exit code" [ "$code" -eq 2 ]
