@@ -32,8 +32,8 @@ struct answers {
     char described[8192];               /* "0 NVIDIA H200 (139.8 GiB, 0000:3b:00.0), ..." */
     int devices;                        /* that the driver finds */
     int refused;                        /* the error of cuInit; 0: none */
-    char kernels[PATH_MAX];             /* in: where ddprun's kernels are; out: the file that the driver loads */
-    int unloaded; /* the error of loading them on the first device; 0: none, or they were not tried */
+    char kernels[PATH_MAX]; /* in: where ddprun's kernels are; out: the file that the driver loads, or should */
+    int unloaded;           /* the error of loading them on the first device; 0: none, or they were not tried */
 };
 
 /* ---- in the child ---- */
@@ -122,12 +122,14 @@ load_kernels(void *driver, struct answers *to)
     to->unloaded = functions.retain(&of_device, 0);
     if (to->unloaded == 0)
         to->unloaded = functions.enter(of_device);
-    for (int i = 0; i < 2 && files.paths[i] != NULL; ++i) {
-        to->unloaded = load_file(&functions, files.paths[i]);
-        snprintf(to->kernels, sizeof(to->kernels), "%s", files.paths[i]);
-        if (to->unloaded == 0)
-            return;
-    }
+    if (to->unloaded != 0)
+        return;
+    snprintf(to->kernels, sizeof(to->kernels), "%s", files.paths[0]); /* that this driver's release should load */
+    to->unloaded = load_file(&functions, files.paths[0]);
+    if (to->unloaded == 0 || files.paths[1] == NULL || load_file(&functions, files.paths[1]) != 0)
+        return;
+    to->unloaded = 0;
+    snprintf(to->kernels, sizeof(to->kernels), "%s", files.paths[1]);
 }
 
 /* Loads what the trainer's cudart loads, by the same name. */

@@ -164,8 +164,10 @@ for case in 13000:13:kernels 12040:12:kernels-cuda12 13000:12:kernels-cuda12 120
     STUB_GPUS=1 STUB_CUDA=$version STUB_LOADS="of $loaded" LD_LIBRARY_PATH=$top/gpu diagnosed "a driver of CUDA $version that loads kernels of CUDA $loaded" any \
         "^machine\|ok\|kernels for GPUs\|the driver loads $top/lib/ddprun-$file.fatbin" -- ./plain
 done
-STUB_GPUS=1 LD_LIBRARY_PATH=$top/gpu diagnosed "a driver that loads none of the kernels" any \
-    '^machine\|warning\|kernels for GPUs\|the driver does not load .*: error 209\|use a package' -- ./plain
+for case in 13000:kernels 12040:kernels-cuda12; do
+    STUB_GPUS=1 STUB_CUDA=${case%:*} LD_LIBRARY_PATH=$top/gpu diagnosed "a driver of CUDA ${case%:*} that loads none of the kernels" any \
+        "^machine\|warning\|kernels for GPUs\|the driver does not load $top/lib/ddprun-${case#*:}.fatbin: error 209\|use a package" -- ./plain
+done
 rm "$top/lib"/ddprun-kernels*.fatbin
 if [ ! -e /dev/nvidia0 ]; then
     diagnosed "a program for GPUs, and none" 1 '^machine\|problem\|GPUs\|none: .*the program needs one' -- ./has_kernels
