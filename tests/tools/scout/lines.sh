@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # lines.sh BUILD [NAME...] - the diff that `ddprun scout --patch` writes for programs without annotations is applied to their sources by
-# `patch -p0`, the programs are compiled, and `ddprun check` finds them equal: digits, programs of the matrix whose
-# annotations are taken out, and updates inside backward. All have a line; only chargpt's data are left "by hand".
+# `patch -p0`, the programs are compiled, and their ranks take turns: digits, chargpt, programs of the matrix whose annotations are taken
+# out, and updates inside backward.
 #
 # Ordinarily a sixth of the programs that are not marked (in_turn); DDPRUN_SOAK=1 runs all.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
@@ -22,9 +22,6 @@ is_wanted() {
 if is_wanted one_line; then
     alone one_line "$sources/tests/tools/scout/one_line.cu"
     check "one line: no line after return" test "$(grep -Ec 'return .*; *(ddp_|DDP_)' "$work/one_line.diff")" -eq 0
-    run "$ddprun" -n 2 "$work/one_line"
-    check "one line: bytes are not counted as items" test "$code$(grep -c 'steps/s' "$work/stderr")$(grep -Ec '[0-9] items' "$work/stderr")" = 010
-    check "one line: records that scout does not know are said once" test "$(grep -c 'does not know the bytes of a record: a batch that 2 ranks' "$work/stderr")" -eq 1
     check "one line: the step is in front of the first of two updates" grep -Eq '^\+ *DDP_STEP\(0\);$' "$work/one_line.diff"
     mkdir "$work/four.d"
     four='float *m, *n, *o; CHECK(cudaMalloc(\&m, 64)); CHECK(cudaMalloc(\&t.g, 256)); CHECK(cudaMalloc(\&n, 64)); CHECK(cudaMalloc(\&o, 64));'
@@ -54,8 +51,6 @@ if is_wanted range; then
         cp -r "$work/range.d" "$work/range_$mode.d"
         pasted "range_$mode" "$work/range.d" "$work/range_plain" "$work/range_$mode.d" range.cu "$mode"
         check "range, $mode: the parameter has whole elements" grep -q '1 parameter, 640 float64' "$work/range_$mode.out"
-        run "$ddprun" check "$work/range_$mode" "$mode" 1
-        check "range, $mode: equal where the last weight moves" grep -q '^equal: ' "$work/stdout"
         for seed in '' 1 2 3; do
             SOFTGPU_UNRULY=$seed run "$ddprun" -n 2 "$work/range_$mode" "$mode" 1
             sed -n 's/.*\(weights .*\)/\1/p' "$work/stdout" | sort | uniq -c >"$work/weights"
@@ -70,67 +65,13 @@ if is_wanted digits; then
     pasted digits "$sources" "$digits_plain" "$work/digits.d" "samples/digits/main_plain.c samples/digits/options.c samples/digits/data.c
         samples/digits/model.c samples/digits/kernels.cu samples/common/parameter_file.c" --data "$data" --steps 24 --quiet
 fi
-if is_wanted chargpt; then
-    # Its host sorts the tokens of the whole batch.
+if is_wanted chargpt; then # its loop's own count is that of the batches, and Adam's
     cd "$sources" || exit
     run "$ddprun" -q --device softgpu scout --patch "$work/chargpt.diff" "$build/samples/chargpt_plain" --data "$text" --layers 1 --width 16 \
         --heads 2 --context 8 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet --batch 4 --steps 24
-    check "chargpt: data from which the host makes a list are left by hand" \
-        grep -q '^by hand: DDP_SHARD, .*: the host makes a list from the whole batch' "$work/stdout"
-fi
-
-# Records that lie on the device, and labels that are the same in each step.
-if is_wanted shares; then
-    mkdir "$work/shares.d"
-    cp "$sources/tests/tools/scout/shares.cu" "$work/shares.d"
-    level=2 compile "$work/shares.d" "$work/shares_plain" shares.cu
-    for habit in labels offset list managed mixed whole picks losses packed; do
-        cp -r "$work/shares.d" "$work/shares_$habit.d"
-        pasted "shares_$habit" "$work/shares.d" "$work/shares_plain" "$work/shares_$habit.d" shares.cu "$habit"
-        check "shares, $habit: a note of what the host computes with its own copy" \
-            test "$(grep -c '^note: ddp_share fills the batch' "$work/shares_$habit.out")" -eq 1
-    done
-    again() { # HABIT EXPRESSION: its source with the lines, after sed, compiled once more
-        sed "$2" "$work/shares_$1.d/shares.cu" >"$work/shares.d/again.cu"
-        compile "$work/shares.d" "$work/shares_again" again.cu
-    }
-    run "$ddprun" -n 2 "$work/shares_labels" labels # 24 records a step, whose images and labels come by two copies
-    check "shares: records are counted as items, once a step" awk -v RS='[ ,;]' '
-        $1 == "steps/s" { steps = last } $1 == "items/s" { items = last } { last = $1 }
-        END { exit !(steps > 0 && items > 23 * steps && items < 25 * steps) }' "$work/stderr"
-    again labels 's/BATCH = 24/BATCH = 10/'
-    run "$ddprun" -n 4 "$work/shares_again" labels
-    check "shares: a batch is not cut inside a record" \
-        grep -q 'a batch of 480 bytes, 48 for each item, has no 4 equal shares' "$work/stderr"
-    check "shares: of the whole set there is one share" test "$(grep -c '^+ *ddp_share(to, bytes, ' "$work/shares_whole.diff")" -eq 1
-    check "shares: of a list each batch is shared" test "$(grep -c '^+ *ddp_share_slice(0, list + step \* BATCH % SAMPLES, 0, 0, 96, DDP_ELEMENTS | 4)' "$work/shares_list.diff")" -eq 1
-    run "$ddprun" -n 3 "$work/shares_list" list
-    check "shares: more than two shares of unknown records end the program" test "$((code != 0))$(
-        grep -c 'does not know the bytes of a record, and 3 shares may cut inside one' "$work/stderr" | sed 's/[1-9]$/1/')" = 11
-    again list 's/DDP_ELEMENTS | 4)/4)/'
-    run "$ddprun" -n 3 "$work/shares_again" list
-    check "shares: bytes of a record that are written by hand are taken" test "$code" -eq 0
-    check "shares: of picked records the list is shared" test "$(grep -c '^+ *ddp_share(picks, BATCH \* sizeof(int)' "$work/shares_picks.diff")" -eq 1
-    for habit in offset list managed; do
-        for batch in 12 20 48; do # the lines are of batches of 24
-            again $habit "s/BATCH = 24/BATCH = $batch/"
-            run "$ddprun" check "$work/shares_again" "$habit"
-            is_equal=0
-            ! grep -q '^equal: ' "$work/stdout" || is_equal=1
-            has_ended=0
-            ! grep -q 'ddprun_lines.h: a batch begins .* bytes after another one, .*: scout the program with this batch size' "$work/stdout" "$work/stderr" || has_ended=1
-            check "shares, $habit: batches of $batch are trained alike, or the program ends" test "$is_equal$has_ended" = "$((batch % 24 == 0))$((batch % 24 != 0))"
-        done
-    done
-    again packed 's/BATCH = 24/BATCH = 12/'
-    run "$ddprun" -n 2 "$work/shares_again" packed
-    check "shares, packed: another batch ends the program" grep -q 'a batch, or a list in it, has .* bytes, and ddprun scout saw 1152' "$work/stderr"
-    run "$ddprun" -q scout "$work/shares_plain" header
-    check "shares: what the header of a loop copies is left by hand" grep -q '^by hand: DDP_SHARD, .*: no line of the sources is known to copy these data alone' "$work/stdout"
-    run "$ddprun" -q scout "$work/shares_plain" object
-    check "shares: a struct of lists is left by hand" grep -q '^by hand: DDP_SHARD, .*: scout cannot tell where one record ends' "$work/stdout"
-    run "$ddprun" -q scout "$work/shares_plain" number
-    check "shares: a number that chooses records leaves nothing by hand" test "$code$(grep -c '^by hand:' "$work/stdout")" = 00
+    check "chargpt: a count of updates that is the loop's is left by hand" \
+        test "$(grep -c '^by hand: adamw_kernel .*: count updates for it, not batches' "$work/stdout") $(grep -c '^by hand' "$work/stdout")" = '1 1'
+    check "chargpt: it takes turns" test "$(grep -c '^+ *DDP_\(TURN_BEGIN\|STEP\|TURN_END\)' "$work/chargpt.diff")" -eq 3
 fi
 
 # Memory of classes: a member or a method is named with its object, and what `this` is, is counted.
@@ -144,15 +85,14 @@ if is_wanted methods; then
     run "$ddprun" -q scout -v "$work/methods_this"
     check "methods: this is counted" test "$(grep -Ec '^\+ *(#define cudaMalloc ddp_malloc|DDP_(PARAMETER|GRADIENT)\(ddp_made\[[23]\])' "$work/stdout")" -eq 3
     pasted methods "$work/methods.d" "$work/methods_plain" "$work/methods.d" "-I. tests/tools/scout/methods.cu"
-    check "methods: a method without arguments is called with its object" grep -q '^+ *ddp_share(x.data(), x.bytes(), ' "$work/methods.diff"
 fi
 
-# What a macro allocates, and a batch that the first step makes in one allocation with other memory; two copies bring it.
+# What a macro allocates, and memory that the first step makes.
 if is_wanted made; then
     mkdir "$work/endless"
     printf %s "$(cat "$sources/tests/tools/scout/made.cu")" >"$work/endless/made.cu" # its last line has no end
     alone made "$work/endless/made.cu"
-    check "made: both parts of the batch are shared" test "$(grep -c '^+ *ddp_share(' "$work/made.diff")" -eq 2
+    check "made: what has no name is counted, and said" grep -q '^note: 4 tensors have no name where a line can stand: ddp_made' "$work/made.out"
 fi
 
 # The annotations of a copy of the sources are taken out.
@@ -177,19 +117,6 @@ of_matrix() {
 for name in mlp flat clipping tied; do
     is_wanted "$name" soak && of_matrix $name $name.plain "tests/matrix/$name.cu samples/common/parameter_file.c" --steps 40
 done
-
-# Without a name for what a call copies to, and where it copies to another place in each step, no line shares the batch.
-if is_wanted moves; then
-    cp -r "$matrix" "$work/moves.d"
-    sed -i -e '1i #define UPLOAD device_upload(void *memory, const void *host, size_t bytes, cudaStream_t stream)' \
-        -e 's/^device_upload(.*)$/UPLOAD/' "$work/moves.d/tests/matrix/device_calls.h"
-    compile "$work/moves.d" "$work/moves" tests/matrix/mlp.cu samples/common/parameter_file.c
-    cd "$work/moves.d" || exit
-    run "$ddprun" -q scout --patch "$work/moves.diff" "$work/moves" --steps 40
-    check "moves: the share is left to be done by hand" grep -q '^by hand: DDP_SHARD' "$work/stdout"
-    check "moves: no line shares the begin of all items" bash -c "! grep -q 'ddp_share(' '$work/moves.diff'"
-    cd "$work" || exit
-fi
 
 # Sources with other line ends and with a byte-order mark keep them; `git apply` takes the patch, too; and what is not as it was when the
 # program was built, or lies elsewhere, gets no patch.
@@ -233,12 +160,13 @@ if is_wanted ends; then
     check "by state no line is found" test "$code" -eq 2
 fi
 
-# Updates inside backward: all parameters, and the biases beside gradients of the weights. The first batch is copied before anything is
-# launched, once more than the steps copy it.
-for mode in gemm mixed; do
-    is_wanted $mode "$([ $mode = gemm ] || echo soak)" || continue
-    of_matrix $mode fused.plain "-I. tests/trainers/fused.cu samples/common/parameter_file.c" $mode --steps 40
-done
+# Updates inside backward: of all parameters, in one region; of the biases alone, which would need a region inside that of the weights.
+! is_wanted gemm || of_matrix gemm fused.plain "-I. tests/trainers/fused.cu samples/common/parameter_file.c" gemm --steps 41
+if is_wanted mixed soak; then
+    [ -x "$work/fused.plain" ] || compile "$matrix" "$work/fused.plain" -I. tests/trainers/fused.cu samples/common/parameter_file.c
+    run "$ddprun" -q scout "$work/fused.plain" mixed --steps 40
+    check "mixed: turns are left by hand" grep -q "^by hand: DDP_TURN_BEGIN before the batch" "$work/stdout"
+fi
 
 # Habits of public trainers: "program habit", and what of its lines is left by hand. -: with DDPRUN_SOAK=1 only.
 while read -r mark program habit rest; do
@@ -251,7 +179,7 @@ while read -r mark program habit rest; do
     fi
     of_matrix "$habit" "$program" "-I. tests/tools/scout/$program.cu -lcurand" "$habit"
 done <<END
-+ public_nets reuse
++ public_nets reuse DDP_TURN_BEGIN before the batch, .*: several updates have gradients in one memory, and each needs a region
 + public_updates swap
 - public_updates clears
 + public_updates blas
@@ -268,9 +196,9 @@ done <<END
 - public_nets recompute
 - public_memory arena
 + public_memory pitch 1 gradient, .*: a
-+ public_memory resident DDP_SHARD, for records that lie on the device
-+ public_nets single DDP_SHARD, for the data of .*: scout cannot tell records: a copy may bring one
-+ public_nets scales DDP_SHARD, for the data of .*, .* and .*, .* and .*: scout cannot tell records: a copy may bring one
++ public_memory resident
+- public_nets single
+- public_nets scales
 + public_nets per-step call DDP_FORGET before the memory that is allocated at public_nets.cu:[0-9]* from public_nets.cu:[0-9]* is freed: its size changes
 END
 finish

@@ -23,7 +23,7 @@ int main(int count, char **words) {
     for (double &e : hw) e = rand() / (double)RAND_MAX - .5;
     cudaMemcpy(w, hw, sizeof(hw), cudaMemcpyHostToDevice);
     double *g; cudaMalloc(&g, sizeof(hw));
-    for (int step = 0; step < 60; ++step) {
+    for (int step = 0; step < 61; ++step) { /* rounds of two, after the first */
         for (int i = 0; i < BATCH * N; ++i) hx[i] = i % N == N - 1 && !live ? 0 : rand() / (double)RAND_MAX;
         for (double &e : ht) e = rand() % 2;
         cudaMemcpy(x, hx, sizeof(hx), cudaMemcpyHostToDevice);

@@ -255,9 +255,7 @@ has_figures(const struct scout_log *log, const struct scout_tensor *tensor)
 {
     return tensor->role == ROLE_STATISTICS &&
            (tensor->type == SCOUT_INTEGER || tensor->hi - tensor->lo <= ELEMENT_BYTES ||
-            ANY(op, log->ops, log->op_count,
-                op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
-                    op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo));
+            scout_is_read_by_host(log, tensor));
 }
 
 /* A launch after the place where gradients are averaged, by which nothing has changed in any recorded step; the end of

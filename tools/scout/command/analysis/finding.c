@@ -403,6 +403,14 @@ scout_writes_nothing(const struct scout_effect *effect)
 }
 
 bool
+scout_is_read_by_host(const struct scout_log *log, const struct scout_tensor *tensor)
+{
+    return ANY(op, log->ops, log->op_count,
+               op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc == tensor->alloc &&
+                   op->from.offset < tensor->hi && op->from.offset + op->bytes > tensor->lo);
+}
+
+bool
 scout_is_remade(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc)
 {
     return log->allocs[alloc].made_at > finding->first || log->allocs[alloc].freed_at < finding->end;

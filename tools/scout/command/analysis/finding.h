@@ -96,6 +96,8 @@ bool scout_finding_name(struct scout_finding *finding, const char *list, bool is
     __attribute__((warn_unused_result));
 /* Whether an operation was looked at, and has changed nothing, as it was and with other inputs. */
 bool scout_writes_nothing(const struct scout_effect *effect);
+/* Whether the program copies any of it to the host. */
+bool scout_is_read_by_host(const struct scout_log *log, const struct scout_tensor *tensor);
 /* Whether an allocation is made or freed in each step. */
 bool scout_is_remade(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc);
 /* Whether it shares bytes with a gradient, as momentum that is kept in a gradient's buffer. */

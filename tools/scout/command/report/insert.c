@@ -41,35 +41,90 @@ type_word(uint32_t type)
     return type < sizeof(words) / sizeof(words[0]) ? words[type] : words[0];
 }
 
+/* Whether memory holds running statistics, as of a batch normalisation: numbers with a fraction that the program keeps
+ * and does not read in its steps. What the host reads there is a figure of the rank's own batches. */
+static bool
+is_running(const struct scout_log *log, const struct scout_tensor *tensor)
+{
+    bool has_fraction = tensor->type != SCOUT_INTEGER && tensor->type != SCOUT_UNKNOWN;
+    return tensor->role == ROLE_STATISTICS && has_fraction && tensor->hi - tensor->lo > ELEMENT_BYTES &&
+           !scout_is_read_by_host(log, tensor);
+}
+
 static const char *
-macro_of(enum scout_role role)
+macro_of(const struct scout_log *log, const struct scout_tensor *tensor)
 {
     static const char *const macros[] = {[ROLE_PARAMETER] = "DDP_PARAMETER",
                                          [ROLE_GRADIENT] = "DDP_GRADIENT",
                                          [ROLE_OPTIMIZER_STATE] = "DDP_STATE",
                                          [ROLE_AVERAGE] = "DDP_STATE"};
-    return role < sizeof(macros) / sizeof(macros[0]) ? macros[role] : NULL;
+    if (is_running(log, tensor))
+        return "DDP_BUFFER";
+    return tensor->role < sizeof(macros) / sizeof(macros[0]) ? macros[tensor->role] : NULL;
 }
 
-/* "count" of "count * sizeof(float)", "(bytes) / 4" of "bytes". */
-static void
-count_text(const char *said, uint32_t type, char text[LIFT_BYTES + 16])
+/* Whether the sources give a type of C this name, too. */
+static bool
+is_alias(const struct sources *sources, const char *type, const char *name, size_t length)
 {
-    char copy[LIFT_BYTES], ending[24];
-    snprintf(copy, sizeof(copy), "%s", said);
-    char *bytes = lift_bare(copy);
-    uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
-    snprintf(ending, sizeof(ending), " * sizeof(%s)", type == SCOUT_FLOAT64 ? "double" : "float");
-    size_t length = strlen(bytes), cut = strlen(ending);
-    bool ends = size >= sizeof(float) && length > cut && strcmp(bytes + length - cut, ending) == 0;
-    for (size_t i = 0; ends && i < length - cut;) { /* of a product, not of a sum's last part */
-        bool is_name = strncmp(bytes + i, "->", 2) == 0 || strncmp(bytes + i, "::", 2) == 0;
-        ends = is_name || strchr("+-?:<>&|", bytes[i]) == NULL;
-        i = strchr("([", bytes[i]) != NULL ? source_close(bytes, i) : i + 1 + is_name;
+    OWNED char *old = xasprintf("typedef %s %.*s;", type, (int)length, name);
+    OWNED char *new = xasprintf("using %.*s = %s;", (int)length, name, type);
+    OWNED char *macro = xasprintf("#define %.*s %s\n", (int)length, name, type);
+    return ANY(file, sources->files, sources->count,
+               (*file)->text != NULL && (strstr((*file)->text, old) != NULL || strstr((*file)->text, new) != NULL ||
+                                         strstr((*file)->text, macro) != NULL));
+}
+
+/* Whether a factor of a product is the bytes of an element: "sizeof(float)", "4". */
+static bool
+is_element(const struct sources *sources, const char *factor, size_t length, uint32_t type)
+{
+    static const char word[] = "sizeof(";
+    const char *name = type == SCOUT_FLOAT64 ? "double" : "float";
+    const size_t size = scout_type_bytes(type), before = strlen(word);
+    if (length == 1)
+        return factor[0] == '0' + (char)size;
+    if (size < sizeof(float) || length <= before || strncmp(factor, word, before) != 0 || factor[length - 1] != ')')
+        return false;
+    const char *said = factor + before;
+    length -= before + 1;
+    return (length == strlen(name) && strncmp(said, name, length) == 0) || is_alias(sources, name, said, length);
+}
+
+/* Whether a text has none of the other operators outside of its brackets. */
+static bool
+is_product(const char *text, size_t length, const char *others)
+{
+    for (size_t i = 0; i < length;) {
+        bool is_name = strncmp(text + i, "->", 2) == 0 || strncmp(text + i, "::", 2) == 0;
+        if (!is_name && strchr(others, text[i]) != NULL)
+            return false;
+        i = strchr("([", text[i]) != NULL ? source_close(text, i) : i + 1 + is_name;
     }
-    bytes[ends ? length - cut : length] = '\0';
+    return true;
+}
+
+/* "count" of "count * sizeof(float)" and "sizeof(float) * count", "(bytes) / 4" of "bytes". */
+static void
+count_text(const struct sources *sources, const char *said, uint32_t type, char text[LIFT_BYTES + 16])
+{
+    static const char times[] = " * ", sums[] = "+-?:<>&|", quotients[] = "+-?:<>&|/%";
+    char copy[LIFT_BYTES];
+    snprintf(copy, sizeof(copy), "%s", said);
+    char *bytes = lift_bare(copy), *first = strstr(bytes, times), *last = first;
+    for (char *next = first; next != NULL; next = strstr(next + 1, times))
+        last = next;
+    uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
+    const char *behind = last != NULL ? last + strlen(times) : bytes,
+               *rest = first != NULL ? first + strlen(times) : bytes;
+    bool ends = last != NULL && is_element(sources, behind, strlen(behind), type) &&
+                is_product(bytes, (size_t)(last - bytes), sums);
+    bool begins = first != NULL && is_element(sources, bytes, (size_t)(first - bytes), type) &&
+                  is_product(rest, strlen(rest), quotients);
     if (ends)
-        snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(bytes));
+        *last = '\0';
+    if (ends || begins)
+        snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(ends ? bytes : bytes + (rest - bytes)));
     else
         snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes, size);
 }
@@ -83,7 +138,7 @@ write_tensor(const struct search *search, const struct scout_tensor *tensor, con
     uint32_t bytes = scout_type_bytes(tensor->type);
     bool is_whole = tensor->lo == 0 && tensor->hi == search->log->allocs[tensor->alloc].bytes;
     if (is_whole && said->bytes[0] != '\0')
-        count_text(said->bytes, tensor->type, count);
+        count_text(&search->sources, said->bytes, tensor->type, count);
     else
         snprintf(count, sizeof(count), "%" PRIu64, (tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4));
     if (tensor->lo > 0)
@@ -93,7 +148,7 @@ write_tensor(const struct search *search, const struct scout_tensor *tensor, con
     if (search->to->groups > 1)
         snprintf(group, sizeof(group), "DDP_GRADIENT_GROUP(%" PRIu32 "); ",
                  tensor->group != GROUP_NONE ? search->to->group_of[tensor->group] : 0);
-    return snprintf(text, TEXT_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(tensor->role), memory, count,
+    return snprintf(text, TEXT_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(search->log, tensor), memory, count,
                     type_word(tensor->type), tensor->guessed ? " /* the type is a guess */" : "") < TEXT_BYTES;
 }
 
@@ -164,12 +219,11 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
     return ok && write_tensor(search, &wide, &said, text);
 }
 
-/* Whether a tensor has an annotation of its own. */
-static bool
-has_annotation(const struct scout_finding *finding, const struct scout_tensor *tensor)
+bool
+insertions_have(const struct scout_log *log, const struct scout_finding *finding, const struct scout_tensor *tensor)
 {
     return tensor->role == ROLE_GRADIENT ||
-           (macro_of(tensor->role) != NULL && !scout_is_in_gradient(finding, tensor)); /* DDP_GRADIENT says it */
+           (macro_of(log, tensor) != NULL && !scout_is_in_gradient(finding, tensor)); /* DDP_GRADIENT says it */
 }
 
 /* Whether all memory that the calls up to frame `depth` allocate gets this line there. */
@@ -187,7 +241,8 @@ is_of_all(struct search *search, const struct scout_tensor *tensor, uint32_t dep
         FOR_EACH_UNTIL(other, search->finding->tensors, search->finding->tensor_count, found) {
             struct spot there;
             char text[TEXT_BYTES];
-            found = has_annotation(search->finding, other) && search->memory_of[other->alloc] == search->memory_of[a] &&
+            found = insertions_have(log, search->finding, other) &&
+                    search->memory_of[other->alloc] == search->memory_of[a] &&
                     find_tensor_line(search, other, depth, &there, text) && strcmp(text, line) == 0 &&
                     there.node == spot->node && there.behind == spot->behind;
         }
@@ -303,7 +358,7 @@ count_allocations(struct search *search, const struct spot *front, uint32_t *cou
     return numbers <= MADE_AT_MOST;
 }
 
-/* Tensors that still have no line, and data without a name: their allocations are counted, and tensors annotated by
+/* Tensors that still have no line: their allocations are counted, and tensors annotated by
  * number in front of the first step. */
 static void
 place_by_number(struct search *search)
@@ -314,7 +369,7 @@ place_by_number(struct search *search)
     struct spot front = {0}, spot;
     uint32_t count;
     FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
-        if (!has_annotation(finding, tensor) || search->to->names[NUMBER_OF(tensor)] != NULL ||
+        if (!insertions_have(log, finding, tensor) || search->to->names[NUMBER_OF(tensor)] != NULL ||
             scout_is_remade(log, finding, tensor->alloc) || !is_front(search, tensor->alloc) ||
             !find_front(search, tensor, &spot))
             continue;
@@ -340,7 +395,7 @@ place_by_number(struct search *search)
         spot_add_text(search, &front, text);
     for (uint32_t i = 0; i < finding->tensor_count && has_room; ++i) {
         const struct scout_tensor *tensor = &finding->tensors[i], wide = widen(search, tensor);
-        if (!has_annotation(finding, tensor) || search->to->names[i] != NULL || !counted[tensor->alloc] ||
+        if (!insertions_have(log, finding, tensor) || search->to->names[i] != NULL || !counted[tensor->alloc] ||
             search->number[tensor->alloc] >= count || front.node == NULL)
             continue;
         struct lifted said = {0};
@@ -396,27 +451,13 @@ number_groups(const struct search *search)
 
 /* ---- steps ---- */
 
-/* The frames of an operation's call, and those that a function's last call leaves out. */
-static uint32_t
-fill_stack(struct search *search, uint32_t op, struct site_place frames[SITE_FRAMES_AT_MOST])
-{
-    struct stack seen = spot_stack_of(search, op);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < seen.count && count + 1 < SITE_FRAMES_AT_MOST; ++i) {
-        frames[count++] = seen.frames[i];
-        count += i + 1 < seen.count &&
-                 lift_find_tail(&search->sources, seen.frames[i].function, &seen.frames[i + 1], &frames[count]);
-    }
-    return count;
-}
-
 /* Between the calls of one function that lead to two operations; `behind` the first, or in front of the second. */
 static bool
 find_between(struct search *search, uint32_t first, uint32_t second, bool behind, struct spot *spot)
 {
     struct site_place frames[2][SITE_FRAMES_AT_MOST];
-    struct stack a = {frames[0], fill_stack(search, first, frames[0])},
-                 b = {frames[1], fill_stack(search, second, frames[1])};
+    struct stack a = {frames[0], spot_fill_stack(search, first, frames[0])},
+                 b = {frames[1], spot_fill_stack(search, second, frames[1])};
     uint32_t at_first, at_second;
     *spot = (struct spot){0};
     if (!spot_find_parting(a, b, &at_first, &at_second))
@@ -440,19 +481,14 @@ static bool
 place_step(struct search *search, uint32_t number)
 {
     struct spot spot;
-    const struct scout_finding *finding = search->finding;
-    const struct scout_group *group = &finding->groups[number];
-    const char *word = group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
+    const struct scout_group *group = &search->finding->groups[number];
+    if (group->fused && search->to->unturned == NULL)
+        return true; /* its region has the line */
     uint32_t before = group->before - (group->before < search->first + search->period ? 0 : search->period);
-    char text[64];
-    snprintf(text, sizeof(text), search->to->groups == 1 ? "%s(0);" : "%s_GROUP(%" PRIu32 ", 0);", word,
-             search->to->group_of[number]);
     bool is_behind = group->fused || before < group->complete;
     if (!find_between(search, group->complete, before, is_behind, &spot))
         return false;
-    if (search->to->has_slices && !ANY(it, finding->groups, finding->group_count, it->complete > group->complete))
-        spot_add_text(search, &spot, "ddp_unshare();");
-    spot_add_text(search, &spot, text);
+    spot_add_step(search, &spot, number);
     return true;
 }
 
@@ -473,12 +509,12 @@ find_start(struct search *search)
         ++search->begun;
 }
 
-/* Looks the places up in debug information and in the sources, as far as there are any. */
-static void
-find_insertions(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
+void
+insertions_find(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
                 struct insertions *insertions)
 {
-    static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_GRADIENT};
+    static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_STATISTICS,
+                                            ROLE_GRADIENT};
     struct search search = {.sites = sites,
                             .log = log,
                             .ops = log->ops,
@@ -489,8 +525,7 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
                             .to = insertions,
                             .counted = xcalloc(log->alloc_count + 1, sizeof(*search.counted)),
                             .number = xcalloc(log->alloc_count + 1, sizeof(*search.number))};
-    *insertions = (struct insertions){.data = xcalloc(finding->period + 1, sizeof(bool)),
-                                      .forgotten = SCOUT_NONE,
+    *insertions = (struct insertions){.forgotten = SCOUT_NONE,
                                       .names = xcalloc(finding->tensor_count + 1, sizeof(char *)),
                                       .placed_steps = xcalloc(finding->group_count + 1, sizeof(bool)),
                                       .group_of = xcalloc(finding->group_count + 1, sizeof(uint32_t))};
@@ -499,13 +534,14 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
     number_groups(&search);
     FOR_EACH(role, roles, sizeof(roles) / sizeof(roles[0]))
         FOR_EACH(tensor, finding->tensors, finding->tensor_count)
-            if (tensor->role == *role && has_annotation(finding, tensor))
+            if (tensor->role == *role && insertions_have(log, finding, tensor))
                 insertions->names[NUMBER_OF(tensor)] = place_tensor(&search, tensor);
-    shares_count(&search);
     place_by_number(&search);
-    insertions->unshared = shares_place(&search);
-    for (uint32_t i = finding->first; shares_next(&search, &i); ++i)
-        insertions->data[i - finding->first] = true;
+    regions_place(&search);
+    if (insertions->unturned == NULL) {
+        counters_place(&search);
+        hosts_note(&search);
+    }
     for (uint32_t g = 0; g < finding->group_count; ++g)
         insertions->placed_steps[g] = place_step(&search, g);
     SORT(insertions->items, insertions->count, compare_insertions);
@@ -513,10 +549,11 @@ find_insertions(struct sites *sites, const struct scout_log *log, const struct s
     free(search.memory_of);
     free(search.counted);
     free(search.number);
+    free(search.borders);
 }
 
-static void
-free_insertions(struct insertions *insertions, uint32_t tensors)
+void
+insertions_free(struct insertions *insertions, uint32_t tensors)
 {
     for (uint32_t i = 0; i < tensors; ++i)
         free(insertions->names[i]);
@@ -524,185 +561,12 @@ free_insertions(struct insertions *insertions, uint32_t tensors)
         free(insertions->items[i].file);
         free(insertions->items[i].text);
     }
+    for (uint32_t i = 0; i < insertions->note_count; ++i)
+        free(insertions->notes[i]);
+    free(insertions->notes);
     free(insertions->items);
     free(insertions->names);
-    free(insertions->data);
+    free(insertions->regions);
     free(insertions->placed_steps);
     free(insertions->group_of);
-}
-
-/* ---- for people ---- */
-
-/* Whether two tensors are of one row: of one role, and but for gradients of one kernel. */
-static bool
-is_of_row(const struct scout_log *log, const struct scout_tensor *a, const struct scout_tensor *b)
-{
-    char one[SCOUT_NAME_BYTES], two[SCOUT_NAME_BYTES];
-    return a->role == b->role && a->type == b->type && a->fused == b->fused &&
-           (a->role == ROLE_GRADIENT ||
-            strcmp(scout_op_name(log, &log->ops[a->writer], one), scout_op_name(log, &log->ops[b->writer], two)) == 0);
-}
-
-/* "net->w1 (net.cu:31)" */
-static void
-name_memory(const struct scout_log *log, const struct scout_tensor *tensor, const char *name, struct sites *sites,
-            char text[512])
-{
-    char place[64], site[256];
-    snprintf(text, 512, "%s (%s)", name != NULL ? name : scout_tensor_place(tensor, place),
-             sites_text(sites, log->allocs[tensor->alloc].site, site, sizeof(site)));
-}
-
-/* "8 parameters, 5210 float32, updated by adam: net->w1 (net.cu:31) to net->b4 (net.cu:45)": all that are of a row
- * with the first one; `by_hand`: those without a line. */
-static void
-print_row(FILE *out, const struct scout_log *log, const struct scout_finding *finding, uint32_t first, char **names,
-          bool by_hand, struct sites *sites)
-{
-    const struct scout_tensor *tensor = &finding->tensors[first];
-    uint32_t bytes = scout_type_bytes(tensor->type), count = 0, last = first;
-    uint64_t elements = 0;
-    char name[SCOUT_NAME_BYTES], begin[512], end[512];
-    for (uint32_t i = first; i < finding->tensor_count; ++i) {
-        const struct scout_tensor *other = &finding->tensors[i];
-        if (!is_of_row(log, tensor, other) || (by_hand && names[i] != NULL))
-            continue;
-        ++count;
-        elements += (other->hi - other->lo) / (bytes > 0 ? bytes : 1);
-        last = i;
-    }
-    bool may_count = tensor->role == ROLE_CARRIED && tensor->type == SCOUT_INTEGER; /* of hits, beside labels */
-    fprintf(out, "%" PRIu32 " %s%s%s, %" PRIu64 " %s", count, may_count ? "count or " : "",
-            scout_role_name(tensor->role), count > 1 && tensor->role != ROLE_STATISTICS ? "s" : "", elements,
-            bytes > 0 ? scout_type_name(tensor->type) : "bytes");
-    if (tensor->role != ROLE_GRADIENT)
-        fprintf(out, ", written by %s", scout_op_name(log, &log->ops[tensor->writer], name));
-    name_memory(log, tensor, names[first], sites, begin);
-    name_memory(log, &finding->tensors[last], names[last], sites, end);
-    bool is_one = strcmp(begin, end) == 0;
-    fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
-    if (by_hand)
-        fputs(": no variable of the sources is known to hold this memory; annotate it, or allocate it before the first "
-              "step; compile with -g",
-              out);
-    fputs(tensor->fused && !by_hand ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
-}
-
-/* A row for each kind of tensor; `by_hand`: of those that need a line and have none. */
-static void
-print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *finding, char **names, bool by_hand,
-           struct sites *sites)
-{
-    for (enum scout_role role = ROLE_PARAMETER; role < ROLE_SUSPECT; ++role)
-        FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
-            uint32_t i = NUMBER_OF(tensor);
-            if (tensor->role != role || (by_hand && (names[i] != NULL || !has_annotation(finding, tensor))))
-                continue;
-            if (ANY_NUMBER(k, 0, i, is_of_row(log, tensor, &finding->tensors[k]) && (!by_hand || names[k] == NULL)))
-                continue;
-            fputs(by_hand ? "by hand: " : "  ", out);
-            print_row(out, log, finding, i, names, by_hand, sites);
-        }
-}
-
-/* "train.cu:120, the launch of sgd" */
-static void
-print_place(FILE *out, const struct scout_log *log, uint32_t op, struct sites *sites)
-{
-    char name[SCOUT_NAME_BYTES], site[256];
-    fprintf(out, "%s, %s%s", sites_text(sites, log->ops[op].site, site, sizeof(site)),
-            log->ops[op].kind == SCOUT_LAUNCH ? "the launch of " : "", scout_op_name(log, &log->ops[op], name));
-}
-
-static void
-print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
-            const struct insertions *insertions, struct sites *sites)
-{
-    FOR_EACH(group, finding->groups, finding->group_count) {
-        if (insertions->placed_steps[NUMBER_OF(group)])
-            continue;
-        fprintf(out, "by hand: %s", group->fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP");
-        if (insertions->groups > 1)
-            fprintf(out, "_GROUP of group %u", insertions->group_of[NUMBER_OF(group)]);
-        fputs(group->fused ? ", after " : ", before ", out);
-        print_place(out, log, group->fused ? group->complete : group->before, sites);
-        fputc('\n', out);
-    }
-}
-
-/* All that brings data, or where a step begins that finds its data on the device. */
-static void
-print_data(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
-           const struct insertions *insertions, struct sites *sites)
-{
-    const struct scout_op *ops = &log->ops[finding->first];
-    bool any = false;
-    fputs("by hand: DDP_SHARD, for ", out);
-    for (uint32_t i = 0; i < finding->period; ++i) {
-        bool again = ANY_NUMBER(k, 0, i, insertions->data[k] && ops[k].site == ops[i].site);
-        if (!insertions->data[i] || again)
-            continue;
-        fputs(any ? " and " : "the data of ", out);
-        print_place(out, log, finding->first + i, sites);
-        any = true;
-    }
-    fprintf(out, "%s: %s\n  in each step copy or read only this rank's records; a step begins at ",
-            any ? "" : "records that lie on the device, or in memory that it shares with the host",
-            insertions->unshared);
-    print_place(out, log, finding->first, sites);
-    fputc('\n', out);
-}
-
-/* What batches of shares change. Statistics of a batch, and noise by a record's place, show as memory of a rank. */
-static void
-print_shares(FILE *out, const struct scout_log *log, const struct scout_finding *finding, uint64_t records,
-             struct sites *sites)
-{
-    char known[48] = "", place[512];
-    if (records > 0)
-        snprintf(known, sizeof(known), " of %" PRIu64 " records", records);
-    fprintf(out,
-            "note: each rank prints the loss or count of its share: use DDP_MEAN for a mean, DDP_REDUCE for a count, "
-            "and print where DDP_RANK() is 0\n"
-            "note: ddp_share fills the batch with copies of the rank's share: the result is right, except "
-            "with batch normalisation or random numbers by place in the batch. A step is no faster. The number of "
-            "ranks must divide the batch%s. "
-            "An evaluation that reads this batch sees the rank's share alone\n",
-            known);
-    const struct scout_tensor *own =
-        FIND(it, finding->tensors, finding->tensor_count,
-             it->hi - it->lo > ELEMENT_BYTES &&
-                 (it->role == ROLE_RANDOM || (it->role == ROLE_STATISTICS && it->type == SCOUT_FLOAT32)));
-    if (own == NULL)
-        return;
-    name_memory(log, own, NULL, sites, place);
-    fprintf(out,
-            "note: %s is each rank's own: with batch normalisation or dropout, training differs a little from one "
-            "process\n",
-            place);
-}
-
-void
-lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
-            struct sites *sites, char **fault_p)
-{
-    struct insertions insertions;
-    char site[256];
-    find_insertions(sites, log, finding, &insertions);
-    print_rows(out, log, finding, insertions.names, false, sites);
-    fputs("lines to add: ", out);
-    if (insertions.count == 0)
-        fputs("0, because no source lines are known: compile with -g, and run scout in the folder of the sources", out);
-    patch_put(patch, out, &insertions, sites, fault_p);
-    fputc('\n', out);
-    print_rows(out, log, finding, insertions.names, true, sites);
-    print_steps(out, log, finding, &insertions, sites);
-    if (insertions.forgotten != SCOUT_NONE)
-        fprintf(out, "by hand: call DDP_FORGET before the memory that is allocated at %s is freed: its size changes\n",
-                sites_text(sites, log->allocs[insertions.forgotten].site, site, sizeof(site)));
-    if (insertions.unshared != NULL)
-        print_data(out, log, finding, &insertions, sites);
-    else
-        print_shares(out, log, finding, insertions.records, sites);
-    free_insertions(&insertions, finding->tensor_count);
 }

@@ -362,6 +362,14 @@ is_member(const struct passage *passage, const char *name, size_t length, bool *
 
 static void pass_expression(const struct passage *passage, char expression[LIFT_BYTES]);
 
+/* Whether "&name" at `last` takes the address of all that the name is: not of a member or an element of it. */
+static bool
+takes_address(const char *text, size_t last, size_t next)
+{
+    bool is_part = text[next] == '.' || text[next] == '[' || strncmp(text + next, "->", 2) == 0;
+    return text[last] == '&' && !is_part;
+}
+
 /* "name = ", "name += ", "++name", "&name". */
 static bool
 sets_name(const char *text, struct span part, const char *name, size_t length)
@@ -372,8 +380,8 @@ sets_name(const char *text, struct span part, const char *name, size_t length)
         if (!is_word(text, (struct span){at, end}, name, length) || strchr(".>", text[last]) != NULL)
             continue;
         size_t next = source_skip(text, end), sign = next + (strchr("+-", text[next]) != NULL);
-        if ((text[sign] == '=' && text[sign + 1] != '=') || strncmp(text + next, "++", 2) == 0 || text[last] == '&' ||
-            (strchr("+-", text[last]) != NULL && text[last - 1] == text[last]))
+        if ((text[sign] == '=' && text[sign + 1] != '=') || strncmp(text + next, "++", 2) == 0 ||
+            takes_address(text, last, next) || (strchr("+-", text[last]) != NULL && text[last - 1] == text[last]))
             return true;
     }
     return false;

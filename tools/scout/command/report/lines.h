@@ -184,25 +184,44 @@ struct insertion {
     uint32_t number; /* of those that were added */
 };
 
+/* What ranks take turns at: a batch, or the part of it that ends with the update of one group. */
+struct region {
+    uint32_t group;       /* of the finding */
+    uint32_t begin, last; /* operations of the log: its first, and its update's last */
+};
+
 struct insertions {
     struct insertion *items; /* by file and line; those of one line in their order */
     uint32_t count;
-    char **names;         /* [tensor_count]: of its memory in the source; NULL: it has no line */
-    bool *placed_steps;   /* [group_count] */
-    uint32_t *group_of;   /* [group_count]: the number that lines give a group of the finding */
-    uint32_t groups;      /* of lines */
-    uint32_t forgotten;   /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
-    const char *unshared; /* why data have no line; NULL: they have */
-    uint64_t records;     /* of a batch; 0: not known */
-    bool has_slices;      /* batches that the step leaves as they were: ddp_unshare() comes with its boundary */
-    bool *data;           /* [period]: such an operation */
+    char **names;           /* [tensor_count]: of its memory in the source; NULL: it has no line */
+    bool *placed_steps;     /* [group_count] */
+    uint32_t *group_of;     /* [group_count]: the number that lines give a group of the finding */
+    uint32_t groups;        /* of lines */
+    uint32_t forgotten;     /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
+    const char *unturned;   /* why regions have no lines; NULL: they have */
+    struct region *regions; /* one for each group, in the order of their updates */
+    uint32_t region_count;
+    char **notes; /* "note: ...", "by hand: ...": on the host's part */
+    uint32_t note_count;
 };
 
+/* Looks the places up in debug information and in the sources, as far as there are any. insertions_free() releases it.
+ */
+void insertions_find(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
+                     struct insertions *insertions);
+void insertions_free(struct insertions *insertions, uint32_t tensors);
+/* Whether a tensor has an annotation of its own. */
+bool insertions_have(const struct scout_log *log, const struct scout_finding *finding,
+                     const struct scout_tensor *tensor);
+
+/* ---- say.c: what the lines are, for people ---- */
+/* What the program with these lines will be. */
+void lines_print_promise(FILE *out, const struct insertions *insertions);
 /* Prints the tensors by groups, how many lines are to be added to which files, and what is left to be done by hand,
  * with the reason. `patch`: takes the lines as a diff; *fault_p: why it cannot be applied, for free(), or
  * NULL. */
 void lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct scout_finding *finding,
-                 struct sites *sites, char **fault_p);
+                 struct insertions *insertions, struct sites *sites, char **fault_p);
 
 /*
  * ---- patch.c: the lines as a unified diff for `patch -p0` and `git apply`, with the sources' line ends and byte-order
@@ -223,7 +242,14 @@ void annotated_print(FILE *out, const struct scout_log *log, const struct scout_
 void annotated_print_open(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                           struct sites *sites, bool by_gradients);
 
-/* ---- spots.c, for insert.c and shares.c: where a line can stand, and what the search for lines knows ---- */
+/* Where a region stands in the source: two statements of one block. */
+struct borders {
+    const struct source_node *front;  /* DDP_TURN_BEGIN stands before it */
+    const struct source_node *back;   /* the region's last statement */
+    const struct source_node *update; /* inside it: what leads to the last update */
+};
+
+/* ---- spots.c, for insert.c and regions.c: where a line can stand, and what the search for lines knows ---- */
 struct search {
     struct sites *sites;
     const struct scout_log *log;
@@ -232,11 +258,12 @@ struct search {
     uint32_t first, period, end; /* the finding's */
     struct sources sources;
     struct insertions *to;
-    uint32_t *memory_of; /* of each allocation */
-    uint32_t start;      /* operations before the first step that is like all others */
-    uint32_t begun;      /* before the first step, which may allocate what others find */
-    bool *counted;       /* [alloc_count]: it has no name, and is called by its number: */
-    uint32_t *number;    /* [alloc_count]: in ddp_made; SCOUT_NONE */
+    uint32_t *memory_of;     /* of each allocation */
+    uint32_t start;          /* operations before the first step that is like all others */
+    uint32_t begun;          /* before the first step, which may allocate what others find */
+    bool *counted;           /* [alloc_count]: it has no name, and is called by its number: */
+    uint32_t *number;        /* [alloc_count]: in ddp_made; SCOUT_NONE */
+    struct borders *borders; /* [region_count], of regions that have lines */
 };
 
 struct stack {
@@ -262,6 +289,8 @@ spot_stack_of(const struct search *search, uint32_t op)
 /* The frames of two stacks that are calls of one function: *a_p, *b_p. Inside them the stacks have nothing in common.
  * False: the stacks have no function in common, or are one. */
 bool spot_find_parting(struct stack a, struct stack b, uint32_t *a_p, uint32_t *b_p);
+/* The frames of an operation's call, and those that a function's last call leaves out. Returns how many. */
+uint32_t spot_fill_stack(struct search *search, uint32_t op, struct site_place frames[SITE_FRAMES_AT_MOST]);
 /* Whether two stacks have the same frames from the call outwards to frame `depth`. */
 bool spot_is_same_chain(struct stack a, struct stack b, uint32_t depth);
 /* Whether a whole line can be put there. */
@@ -274,6 +303,10 @@ bool spot_leaves(const struct source_node *from, const struct source_node *aroun
 size_t spot_end_of_line(const struct source_node *node);
 /* Adds text at a spot, with the header that it needs. */
 void spot_add_text(struct search *search, const struct spot *spot, const char *text);
+/* Adds the line of a group's step at a spot. */
+void spot_add_step(struct search *search, const struct spot *spot, uint32_t group);
+/* Adds text in front of a statement, on its line. */
+void spot_add_within(struct search *search, const struct spot *spot, const char *text);
 /* The statement of frame `depth`; NULL: not known. */
 const struct source_node *spot_node(struct search *search, const struct site_place *frames, uint32_t depth);
 /* Behind the statement of a frame; in a function's header, at the begin of its body. */
@@ -282,31 +315,30 @@ bool spot_find_behind(struct search *search, const struct site_place *place, str
 bool spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
                            struct spot *spot, struct lifted *said);
 
-/*
- * ---- times.c: batches by time steps, each of which has all records.
- *
- * A step of a recurrent net has a loop whose passes get the same parameters, move on in memory, and each compute from
- * what the one before has left. Its passes are time steps.
- */
-struct times {
-    const struct scout_op *ops; /* of the period, as the graph */
-    struct graph graph;
-    uint32_t *calls; /* of one launch, one in each pass */
-    uint32_t count;  /* 0: there is no such loop */
-};
+/* ---- regions.c: where ranks take turns ---- */
+/* Finds the regions and their borders, and adds their lines: all, or none, and the reason. */
+void regions_place(struct search *search);
 
-/* times_free() releases it. */
-void times_find(const struct scout_log *log, const struct scout_finding *finding, struct times *times);
-void times_free(struct times *times);
-/* How many time steps lie one after the other in a batch: 1, or all; 0: that cannot be told. */
-uint32_t times_of(const struct times *times, uint32_t alloc, uint64_t bytes);
+/* ---- hosts.c: what the host does with results ---- */
+/* Adds notes: one sentence each, with its places, on figures, printing, files, and the end of the loop. */
+void hosts_note(struct search *search);
+/* Adds a line for people; the text is malloc'ed, and the list's from then on. */
+void notes_add(struct search *search, char *text);
 
-/* ---- shares.c: the lines that give each rank its share of the data ---- */
-/* Data that have no name where they can be shared are to be counted. */
-void shares_count(struct search *search);
-/* All data, or none: labels that are not shared as their images are wrong. Returns why there is none; NULL: all. */
-const char *shares_place(struct search *search);
-/* The next operation of the period, from *number on, that brings data of records from the host. */
-bool shares_next(const struct search *search, uint32_t *number);
+/* ---- counters.c: what the host counts for updates ---- */
+/* Adds `if (DDP_TURN_UPDATES())` in front of statements that count updates; a note where there is none. */
+void counters_place(struct search *search);
+
+/* ---- hosts.c: what the host does with results ---- */
+/* Adds notes: one sentence each, with its places, on figures, printing, files, and the end of the loop. */
+void hosts_note(struct search *search);
+/* Adds a line for people; the text is malloc'ed, and the list's from then on. */
+void notes_add(struct search *search, char *text);
+
+/* ---- counters.c: what the host counts for updates ---- */
+/* Adds `if (DDP_TURN_UPDATES())` in front of statements that count updates; a note where there is none. */
+void counters_place(struct search *search);
+/* Adds the line of a group's step at a spot (insert.c). */
+void insert_step(struct search *search, const struct spot *spot, uint32_t group);
 
 #endif

@@ -44,14 +44,14 @@ print_table(FILE *out, const struct scout_log *log, const struct scout_finding *
 /* The lines to add; in a diff, if that is asked for. */
 static bool
 print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
-            const char *path, bool verbose, struct error *error)
+            struct insertions *insertions, const char *path, bool verbose, struct error *error)
 {
     OWNED char *fault = NULL, *diff = NULL;
     size_t size = 0;
     FILE *patch = open_memstream(&diff, &size);
     if (patch == NULL)
         return error_set(error, DDPRUN_EXIT_FAILURE, "no room for the lines to add");
-    lines_print(out, patch, log, finding, sites, &fault);
+    lines_print(out, patch, log, finding, insertions, sites, &fault);
     fclose(patch);
     bool ok = fault == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "the lines cannot be added: %s", fault);
     if (ok && path != NULL && size == 0)
@@ -79,6 +79,14 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
 {
     char name[SCOUT_NAME_BYTES];
     struct sites *sites = sites_open(log);
+    struct insertions insertions;
+    bool ok = true, is_missed = ANY(tensor, finding->tensors, finding->tensor_count,
+                                    tensor->role == ROLE_SUSPECT && tensor->updated);
+    bool has_lines = log->annotation_count == 0 && finding->group_count > 0 && !is_missed;
+    if (has_lines) {
+        insertions_find(sites, log, finding, &insertions);
+        lines_print_promise(out, &insertions);
+    }
     fprintf(out, "a step has %" PRIu32 " GPU operations and begins with %s\n", finding->period,
             scout_op_name(log, &log->ops[finding->first], name));
     if (verbose)
@@ -86,15 +94,15 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     fputs("proved: data changes parameters only through these gradients\n", out);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
-    bool ok = true, is_missed = ANY(tensor, finding->tensors, finding->tensor_count,
-                                    tensor->role == ROLE_SUSPECT && tensor->updated);
     if (log->annotation_count > 0)
         annotated_print(out, log, finding, sites);
     if (log->annotation_count > 0 && path != NULL)
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
                        "--patch is for a program without annotations, and this one has some");
-    else if (log->annotation_count == 0 && finding->group_count > 0 && !is_missed)
-        ok = print_lines(out, log, finding, sites, path, verbose, error);
+    if (has_lines) {
+        ok = print_lines(out, log, finding, sites, &insertions, path, verbose, error);
+        insertions_free(&insertions, finding->tensor_count);
+    }
     sites_close(sites);
     return ok;
 }

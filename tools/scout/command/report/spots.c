@@ -36,6 +36,19 @@ spot_is_same_chain(struct stack a, struct stack b, uint32_t depth)
     return depth < a.count && depth < b.count && ALL_NUMBERS(i, 0, depth + 1, is_same(&a.frames[i], &b.frames[i]));
 }
 
+uint32_t
+spot_fill_stack(struct search *search, uint32_t op, struct site_place frames[SITE_FRAMES_AT_MOST])
+{
+    struct stack seen = spot_stack_of(search, op);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < seen.count && count + 1 < SITE_FRAMES_AT_MOST; ++i) {
+        frames[count++] = seen.frames[i];
+        count += i + 1 < seen.count &&
+                 lift_find_tail(&search->sources, seen.frames[i].function, &seen.frames[i + 1], &frames[count]);
+    }
+    return count;
+}
+
 /* ---- lines ---- */
 
 /* Adds a line in front of line `line`, once. */
@@ -156,6 +169,25 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     add_line(search->to, source->path, spot_line(spot), indent, text);
     if (spot->needs_braces)
         add_line(search->to, source->path, spot_line(spot), indent, "}");
+}
+
+void
+spot_add_step(struct search *search, const struct spot *spot, uint32_t number)
+{
+    const char *word = search->finding->groups[number].fused ? "DDP_STEP_PARAMETERS" : "DDP_STEP";
+    char text[64];
+    if (search->to->groups == 1)
+        snprintf(text, sizeof(text), "%s(0);", word);
+    else
+        snprintf(text, sizeof(text), "%s_GROUP(%" PRIu32 ", 0);", word, search->to->group_of[number]);
+    spot_add_text(search, spot, text);
+}
+
+void
+spot_add_within(struct search *search, const struct spot *spot, const char *text)
+{
+    const struct source *source = spot->node->source;
+    add_within(search, source, spot->node->begin, text);
 }
 
 /* ---- spots ---- */

@@ -1,0 +1,234 @@
+/*
+ * hosts.c - see lines.h. All ranks run all host code, in each batch: what of it needs another line, or a person's look.
+ */
+#include "tools/scout/command/report/lines.h"
+
+#include "tools/common/grown.h"
+
+#include "base/printable.h"
+
+enum { PLACES_SHOWN = 3 };
+
+/* Places of the sources, for a sentence: "net.cu:31, net.cu:40 ...". */
+struct places {
+    char text[256];
+    uint32_t count;
+};
+
+static void
+add_place(struct places *places, const char *file, int line)
+{
+    OWNED char *place = xasprintf("%s:%d", file_name_of(file), line);
+    const size_t length = strlen(places->text);
+    if (strstr(places->text, place) != NULL)
+        return;
+    ++places->count;
+    if (places->count <= PLACES_SHOWN)
+        snprintf(places->text + length, sizeof(places->text) - length, "%s%s", length > 0 ? ", " : "", place);
+    else if (places->count == PLACES_SHOWN + 1)
+        snprintf(places->text + length, sizeof(places->text) - length, " ...");
+}
+
+void
+notes_add(struct search *search, char *text)
+{
+    *GROWN(search->to->notes, search->to->note_count) = text;
+}
+
+/* A sentence with places, if there are any. */
+static void
+add_note(struct search *search, const struct places *places, const char *before, const char *after)
+{
+    if (places->count > 0)
+        notes_add(search, xasprintf("note: %s%s%s", before, places->text, after));
+}
+
+/* ---- words of the sources ---- */
+
+static bool
+is_word_at(const char *text, size_t at, const char *word)
+{
+    const size_t length = strlen(word);
+    return source_token(text, at) == at + length && strncmp(text + at, word, length) == 0;
+}
+
+static bool
+is_any_at(const char *text, size_t at, const char *const *words)
+{
+    for (; *words != NULL; ++words)
+        if (is_word_at(text, at, *words))
+            return true;
+    return false;
+}
+
+/* Adds the place of each token of [at, end) that is one of the words. */
+static void
+add_words(struct places *places, const struct source *source, size_t at, size_t end, const char *const *words)
+{
+    const char *text = source->text;
+    for (at = source_skip(text, at); at < end; at = source_skip(text, source_token(text, at)))
+        if (is_any_at(text, at, words))
+            add_place(places, source->path, source_line(source, at));
+}
+
+/* Whether the call of fopen() at `at` opens a file for writing. */
+static bool
+opens_for_writing(const char *text, size_t at)
+{
+    const size_t open = source_skip(text, source_token(text, at));
+    const size_t close = source_close(text, open);
+    return text[open] == '(' &&
+           (memmem(text + open, close - open, "\"w", 2) != NULL || memmem(text + open, close - open, "\"a", 2) != NULL);
+}
+
+static void
+add_saves(struct places *places, const struct source *source)
+{
+    const char *text = source->text;
+    for (size_t at = source_skip(text, 0); text[at] != '\0'; at = source_skip(text, source_token(text, at)))
+        if (is_word_at(text, at, "ofstream") || (is_word_at(text, at, "fopen") && opens_for_writing(text, at)))
+            add_place(places, source->path, source_line(source, at));
+}
+
+/* ---- the loop over batches ---- */
+
+static bool
+is_around(const struct source_node *node, const struct borders *borders)
+{
+    return node->source == borders->front->source && node->begin <= borders->front->begin &&
+           node->end >= borders->back->end;
+}
+
+/* The innermost loop around a region: in its function, or in one that calls it; NULL. */
+static const struct source_node *
+find_loop(struct search *search, const struct region *region, const struct borders *borders)
+{
+    struct stack stack = spot_stack_of(search, region->last);
+    bool is_outside = false;
+    for (uint32_t i = 0; i < stack.count; ++i) {
+        bool is_there = false;
+        for (const struct source_node *node = spot_node(search, stack.frames, i); node != NULL; node = node->parent) {
+            is_there = is_there || is_around(node, borders);
+            if (node->is_loop && (is_there || is_outside))
+                return node;
+        }
+        is_outside = is_outside || is_there;
+    }
+    return NULL;
+}
+
+/* Whether a statement ends the loop, or the function around it. */
+static bool
+leaves_loop(const struct source_node *node, const struct source_node *loop)
+{
+    const char *text = node->source->text;
+    if (is_word_at(text, node->begin, "return") || is_word_at(text, node->begin, "goto"))
+        return true;
+    if (!is_word_at(text, node->begin, "break"))
+        return false;
+    for (const struct source_node *it = node->parent; it != loop; it = it->parent)
+        if (it->is_loop || is_word_at(text, it->begin, "switch"))
+            return false;
+    return true;
+}
+
+static void
+note_loop(struct search *search, const struct source_node *loop)
+{
+    static const char *const prints[] = {"printf", "puts", "cout", NULL};
+    struct places printed = {.count = 0}, left = {.count = 0};
+    add_words(&printed, loop->source, loop->begin, loop->end, prints);
+    FOR_EACH_INSIDE(node, loop)
+        if (leaves_loop(node, loop))
+            add_place(&left, loop->source->path, source_line(loop->source, node->begin));
+    add_note(search, &printed, "every rank prints at ", ": if (DDP_RANK() == 0) prints once");
+    add_note(search, &left, "the loop may end at ",
+             ": decide by DDP_MEAN of a loss, or ranks stop after different batches");
+}
+
+/* ---- figures ---- */
+
+/* Whether an operation gives the host a result. */
+static bool
+is_read(const struct scout_op *op)
+{
+    bool is_copied = op->kind == SCOUT_COPY && op->to.alloc == SCOUT_NONE && op->from.alloc != SCOUT_NONE;
+    return is_copied || op->answers != 0;
+}
+
+/* The tensor of which a copy brings bytes; NULL. */
+static const struct scout_tensor *
+read_tensor(const struct search *search, const struct scout_op *op)
+{
+    return FIND(it, search->finding->tensors, search->finding->tensor_count,
+                op->kind == SCOUT_COPY && it->alloc == op->from.alloc && op->from.offset < it->hi &&
+                    op->from.offset + op->bytes > it->lo);
+}
+
+/* Results that the host reads in steps: of a rank's own batch, or sums that the device keeps. `loop`: around the
+ * batches, or NULL; of its copies to the host some may come seldom. */
+static void
+note_figures(struct search *search, const struct source_node *loop)
+{
+    static const char *const copies[] = {"cudaMemcpyDeviceToHost", NULL};
+    struct places own = {.count = 0}, sums = {.count = 0};
+    for (uint32_t i = search->start; i < search->log->op_count; ++i) {
+        const struct scout_op *op = &search->ops[i];
+        struct stack stack = spot_stack_of(search, i);
+        if (!is_read(op) || stack.count == 0)
+            continue;
+        const struct scout_tensor *tensor = read_tensor(search, op);
+        bool is_kept = tensor != NULL && (tensor->role == ROLE_STATISTICS || tensor->role == ROLE_CARRIED);
+        bool is_alike = tensor != NULL && !is_kept; /* on all ranks: parameters and their state */
+        if (!is_alike)
+            add_place(is_kept ? &sums : &own, stack.frames[0].file, stack.frames[0].line);
+    }
+    if (loop != NULL)
+        add_words(&own, loop->source, loop->begin, loop->end, copies);
+    add_note(search, &own, "what the host reads at ",
+             " is of the rank's own batch: DDP_MEAN(&figure) where it is printed, not in each batch");
+    add_note(search, &sums, "what the host reads at ",
+             " adds up the rank's own batches: DDP_REDUCE adds up all ranks'");
+}
+
+/* ---- state that moves on ---- */
+
+/* Random states and counters that a region moves on: on other ranks' turns they stand still. */
+static void
+note_moves(struct search *search, const struct region *region)
+{
+    struct places moves = {.count = 0};
+    FOR_EACH(tensor, search->finding->tensors, search->finding->tensor_count) {
+        bool is_state = tensor->role == ROLE_RANDOM ||
+                        (tensor->role == ROLE_CARRIED && !scout_is_read_by_host(search->log, tensor));
+        struct stack stack = spot_stack_of(search, tensor->writer);
+        uint32_t last = region->last + (region->last < region->begin ? search->period : 0);
+        uint32_t writer = tensor->writer + (tensor->writer < region->begin ? search->period : 0);
+        if (is_state && stack.count > 0 && writer <= last)
+            add_place(&moves, stack.frames[0].file, stack.frames[0].line);
+    }
+    add_note(search, &moves, "random numbers or counters that the device moves on at ",
+             " stand still on other ranks' turns: move them on before DDP_TURN_BEGIN");
+}
+
+/* ---- all ---- */
+
+void
+hosts_note(struct search *search)
+{
+    struct places saved = {.count = 0};
+    const struct region *region = &search->to->regions[0];
+    const struct source_node *loop = find_loop(search, region, &search->borders[0]);
+    note_figures(search, loop);
+    if (loop != NULL)
+        note_loop(search, loop);
+    for (uint32_t f = 0; f < search->sources.count; ++f)
+        if (search->sources.files[f]->text != NULL)
+            add_saves(&saved, search->sources.files[f]);
+    add_note(search, &saved, "every rank writes the file of ", ": if (DDP_RANK() == 0) writes it once");
+    if (ANY(it, search->finding->groups, search->finding->group_count, it->fused))
+        notes_add(search, xstrdup("note: parameters of DDP_STEP_PARAMETERS differ between ranks until a round is "
+                                  "complete: save them where DDP_TURN_UPDATES() is not 0"));
+    for (uint32_t i = 0; i < search->to->region_count; ++i)
+        note_moves(search, &search->to->regions[i]);
+}
