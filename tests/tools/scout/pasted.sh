@@ -14,8 +14,8 @@ figure() {
     python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get(sys.argv[2], 0))' "$1" "$2"
 }
 
-# takes_turns TITLE RANKS PROGRAM...: the ranks end well and with the same bits; each batch is computed by one of them, but for the first; and of
-# the device's operations in regions a rank makes its share, and the update.
+# takes_turns TITLE RANKS PROGRAM...: the ranks end well and with the same bits; each batch is computed by one of them, but for the first: of the
+# device's operations in regions a rank makes its share; and one process that plays the turns of all trains the same.
 takes_turns() {
     local title=$1 ranks=$2 made left
     shift 2
@@ -26,6 +26,9 @@ takes_turns() {
     made=$(figure "$work/turns.json" turn_operations)
     left=$(figure "$work/turns.json" turn_left_out)
     check "$title: a rank makes $made of $((made + left)) operations" test "$made" -gt 0 -a $((made * ranks * 10)) -lt $(((made + left) * 14))
+    run "$ddprun" check -n "$ranks" --device softgpu "$@"
+    check "$title: equal to one process that plays $ranks turns" grep -q '^equal: ' "$work/stdout"
+    [ "$code" -eq 0 ] || { sed 's/^/# /' "$work/stdout" "$work/stderr"; }
 }
 
 # pasted NAME SOURCES PROGRAM FOLDER "COMPILED WORDS" ARGUMENT...: scouts a program that was compiled from the sources below SOURCES, puts the lines
