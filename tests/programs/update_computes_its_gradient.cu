@@ -1,7 +1,7 @@
 /*
- * update_computes_its_gradient.cu - one launch computes gradient and update, so no gradient is in memory. `ddprun
- * scout` refuses the program, and `ddprun --plan auto` averages state; each step writes a loss of its own, and those of
- * all ranks are put together.
+ * update_computes_its_gradient.cu - one launch computes gradient and update, so no gradient is in memory. The lines of
+ * `ddprun scout` average parameters, and `ddprun --plan auto` averages state; each step writes a loss of its own, and
+ * those of all ranks are put together.
  */
 #include "tests/lib/trainer_options.h"
 #include "tests/lib/trainer_save.h"

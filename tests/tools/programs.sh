@@ -34,7 +34,7 @@ scout | 0 | two_groups_of_a_gan | DDP_STEP_GROUP\(1, 0\)
 scout | 0 | batch_by_time_steps | DDP_STEP\(0\)
 scout | 0 | managed_memory_is_counted | DDP_GRADIENT\(ddp_made
 scout | 0 | shorter_last_batch | DDP_STEP\(0\)
-scout | 1 | update_computes_its_gradient | is updated by fit, which also computes the inputs of its gradient: separate gradient and update
+scout | 0 | update_computes_its_gradient | DDP_STEP_PARAMETERS\(0\)
 scout | 1 | hidden_state_is_carried | trained, or carried from batch to batch\? .*gradients are computed from it, and scout sees no gradient of it
 plan | 0 | update_computes_its_gradient | the ranks average state and not gradients: .*which also computes the inputs of its gradient
 plan | 0 | batch_norm_by_gradients | statistics of batches, averaged over the ranks:

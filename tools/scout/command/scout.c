@@ -396,6 +396,22 @@ try_without_suspects(const struct scout_order *order, const struct request *requ
     return ok;
 }
 
+/* Of a program that updates in place, for its patch: the ranks' parameters are averaged. */
+static void
+take_in_place(const struct request *request, const struct scout_log *log, struct scout_finding *finding)
+{
+    struct scout_finding other;
+    bool is_asked = request->patch != NULL && !request->prove && request->json == NULL && request->per_rank == NULL;
+    if (!is_asked || finding->found || finding->is_open || log->annotation_count > 0)
+        return;
+    if (!scout_find_in_place(log, finding, &other)) {
+        scout_finding_free(&other);
+        return;
+    }
+    scout_finding_free(finding);
+    *finding = other;
+}
+
 /* What was found, printed and proved, and the plan. */
 static bool
 report_findings(const struct scout_order *order, const struct request *request, const struct scout_log *log,
@@ -404,6 +420,7 @@ report_findings(const struct scout_order *order, const struct request *request, 
     struct scout_proofs proofs = {0};
     if (request->by == PLAN_BY_STATE)
         return report_by_state(order, request, log, finding, error);
+    take_in_place(request, log, finding);
     bool ok = try_without_suspects(order, request, log, finding, &proofs, error) &&
               show_roles(request, log, finding, error) && prove_roles(order, request, log, finding, &proofs, error);
     if (ok || !request->either || error->exit_code != DDPRUN_EXIT_FAILURE)

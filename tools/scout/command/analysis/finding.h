@@ -49,12 +49,19 @@ struct scout_group {
 
 enum { SCRATCH_AT_MOST = 16 };
 
+/* As the fields of a finding; period 0: none. */
+struct scout_window {
+    uint32_t first, period, begin, end;
+};
+
 struct scout_finding {
     bool found;
-    bool is_open;           /* not found, but for a question: which ROLE_SUSPECT is state that each rank carries? */
-    bool is_rough;          /* not found, but only what is trained is not the same in all readings, or other bytes */
-    bool feeds_back;        /* something leads from a period into its own place in the next one: it is a step */
-    char *reason;           /* why not; NULL if found */
+    bool is_open;     /* not found, but for a question: which ROLE_SUSPECT is state that each rank carries? */
+    bool is_rough;    /* not found, but only what is trained is not the same in all readings, or other bytes */
+    bool is_in_place; /* of scout_find_in_place() */
+    struct scout_window in_place; /* not found, but steps in which a launch computes gradients and its update */
+    bool feeds_back;              /* something leads from a period into its own place in the next one: it is a step */
+    char *reason;                 /* why not; NULL if found */
     uint32_t first, period; /* operations [first, first + period) of the log are a period, from border to border */
     uint32_t begin, end;    /* in operations [begin, end) of the log, of the deep pass, the period repeats */
     struct scout_tensor *tensors;
@@ -80,6 +87,11 @@ bool scout_brings_data(const struct scout_op *op);
 
 /* `without`: NULL, or an earlier finding whose suspects steps are taken to use as scratch, SCRATCH_AT_MOST of them. */
 void scout_find(const struct scout_log *log, const struct scout_finding *without, struct scout_finding *finding);
+/* Of a program that was refused because a launch computes gradients and its update: what is trained, as far as can be
+ * told; all of it is one role, parameters without gradients, and nothing is proved. False: that cannot be told. The
+ * finding is released in both cases. */
+bool scout_find_in_place(const struct scout_log *log, const struct scout_finding *refused,
+                         struct scout_finding *finding) __attribute__((warn_unused_result));
 /* Whether steps are taken to use bytes [lo, hi) of an allocation as scratch. */
 static inline bool
 scout_is_scratch(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, uint64_t hi)

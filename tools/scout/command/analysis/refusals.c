@@ -163,6 +163,8 @@ refusals_judge_loops(const struct graph *graph, struct scout_finding *finding)
             "scout finds nothing that stays on the device between steps: the host may update it (%" PRIu64
             " bytes are copied to the host, and as many come back)",
             bytes);
+    if (whole != NULL && carried == NULL && finding->in_place.period == 0)
+        finding->in_place = (struct scout_window){graph->first, graph->period, finding->begin, finding->end};
     if (whole != NULL && carried == NULL)
         return note_refuse(finding, ROLES_NO_LOOP,
                            "%s is updated by %s, which also computes the inputs of its gradient: separate "

@@ -91,7 +91,12 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
             scout_op_name(log, &log->ops[finding->first], name));
     if (verbose)
         print_table(out, log, finding, sites);
-    fputs("proved: data changes parameters only through these gradients\n", out);
+    if (finding->is_in_place)
+        fputs("a launch computes gradients and updates with them: DDP_STEP_PARAMETERS averages the ranks' parameters; "
+              "nothing is proved\n",
+              out);
+    else
+        fputs("proved: data changes parameters only through these gradients\n", out);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
     if (log->annotation_count > 0)

@@ -67,6 +67,21 @@ COMPARES(compare_regions, struct region, COMPARE(a, b, last, 0))
 
 /* ---- where they stand ---- */
 
+/* A region of one operation is the innermost statement of a block that leads to it; a kernel's own line is none. */
+static bool
+find_statement(struct search *search, uint32_t op, struct borders *borders)
+{
+    struct stack stack = spot_stack_of(search, op);
+    const struct source_node *node = NULL;
+    for (uint32_t i = 0; i < stack.count && node == NULL; ++i) {
+        node = spot_node(search, stack.frames, i);
+        while (node != NULL && (node->parent == NULL || !node->parent->is_block))
+            node = node->parent;
+    }
+    *borders = (struct borders){.front = node, .back = node, .update = node};
+    return node != NULL;
+}
+
 /* The statements, in the innermost function that leads to both, of the operation `begin` and the last update. */
 static bool
 find_borders(struct search *search, uint32_t begin, uint32_t last, struct borders *borders)
@@ -95,10 +110,12 @@ find_begin(struct search *search, struct region *region, uint32_t from, struct b
     for (uint32_t op = from; op <= end && op < search->log->op_count; ++op) {
         if (is_from_host(&search->ops[op]))
             continue;
-        if (!find_borders(search, op, region->last, borders))
+        bool is_one = in_period(search, op) == region->last;
+        bool found = is_one ? find_statement(search, op, borders) : find_borders(search, op, region->last, borders);
+        if (!found)
             return false;
         region->begin = op;
-        if (borders->front->begin < borders->back->begin)
+        if (is_one || borders->front->begin < borders->back->begin)
             return true;
     }
     return false;

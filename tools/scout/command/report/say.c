@@ -53,7 +53,9 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
         fputs(": no variable of the sources is known to hold this memory; annotate it, or allocate it before the first "
               "step; compile with -g",
               out);
-    fputs(tensor->fused && !by_hand ? "; DDP_STEP_PARAMETERS averages its change\n" : "\n", out);
+    const char *change =
+        count > 1 ? "; DDP_STEP_PARAMETERS averages their change" : "; DDP_STEP_PARAMETERS averages its change";
+    fprintf(out, "%s\n", tensor->fused && !by_hand ? change : "");
 }
 
 /* A row for each kind of tensor; `by_hand`: of those that need a line and have none. */
