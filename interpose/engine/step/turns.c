@@ -42,9 +42,9 @@ struct rounds {
 static struct place places[PLACES_AT_MOST];
 static size_t place_count;
 static struct rounds rounds[GROUPS_AT_MOST];
-static struct ddp_site unstepped; /* of the last region that ended without DDP_STEP; file NULL: none since a step */
-static struct ddp_site share;     /* the first DDP_SHARD or DDP_WEIGHT; file NULL: none */
-static struct ddp_site first;     /* the first region */
+static struct ddp_site unstepped;     /* of the last region that ended without DDP_STEP; file NULL: none since a step */
+static struct ddp_site share;         /* the first DDP_SHARD or DDP_WEIGHT; file NULL: none */
+static struct ddp_site first;         /* the first region */
 static struct observed_rounds played; /* of a world of one, where an observer says so */
 
 /* The open region; its thread's. */

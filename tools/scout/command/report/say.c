@@ -137,7 +137,8 @@ lines_print_promise(FILE *out, const struct insertions *insertions)
         return;
     }
     fputs("with these lines N ranks train N batches at once, about N times as many items a second\n"
-          "on 2 ranks 500 updates become 250: choose the learning rate for N times the batch\n",
+          "N batches make one update, so an epoch has 1/N of the updates: choose the learning rate for N times the "
+          "batch\n",
           out);
 }
 
