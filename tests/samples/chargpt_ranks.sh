@@ -55,7 +55,7 @@ equal "2 ranks, from a checkpoint" 2 --accumulate 2 --resume "$work/half" --samp
 # Whole batches in turns: ranks against one process that plays the turns of all.
 turns=("$chargpt"_turns "${options[@]}" --accumulate 2)
 works "turns: check compares 2 ranks with one process" "$ddprun" -q --device softgpu check -n 2 "${turns[@]}"
-check "turns: equal" grep -q '^equal: 2 ranks compute what one process computes' "$work/stdout"
+check "turns: equal" grep -q '^equal: 2 ranks that take turns compute what one process with all turns computes' "$work/stdout"
 rm -f "$work"/rank-*
 works "turns: 3 ranks end well" "$ddprun" -n 3 --bucket-mb 0.1 "${turns[@]}" --save "$work/rank-%d"
 same_on_all_ranks "turns" 3

@@ -114,8 +114,6 @@ claims "records that lie beside each other, by turns" 1 d passed "$linear" colum
 says "records that lie beside each other have no halves" 1 c "not possible here: when two ranks exchange halves .* records do not lie"
 claims "numbers that are copied one by one" 1 d "failed: .* cuMemcpyHtoD_v2 comes before the operation at which the plan averages gradients" "$linear" labels
 says "numbers that are copied one by one, of which a step may begin with any, have no halves" 1 c "not possible here: a copy of 4 bytes"
-check "and no line shares a part of the records" test "$(grep -c 'DDP_SHARD(' "$work/stdout")" -eq 0
-check "it is left to be done by hand" grep -q '^by hand: DDP_SHARD, for the data of turns.cu:' "$work/stdout"
 
 # Data that lies on the device from the start: by pointers, indices, a number, a copy.
 for where in "public_memory resident" "public_memory shuffled" "periods index" "periods copied"; do
