@@ -491,6 +491,27 @@ hashes_agree(const struct rank_view *ranks, int count, struct error *error)
     return true;
 }
 
+/* The batches of a round that is not complete are no step, and yet all ranks pass them. Ranks that reached their end
+ * have compared that themselves. */
+static bool
+turns_agree(const struct rank_view *ranks, int count, struct error *error)
+{
+    int most = 0;
+    for (int i = 1; i < count; ++i)
+        most = ranks[i].turn_batches > ranks[most].turn_batches ? i : most;
+    for (int i = 0; i < count; ++i) {
+        if (!verdict_is_unfinished(&ranks[i]) || ranks[i].turn_batches == ranks[most].turn_batches)
+            continue;
+        error->rank = i;
+        return error_set(error, DDPRUN_EXIT_FAILURE,
+                         "rank %d left with exit code 0 after %" PRIu64
+                         " batches in turns, without exit handlers (_exit "
+                         "or exec?), rank %d had %" PRIu64,
+                         i, ranks[i].turn_batches, most, ranks[most].turn_batches);
+    }
+    return true;
+}
+
 bool
 verdict_find_at_end(const struct rank_view *ranks, int count, struct error *error)
 {
@@ -504,5 +525,5 @@ verdict_find_at_end(const struct rank_view *ranks, int count, struct error *erro
             return true;
         }
     }
-    return !hashes_agree(ranks, count, error);
+    return !turns_agree(ranks, count, error) || !hashes_agree(ranks, count, error);
 }

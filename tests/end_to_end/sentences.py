@@ -20,6 +20,8 @@ MUST = {
     "hung": [("closing", r"rank 1 .* keeps the others waiting: .*; rank 0 .* has waited"), ("page", r"rank 1 .* keeps the others waiting: ")],
     "restarted": [("closing", r"restart 1 of 1: DDPRUN_RESTART=1 tells "), ("closing", r"; restarts: 1")],
     "plan": [("page", r"With --plan a step is a round of")],
+    "regions": [("page", r"The ranks take turns \(DDP_TURN_BEGIN\): after the first batch a step is a round of 2 of 41 batches"),
+                ("closing", r"steps \(each a round of 2 of 41 batches in turns"), ("page", r"batches in turns")],
     "graphs": [("page", r"steps in CUDA graphs have no times")],
 }
 

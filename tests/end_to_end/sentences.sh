@@ -55,6 +55,7 @@ kind failed 139 -n 2 -- "$trainers/ladder" --layers 6 --width 64 --batch 64 --st
 kind hung 1 -n 2 --bucket-mb 0.02 --hang-timeout 0 --timeout "$patience" -- "$trainers/hangs" --how host
 kind restarted 0 -n 2 --max-restarts 1 -- sh -c 'if [ -z "$DDPRUN_RESTART" ]; then exec "$0" "$@" --fault exit --fault-rank 1 --fault-step 5; fi; exec "$0" "$@"' \
     "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80
+kind regions 0 -n 2 -- "$trainers/turns" plain
 kind graphs 0 -n 2 -- "$trainers/graphs"
 
 run "$ddprun" -q --device softgpu scout --prove --json "$work/plan.json" "$build/samples/digits_plain" --data "$data" --batch 24 --steps 40 --quiet

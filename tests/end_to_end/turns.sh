@@ -109,6 +109,9 @@ reported() {
     works "$1: the job ends well" "$ddprun" -n 2 --device softgpu "$refused" "$1"
     check "$1 is reported once" [ "$(grep -Ec "^ddprun: .*($2)" "$work/stderr")" -eq 1 ]
 }
+reported counts "argument 4 of kernel .*descend.*, after DDP_STEP \\(turns.h:[0-9]+\\), changes in every batch"
+works "guards: a counter of updates" "$ddprun" -n 2 --device softgpu "$refused" guards
+check "guards: is not reported" bash -c "! grep -q 'changes in every batch' '$work/stderr'"
 reported seeds "ranks 0 and 1 have copied different data to their devices in each of the last 16 regions"
 reported full "the gradients of all 2 ranks are equal, bit for bit, in rounds 2 to 4 of turns, .*: all ranks compute the same batch"
 

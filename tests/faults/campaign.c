@@ -36,6 +36,28 @@ struct campaign {
 
 /* ---- a run ---- */
 
+/* The word of the trainer for what it does there. */
+static const char *
+habit_of(const struct place *place)
+{
+    if (place->by_regions)
+        return "regions";
+    if (place->by_state)
+        return "state";
+    return place->plan != NULL ? "turns" : "";
+}
+
+/* The option of run.sh that leads to the place. */
+static const char *
+option_of(const struct place *place)
+{
+    if (place->by_regions)
+        return " --turns";
+    if (place->by_state)
+        return " --by-state";
+    return place->plan != NULL ? " --plan" : "";
+}
+
 /* The words of the command line, which are cut out of `text`. */
 static void
 make_order(const struct campaign *campaign, const struct run *run, struct job_order *order, char text[ORDER_BYTES])
@@ -53,10 +75,7 @@ make_order(const struct campaign *campaign, const struct run *run, struct job_or
     if (place->plan != NULL)
         printable_append(text, ORDER_BYTES, " --plan %s", place->plan);
     printable_append(text, ORDER_BYTES, " %s %s %s/" JOB_RECORDS " %d %s ", kind->wrapper ? "sh -c \"$@\";exit sh" : "",
-                     campaign->trainer, order->folder, KINDS_STEPS,
-                     place->by_state       ? "state"
-                     : place->plan != NULL ? "turns"
-                                           : "");
+                     campaign->trainer, order->folder, KINDS_STEPS, habit_of(place));
     if (campaign->pause_s > 0)
         printable_append(text, ORDER_BYTES, "pause %d %d", KINDS_STEPS / 2, campaign->pause_s);
     else if (kind->arguments != NULL)
@@ -169,10 +188,7 @@ tell_failure(const struct campaign *campaign, const struct run *run, const struc
                job->records[r].done_ns != 0 ? "done" : "not done");
     printf("    stderr: %.3000s\n", job->text);
     printf("    again: bash tests/faults/run.sh %s%s --seed %d --first %u --runs 1 --only %s\n", campaign->build,
-           campaign->place.by_state       ? " --by-state"
-           : campaign->place.plan != NULL ? " --plan"
-                                          : "",
-           campaign->seed, run->number, run->kind->name);
+           option_of(&campaign->place), campaign->seed, run->number, run->kind->name);
 }
 
 /* Everything that is held against an end. Returns whether the fault had an effect. */
@@ -299,13 +315,13 @@ run_all(struct campaign *campaign)
 static _Noreturn void
 leave_with_usage(FILE *out, int exit_code)
 {
-    fprintf(
-        out,
-        "Usage: bash tests/faults/run.sh BUILD [--place node|mpirun|hosts] [--plan|--by-state] [--runs N] [--seed S]\n"
-        "       [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]\n"
-        "--place: on this node, under mpirun, or under mpirun over two simulated hosts. --plan: ranks take turns;\n"
-        "--by-state: and average what stays.\n"
-        "--pause: no fault, but rank 0 spends so long in host code. Kinds:\n");
+    fprintf(out,
+            "Usage: bash tests/faults/run.sh BUILD [--place node|mpirun|hosts] [--plan|--by-state|--turns] [--runs N] "
+            "[--seed S]\n"
+            "       [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]\n"
+            "--place: on this node, under mpirun, or under mpirun over two simulated hosts. --plan: ranks take turns;\n"
+            "--by-state: and average what stays; --turns: by annotations (DDP_TURN_BEGIN).\n"
+            "--pause: no fault, but rank 0 spends so long in host code. Kinds:\n");
     for (int k = 0; k < kind_count; ++k)
         fprintf(out, "  %-10s %s\n", kinds[k].name, kinds[k].about);
     exit(exit_code);
@@ -336,6 +352,7 @@ take_option(struct campaign *campaign, const char *name, const char *value)
         const char **text;
     } options[] = {{"--verbose", .given = &campaign->verbose},
                    {"--by-state", .given = &place->by_state},
+                   {"--turns", .given = &place->by_regions},
                    {"--help", .given = &help},
                    {"--runs", .number = &campaign->runs},
                    {"--seed", .number = &campaign->seed},

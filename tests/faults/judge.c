@@ -92,7 +92,7 @@ succeeds(const struct job *job, char why[KINDS_WHY_BYTES])
 static uint32_t
 most_ahead(const struct job *job)
 {
-    return job->place->plan != NULL ? 2 * (uint32_t)job->ranks : 1;
+    return place_takes_turns(job->place) ? 2 * (uint32_t)job->ranks : 1;
 }
 
 /* No rank trains on without the rank that is gone. */
@@ -152,7 +152,9 @@ judge_leave(const struct run *run, const struct job *job, char why[KINDS_WHY_BYT
            "^ddprun: .*(" RANK
            " (has ended|ended|annotated [0-9]+ gradients? and ended|left|has left|waits at the end of the "
            "program|(is )?at the end of the program|before its "
-           "first step: .*ended( without a DDP_STEP|, and no step of the plan began))|differs between ranks? .*%d)",
+           "first step: .*ended( without a DDP_STEP|, and no step of the plan began)|(after|before) [a-z0-9 ]*: the "
+           "program "
+           "ends in the region of DDP_TURN_OPEN)|differs between ranks? .*%d)",
            why);
     expect_no_rank_alone(run, job, why);
     return true;

@@ -6,6 +6,7 @@
 #define DDPRUN_TESTS_FAULTS_PLACE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* What a kind of fault is for; bits. */
@@ -28,6 +29,14 @@ struct place {
     const char *cut, *restore; /* commands that cut the link between the hosts and restore it; or NULL */
     bool by_state;             /* the plan is */
     const char *plan;          /* for `ddprun --plan`: ranks take turns; NULL: the trainer's annotations count */
+    bool by_regions;           /* ranks take turns by annotations (DDP_TURN_BEGIN) */
 };
+
+/* Whether each rank computes whole batches. */
+static inline bool
+place_takes_turns(const struct place *place)
+{
+    return place->plan != NULL || place->by_regions;
+}
 
 #endif

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# run.sh BUILD [--place node|mpirun|hosts] [--plan|--by-state] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]
+# run.sh BUILD [--place node|mpirun|hosts] [--plan|--by-state|--turns] [--runs N] [--seed S] [--first N] [--only KIND] [--pause SECONDS] [--verbose] [--help]
 # The fault campaign (campaign.c): 20 runs, or as many as are asked for, on this node; under mpirun; or under mpirun over two
 # simulated hosts. The mpirun is that of PATH, of Open MPI 4 or 5. --plan: by `ddprun --plan`, whose plan is made first, by gradients;
-# --by-state: by state. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code, as for a checkpoint. Exit code 1: something was not as promised; 2: not understood; 77: not possible here.
+# --by-state: by state; --turns: without a plan, by DDP_TURN_OPEN and DDP_TURN_END. With DDPRUN_SOAK=1 also a rank that spends 90 s in host code, as for a checkpoint. Exit code 1: something was not as promised; 2: not understood; 77: not possible here.
 arguments=("$@")
 place=node
 planned=

@@ -7,11 +7,11 @@
  * a wrong average: every rank knows what all of them put in.
  *
  * `turns` is another trainer, for `ddprun --plan`, which leaves the annotations aside: kernels make gradients of a
- * batch and of the weights, a step is a batch, and all ranks know the weights after each round.
+ * batch and of the weights, a step is a batch, and all ranks know the weights after each round. `regions` is the same
+ * trainer with turns by annotations.
  *
- * Usage: faults_trainer RECORDS STEPS [turns|state] [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK POINT]
- *   RECORDS: the file of struct rank_record, one for each rank
- *   chat:    so many bytes are printed in each step
+ * Usage: faults_trainer RECORDS STEPS [turns|state|regions] [chat BYTES] [pause STEP SECONDS] [exit|_exit CODE RANK
+ * POINT] RECORDS: the file of struct rank_record, one for each rank chat:    so many bytes are printed in each step
  *   pause:   rank 0 spends so long in host code in this step, as for a checkpoint
  *   exit:    rank RANK ends with this code at the POINTth place that it reaches
  */
@@ -41,7 +41,7 @@ struct trainer {
     int pause_step, pause_s;
     int fault_code, fault_rank, fault_point; /* point 0: none */
     bool fault_quick;                        /* _exit instead of exit */
-    bool by_turns, by_state;
+    bool by_turns, by_state, by_regions;
     int world;
     float *weights[GRADIENTS], *gradients[GRADIENTS];
     float host[COUNT];
@@ -136,24 +136,33 @@ backward_by_turns(struct trainer *t, int step)
     }
 }
 
+/* The batches of the round that ends with this one; 0: it does not end. By annotations the first batch is a round. */
+static int
+ends_round(const struct trainer *t, int step)
+{
+    if (t->by_regions && step == 1)
+        return 1;
+    return (t->by_regions ? step - 1 : step) % t->world == 0 ? t->world : 0;
+}
+
 /* A round's mean of the gradients of its batches moves the weights, at its last batch. By state the host reads what the
  * batch alone has made of what the round began with; but after the batch's last write of state, what the round began
  * with, and in its last batch the mean (docs/plan.md). */
 static void
 update_by_turns(struct trainer *t, int step)
 {
-    bool ends_round = step % t->world == 0;
+    const int batches = ends_round(t, step);
     for (int g = 0; g < GRADIENTS; ++g) {
         bool is_own = t->by_state && g + 1 < GRADIENTS;
         turns_update(t->weights[g], t->gradients[g], COUNT);
         CHECK(cudaMemcpy(t->host, t->weights[g], sizeof(t->host), cudaMemcpyDeviceToHost));
         for (int i = 0; i < COUNT; ++i) {
             double sum = 0;
-            for (int r = 0; r < t->world && ends_round; ++r)
+            for (int r = 0; r < batches; ++r)
                 sum += (double)share(0, step - r, g, i);
             double own = t->expected[g][i] - TURNS_RATE * (t->expected[g][i] - (double)share(0, step, g, i));
-            if (ends_round)
-                t->expected[g][i] -= TURNS_RATE * (t->expected[g][i] - sum / t->world);
+            if (batches > 0)
+                t->expected[g][i] -= TURNS_RATE * (t->expected[g][i] - sum / batches);
             double expected = is_own ? own : t->expected[g][i];
             if (fabs((double)t->host[i] - expected) > 1e-3 && t->record->wrong == 0) {
                 t->record->wrong = (uint32_t)step;
@@ -196,11 +205,15 @@ train(struct trainer *t)
         rest(0, STEP_US);
         if (step == t->pause_step && t->rank == 0)
             rest(t->pause_s, 0);
+        if (t->by_regions)
+            DDP_TURN_OPEN();
         (t->by_turns ? backward_by_turns : backward)(t, step);
         point(t);
         DDP_STEP(0);
         point(t);
         (t->by_turns ? update_by_turns : update)(t, step);
+        if (t->by_regions)
+            DDP_TURN_END();
         say(t, step);
     }
 }
@@ -243,6 +256,7 @@ take_arguments(struct trainer *t, int argc, char **argv)
         int *numbers[3]; /* the words that follow */
     } arguments[] = {{"turns", .given = {&t->by_turns}},
                      {"state", .given = {&t->by_turns, &t->by_state}},
+                     {"regions", .given = {&t->by_turns, &t->by_regions}},
                      {"chat", .numbers = {&t->chat_bytes}},
                      {"pause", .numbers = {&t->pause_step, &t->pause_s}},
                      {"exit", .numbers = {&t->fault_code, &t->fault_rank, &t->fault_point}},
@@ -284,8 +298,9 @@ main(int argc, char **argv)
     t.world = world != NULL ? atoi(world) : 1;
     t.record = argc >= 3 && t.rank < RECORD_RANKS_AT_MOST ? map_record(argv[1], t.rank) : NULL;
     if (t.record == NULL || !take_arguments(&t, argc, argv)) {
-        fprintf(stderr, "faults_trainer: RECORDS STEPS [turns|state] [chat BYTES] [pause STEP SECONDS] [exit|_exit "
-                        "CODE RANK POINT]\n");
+        fprintf(stderr,
+                "faults_trainer: RECORDS STEPS [turns|state|regions] [chat BYTES] [pause STEP SECONDS] [exit|_exit "
+                "CODE RANK POINT]\n");
         return 2;
     }
     t.steps = atoi(argv[2]);

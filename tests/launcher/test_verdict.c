@@ -116,6 +116,12 @@ static const struct scene {
     AT_END("who left by _exit may have missed a comparison", 0, "",
            {DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
            {TRAINING, LEAVES(1), .check_count = 3, .checked_step = 6, .parameter_hash = 8}),
+    AT_END("who left by _exit within a round of turns", 1,
+           "rank 1 left with exit code 0 after 97 batches in turns, without exit handlers (_exit or exec?), rank 0 had "
+           "100",
+           {DONE, .turn_batches = 100}, {TRAINING, LEAVES(1), .turn_batches = 97}),
+    AT_END("who left by _exit after all batches", 0, "", {DONE, .turn_batches = 100},
+           {TRAINING, LEAVES(1), .turn_batches = 100}),
     AT_END("a rank that reached its end has missed no step", 1, "ranks 0 and 1 disagree on the number of comparisons",
            {DONE, .check_count = 4, .checked_step = 7, .parameter_hash = 5},
            {DONE, .check_count = 3, .checked_step = 6, .parameter_hash = 8}),

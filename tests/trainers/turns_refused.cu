@@ -206,6 +206,32 @@ MODE("host", update_on_host)
 
 /* ---- what is reported, and does not end the job ---- */
 
+/* The host counts batches for a rate that falls with the updates. */
+MODE("counts", count_in_each_batch)
+{
+    static int updates;
+    DDP_TURN_BEGIN();
+    forward_and_backward(0);
+    (void)step();
+    ++updates;
+    for (const tensor &one : tensors)
+        descend<<<blocks_for(one.count), THREADS, 0, stream>>>(one.weight, one.gradient, one.count,
+                                                               RATE / (float)updates);
+}
+
+/* Right: the host counts updates. */
+MODE("guards", count_updates)
+{
+    static int updates;
+    DDP_TURN_BEGIN();
+    forward_and_backward(0);
+    (void)step();
+    for (const tensor &one : tensors)
+        descend<<<blocks_for(one.count), THREADS, 0, stream>>>(one.weight, one.gradient, one.count,
+                                                               RATE / (float)(1 + updates));
+    updates += DDP_TURN_UPDATES();
+}
+
 /* Ranks shuffle by other seeds. */
 MODE("seeds", other_data_on_each_rank)
 {

@@ -69,6 +69,11 @@ section_steps(json_object *report, const struct facts *facts)
     json_object *section =
         report_section(report, "step-times", "Step times by rank",
                        "The line is the median of the ranks, the band goes from the quickest to the slowest rank.");
+    if (!isnan(facts_turns(facts)))
+        report_sentence(section, "notes",
+                        "The ranks take turns (DDP_TURN_BEGIN): after the first batch a step is a round of %d of %.0f "
+                        "batches, one on each rank.",
+                        facts->world, facts_turns(facts));
     if (!isnan(batches) && !isnan(each))
         report_sentence(section, "notes",
                         "With --plan a step is a round of %.0f of the program's %.0f batches, one on each rank.", each,

@@ -292,6 +292,13 @@ take_plan(struct facts *facts)
 }
 
 double
+facts_turns(const struct facts *facts)
+{
+    double batches = facts_number(facts->summary, "turn_batches");
+    return facts->world > 1 && batches > 0 ? batches : NAN;
+}
+
+double
 facts_percentile(const struct facts *facts, unsigned hundredths)
 {
     OWNED double *values = xcalloc(facts->step_count + 1, sizeof(*values));

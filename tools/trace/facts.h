@@ -71,6 +71,9 @@ double facts_waiting(const struct facts *facts, size_t rank);
  * the least. NAN: there are none. */
 double facts_percentile(const struct facts *facts, unsigned hundredths);
 
+/* The batches of all ranks that took turns (DDP_TURN_BEGIN). NAN: none did, or there is no summary. */
+double facts_turns(const struct facts *facts);
+
 /* The rank's step of that number; NULL: it has none. */
 const struct trace_step *facts_step_of(const struct rank_facts *rank, uint64_t number);
 

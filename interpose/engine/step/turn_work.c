@@ -339,6 +339,7 @@ turn_leaves_out(struct operation *operation)
     host_is_source = false;
     if (!is_work)
         return false;
+    turn_update_launched(operation);
     if (!leaves_out || writes_fresh_only(operation)) {
         count(&engine_state.status->turn_operations, 1);
         return false;

@@ -219,10 +219,12 @@ region_end(uint64_t number, const struct ddp_site *site)
     if (number != 0 && (region == NULL || region->number != number))
         return;
     refuse_end(site);
-    if (batch.step.file != NULL)
+    if (batch.step.file != NULL) {
         count_batch();
-    else
+        turn_update_ends(&batch.step);
+    } else {
         unstepped = region->site;
+    }
     turn_close();
     turn_batch_ends();
 }
@@ -372,6 +374,7 @@ turn_step(int group, CUstream stream, const struct ddp_site *site)
     batch.place->group = group;
     batch.step = rounds[group].inner = *site;
     unstepped = (struct ddp_site){0};
+    turn_update_begins();
     observe_step();
     if (!batch.completes) {
         if (keeps && region->is_mine)

@@ -39,6 +39,13 @@ void turn_keep(int group, CUstream stream);
 /* The copies are written back, after all work on the gradients; does nothing if there are none. */
 void turn_put_back(int group, CUstream stream);
 
+/* ---- turn_updates.c; the region's thread ---- */
+/* The DDP_STEP of a region has come, and the region ends. May report that the host counts batches. */
+void turn_update_begins(void);
+void turn_update_ends(const struct ddp_site *step);
+/* An operation of the region, which may be left out. */
+void turn_update_launched(const struct operation *operation);
+
 /* ---- turn_batches.c; the region's thread ---- */
 enum { TURN_BATCHES_KEPT = 16 };
 
