@@ -16,8 +16,8 @@ has() {
 programs=0
 for program in "$bundle"/build/gpu/*; do
     needs=$(readelf -d "$program" | grep -c 'NEEDED.*libcudart' || true)
-    case $program in
-    *_static) [ "$needs" -eq 0 ] || complain "${program##*/} wants a shared cudart" ;;
+    case $program in # libwrap_nccl.so looks it up as it is used
+    *_static | *.so) [ "$needs" -eq 0 ] || complain "${program##*/} wants a shared cudart" ;;
     *) [ "$needs" -eq 1 ] || complain "${program##*/} does not want the shared cudart" ;;
     esac
     programs=$((programs + 1))
