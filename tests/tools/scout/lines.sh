@@ -95,6 +95,25 @@ if is_wanted made; then
     check "made: what has no name is counted, and said" grep -q '^note: 4 tensors have no name where a line can stand: ddp_made' "$work/made.out"
 fi
 
+# What the host counts for the update, and what else it does with results.
+if is_wanted counted; then
+    alone counted "$sources/tests/tools/scout/counted.cu"
+    check "counted: updates are counted where they are made" test "$(grep -c '^+ *if (DDP_TURN_UPDATES()) ++of->updates;$' "$work/counted.diff")" -eq 1
+    check "counted: batches are counted as before" test "$(grep -c '^[-+].*seen' "$work/counted.diff")" -eq 0
+    check "counted: a running mean is rank 0's" test "$(grep -c '^+ *DDP_BUFFER(running, OUT, DDP_FLOAT32);$' "$work/counted.diff")" -eq 1
+    line() { # WORDS: the line of the source that has them
+        grep -nF "$1" "$sources/tests/tools/scout/counted.cu" | cut -d : -f 1
+    }
+    while read -r note words; do
+        check "counted: a note on $words" grep -q "^note: $note counted.cu:$(line "$words")[:, ]" <(sed 's/ at counted/ counted/; s/ of counted/ counted/' "$work/counted.out")
+    done <<'END'
+what.the.host.reads CHECK(cudaMemcpy(&value, loss
+every.rank.prints printf("after
+the.loop.may.end break;
+every.rank.writes.the.file fopen(
+END
+fi
+
 # The annotations of a copy of the sources are taken out.
 matrix=$work/matrix.d
 mkdir -p "$matrix/tests/"{lib,tools/scout}

@@ -24,12 +24,22 @@ rank_of(const struct insertion *insertion)
            (strncmp(insertion->text, "#undef", 6) == 0);
 }
 
-COMPARES(compare_insertions, struct insertion,
-         strcmp(a->file, b->file) != 0 ? strcmp(a->file, b->file)
-         : a->line != b->line          ? a->line - b->line
-         : a->within != b->within      ? COMPARE(a, b, within, 0)
-         : rank_of(a) != rank_of(b)    ? rank_of(a) - rank_of(b)
-                                       : COMPARE(a, b, number, 0))
+/* By file, line, and place in the line; then in their order. */
+static int
+compare_insertions(const void *first_item, const void *other)
+{
+    const struct insertion *a = first_item, *b = other;
+    const int by_file = strcmp(a->file, b->file);
+    if (by_file != 0)
+        return by_file;
+    if (a->line != b->line)
+        return a->line - b->line;
+    if (a->within != b->within)
+        return COMPARE(a, b, within, 0);
+    if (rank_of(a) != rank_of(b))
+        return rank_of(a) - rank_of(b);
+    return COMPARE(a, b, number, 0);
+}
 
 /* ---- tensors ---- */
 
@@ -125,6 +135,8 @@ count_text(const struct sources *sources, const char *said, uint32_t type, char 
         *last = '\0';
     if (ends || begins)
         snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(ends ? bytes : bytes + (rest - bytes)));
+    else if (is_product(bytes, strlen(bytes), " *+-?:<>&|/%"))
+        snprintf(text, LIFT_BYTES + 16, "%s / %" PRIu32, bytes, size);
     else
         snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes, size);
 }
@@ -410,16 +422,32 @@ place_by_number(struct search *search)
 
 /* ---- groups ---- */
 
+/* Whether one call allocates two gradients of different groups, in each step. */
+static bool
+share_call(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b)
+{
+    const struct scout_alloc *allocs = search->log->allocs;
+    bool are_gradients = a->role == ROLE_GRADIENT && b->role == ROLE_GRADIENT && a->group != b->group;
+    return are_gradients && scout_is_remade(search->log, search->finding, a->alloc) &&
+           scout_is_remade(search->log, search->finding, b->alloc) &&
+           spot_is_same_chain(spot_stack(search, allocs[a->alloc].site), spot_stack(search, allocs[b->alloc].site), 0);
+}
+
 /* Whether one annotation names two gradients: they share memory, or one call allocates them in each step. */
 static bool
 share_annotation(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b)
 {
-    const struct scout_alloc *allocs = search->log->allocs;
-    return share_place(search, a, b) || (a->role == ROLE_GRADIENT && b->role == ROLE_GRADIENT && a->group != b->group &&
-                                         scout_is_remade(search->log, search->finding, a->alloc) &&
-                                         scout_is_remade(search->log, search->finding, b->alloc) &&
-                                         spot_is_same_chain(spot_stack(search, allocs[a->alloc].site),
-                                                            spot_stack(search, allocs[b->alloc].site), 0));
+    return share_place(search, a, b) || share_call(search, a, b);
+}
+
+/* Gives groups of numbers x and y the smaller one. */
+static void
+join_numbers(uint32_t *number, uint32_t count, uint32_t x, uint32_t y)
+{
+    const uint32_t less = x < y ? x : y;
+    for (uint32_t g = 0; g < count; ++g)
+        if (number[g] == x || number[g] == y)
+            number[g] = less;
 }
 
 /* An annotation gives a gradient one group, so groups that share one get one number, and a step each. What such a step
@@ -437,9 +465,7 @@ number_groups(const struct search *search)
                 continue;
             if (search->memory_of[a->alloc] != search->memory_of[b->alloc])
                 search->to->forgotten = a->alloc;
-            uint32_t x = number[a->group], y = number[b->group];
-            for (uint32_t g = 0; g < finding->group_count; ++g)
-                number[g] = number[g] == x || number[g] == y ? (x < y ? x : y) : number[g];
+            join_numbers(number, finding->group_count, number[a->group], number[b->group]);
         }
     for (uint32_t g = 0; g < finding->group_count; ++g) /* without gaps; a number is that of its first group */
         number[g] = number[g] < g ? number[number[g]] : search->to->groups++;
@@ -468,13 +494,19 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
         return false;
     const struct source_node *front = source_beside(from, to), *back = source_beside(to, from);
     spot->node = behind ? front : back;
-    if (spot->node == NULL || front == back || /* one is in the header of a loop or a condition around the other */
-        (behind && source_line(from->source, front->end) == source_line(from->source, back->begin)))
+    if (spot->node == NULL || front == back) /* one is in the header of a loop or a condition around the other */
         return false;
-    bool leaves = behind && spot_leaves(from, front);
-    spot->node = leaves ? from : spot->node;
-    spot->behind = leaves ? from->end : behind ? spot_end_of_line(front) : 0;
-    return leaves || spot_is_usable(spot);
+    if (!behind)
+        return spot_is_usable(spot);
+    if (source_line(from->source, front->end) == source_line(from->source, back->begin))
+        return false;
+    if (spot_leaves(from, front)) {
+        spot->node = from;
+        spot->behind = from->end;
+        return true;
+    }
+    spot->behind = spot_end_of_line(front);
+    return spot_is_usable(spot);
 }
 
 static bool

@@ -20,14 +20,12 @@ print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding 
     snprintf(type, sizeof(type), "%s%s", scout_type_name(tensor->type), tensor->guessed ? "?" : "");
     if (tensor->pair != PAIR_NONE)
         (void)scout_tensor_place(&finding->tensors[tensor->pair], pair);
+    const char *with = pair[0] != '\0' ? "with " : "";
     (void)sites_text(sites, log->allocs[tensor->alloc].site, place, sizeof(place));
     fprintf(out, "  %-16s %-9s %10" PRIu64 " %12" PRIu64 "  %-22s %-32s %-20s %s%s\n", scout_role_name(tensor->role),
             type, bytes > 0 ? (tensor->hi - tensor->lo) / bytes : 0, tensor->hi - tensor->lo,
             scout_tensor_place(tensor, memory), place, scout_op_name(log, &log->ops[tensor->writer], name),
-            tensor->fused     ? "no gradient of its own"
-            : pair[0] != '\0' ? "with "
-                              : "",
-            tensor->fused ? "" : pair);
+            tensor->fused ? "no gradient of its own" : with, tensor->fused ? "" : pair);
 }
 
 static void
@@ -61,8 +59,8 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
         ok = whole_file_write(path, diff, size) ||
              error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
     if (size > 0 && !finding->found)
-        fputs("note: these lines do not annotate the memory in question. That is right if the memory is carried from "
-              "batch to batch, or scratch; ddprun check tests it\n",
+        fputs("note: these lines do not annotate the memory in question. That is right if it is scratch; what is "
+              "carried from batch to batch cannot take turns; ddprun check tests it\n",
               out);
     if (ok && path != NULL)
         fprintf(out, "next: patch -p0 <%s; add each line that 'by hand:' names; compile; ddprun check\n", path);

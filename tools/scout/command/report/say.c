@@ -47,8 +47,10 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
         fprintf(out, ", written by %s", scout_op_name(log, &log->ops[tensor->writer], name));
     name_memory(log, tensor, names[first], sites, begin);
     name_memory(log, &finding->tensors[last], names[last], sites, end);
-    bool is_one = strcmp(begin, end) == 0;
-    fprintf(out, ": %s%s%s", begin, is_one ? "" : count > 2 ? " to " : ", ", is_one ? "" : end);
+    const char *between = count > 2 ? " to " : ", ";
+    fprintf(out, ": %s", begin);
+    if (strcmp(begin, end) != 0)
+        fprintf(out, "%s%s", between, end);
     if (by_hand)
         fputs(": no variable of the sources is known to hold this memory; annotate it, or allocate it before the first "
               "step; compile with -g",
@@ -133,7 +135,7 @@ void
 lines_print_promise(FILE *out, const struct insertions *insertions)
 {
     if (insertions->unturned != NULL) {
-        fputs("ranks take turns at batches only with the lines that 'by hand:' names\n", out);
+        fputs("ranks take turns at batches only with the lines that 'by hand:' names, too\n", out);
         return;
     }
     fputs("with these lines N ranks train N batches at once, about N times as many items a second\n"

@@ -197,8 +197,8 @@ spot_node(struct search *search, const struct site_place *frames, uint32_t depth
 {
     const struct site_place *at = &frames[depth];
     const struct source *source = sources_open(&search->sources, at->file);
-    return source != NULL ? source_statement_calling(source, at->line, at->column, depth > 0 ? at[-1].function : "")
-                          : NULL;
+    const char *callee = depth > 0 ? at[-1].function : "";
+    return source != NULL ? source_statement_calling(source, at->line, at->column, callee) : NULL;
 }
 
 size_t
@@ -223,7 +223,9 @@ spot_find_behind(struct search *search, const struct site_place *place, struct s
     bool is_function = source_function(node) == node && block != NULL;
     bool in_block = !is_function && node->parent != NULL && node->parent->is_block;
     spot->needs_braces = !is_function && !in_block;
-    spot->behind = is_function ? block->begin + 1 : in_block ? spot_end_of_line(node) : node->end;
+    spot->behind = in_block ? spot_end_of_line(node) : node->end;
+    if (is_function)
+        spot->behind = block->begin + 1;
     if (in_block && !spot_is_usable(spot)) /* "cudaMalloc(&p, bytes); return p;" on one line */
         spot->behind = node->end;
     return node->parent != NULL && spot_is_usable(spot);
