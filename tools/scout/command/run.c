@@ -66,12 +66,14 @@ scout_child_start(const struct scout_order *order, const struct scout_child *chi
 static void
 show_progress(const struct scout_progress *progress)
 {
-    bool is_deep = atomic_load(&progress->stage) == SCOUT_STAGE_DEEP;
-    inner_run_show("scout: %llu of %llu operations, %llu repetitions; now %.60s",
-                   (unsigned long long)atomic_load(is_deep ? &progress->deep : &progress->operations),
-                   (unsigned long long)atomic_load(is_deep ? &progress->wanted : &progress->operations),
-                   (unsigned long long)atomic_load(&progress->tests),
-                   is_deep ? progress->kernel : "looking for what repeats");
+    if (atomic_load(&progress->stage) == SCOUT_STAGE_DEEP)
+        inner_run_show("scout: %llu of %llu operations, %llu repetitions; now %.60s",
+                       (unsigned long long)atomic_load(&progress->deep),
+                       (unsigned long long)atomic_load(&progress->wanted),
+                       (unsigned long long)atomic_load(&progress->tests), progress->kernel);
+    else
+        inner_run_show("scout: %llu operations so far, and none repeat yet",
+                       (unsigned long long)atomic_load(&progress->operations));
 }
 
 /* Whether the last period that was recorded is a step: something feeds back in it. */

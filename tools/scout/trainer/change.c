@@ -33,13 +33,14 @@ count_likes(const uint32_t *words, size_t count)
     return likes;
 }
 
-/* At least a quarter of the numbers each: what is a number below zero by chance, as halves of 64-bit ones, is less. */
+/* At least a quarter of the numbers each: what is a number below zero by chance, as halves of 64-bit ones, is less.
+ * `all`: how many numbers there are. */
 static bool WITH_WIDE_VECTORS
-has_both_signs(const uint32_t *words, size_t first, size_t end)
+has_both_signs(const uint32_t *words, size_t first, size_t end, size_t all)
 {
     enum { SAMPLE = 1024, PIECE = 1024 };
-    size_t floats = 0, below = 0;
-    for (size_t at = first; at < end && floats < SAMPLE; at += PIECE) {
+    size_t floats = 0, below = 0, wanted = all < SAMPLE ? all : SAMPLE;
+    for (size_t at = first; at < end && floats < wanted; at += PIECE) {
         uint32_t count = end - at < PIECE ? (uint32_t)(end - at) : PIECE, numbers = 0, signs = 0;
         for (uint32_t i = 0; i < count; ++i) {
             numbers += change_looks_like_float(words[at + i]);
@@ -60,7 +61,7 @@ change_choose(const uint32_t *words, size_t first, size_t end, bool held_floats,
     if (held_floats)
         likes.others -= likes.tiny;
     if (likes.floats > 0 && likes.floats >= likes.others)
-        return has_both_signs(words, first, end) ? CHANGE_SIGNED : CHANGE_FLOAT;
+        return has_both_signs(words, first, end, likes.floats) ? CHANGE_SIGNED : CHANGE_FLOAT;
     if (likes.floats == 0 && likes.others == 0)
         return held_floats ? CHANGE_FLOAT : CHANGE_NONE;
     return CHANGE_INTEGER;
@@ -155,20 +156,22 @@ looks_like_doubles(const uint32_t *words, size_t first, size_t end)
     return seen > 1 && like * 10 >= seen * 9 && noise * 4 >= seen;
 }
 
-/* Of a large part its beginning says it, where that is not all zero. */
+/* Of a large part its beginning says it, where that is not all zero; zeros at the end say nothing. A pair of words is
+ * not parted. */
 static size_t WITH_WIDE_VECTORS
 end_of_sample(const uint32_t *words, size_t first, size_t end)
 {
     enum { SAMPLE = 4096, PIECE = 1024 };
-    size_t seen = 0, at = first;
+    size_t seen = 0, at = first, last = first;
     while (at < end && seen < SAMPLE) {
         uint32_t count = end - at < PIECE ? (uint32_t)(end - at) : PIECE, others = 0;
         for (uint32_t i = 0; i < count; ++i)
             others += words[at + i] != 0;
         seen += others;
         at += count;
+        last = others > 0 ? at : last;
     }
-    return at;
+    return last < at ? last + 1 : at;
 }
 
 /* Few words show it if all look like 32-bit numbers, and enough of them like nothing else. Of drawn ones: 10 floats do
@@ -234,10 +237,23 @@ whole_look(uint8_t *kinds, const uint32_t *before, const uint32_t *after, size_t
         kinds[at] = (uint8_t)(way | (is_half && count < ENOUGH ? count + 1 : ENOUGH));
 }
 
+enum { SEVERAL = sizeof(uint64_t) };
+
+/* Whether none of several words from this one on has ever changed, as most of a large memory. */
+static bool
+are_unchanged(const uint8_t *kinds, size_t from, size_t to)
+{
+    uint64_t several;
+    if (from + SEVERAL > to)
+        return false;
+    memcpy(&several, kinds + from, SEVERAL);
+    return several == 0;
+}
+
 size_t
 whole_next(const uint8_t *kinds, size_t from, size_t to)
 {
     while (from < to && (kinds[from] & (HELD_FLOAT | COUNT)) != ENOUGH)
-        ++from;
+        from += are_unchanged(kinds, from, to) ? SEVERAL : 1;
     return from;
 }

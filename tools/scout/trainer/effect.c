@@ -497,6 +497,8 @@ has_other(const struct image *image, const struct part *part, size_t from, size_
         count = to - at < BLOCK ? to - at : BLOCK;
         if (part != NULL)
             change_part(part, at, count, changed);
+        if (part != NULL && are_left_alone(image, at, count, changed))
+            continue;
         for (size_t i = at; i < at + count; ++i)
             if (!images_same(image, image->now[i], image->after[i]) &&
                 (part == NULL || !images_left_alone(image, i, changed[i - at])))
