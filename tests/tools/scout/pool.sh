@@ -28,7 +28,7 @@ if command -v script >/dev/null; then
     progress=$(tr '\r' '\n' <"$work/stdout")
     check "on a terminal: so far" grep -q 'ddprun: scout: [0-9]* operations so far, and none repeat yet$' <<<"$progress"
     check "on a terminal: how far it is" grep -qE 'ddprun: scout: [0-9]+ of 690 operations, [0-9]+ repetitions; now [a-z_]+' <<<"$progress"
-    check "on a terminal: the table follows" grep -q 'a step is 230 GPU operations' <<<"$progress"
+    check "on a terminal: the table follows" grep -q 'a step has 230 GPU operations' <<<"$progress"
 else
     echo "skip - progress on a terminal (no script(1))"
 fi
