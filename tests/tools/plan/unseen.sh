@@ -22,7 +22,7 @@ trains() {
     planned "$1" --save weights
     check "$1: exit code 0, not $code" test "$code" -eq 0
     check "$1: weights" near weights wanted
-    if [ "$1" = losses-large ]; then
+    if [[ $1 =~ ^losses-(large|history)$ ]]; then
         check "$1: what the host reads" grep -q 'managed memory a[0-9]*, allocated at .*: what the host reads there without a copy is rank 0' "$work/stderr"
         check "$1: the loss of each batch is not promised" test "$(grep -c 'the loss of each batch' "$work/stderr")" -eq 0
     else

@@ -241,13 +241,14 @@ is_unshown(struct json_object *written, uint64_t alloc)
     return any;
 }
 
-/* Whether the allocation holds state that ranks average. A loss beside it is averaged with it. */
+/* Whether the allocation holds state that ranks average, and a loss beside it is averaged with it; or what is the same
+ * on all ranks only where a round ends: sums, and the latest bytes. */
 static bool
-holds_state(struct json_object *memory, uint64_t alloc)
+is_of_rounds(struct json_object *memory, uint64_t alloc)
 {
     for (size_t i = 0; i < play_length(memory); ++i) {
         struct json_object *it = json_object_array_get_idx(memory, i);
-        if (play_number(it, "allocation") == alloc && strcmp(play_text(it, "role"), "state by change") == 0)
+        if (play_number(it, "allocation") == alloc && is_one_of(play_text(it, "role"), "state by change|sum|last"))
             return true;
     }
     return false;
@@ -267,7 +268,7 @@ print_unshown(struct json_object *plan)
     for (size_t i = 0; i < play_length(allocations); ++i) {
         struct json_object *it = json_object_array_get_idx(allocations, i);
         bool is_managed = json_object_get_boolean(json_object_object_get(it, "managed"));
-        if (!is_managed || !(is_unshown(written, i) || holds_state(memory, i)))
+        if (!is_managed || !(is_unshown(written, i) || is_of_rounds(memory, i)))
             continue;
         first = count == 0 ? i : first;
         ++count;
