@@ -497,18 +497,12 @@ __device__ static bool
 may_write(const struct chunk_guard &guard)
 {
     const volatile uint32_t *const words = (const volatile uint32_t *)guard.words;
-    __shared__ unsigned forbidden;
     if (words == NULL)
         return true;
-    if (threadIdx.x == 0)
-        forbidden = words[guard.count] != guard.expected;
-    __syncthreads();
-    for (unsigned i = threadIdx.x; i < guard.count; i += blockDim.x) {
-        if (words[i] != 0)
-            atomicOr(&forbidden, 1u);
-    }
-    __syncthreads();
-    return forbidden == 0;
+    bool forbidden = words[guard.count] != guard.expected;
+    for (unsigned i = threadIdx.x; i < guard.count; i += blockDim.x)
+        forbidden = forbidden || words[i] != 0;
+    return __syncthreads_or(forbidden) == 0;
 }
 
 /* Elements are multiplied with the first number, and divided by the second. */
