@@ -66,4 +66,8 @@ mutant CHECK_LATE_UNSEEN said 2 "" 1 unannotated "$rows" probe
 # A DDP_STEP after each of two micro-batches; a gradient that nearly cancels: only moving the data shows its rounding.
 mutant CHECK_STEPS_APART said 2 "--steps 8" 0 null "$rows" --micro 2 --habit two_steps
 mutant CHECK_DATA_STILL said 2 "--steps 8" 0 null "$updates" --cancels
+# Gradients that no batch clears, and what one batch of turns leaves to the next; a stop by a loss that is another rank's.
+mutant CHECK_TURN_NOT_PUT_BACK said 2 "" 0 null "$build/tests/trainers/turns" after
+mutant CHECK_LEFT_UNSEEN said 2 "" 1 turns "$build/tests/trainers/turns_wrong" statistics
+mutant CHECK_BLIND_SEES said 2 "" 1 turns "$build/tests/trainers/turns_wrong" stop
 finish

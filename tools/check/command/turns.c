@@ -18,6 +18,10 @@ static const char *const move_out =
     "DDP_TURN_BEGIN, where all ranks make it; what each batch continues, such as a hidden state, cannot take turns: "
     "divide the batch with DDP_SHARD";
 
+static const char *const agree =
+    "between DDP_TURN_BEGIN and the end of its region, decide by what this batch has computed only where "
+    "DDP_TURN_MINE() is not 0; let all ranks decide by a DDP_MEAN where DDP_TURN_UPDATES() is not 0";
+
 /* ---- the run in which the host cannot see other ranks' turns ---- */
 
 /* One process with the turns of rank 0, to its end: its rows, and whether it does not go on as it should. */
@@ -41,11 +45,37 @@ run_as_rank_0(struct check *check, bool blinds, bool *is_stuck, struct error *er
     return outcome.signal == 0 || session_explain(check, &order, &outcome, NULL, true, error);
 }
 
+/* The end of a rank whose program has ended by itself; NULL: it has not. */
+static const struct check_row *
+find_own_end(const struct check_rows *rows)
+{
+    const struct check_row *end = check_rows_find(rows, CHECK_ROW_END);
+    return end != NULL && end->value == 0 ? end : NULL;
+}
+
+/* All ranks end by themselves after as many rounds, but fewer than one process, which has stopped by other losses:
+ * these rounds are compared. */
+static void
+settle_end(struct check *check)
+{
+    struct check_evidence *evidence = &check->evidence;
+    const struct check_row *first = find_own_end(&evidence->ranked[0]), *end;
+    const bool is_alike =
+        first != NULL && first->step > 0 &&
+        ALL(rows, evidence->ranked, evidence->ranks, (end = find_own_end(rows)) != NULL && end->step == first->step);
+    if (!is_alike || first->step >= check->steps)
+        return;
+    evidence->stopped[0] = '\0';
+    evidence->steps = check->steps = first->step;
+}
+
 bool
 turns_run_blind(struct check *check, struct error *error)
 {
     struct check_evidence *evidence = &check->evidence;
     bool is_stuck = false;
+    if (check_evidence_takes_turns(evidence))
+        settle_end(check);
     if (!check_evidence_takes_turns(evidence) || !check_evidence_is_forced(evidence) || check->in_cluster)
         return true;
     if (!run_as_rank_0(check, true, &evidence->is_blind_stuck, error))
@@ -200,12 +230,37 @@ conclude_call(struct check_verdict *verdict, const struct check_row *row)
     snprintf(old, sizeof(old), "%s",
              verdict->result == CHECK_EQUAL ? "gradients and parameters are equal" : verdict->text);
     sentence_conclude(
-        verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first,
-        "between DDP_TURN_BEGIN and the end of its region, decide by what this batch has computed only where "
-        "DDP_TURN_MINE() is not 0; let all ranks decide by a DDP_MEAN where DDP_TURN_UPDATES() is not 0",
+        verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first, agree,
         "the host decides by what other ranks' batches should have computed: if the copies of it to the host are "
         "overwritten, in round %u %s; %.500s",
         row->step, describe_call(row, call), old);
+    verdict->is_precise = true;
+}
+
+/* Where all have ended by themselves, the first rank that has begun another number of batches than rank 0; 0: none. */
+static int
+find_other_end(const struct check_evidence *evidence)
+{
+    const struct check_row *first = check_rows_find(&evidence->ranked[0], CHECK_ROW_BATCHES);
+    if (first == NULL || !ALL(rows, evidence->ranked, evidence->ranks, find_own_end(rows) != NULL))
+        return 0;
+    for (int r = 1; r < evidence->ranks; ++r) {
+        const struct check_row *batches = check_rows_find(&evidence->ranked[r], CHECK_ROW_BATCHES);
+        if (batches != NULL && batches->value != first->value)
+            return r;
+    }
+    return 0;
+}
+
+static void
+conclude_end(const struct check_evidence *evidence, struct check_verdict *verdict, int rank)
+{
+    sentence_conclude(
+        verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first, agree,
+        "gradients and parameters are equal, but the program ends after %llu batches on rank 0, and after "
+        "%llu on rank %d: each rank stops by what its own batches have computed",
+        (unsigned long long)check_rows_find(&evidence->ranked[0], CHECK_ROW_BATCHES)->value,
+        (unsigned long long)check_rows_find(&evidence->ranked[rank], CHECK_ROW_BATCHES)->value, rank);
     verdict->is_precise = true;
 }
 
@@ -244,6 +299,8 @@ turns_judge(const struct check_evidence *evidence, struct check_verdict *verdict
         conclude_call(verdict, call);
     else if (evidence->is_blind_stuck && verdict->result == CHECK_EQUAL)
         conclude_stuck(verdict);
+    else if (verdict->result == CHECK_EQUAL && find_other_end(evidence) > 0)
+        conclude_end(evidence, verdict, find_other_end(evidence));
     return true;
 }
 

@@ -114,6 +114,8 @@ say_goes_on(struct judgement *judgement)
                            *again = check_rows_find(&evidence->again, CHECK_ROW_END);
     bool ended = alone != NULL && again != NULL && alone->value + again->value == 0 && alone->step == again->step;
     int r = 0;
+    if (check_evidence_takes_turns(evidence)) /* a mean of ranks' losses is not that of one process: turns.c */
+        return false;
     for (; ended && r < evidence->ranks; ++r) {
         end = check_rows_find(&evidence->ranked[r], CHECK_ROW_END);
         if (end != NULL && end->value != 0 && end->step >= alone->step)

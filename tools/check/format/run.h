@@ -156,6 +156,7 @@ enum check_row_kind {
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
     CHECK_ROW_AFTER,     /* `tensor` is memory that an updater has changed again and again after the last DDP_STEP */
     CHECK_ROW_TURNS,     /* DDP_TURN_BEGIN has come; `value`: turns of a round, which is a step */
+    CHECK_ROW_BATCHES,   /* at the end: `value`: batches of turns that have begun */
     CHECK_ROW_LEFT,      /* `tensor`: unannotated memory that the rank's batch leaves otherwise than one process;
                             `of_change`: the batch has changed it, `uneven`: it has also found it otherwise, `moved`:
                             both have added the same to it; `value`: turn; text: frames of the call that gets it */

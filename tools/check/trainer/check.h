@@ -69,8 +69,9 @@ extern struct check_run check_run;
 
 /* Of a program with turns. */
 extern struct check_turns {
-    bool any;        /* DDP_TURN_BEGIN has come: steps are rounds */
-    uint32_t rounds; /* that have come to their DDP_STEP */
+    bool any;         /* DDP_TURN_BEGIN has come: steps are rounds */
+    uint32_t rounds;  /* that have come to their DDP_STEP */
+    uint64_t batches; /* that have begun */
 } check_turns;
 
 enum { VALUES_PIECE_BYTES = 4 << 20 };

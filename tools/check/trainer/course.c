@@ -235,6 +235,8 @@ note_at_end(void)
         values_note(CHECK_ROW_COPIED, course.steps, atomic_load(&course.copied_bytes) / (course.steps - 2));
     if (course.in_rounds)
         values_note(CHECK_ROW_ROUNDS, course.steps, 0);
+    if (check_turns.any)
+        values_note(CHECK_ROW_BATCHES, course.steps, check_turns.batches);
     if (engine_state.services->library_types != NULL)
         values_note(CHECK_ROW_TYPES, course.steps,
                     __atomic_load_n(engine_state.services->library_types, __ATOMIC_RELAXED));

@@ -32,7 +32,7 @@ enum {
     REPORTS_AT_MOST = 8,
     UPDATES_AT_MOST = 256,
     NUMBERS = 16,
-    COUNTED_SO_OFTEN = 3, /* a schedule changes a rate now and then */
+    COUNTED_SO_OFTEN = 6, /* batches running; a schedule changes a rate now and then */
 };
 enum { GARBAGE = 0x7fc07f7f, GARBAGE_BYTE = 0x7f }; /* a NaN, as a float; a large whole number */
 
@@ -342,7 +342,8 @@ struct update {
     CUdeviceptr first; /* pointer that it was given */
     double numbers[NUMBERS];
     unsigned count;
-    unsigned counted; /* so often it was left out with other numbers */
+    unsigned argument, counted; /* which has grown, or become less, so many times running */
+    bool is_growing, is_reported;
 };
 
 static double
@@ -397,6 +398,18 @@ find_other_number(const struct update *old, const struct update *new)
     return i;
 }
 
+/* A number goes on as it went: up, or down. */
+static void
+count_change(struct update *known, const struct update *now)
+{
+    const unsigned i = find_other_number(known, now);
+    const bool is_growing = i < now->count && now->numbers[i] > known->numbers[i];
+    const bool goes_on = i < now->count && i == known->argument && is_growing == known->is_growing;
+    known->counted = goes_on ? known->counted + 1 : 0;
+    known->argument = i;
+    known->is_growing = is_growing;
+}
+
 static void
 report_counted(const struct update *old, const struct update *new, const char *name)
 {
@@ -426,10 +439,11 @@ look_at_update(const struct operation *operation, bool is_left_out)
         updates[count++] = now;
     if (known == NULL)
         return;
-    const bool is_same = find_other_number(known, &now) == now.count;
-    known->counted += is_left_out && !is_same;
-    if (is_left_out && !is_same && known->counted == COUNTED_SO_OFTEN)
+    count_change(known, &now);
+    if (is_left_out && !known->is_reported && known->counted >= COUNTED_SO_OFTEN) {
         report_counted(known, &now, layout->name);
+        known->is_reported = true;
+    }
     memcpy(known->numbers, now.numbers, sizeof(now.numbers));
 }
 

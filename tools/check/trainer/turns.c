@@ -240,6 +240,7 @@ step_played(const struct observed_turn *turn)
 void
 turns_batch_begins(const struct observed_turn *turn)
 {
+    ++check_turns.batches;
     if (atomic_load(&engine_state.captures_open) > 0) /* nothing may be waited for */
         return;
     if (turn->is_played && !turn->is_everyones)
