@@ -8,6 +8,7 @@
  * Without ddprun it is the serial program that the ranks are held against. MATRIX_DESCRIBE=1 prints what the seed made;
  * MATRIX_WITHOUT="streams threads ..." leaves features out, to find the one that a failure needs. MATRIX_CAPTURE=K: of
  * the steps after the first few every Kth is captured into a CUDA graph of its own, which is launched once.
+ * MATRIX_TURNS=1: ranks take turns at whole batches.
  */
 #include "random_rare.h"
 
@@ -395,13 +396,19 @@ main(int argc, char **argv)
     program_create();
     rare_create();
 
-    size_t first, count;
-    DDP_SHARD(options.batch, &first, &count);
+    size_t first = 0, count = options.batch;
+    const bool turns = getenv("MATRIX_TURNS") != NULL;
+    if (!turns)
+        DDP_SHARD(options.batch, &first, &count);
     for (int step = 0; step < options.steps; ++step) {
-        bool captured = is_captured(step);
+        bool captured = !turns && is_captured(step);
         if (captured)
             capture_begin();
+        if (turns)
+            DDP_TURN_OPEN();
         step_run(step, first, (int)count);
+        if (turns)
+            DDP_TURN_END();
         if (captured)
             graph_run();
         if (program.wait_every > 0 && step % program.wait_every == 0)

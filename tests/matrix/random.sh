@@ -6,6 +6,9 @@
 #
 # In every fourth program, in all shapes, steps are captured into CUDA graphs, in all with MATRIX_CAPTURE=1.
 #
+# Ranks take turns in one program more, another in each run, and in 100 with DDPRUN_SOAK=1: they are compared with one process that plays
+# all turns.
+#
 # Ordinarily seeds 1 to 10; with DDPRUN_SOAK=1, 1 to 500. Equal as in matrix.sh. Programs whose steps differ all the time may never overlap; most do.
 source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=240
@@ -54,4 +57,18 @@ for ((seed = first; seed <= last; seed++)); do
 done
 printf '# %d programs, %d of them overlapped, %d failures\n' "$((last - first + 1))" "$overlapped" "$failures"
 [ "$((last - first))" -lt 9 ] || check "half of the programs overlapped" [ "$((2 * overlapped))" -ge "$((last - first))" ]
+
+# Without what a region of turns cannot have, or what covers one rank's batches there.
+compares_turns() { # SEED
+    SOFTGPU_CHAOS=$1 MATRIX_TURNS=1 MATRIX_WITHOUT="threads step-in-thread groups buffer log-on-one" \
+        run "$ddprun" -q --device softgpu check -n $((2 + $1 % 3)) --bucket-mb "$(($1 % 5 + 1))e-3" \
+        "$build/tests/matrix/random_shared" --seed "$1" --steps 14
+    succeeded "seed $1 in turns: check ends well"
+    check "seed $1 in turns: equal to one process" grep -q '^equal: ' "$work/stdout"
+}
+if [ "${DDPRUN_SOAK:-0}" = 1 ]; then
+    for ((seed = 1; seed <= 100; seed++)); do compares_turns "$seed"; done
+elif [ "$sanitized" -eq 0 ] && [ -z "${2:-}" ]; then
+    compares_turns "${TESTS_PART:-1}"
+fi
 finish

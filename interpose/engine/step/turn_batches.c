@@ -88,8 +88,9 @@ is_shifted(const uint64_t *early, const uint64_t *late, size_t by)
     return found >= LEAST;
 }
 
-int
-turn_batches_shift(const uint64_t *zero, const uint64_t *theirs)
+/* By how many regions the rank is ahead of rank 0, or behind (negative); 0: neither. */
+static int
+shift_of(const uint64_t *zero, const uint64_t *theirs)
 {
     for (int by = 1; by <= FARTHEST; ++by) {
         if (is_shifted(theirs, zero, (size_t)by))
@@ -100,8 +101,8 @@ turn_batches_shift(const uint64_t *zero, const uint64_t *theirs)
     return 0;
 }
 
-bool
-turn_batches_differ(const uint64_t *zero, const uint64_t *theirs)
+static bool
+all_differ(const uint64_t *zero, const uint64_t *theirs)
 {
     size_t found = 0;
     for (size_t i = 0; i < TURN_BATCHES_KEPT; ++i) {
@@ -120,14 +121,14 @@ void
 turn_batches_compare(const struct turn_batches *zero, const struct turn_batches *theirs, int rank)
 {
     static bool warned;
-    const int shift = turn_batches_shift(zero->hashes, theirs->hashes), by = abs(shift);
+    const int shift = shift_of(zero->hashes, theirs->hashes), by = abs(shift);
     if (shift != 0)
         stop_job("ranks 0 and %d do not load the same batches: for %d regions of turns (DDP_TURN_BEGIN) rank %d has "
                  "copied to its device what rank %d has copied %d region%s later, so it has left batches out; a batch "
                  "that is left out must be left out on all ranks, so let no rank decide by what the device has "
                  "computed of its own batch alone",
                  rank, WINDOW, shift > 0 ? rank : 0, shift > 0 ? 0 : rank, by, by == 1 ? "" : "s");
-    if (warned || engine_state.rendezvous.rank != 0 || !turn_batches_differ(zero->hashes, theirs->hashes))
+    if (warned || engine_state.rendezvous.rank != 0 || !all_differ(zero->hashes, theirs->hashes))
         return;
     warned = true;
     message_warning("different_batches",

@@ -63,8 +63,5 @@ const struct turn_batches *turn_batches_now(void);
 /* Ends the job if rank `rank` computes batches that rank 0 has had in earlier regions, or the reverse; rank 0 warns if
  * all data differ. Both ranks have passed the same number of regions. */
 void turn_batches_compare(const struct turn_batches *zero, const struct turn_batches *theirs, int rank);
-/* For tests: by how many regions the one is ahead of rank 0, or behind (negative); 0: neither. All data differ. */
-int turn_batches_shift(const uint64_t *zero, const uint64_t *theirs);
-bool turn_batches_differ(const uint64_t *zero, const uint64_t *theirs);
 
 #endif
