@@ -55,7 +55,7 @@ else
 fi
 mkdir -p "$toolkit" "$nccl"
 from=$root/bundle/build/lib/softgpu
-cp "$from"/libcudart.so.13 "$from"/libcublas.so.13 "$from"/libcublasLt.so.13 "$toolkit/"
+cp "$from"/lib{cudart,cublas,cublasLt}.so.13 "$from/libcurand.so.10" "$toolkit/"
 cp "$from/libnccl.so.2" "$nccl/"
 cp "$from"/libcuda.so.1 "$from"/libsoftgpu.so "$from"/lib{openblas,gfortran,quadmath}* "$system/"
 
@@ -84,8 +84,7 @@ cat "$root/report/report.md" || true
 python3 - "$root/report/report.json" "$code" <<'PYTHON' || complain "the report is not what it has to be; exit code $code"
 import json, re, sys
 told = json.load(open(sys.argv[1]))
-verdicts = {check["name"]: check["verdict"] for check in told["checks"]}
-differs = [name for name, verdict in verdicts.items() if verdict == "differs"]
+differs = [check["name"] for check in told["checks"] if check["verdict"] == "differs"]
 assert int(sys.argv[2]) == (1 if differs else 0), "its exit code says whether something differs"
 assert told["counts"]["differs"] == len(differs)
 standin = re.compile("address of a __|managed memory read")
