@@ -211,6 +211,20 @@ note_moves(struct search *search, const struct region *region)
              " stand still on other ranks' turns: move them on before DDP_TURN_BEGIN");
 }
 
+/* An update under a condition: of a run of micro-batches, or of a function that evaluates, too. */
+static void
+note_condition(struct search *search, const struct borders *borders)
+{
+    const struct source_node *back = borders->back;
+    struct places conditions = {.count = 0};
+    if (back == borders->update || !is_word_at(back->source->text, back->begin, "if"))
+        return;
+    add_place(&conditions, back->source->path, source_line(back->source, back->begin));
+    add_note(search, &conditions, "the update stands under a condition at ",
+             ": an evaluation by these lines is computed by one rank, and its figures are to be read where "
+             "DDP_TURN_MINE() is not 0");
+}
+
 /* ---- all ---- */
 
 void
@@ -229,6 +243,8 @@ hosts_note(struct search *search)
     if (ANY(it, search->finding->groups, search->finding->group_count, it->fused))
         notes_add(search, xstrdup("note: parameters of DDP_STEP_PARAMETERS differ between ranks until a round is "
                                   "complete: save them where DDP_TURN_UPDATES() is not 0"));
-    for (uint32_t i = 0; i < search->to->region_count; ++i)
+    for (uint32_t i = 0; i < search->to->region_count; ++i) {
         note_moves(search, &search->to->regions[i]);
+        note_condition(search, &search->borders[i]);
+    }
 }
