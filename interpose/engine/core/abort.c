@@ -16,9 +16,13 @@
  */
 enum { WAIT_FOR_LAUNCHER_S = 10 };
 
+/* A text is written in less. */
+enum { SAYS_MS = 1000 };
+
 static const char *(*kernel_name)(CUfunction function); /* constant once the engine has started */
 
-static _Atomic bool told;     /* the status record says why */
+static _Atomic bool told;     /* a thread writes into the status record why, */
+static _Atomic bool is_said;  /* and has done so */
 static _Atomic bool stopping; /* a thread ends the job */
 
 /* Guards soon_text until soon_asked is set. */
@@ -39,6 +43,7 @@ tell(enum rank_follows follows, const char *text)
     snprintf(status->failure, sizeof(status->failure), "%s", text);
     atomic_store(&status->failure_follows, follows);
     status_reach(RANK_STAGE_FAILED);
+    atomic_store(&is_said, true);
 }
 
 static void __attribute__((noreturn)) wait_for_the_end(const char *text)
@@ -55,6 +60,8 @@ static void __attribute__((noreturn)) wait_for_the_end(const char *text)
 static void __attribute__((noreturn)) stop(enum rank_follows follows, const char *text)
 {
     tell(follows, text);
+    for (unsigned ms = 0; ms < SAYS_MS && !atomic_load(&is_said); ++ms) /* another thread writes at this moment */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     if (!atomic_exchange(&stopping, true))
         rendezvous_abort(&engine_state.rendezvous);
     wait_for_the_end(text);
