@@ -115,11 +115,18 @@ before_release(CUdeviceptr address, size_t bytes)
 }
 
 static void
+waited(void)
+{
+    commit_wait_close();
+    speculation_await_verdict();
+}
+
+static void
 leaves(bool for_good)
 {
     if (for_good)
         trust_share();
-    speculation_await_verdict();
+    waited();
 }
 
 static void
@@ -377,6 +384,7 @@ static const struct watcher watchers[WATCHES] = {
     [WATCH_NONFINITE] = {.bucket_begins = nonfinite_look},
     [WATCH_NOISE] = {.bucket_begins = noise_bucket_begins},
     [WATCH_FORGOTTEN] = {.operation_begins = forgotten_begin, .operation_ends = forgotten_end},
+    [WATCH_COMMIT] = {.operation_begins = commit_wait_operation_begins, .operation_ends = commit_wait_operation_ends},
 };
 
 /* ---- the start ---- */
@@ -409,7 +417,7 @@ static struct engine engine = {
     .copied_from_host = touches_copied_from_host,
     .may_wait = unmap_may_wait,
     .waits = serve_before_wait,
-    .waited = speculation_await_verdict,
+    .waited = waited,
     .leaves = leaves,
     .before_release = before_release,
     .before_stream_destroy = before_stream_destroy,
@@ -483,10 +491,6 @@ ddprun_engine_start(const struct shim_services *services, struct rank_status *st
     engine.watching = !engine_state.alone;
     if (engine.watching)
         watch_start(tell_launcher);
-    if (engine_state.options.commit == DDPRUN_COMMIT_WAIT) {
-        engine.waited = NULL;
-        engine.leaves = NULL;
-    }
     if (engine_state.observer != NULL)
         observe(&engine);
     status_reach(RANK_STAGE_RANK);

@@ -52,7 +52,7 @@ top = {"ddprun_summary": int, "ddprun_version": text, "nccl_version": (text, may
        "seconds": float, "restarts": int, "attempts": list, "grace": int, "signal": (text, maybe), "trainings": int, "steps": int, "overlapped_steps": int, "repaired_steps": int, "repaired_buckets": int, "trusted_steps": int, "graph_steps": int, "batches": (int, maybe), "batches_per_step": (int, maybe), "lost_batches": int, "alone_batches": int, "alone_updates": int, "turn_rounds": int, "turn_batches": int, "turn_operations": int, "turn_left_out": int, "batch_per_pass": (int, maybe), "gradients": int, "averaged_parameters": int, "averaged_states": int,
        "gradient_bytes": int, "gradient_elements": int, "parameter_elements": int, "buckets": int, "reduce_calls": int, "reduce_bytes": int, "frees_in_backward": int, "loads_in_backward": int, "steps_per_second": (float, maybe),
        "step_ms": (float, maybe), "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_planned_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
-       "slowed_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
+       "slowed_ms": (float, maybe), "commit_wait_ms": (float, maybe), "overlap_off_step": (int, maybe), "waiting_ms": (float, maybe), "waited_for": (int, maybe),
        "noise_scale": (dict, maybe), "unbound": bool, "measured_steps": int, "first_measured": (int, maybe), "last_measured": (int, maybe),
        "nonfinite": (dict, maybe), "warnings": list, "judgement_waits": int, "last_right_step": (int, maybe), "comparisons": int, "noise": int, "parameter_hash": (text, maybe), "means": list, "each_rank": list}
 mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}

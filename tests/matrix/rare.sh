@@ -7,6 +7,8 @@
 # program is compared once more, in the order of ranks. Half of them run with delays (SOFTGPU_CHAOS), a third unruly. It counts
 # programs that launch buckets early in most steps, and programs with repairs, by the way in which gradients are written once more.
 #
+# A quarter runs once more with --commit trust: to the same end, or the job ends by the gradient that was written. It counts both.
+#
 # Ordinarily 8 programs, others in each run; with DDPRUN_SOAK=1, seeds 1 to 2000. Two seeds at a time.
 source "$(dirname "$0")/../end_to_end/lib.sh"
 limit=120
@@ -30,7 +32,7 @@ train() {
     [ $((seed % 5)) -eq 0 ] || without+=" shuffled left-out passes moves declared groups log look"
     settings+=("MATRIX_WITHOUT=$without")
     mkdir -p "$folder"
-    timeout -k 2 "$(patient "$limit")" env "${settings[@]}" "$ddprun" -n "$world" --bucket-mb "$((seed % 4 + 1))e-3" --timeout 60 \
+    timeout -k 2 "$(patient "$limit")" env "${settings[@]}" "$ddprun" -n "$world" --commit "${commit:-wait}" --bucket-mb "$((seed % 4 + 1))e-3" --timeout 60 \
         --check-every 7 --summary-json "$folder/summary.json" "$build/tests/matrix/random_$shape" --seed "$seed" --steps "$steps" \
         --save "$folder/rank-%d" </dev/null >"$folder/stdout" 2>"$folder/stderr"
 }
@@ -42,6 +44,21 @@ differs() {
     train "$seed" "$here/early" MATRIX_DESCRIBE=1 || { echo "early: exit code $?: $(grep '^ddprun' "$here/early/stderr" | head -n 1)"; return; }
     for ((rank = 0; rank < world; rank++)); do
         cmp -s "$here/step/rank-$rank" "$here/early/rank-$rank" || echo "$world ranks: rank $rank differs from the same buckets sent at DDP_STEP"
+    done
+}
+
+# trust_differs SEED: trains on trust, adding in `order`; prints why that is not right, or nothing.
+trust_differs() {
+    local seed=$1 here=$work/$1 rank world=$((2 + $1 / 3 % 3)) commit=trust ended=0
+    train "$seed" "$here/trust" DDPRUN_TEST_TRUST_AFTER=2 || ended=$?
+    python3 -IS -c 'import json, sys; print(json.load(open(sys.argv[1]))["trusted_steps"], sys.argv[2])' "$here/trust/summary.json" "$ended" >"$work/$seed.trust"
+    if [ "$ended" -ne 0 ]; then
+        grep -q '^ddprun: .* --commit trust cannot repair that' "$here/trust/stderr" ||
+            echo "on trust: exit code $ended: $(grep '^ddprun' "$here/trust/stderr" | head -n 1)"
+        return
+    fi
+    for ((rank = 0; rank < world; rank++)); do
+        cmp -s "$here/step/rank-$rank" "$here/trust/rank-$rank" || echo "on trust: $world ranks: rank $rank differs from the same buckets sent at DDP_STEP"
     done
 }
 
@@ -57,6 +74,7 @@ why_not() {
     local seed=$1 order=ring why
     why=$(differs "$seed")
     [[ $why != *differs* ]] || ! has_other_buckets "$seed" || { order=ranks && why=$(differs "$seed"); }
+    [ -n "$why" ] || [ $((seed % 4)) -ne 0 ] || why=$(trust_differs "$seed")
     printf '%s' "$why"
 }
 
@@ -73,7 +91,7 @@ except Exception:
     rm -rf "${work:?}/$1"
 }
 
-mostly=0 repaired=0
+mostly=0 repaired=0 trusted=0 refused=0
 declare -A by_writer=()
 for ((seed = first; seed <= last; seed += 2)); do
     one "$seed" &
@@ -88,6 +106,11 @@ for ((seed = first; seed <= last; seed += 2)); do
         fi
         read -r early again <"$work/$k.counts"
         writer=$(cat "$work/$k.writer")
+        if [ -e "$work/$k.trust" ]; then
+            read -r by_trust ended <"$work/$k.trust"
+            [ "$by_trust" -eq 0 ] || trusted=$((trusted + 1))
+            [ "$ended" -eq 0 ] || refused=$((refused + 1))
+        fi
         [ $((early * 10)) -lt $(((steps - startup) * 6)) ] || mostly=$((mostly + 1))
         [ "$again" -eq 0 ] || { repaired=$((repaired + 1)); by_writer[$writer]=$((${by_writer[$writer]:-0} + 1)); }
     done
@@ -97,9 +120,12 @@ count=$((last - first + 1))
 printf '# %d programs, %d launch early in 60 %% of their steps, %d repaired:' "$count" "$mostly" "$repaired"
 for writer in "${!by_writer[@]}"; do printf ' %s %d' "$writer" "${by_writer[$writer]}"; done
 echo
+printf '# on trust: %d programs had such steps, %d were ended by one\n' "$trusted" "$refused"
 if [ "$count" -ge 2000 ]; then
     check "80 % launch early in most steps" [ $((mostly * 10)) -ge $((count * 8)) ]
     check "300 programs have a repair" [ "$repaired" -ge 300 ]
+    check "300 programs are trusted" [ "$trusted" -ge 300 ]
+    check "100 programs are ended on trust" [ "$refused" -ge 100 ]
     for writer in kernel copy zeros product hidden thread aside; do
         check "20 programs have a repair after a write by: $writer" [ "${by_writer[$writer]:-0}" -ge 20 ]
     done

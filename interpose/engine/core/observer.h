@@ -23,6 +23,7 @@ enum watch {
     WATCH_NONFINITE,  /* verify/nonfinite.c */
     WATCH_NOISE,      /* measure/noise.c */
     WATCH_FORGOTTEN,  /* verify/forgotten.c, in the steps that it looks at */
+    WATCH_COMMIT,     /* measure/commit_wait.c, after some steps */
     WATCHES
 };
 

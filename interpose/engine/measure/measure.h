@@ -92,6 +92,22 @@ void noise_boundary(bool is_weighted) BY_ISSUER;
 /* A watcher's. */
 void noise_bucket_begins(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 
+/* ---- commit_wait.c ---- */
+
+/* In any thread, after a call for which it has waited, or before one by which a result leaves the device. */
+void commit_wait_close(void);
+/* A watcher's. */
+void commit_wait_operation_begins(const struct operation *operation);
+void commit_wait_operation_ends(const struct operation *operation, bool runs, bool touches);
+/* The issuer: DDP_STEP has waited so long for the verdict. */
+void commit_wait_waited(int64_t ns) BY_ISSUER;
+/* The issuer, at the end of DDP_STEP; `waits`: it has waited for the verdict, and for nothing else. */
+void commit_wait_next_interval(CUstream stream, bool waits) BY_ISSUER;
+/* What the wait has cost a step whose stream was without work for so long after it; and whether that is worth a line.
+ */
+int64_t commit_wait_cost(int64_t waited_ns, int64_t idle_ns);
+bool commit_wait_is_worth(int64_t cost_ns, int64_t step_ns);
+
 /* ---- trial_times.c: steps of a trial, one at a time; times are read when all events are complete ---- */
 
 /* The issuer: the first step of a trial begins on `stream`. */

@@ -17,6 +17,7 @@
  */
 #include "interpose/engine/core/hashing.h"
 #include "interpose/engine/core/observer.h"
+#include "interpose/engine/measure/measure.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
 
@@ -236,6 +237,7 @@ wait_for_verdict(void) BY_ISSUER
     require_cuda(result, "waiting for the comparison of buckets");
     atomic_store(&engine_state.status->in_step, 0);
     range_end();
+    commit_wait_waited((clock_now_us() - begin_us) * 1000);
 }
 
 /* This step's. */

@@ -14,6 +14,7 @@
  */
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/send/send.h"
+#include "interpose/engine/verify/verify.h"
 
 #include "base/clock.h"
 
@@ -39,8 +40,11 @@ static struct {
 bool
 trust_holds(const struct group *group)
 {
-    bool is_clean = clean[group->id].plan == group->plan && clean[group->id].count >= engine_state.trust_after;
-    return engine_state.options.commit == DDPRUN_COMMIT_TRUST && is_clean && !group->tried && !atomic_load(&is_shared);
+    if (engine_state.options.commit != DDPRUN_COMMIT_TRUST || group->tried || atomic_load(&is_shared))
+        return false;
+    if (checks_parameters_due(group)) /* waited for anyway, and what is compared may be averages */
+        return false;
+    return clean[group->id].plan == group->plan && clean[group->id].count >= engine_state.trust_after;
 }
 
 void
@@ -98,12 +102,13 @@ static void
 wait_until_come(uint64_t step, CUevent come)
 {
     int64_t begin_us = clock_now_us();
-    CUresult result = CUDA_SUCCESS;
     range_begin("waits for the comparison of step %llu", (unsigned long long)step);
     while (atomic_load(&awaited_step) == step) {
-        result = engine_state.driver.cuEventQuery_p(come);
-        if (result != CUDA_ERROR_NOT_READY)
+        CUresult result = engine_state.driver.cuEventQuery_p(come);
+        if (result == CUDA_SUCCESS)
             break;
+        if (result != CUDA_ERROR_NOT_READY)
+            require_cuda(result, "waiting for the comparison of buckets");
         stop_if_asked();
         if (clock_now_us() - begin_us < SPIN_US)
             sched_yield();
@@ -111,7 +116,6 @@ wait_until_come(uint64_t step, CUevent come)
             nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
     range_end();
-    require_cuda(result, "waiting for the comparison of buckets");
 }
 
 /* Whether the step may stand. One that may not stays awaited: no thread goes on. */

@@ -211,6 +211,8 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     if (compares)
         reduce_compare_at_boundary();
     TRACED(trace_checked(group, hashing_take_copied()));
+    const bool waits =
+        group_speculates(group) && !group->tried && !compares && engine_state.options.commit == DDPRUN_COMMIT_WAIT;
     struct weight weight = weight_of(group);
     weight_compare(&weight, compares);
     noise_boundary(weight.total > 0);
@@ -218,6 +220,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     trials_next_interval(group, stream);
     measure_next_interval(group, stream);
     noise_next_interval(group);
+    commit_wait_next_interval(stream, waits);
     step_close();
     TRACED(trace_step_end(group, stream));
     role_give();

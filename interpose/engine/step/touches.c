@@ -179,8 +179,11 @@ begin(struct operation *operation, struct touches *touches)
         launch_filter_refresh();
     touches->recording = operation->graph != NULL ? recording_find(operation->graph) : NULL;
     touches->opaque = hits_look(hits, operation, &through_pointers);
-    if (trust_is_awaited() && exits_by(operation, hits, touches->opaque))
+    if ((trust_is_awaited() || (touches->watching >> WATCH_COMMIT & 1) != 0) &&
+        exits_by(operation, hits, touches->opaque)) {
+        commit_wait_close();
         speculation_await_verdict();
+    }
     if (operation->graph != NULL) {
         touches->opaque = look_at_graph(touches) || touches->opaque;
         flight_note(FLIGHT_GRAPH_LAUNCH, touches->recording != NULL ? touches->recording->number : 0, 0,
