@@ -20,8 +20,8 @@
 
 enum { SAMPLED_EVERY = 4, SAMPLES = 32, GAPS_AT_MOST = 8 };
 
-/* Above this share of a step a line says so; in percent. */
-enum { WORTH_PERCENT = 2 };
+/* Above this share of a step, in percent, a line says so; of shorter steps launches alone are as much. */
+enum { WORTH_PERCENT = 2, WORTH_STEP_NS = 5000000 };
 
 static __thread char self; /* its address tells threads apart */
 
@@ -207,5 +207,5 @@ commit_wait_cost(int64_t waited_ns, int64_t idle_ns)
 bool
 commit_wait_is_worth(int64_t cost_ns, int64_t step_ns)
 {
-    return cost_ns * 100 > step_ns * WORTH_PERCENT;
+    return step_ns >= WORTH_STEP_NS && cost_ns * 100 > step_ns * WORTH_PERCENT;
 }
