@@ -182,14 +182,27 @@ is_noise(const struct check_evidence *evidence, const struct check_row *apart, i
     return false;
 }
 
-/* A tensor of 16 bits rounds nearly all noise away: what is left is an element now and then that lies between two
- * numbers, on either side of which each run of a rank falls by chance. Two runs may well fall on the same side. */
+/* Where noise is seldom seen, two runs of a rank may well have the same bits by chance. A tensor of 16 bits rounds
+ * nearly all noise away: what is left is an element now and then that lies between two numbers, on either side of which
+ * each run falls. Of a tensor of few elements, too, all may come out alike. */
+static bool
+is_seldom_noisy(const struct check_tensor *tensor)
+{
+    enum { FEW_ELEMENTS = 64 };
+    switch (tensor->type) {
+    case ELEMENT_FLOAT16:
+    case ELEMENT_BFLOAT16:
+        return true;
+    default:
+        return tensor->count <= FEW_ELEMENTS;
+    }
+}
+
 bool
 agreement_wants_repeat(const struct check_evidence *evidence, const struct agreement *agreement)
 {
-    uint32_t type = agreement->row->tensor.type;
-    bool is_narrow = type == ELEMENT_FLOAT16 || type == ELEMENT_BFLOAT16;
-    return evidence->repeats[is_narrow ? CHECK_REPEATS - 1 : 0] == NULL;
+    bool is_seldom = is_seldom_noisy(&agreement->row->tensor);
+    return evidence->repeats[is_seldom ? CHECK_REPEATS - 1 : 0] == NULL;
 }
 
 struct agreement
