@@ -56,4 +56,20 @@ trains step --commit trust
 succeeded "before 64 steps without a repair DDP_STEP waits"
 check "before 64 steps without a repair the step is repaired" [ "$(figure repaired_steps)" = 1 ]
 check "before 64 steps without a repair no step is trusted" [ "$(figure trusted_steps)" = 0 ]
+
+# The host works for 4 ms after each DDP_STEP: what the wait there costs is reported, with the way out.
+costs='the wait in DDP_STEP costs [0-9.]+ ms of a step of [0-9.]+ ms \([0-9]+ %\): .* or run with --commit trust'
+loads() {
+    rm -f "$summary"
+    SOFTGPU_COPY_US=1500 run "$ddprun" -n 2 --bucket-mb 0.01 --summary-json "$summary" "$@" "$build/tests/trainers/loading" loads 150 4000
+    succeeded "loads $*"
+}
+loads
+check "loads: what the wait costs is reported" grep -Eq "$costs" "$work/stderr"
+check "loads: and in the summary" [ "$(figure commit_wait_ms | cut -d . -f 1)" -ge 1 ]
+for options in "--commit trust" --no-overlap; do
+    # shellcheck disable=SC2086 # options are words
+    DDPRUN_TEST_TRUST_AFTER=2 loads $options
+    check "loads $options: there is no wait to report" [ "$(grep -Ec "$costs" "$work/stderr")" -eq 0 ]
+done
 finish
