@@ -81,7 +81,7 @@ layouts() { # steps with other buckets
 
 trusting() { # MODE SAVED: nothing of a step that is wrong on trust leaves the device
     rm -f "$work/saved"
-    run env DDPRUN_TEST_TRUST_AFTER=2 DDPRUN_TEST_TRIALS=0 "$launcher" -n 2 --bucket-mb 0.004 --commit trust --timeout "$seconds" "$trainers/trusting" "$1" "$work/saved"
+    run env DDPRUN_TEST_TRUST_AFTER=2 DDPRUN_TEST_TRIALS=0 "$launcher" -n 2 --bucket-mb 0.004 --commit trust --timeout "$seconds" "$trainers/trusting" "$1" "$work/saved" waits
     [ "$code" -eq 1 ] && grep -qxE "$2" "$work/saved"
 }
 unseen() { well -n 2 --bucket-mb 0.005 "$trainers/escapes" "$1"; }

@@ -3,7 +3,7 @@
  * trust.sh: in step number WRONG the last rank writes a gradient once more when each bucket that was launched before
  * DDP_STEP is reduced, so that what follows is computed from other values than averages, and must not leave.
  *
- *     trusting MODE FILE
+ *     trusting MODE FILE [waits]
  *
  * Rank 0 writes "STEP WEIGHT", of the last layer, under another name and renames that to FILE. As exact.h: every weight
  * is known. Most ways read what a kernel has written into memory of the host whose address it finds in memory: a hook
@@ -12,10 +12,13 @@
  *   step     nothing is read
  *   end      nothing is read, and the wrong step is the last one
  *   right    as "async", and no step is wrong
+ * With "waits" the other ranks go on after step WRONG when rank 0 has saved it: else one of them may end the job
+ * before.
  */
 enum { LAYERS = 2, COUNT = 1024, WRONG = 10, STEPS = 20 };
 #include "exact.h"
 
+#include <string.h>
 #include <unistd.h>
 
 static volatile float *pinned; /* of the host; NAN: nothing is there yet */
@@ -23,6 +26,7 @@ static float **slot;           /* of the device: the address of `pinned` */
 static float *scratch;
 static volatile float from_function = NAN;
 static cudaGraphExec_t graph;
+static bool waits; /* for rank 0's file */
 
 __global__ void
 store(float **slot, float *address)
@@ -186,6 +190,21 @@ save(int step, const char *file, float value)
     REQUIRE(fclose(out) == 0 && rename(other, file) == 0);
 }
 
+/* Until rank 0 has saved this step, or for 5 s. */
+static void
+wait_until_saved(int step, const char *file)
+{
+    int saved = 0;
+    for (int i = 0; i < 5000 && saved < step; ++i) {
+        FILE *in = fopen(file, "r");
+        if (in == NULL || fscanf(in, "%d", &saved) != 1)
+            saved = 0;
+        if (in != NULL)
+            fclose(in);
+        usleep(1000);
+    }
+}
+
 static void
 train_step(int step, const char *file, void (*read)(float *))
 {
@@ -199,6 +218,8 @@ train_step(int step, const char *file, void (*read)(float *))
     *pinned = from_function = NAN;
     DDP_STEP(stream);
     layers_update();
+    if (waits && step == WRONG && DDP_RANK() != 0)
+        wait_until_saved(step, file);
     if (read == NULL || DDP_RANK() != 0)
         return;
     read(&value);
@@ -218,9 +239,10 @@ capture(void)
 int
 main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc != 3 && argc != 4)
         return 2;
     mode = argv[1];
+    waits = argc == 4 && strcmp(argv[3], "waits") == 0;
     auto *const read = mode_of<void(float *)>::given();
     if (read == NULL && !is_one_of({"step", "end"}))
         return 2;

@@ -20,7 +20,7 @@
 
 enum { SAMPLED_EVERY = 4, SAMPLES = 32, GAPS_AT_MOST = 8 };
 
-/* Above this share of a step, in percent, a line says so; of shorter steps launches alone are as much. */
+/* Above this share of a step, in percent, rank 0 prints the cost. In shorter steps launches alone cost as much. */
 enum { WORTH_PERCENT = 2, WORTH_STEP_NS = 5000000 };
 
 static __thread char self; /* its address tells threads apart */

@@ -122,12 +122,13 @@ turn_batches_compare(const struct turn_batches *zero, const struct turn_batches 
 {
     static bool warned;
     const int shift = shift_of(zero->hashes, theirs->hashes), by = abs(shift);
+    const int early = shift > 0 ? rank : 0, late = shift > 0 ? 0 : rank;
     if (shift != 0)
         stop_job("ranks 0 and %d do not load the same batches: for %d regions of turns (DDP_TURN_BEGIN) rank %d has "
                  "copied to its device what rank %d has copied %d region%s later, so it has left batches out; a batch "
                  "that is left out must be left out on all ranks, so let no rank decide by what the device has "
                  "computed of its own batch alone",
-                 rank, WINDOW, shift > 0 ? rank : 0, shift > 0 ? 0 : rank, by, by == 1 ? "" : "s");
+                 rank, WINDOW, early, late, by, by == 1 ? "" : "s");
     if (warned || engine_state.rendezvous.rank != 0 || !all_differ(zero->hashes, theirs->hashes))
         return;
     warned = true;

@@ -90,7 +90,10 @@ copy_shared(struct copies *copies, bool keeps)
             continue;
         const struct tensor tensor = gradient_of(kept);
         char *of_program = (char *)(uintptr_t)tensor.address, *copy = copies->host + kept->at;
-        memcpy(keeps ? copy : of_program, keeps ? of_program : copy, kept->bytes);
+        if (keeps)
+            memcpy(copy, of_program, kept->bytes);
+        else
+            memcpy(of_program, copy, kept->bytes);
     }
 }
 

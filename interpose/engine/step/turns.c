@@ -45,7 +45,7 @@ static struct rounds rounds[GROUPS_AT_MOST];
 static struct ddp_site unstepped;     /* of the last region that ended without DDP_STEP; file NULL: none since a step */
 static struct ddp_site share;         /* the first DDP_SHARD or DDP_WEIGHT; file NULL: none */
 static struct ddp_site first;         /* the first region */
-static struct observed_rounds played; /* of a world of one, where an observer says so */
+static struct observed_rounds played; /* in a world of one: the turns that its observer has it play */
 
 /* The open region; its thread's. */
 static struct {

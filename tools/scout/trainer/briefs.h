@@ -48,14 +48,15 @@ bool briefs_are_same_place(const struct brief_argument *a, const struct brief_ar
 /* Whether operation i is like the one `lag` operations before. */
 bool briefs_are_alike(size_t i, size_t lag);
 
-/* The operations are for now only those that are not `left_out`; for good if they are `kept`, else again all. */
+/* From briefs_narrow() to briefs_settle() the operations are only those that are not `left_out`; after it, too, if they
+ * are `kept`; else they are all again. */
 void briefs_narrow(bool (*left_out)(const struct brief *brief));
 void briefs_settle(bool kept);
 
 /* ---- varying.c ---- */
 
-/* Where launches repeat, and nothing else does: the operations are for now those without the copies to the host that
- * differ from step to step, in their number, in their sizes or in their places. False: there are none. */
+/* Where launches repeat, and nothing else does: until varying_settle() the operations are those without the copies to
+ * the host that differ from step to step, in their number, in their sizes or in their places. False: there are none. */
 bool varying_narrow(void);
 /* They are left out for good if they are `kept`: varying_leaves_out() of scout.h holds of these. */
 void varying_settle(bool kept);

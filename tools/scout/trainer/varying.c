@@ -26,8 +26,8 @@ struct reads {
     } items[READS_AT_MOST];
     size_t count;
 };
-static struct reads left_out; /* for good, */
-static struct reads narrowed; /* and for now */
+static struct reads left_out; /* for good */
+static struct reads narrowed; /* until varying_settle() */
 
 /* ---- launches that repeat ---- */
 
@@ -110,7 +110,8 @@ find_counterpart(size_t i, size_t after, size_t behind)
 static bool
 differs(size_t i, size_t after, size_t behind)
 {
-    size_t other = find_counterpart(i, after, behind), late = other > i ? other : i, early = other > i ? i : other;
+    const size_t other = find_counterpart(i, after, behind);
+    const size_t early = other < i ? other : i, late = other < i ? i : other;
     return other == SIZE_MAX || !briefs_are_alike(late, late - early);
 }
 
