@@ -72,4 +72,17 @@ for options in "--commit trust" --no-overlap; do
     DDPRUN_TEST_TRUST_AFTER=2 loads $options
     check "loads $options: there is no wait to report" [ "$(grep -Ec "$costs" "$work/stderr")" -eq 0 ]
 done
+
+# The device works for 40 ms in each step. The thread in DDP_STEP sleeps until the verdict is there: one that looked every 0.05 ms would
+# take the processor from whatever works meanwhile, 400 times.
+for options in "--commit wait" "--commit trust"; do
+    # shellcheck disable=SC2086 # options are words
+    SOFTGPU_COPY_US=20000 DDPRUN_TEST_TRUST_AFTER=2 run "$ddprun" -n 2 --bucket-mb 0.01 $options "$build/tests/trainers/loading" reads 12 0
+    succeeded "waits $options"
+    mapfile -t slept < <(grep -oE 'slept [0-9]+' "$work/stdout" | grep -oE '[0-9]+')
+    check "waits $options: both ranks say how often they slept: ${slept[*]}" [ "${#slept[@]}" -eq 2 ]
+    for count in "${slept[@]}"; do
+        check "waits $options: the wait in DDP_STEP is one, not $count" [ "$count" -le 40 ]
+    done
+done
 finish

@@ -4,14 +4,15 @@
  *
  *     loading MODE STEPS HOST_US
  *
- * Prints the median time of a step. As exact.h: every weight is known. MODE:
- *   loads   the host works for HOST_US after DDP_STEP, and enqueues the update then
- *   reads   it reads a weight before that, as a program that prints its loss
+ * Prints the median time of a step, and how often the thread slept in DDP_STEP. As exact.h: every weight is known.
+ * MODE: loads   the host works for HOST_US after DDP_STEP, and enqueues the update then reads   it reads a weight
+ * before that, as a program that prints its loss
  */
 enum { LAYERS = 2, COUNT = 4096 };
 #include "exact.h"
 
 #include <algorithm>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #include <vector>
@@ -43,21 +44,43 @@ read_weight(void)
     CHECK(cudaStreamSynchronize(stream));
 }
 
-static void
+/* How often this thread has waited so far, and others had its processor. */
+static long
+sleeps(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+/* Returns how often the thread slept in DDP_STEP. */
+static long
 train_step(unsigned host_us)
 {
     backward();
+    const long before = sleeps();
     DDP_STEP(stream);
+    const long slept = sleeps() - before;
     if (is_mode("reads"))
         read_weight();
     usleep(host_us);
     layers_update();
+    return slept;
+}
+
+template <typename Number>
+static Number
+median(std::vector<Number> numbers)
+{
+    std::sort(numbers.begin(), numbers.end());
+    return numbers[numbers.size() / 2];
 }
 
 int
 main(int argc, char **argv)
 {
     std::vector<double> times;
+    std::vector<long> slept;
     take_mode(argc, argv, "loads");
     const unsigned host_us = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
     layers_create();
@@ -67,11 +90,10 @@ main(int argc, char **argv)
 
     for (int step = 0; step < steps; ++step) {
         const double begin = now_ms();
-        train_step(host_us);
+        slept.push_back(train_step(host_us));
         times.push_back(now_ms() - begin);
     }
-    std::sort(times.begin(), times.end());
-    printf("step %.3f ms\n", times[times.size() / 2]);
+    printf("step %.3f ms, slept %ld times in DDP_STEP\n", median(times), median(slept));
     expect_steps(steps);
     return weights_are_right(0) ? 0 : 1;
 }

@@ -197,6 +197,12 @@ size_t exchange_times_take(struct exchange_time **times_p);
 void device_refuse_shared(void) WITHOUT_LOCK;
 
 /* ---- device.c ---- */
+/* Waits on the host for an event that was created with these flags: it looks for a moment, then sleeps in the driver,
+ * which wakes it at once. Sleeping and looking in turn would interrupt the threads that work meanwhile, each time. Ends
+ * the job where the device has failed, or a judgement has asked for the end. Captures are relaxed. */
+enum { DEVICE_AWAITED_EVENT = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC };
+void device_await(CUevent event, const char *what) WITHOUT_LOCK;
+
 void device_ensure_driver(const struct ddp_site *site);
 void device_refuse_after_reset(const char *macro, const struct ddp_site *site);
 void device_ensure_events(void); /* of the stream table */

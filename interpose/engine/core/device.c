@@ -5,7 +5,13 @@
  */
 #include "interpose/engine/core/core.h"
 
+#include "base/clock.h"
 #include "base/message.h"
+
+#include <sched.h>
+
+/* As long as waking a thread may take. */
+enum { AWAITS_BY_LOOKING_US = 300 };
 
 void
 device_ensure_driver(const struct ddp_site *site)
@@ -180,4 +186,21 @@ device_allocate(size_t bytes, const char *what)
     RELAX_CAPTURES();
     CUDA(what, cuMemAlloc, &memory, bytes);
     return memory;
+}
+
+void
+device_await(CUevent event, const char *what)
+{
+    const int64_t begin_us = clock_now_us();
+    CUresult result;
+    stop_if_asked();
+    while ((result = engine_state.driver.cuEventQuery_p(event)) == CUDA_ERROR_NOT_READY) {
+        if (clock_now_us() - begin_us >= AWAITS_BY_LOOKING_US) {
+            result = engine_state.driver.cuEventSynchronize_p(event);
+            break;
+        }
+        sched_yield();
+    }
+    require_cuda(result, what);
+    stop_if_asked();
 }

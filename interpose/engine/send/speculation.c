@@ -25,10 +25,6 @@
 #include "comm/kernels/chunk.h"
 #include "comm/wire.h"
 
-#include <sched.h>
-
-enum { SPIN_US = 300, PAUSE_NS = 50000 };
-
 /* No factor of a bucket whose gradients were there. */
 #define WITHOUT_MEMORY (-1.0)
 
@@ -58,7 +54,7 @@ open_stream(void) BY_ISSUER
     CUDA("cuEventCreate", cuEventCreate, &packed, CU_EVENT_DISABLE_TIMING);
     CUDA("cuEventCreate", cuEventCreate, &reduced, CU_EVENT_DISABLE_TIMING);
     CUDA("cuEventCreate", cuEventCreate, &own.compared, CU_EVENT_DISABLE_TIMING);
-    CUDA("cuEventCreate", cuEventCreate, &own.told, CU_EVENT_DISABLE_TIMING);
+    CUDA("cuEventCreate", cuEventCreate, &own.told, DEVICE_AWAITED_EVENT);
 }
 
 void
@@ -223,18 +219,10 @@ static void
 wait_for_verdict(void) BY_ISSUER
 {
     int64_t begin_us = clock_now_us();
-    CUresult result;
-    RELAX_CAPTURES(); /* for the queries */
+    RELAX_CAPTURES(); /* for the wait */
     range_begin("waits for the comparison of step %llu", (unsigned long long)engine_state.boundary_count + 1);
     atomic_store(&engine_state.status->in_step, 1);
-    while ((result = engine_state.driver.cuEventQuery_p(own.told)) == CUDA_ERROR_NOT_READY) {
-        stop_if_asked();
-        if (clock_now_us() - begin_us < SPIN_US)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-    }
-    require_cuda(result, "waiting for the comparison of buckets");
+    device_await(own.told, "waiting for the comparison of buckets");
     atomic_store(&engine_state.status->in_step, 0);
     range_end();
     commit_wait_waited((clock_now_us() - begin_us) * 1000);

@@ -18,10 +18,6 @@
 
 #include "base/clock.h"
 
-#include <sched.h>
-
-enum { SPIN_US = 300, PAUSE_NS = 50000 };
-
 /* The step whose verdict the host does not know yet: its number; 0: there is none. Written with lock held. */
 static _Atomic uint64_t awaited_step;
 static struct verdict awaited GUARDED_BY(engine_mutex);
@@ -97,24 +93,12 @@ trust_is_awaited(void)
     return atomic_load_explicit(&awaited_step, memory_order_acquire) != 0;
 }
 
-/* Waits until it has come, or another thread has read it. */
+/* If another thread reads it meanwhile, and the next step records the event again, this waits for the next one, too. */
 static void
 wait_until_come(uint64_t step, CUevent come)
 {
-    int64_t begin_us = clock_now_us();
     range_begin("waits for the comparison of step %llu", (unsigned long long)step);
-    while (atomic_load(&awaited_step) == step) {
-        CUresult result = engine_state.driver.cuEventQuery_p(come);
-        if (result == CUDA_SUCCESS)
-            break;
-        if (result != CUDA_ERROR_NOT_READY)
-            require_cuda(result, "waiting for the comparison of buckets");
-        stop_if_asked();
-        if (clock_now_us() - begin_us < SPIN_US)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-    }
+    device_await(come, "waiting for the comparison of buckets");
     range_end();
 }
 
