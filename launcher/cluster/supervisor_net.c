@@ -143,6 +143,16 @@ supervisor_net_step(struct supervisor_net *net)
 
 /* ---- the end ---- */
 
+/* The error of another rank's ddprun, with that rank's name once: a text may begin with it. */
+static void
+take_error(const struct peer *peer, int rank, const char *host, struct error *error)
+{
+    char name[HANDSHAKE_HOST_BYTES + 32];
+    snprintf(name, sizeof(name), "rank %d (host %s)", rank, host);
+    bool is_named = strncmp(peer->error.text, name, strlen(name)) == 0;
+    error_set(error, peer->error.exit_code, "%s%s%s", is_named ? "" : name, is_named ? "" : ": ", peer->error.text);
+}
+
 static bool
 find_lost(const struct supervisor_net *net, struct error *error)
 {
@@ -150,9 +160,10 @@ find_lost(const struct supervisor_net *net, struct error *error)
     for (int i = 1; i < job->cluster->world_size; ++i) {
         const struct peer *peer = supervisor_server_peer(job->server, i);
         const struct handshake *handshake = &job->handshakes[i];
-        if (peer->has_error && peer->error.signal == 0)
-            return !error_set(error, peer->error.exit_code, "rank %d (host %s): %s", i, handshake->host,
-                              peer->error.text);
+        if (peer->has_error && peer->error.signal == 0) {
+            take_error(peer, i, handshake->host, error);
+            return true;
+        }
         if (peer->state == PEER_LOST)
             return !error_set(error, DDPRUN_EXIT_FAILURE,
                               "the ddprun of rank %d (process %d on host %s) is lost: %s; was it killed, is the host "

@@ -169,6 +169,8 @@ faults() { # ROUND
         check "round $1, the supervisor of rank 0 is stopped: h2 gives it up" within 60 grep -q 'has lost the ddprun of rank 0' "$work/h2"
         kill -CONT "$stopped"
         check "round $1, the supervisor of rank 0 is stopped: h1" ends_on h1 1
+        check "round $1, the supervisor of rank 0 is stopped: a rank is named once" \
+            [ "$(grep -cE 'rank ([23]) \(host h2\): rank \1' "$work/h1")" -eq 0 ]
         check "round $1, the supervisor of rank 0 is stopped: h2" ends_on h2 1
         clean "round $1, the supervisor of rank 0 is stopped"
     fi
