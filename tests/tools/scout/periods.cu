@@ -5,6 +5,7 @@
  *               PERIODS_BY_RANK in the environment others on each rank
  *   tables      the same, and kernels get a buffer by a table of addresses
  *   locked      the thread copies with a lock held that a host function of the step takes
+ *   first       the thread's copy is the first operation of the fifth step
  *   shows       the host reads two numbers after each fifth of 20 steps, or each BUFFERS-th, behind two fills
  *   sizes       each batch has another number of records: grids, and bytes of copies, differ from step to step
  *   last        each fifth batch has fewer records
@@ -187,6 +188,56 @@ HABIT("locked", train_locked)
     }
     loader.join();
     wanted = own_wanted;
+}
+
+/* ---- first ---- */
+
+enum { FIRST_BUFFERS = 2, FIRST_OF = 4, TO_COPY_MS = 100 };
+
+static std::atomic<int> buffers_taken; /* by the loader */
+
+static void
+load_each(void)
+{
+    cudaStream_t stream;
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int k; (k = empty_buffers.take()) >= 0;) {
+        ++buffers_taken;
+        fill_buffer(k, stream);
+    }
+}
+
+HABIT("first", train_first)
+{
+    float *own_wanted;
+    int kept = -1; /* a buffer that the loader gets where that step begins */
+    create_net();
+    own_wanted = wanted;
+    for (int k = 0; k < FIRST_BUFFERS; ++k) {
+        CHECK(cudaMalloc(&ring_x[k], BATCH * INPUTS * sizeof(float)));
+        CHECK(cudaMalloc(&ring_wanted[k], BATCH * OUTPUTS * sizeof(float)));
+        empty_buffers.put(k);
+    }
+    std::thread loader(load_each);
+    for (int step = 0; step < STEPS; ++step) {
+        int k = full_buffers.take(), taken = buffers_taken;
+        x = ring_x[k];
+        wanted = ring_wanted[k];
+        if (kept >= 0) {
+            empty_buffers.put(kept);
+            while (buffers_taken == taken)
+                std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(TO_COPY_MS));
+        }
+        train_on_batch();
+        CHECK(cudaDeviceSynchronize());
+        kept = step + 1 == FIRST_OF ? k : -1;
+        if (kept < 0)
+            empty_buffers.put(k);
+    }
+    wanted = own_wanted;
+    empty_buffers.put(-1);
+    loader.join();
 }
 
 /* ---- shows ---- */

@@ -75,6 +75,11 @@ done
 failed_with "copies of a loader that count where they are made" 1 "repeated nothing three times"
 run env DDPRUN_MUTANT=SCOUT_PLAY_TENSOR_MISSING "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" ring 4
 says "a loader's thread, and a plan without a tensor" 1 d "failed: after round 1 parameter "
+claims "a loader whose copy is the first operation of a step, by turns" 0 d "passed: 2 ranks that take turns, .*; so has one process" "$build/tests/tools/scout/periods" first
+for ((try = 0; try == 0 || (try < 4 && code == 0); try++)); do # on a busy machine the thread may copy too late
+    run env DDPRUN_MUTANT=PLAN_LOADER_BEGINS "$broken/bin/ddprun" -q --device softgpu scout --prove "$build/tests/tools/scout/periods" first
+done
+says "a loader whose copy begins a batch of the proof" 1 d "failed: after round [123] parameter .* differs from one process whose turns change where it writes state last"
 # SOFTGPU_UNRULY: the first launch of the update waits for the device, and so for the host function.
 run env SOFTGPU_UNRULY=1 "$ddprun" -n 2 --device softgpu --share-gpu --plan auto --slow --yes --timeout 60 "$build/tests/tools/scout/periods" locked
 check "a loader copies with a lock held that a host function takes: ranks train by plan" test "$code" -eq 0 -a \

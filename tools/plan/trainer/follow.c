@@ -572,14 +572,14 @@ is_average(const struct operation *operation, bool begins)
 
 /* The same of one that averages gradients. */
 static void
-follow_gradients(const struct operation *operation)
+follow_gradients(const struct operation *operation, bool is_load)
 {
     const bool is_amid = by_contents_is_amid();
     (void)by_contents_meet(operation);
     if (!is_amid)
         return;
     const bool averages = is_average(operation, contents_passes_border());
-    if (contents_must_begin(averages) && !by_contents_shows(operation)) {
+    if (contents_must_begin(averages) && !is_load && !by_contents_shows(operation)) {
         if (!player.begun)
             begin_training();
         contents_batch_begins();
@@ -588,17 +588,18 @@ follow_gradients(const struct operation *operation)
         contents_average();
 }
 
-/* Of one process whose turns change where what is trained is written last. */
+/* Of one process whose turns change where what is trained is written last. A loader's copy begins no batch: what state
+ * is there would be read while the thread that trains goes on. */
 static void
-follow_reference(const struct operation *operation)
+follow_reference(const struct operation *operation, bool is_load)
 {
     if (!player_is_by_state()) {
-        follow_gradients(operation);
+        follow_gradients(operation, is_load);
         return;
     }
     const bool is_amid = by_contents_is_amid();
     const bool writes_first = by_contents_meet(operation);
-    if (by_contents_begins(writes_first, is_amid && !by_contents_shows(operation))) {
+    if (by_contents_begins(writes_first, is_amid && !is_load && !by_contents_shows(operation))) {
         if (!player.begun)
             begin_training();
         else
@@ -617,12 +618,13 @@ begin_followed(struct operation *operation)
         player_lock();
         if (way.note != NULL)
             way.note(operation);
+        const bool is_load = !rounds_are_plain() && loaders_note(operation);
         if (rounds_are_plain())
             watch(operation);
         else if (by_contents_is_played())
-            follow_reference(operation);
+            follow_reference(operation, is_load);
         else
-            follow_operation(operation, loaders_note(operation));
+            follow_operation(operation, is_load);
         if (!looks)
             player_unlock();
     }
