@@ -35,6 +35,12 @@ for habit in each late tenth behind async rows norm length stops plateau factor;
     check "$habit: without the exchange they are others" test "$(is_true 2 $habit && echo true)" != true
 done
 
+# ---- how many there are differs from step to step ----
+for mutant in none SCOUT_ALL_COMPARED SCOUT_READS_KEPT; do
+    run env DDPRUN_MUTANT=$mutant "$broken/bin/ddprun" -q --device softgpu scout "$build/tests/tools/plan/unseen" finds-label --steps 41
+    check "copies whose number differs, with $mutant: found" test "$((code == 0))" -eq "$([ $mutant = none ] && echo 1 || echo 0)"
+done
+
 # ---- what ends a job ----
 cp each.json leaves.json
 cp each.json dies.json
