@@ -33,6 +33,7 @@ struct answers {
     int devices;                        /* that the driver finds */
     int refused;                        /* the error of cuInit; 0: none */
     char kernels[PATH_MAX]; /* in: where ddprun's kernels are; out: the file that the driver loads, or should */
+    char lacks[64];         /* the function without which the driver loads no kernels; "": it has all */
     int unloaded;           /* the error of loading them on the first device; 0: none, or they were not tried */
 };
 
@@ -81,15 +82,26 @@ struct functions {
     int (*load)(void **module, const void *image);
 };
 
-static bool
+/* The name of a function that the driver lacks, or NULL: all are in *functions. */
+static const char *
 find_functions(void *driver, struct functions *functions)
 {
-    *(void **)&functions->version = dlsym(driver, "cuDriverGetVersion");
-    *(void **)&functions->retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
-    *(void **)&functions->enter = dlsym(driver, "cuCtxSetCurrent");
-    *(void **)&functions->load = dlsym(driver, "cuModuleLoadData");
-    return functions->version != NULL && functions->retain != NULL && functions->enter != NULL &&
-           functions->load != NULL;
+    const struct {
+        const char *name;
+        void *to;
+    } wanted[] = {
+        {"cuDriverGetVersion", &functions->version},
+        {"cuDevicePrimaryCtxRetain", &functions->retain},
+        {"cuCtxSetCurrent", &functions->enter},
+        {"cuModuleLoadData", &functions->load},
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); ++i) {
+        void *function = dlsym(driver, wanted[i].name);
+        if (function == NULL)
+            return wanted[i].name;
+        memcpy(wanted[i].to, &function, sizeof(function));
+    }
+    return NULL;
 }
 
 /* The driver's error, or -1: there is nothing to load. */
@@ -113,8 +125,13 @@ load_kernels(void *driver, struct answers *to)
     struct kernel_files files;
     int version = 0;
     void *of_device;
-    if (to->kernels[0] == '\0' || to->devices <= 0 || !find_functions(driver, &functions))
+    if (to->kernels[0] == '\0' || to->devices <= 0)
         return;
+    const char *lacks = find_functions(driver, &functions);
+    if (lacks != NULL) {
+        snprintf(to->lacks, sizeof(to->lacks), "%s", lacks);
+        return;
+    }
     char path[PATH_MAX];
     memcpy(path, to->kernels, sizeof(path));
     (void)functions.version(&version);
@@ -266,7 +283,10 @@ static const struct refusal {
 static void
 judge_kernels(struct examination *it, const struct answers *told)
 {
-    if (told->unloaded == 0)
+    if (told->lacks[0] != '\0')
+        findings_say(it, FINDING_WARNING, "kernels for GPUs", install_driver, "the driver lacks %s, which loads them",
+                     told->lacks);
+    else if (told->unloaded == 0)
         findings_ok(it, "kernels for GPUs", "the driver loads %s", told->kernels);
     else
         findings_say(it, FINDING_WARNING, "kernels for GPUs",

@@ -168,6 +168,12 @@ for case in 13000:kernels 12040:kernels-cuda12; do
     STUB_GPUS=1 STUB_CUDA=${case%:*} LD_LIBRARY_PATH=$top/gpu diagnosed "a driver of CUDA ${case%:*} that loads none of the kernels" any \
         "^machine\|warning\|kernels for GPUs\|the driver does not load $top/lib/ddprun-${case#*:}.fatbin: error 209\|use a package" -- ./plain
 done
+mkdir "$top/lacking"
+for lacks in cuDriverGetVersion cuDevicePrimaryCtxRetain cuCtxSetCurrent cuModuleLoadData; do
+    link -shared -fPIC "-D$lacks=absent" -o "$top/lacking/libcuda.so.1" "$sources/../../launcher/stub_nvml.c"
+    STUB_GPUS=1 STUB_LOADS='of 13' LD_LIBRARY_PATH=$top/lacking:$top/gpu diagnosed "a driver without $lacks" any \
+        "^machine\|warning\|kernels for GPUs\|the driver lacks $lacks, which loads them\|install NVIDIA's driver" '!kernels for GPUs\|the driver loads' -- ./plain
+done
 rm "$top/lib"/ddprun-kernels*.fatbin
 if [ ! -e /dev/nvidia0 ]; then
     diagnosed "a program for GPUs, and none" 1 '^machine\|problem\|GPUs\|none: .*the program needs one' -- ./has_kernels
