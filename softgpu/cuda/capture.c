@@ -21,6 +21,7 @@ struct capture {
     struct stream *origin;
     struct stream *streams; /* all that take part, the origin too; each holds a reference */
     struct graph *graph;
+    bool in_given; /* the graph was the program's before */
     bool invalid;
 };
 
@@ -239,34 +240,86 @@ cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 /* With the lock held. */
 static CUresult
-begin(struct stream *stream, CUstreamCaptureMode mode)
+begin(struct stream *stream, struct graph *graph, CUstreamCaptureMode mode, bool in_given)
 {
     static uint64_t last_id;
-    REQUIRE_ELSE(atomic_load(&stream->capture) == NULL, CUDA_ERROR_ILLEGAL_STATE);
     struct capture *capture = calloc(1, sizeof *capture);
-    struct graph *graph = graph_new();
-    if (capture == NULL || graph == NULL) {
-        free(capture);
-        if (graph != NULL) {
-            graph_delete(graph);
-        }
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    *capture = (struct capture){
-        .next = captures, .id = ++last_id, .mode = mode, .owner = pthread_self(), .origin = stream, .graph = graph};
+    REQUIRE_ELSE(capture != NULL, CUDA_ERROR_OUT_OF_MEMORY);
+    *capture = (struct capture){.next = captures,
+                                .id = ++last_id,
+                                .mode = mode,
+                                .owner = pthread_self(),
+                                .origin = stream,
+                                .graph = graph,
+                                .in_given = in_given};
     captures = capture;
+    atomic_store(&graph->capturing, true);
     atomic_fetch_add(&capture_count, 1);
     enter(capture, stream);
     return CUDA_SUCCESS;
+}
+
+static CUresult
+begin_in_new(struct stream *stream, CUstreamCaptureMode mode)
+{
+    REQUIRE_ELSE(atomic_load(&stream->capture) == NULL, CUDA_ERROR_ILLEGAL_STATE);
+    struct graph *graph = graph_new();
+    REQUIRE_ELSE(graph != NULL, CUDA_ERROR_OUT_OF_MEMORY);
+    CUresult result = begin(stream, graph, mode, false);
+    if (result != CUDA_SUCCESS) {
+        graph_delete(graph);
+    }
+    return result;
+}
+
+static CUresult
+begin_in_given(struct stream *stream, struct graph *graph, struct node *const *before, size_t count,
+               CUstreamCaptureMode mode)
+{
+    REQUIRE_ELSE(atomic_load(&stream->capture) == NULL, CUDA_ERROR_ILLEGAL_STATE);
+    REQUIRE(!atomic_load(&graph->capturing) && graph_has(graph, before, count));
+    TRY(graph_tail_set(stream, before, count));
+    CUresult result = begin(stream, graph, mode, true);
+    if (result != CUDA_SUCCESS) {
+        free(stream->tail);
+        stream->tail = NULL;
+        stream->tail_count = 0;
+    }
+    return result;
 }
 
 CUresult
 capture_begin(struct stream *stream, CUstreamCaptureMode mode)
 {
     pthread_mutex_lock(&lock);
-    CUresult result = begin(stream, mode);
+    CUresult result = begin_in_new(stream, mode);
     pthread_mutex_unlock(&lock);
     return result;
+}
+
+CUresult
+capture_begin_in(struct stream *stream, struct graph *graph, struct node *const *before, size_t count,
+                 CUstreamCaptureMode mode)
+{
+    pthread_mutex_lock(&lock);
+    CUresult result = begin_in_given(stream, graph, before, count, mode);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* Marks the nodes that the marked ones come after, in one pass. True: there was one that was not marked. */
+static bool
+mark_before(const struct graph *graph)
+{
+    bool some = false;
+    for (size_t i = graph->count; i-- > 0;) {
+        const struct node *node = graph->nodes[i];
+        for (size_t k = 0; node->seen && k < node->before_count; ++k) {
+            some = some || !node->before[k]->seen;
+            node->before[k]->seen = true;
+        }
+    }
+    return some;
 }
 
 /* Everything that a stream of the capture does must come before where the origin has got to. */
@@ -280,11 +333,9 @@ all_joined(const struct capture *capture)
     for (size_t i = 0; i < capture->origin->tail_count; ++i) {
         capture->origin->tail[i]->seen = true;
     }
-    for (size_t i = graph->count; i-- > 0;) { /* captured nodes come after those with smaller numbers only */
-        const struct node *node = graph->nodes[i];
-        for (size_t k = 0; node->seen && k < node->before_count; ++k) {
-            node->before[k]->seen = true;
-        }
+    bool some = true;
+    while (some) { /* captured nodes come after those with smaller numbers: one pass marks all */
+        some = mark_before(graph);
     }
     for (const struct stream *stream = capture->streams; stream != NULL; stream = stream->capture_next) {
         for (size_t i = 0; i < stream->tail_count; ++i) {
@@ -305,6 +356,7 @@ finish(struct capture *capture)
         link = &(*link)->next;
     }
     *link = capture->next;
+    atomic_store(&capture->graph->capturing, false);
     atomic_fetch_sub(&capture_count, 1);
     while (capture->streams != NULL) {
         struct stream *stream = capture->streams;
@@ -328,12 +380,15 @@ end(struct stream *stream, struct graph **graph_p)
     CUresult result = capture->invalid       ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                       : !all_joined(capture) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                              : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS) {
-        *graph_p = capture->graph;
-    } else {
-        graph_delete(capture->graph);
-    }
+    struct graph *graph = capture->graph;
+    bool is_wanted = result == CUDA_SUCCESS || capture->in_given;
     finish(capture);
+    if (result == CUDA_SUCCESS) {
+        *graph_p = graph;
+    }
+    if (!is_wanted) {
+        graph_delete(graph);
+    }
     return result;
 }
 

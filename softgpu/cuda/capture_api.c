@@ -18,6 +18,24 @@ BOTH_FLAVOURS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureM
               begin_capture(stream, flavour, mode))
 
 static CUresult
+begin_capture_in(CUstream handle, enum flavour flavour, CUgraph graph_handle, const CUgraphNode *before,
+                 const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+{
+    struct stream *stream;
+    struct graph *graph;
+    TRY(stream_enter(handle, flavour, &stream));
+    TRY(graph_enter(graph_handle, &graph));
+    REQUIRE((count == 0 || before != NULL) && (unsigned)mode <= CU_STREAM_CAPTURE_MODE_RELAXED);
+    REQUIRE_ELSE(edges == NULL, CUDA_ERROR_NOT_SUPPORTED);
+    REQUIRE_ELSE(stream != stream->context->legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return capture_begin_in(stream, graph, (struct node *const *)before, count, mode);
+}
+BOTH_FLAVOURS(cuStreamBeginCaptureToGraph, _ptsz,
+              (CUstream stream, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count,
+               CUstreamCaptureMode mode),
+              begin_capture_in(stream, flavour, graph, before, edges, count, mode))
+
+static CUresult
 end_capture(CUstream handle, enum flavour flavour, CUgraph *graph_out)
 {
     struct stream *stream;

@@ -135,7 +135,7 @@ cuGraphInstantiateWithFlags(CUgraphExec *exec_out, CUgraph handle, unsigned long
         say("cuGraphInstantiate: launching graphs from kernels is not supported");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    REQUIRE(exec_out != NULL && (flags & ~hints) == 0);
+    REQUIRE(exec_out != NULL && (flags & ~hints) == 0 && !atomic_load(&graph->capturing));
     TRY(capture_check_unsafe()); /* it may allocate */
     TRY(program_make(graph, &program));
     struct exec *exec = object_take(OBJECT_EXEC, sizeof *exec);

@@ -196,6 +196,7 @@ cuGraphDestroy(CUgraph handle)
 {
     struct graph *graph;
     TRY(graph_enter(handle, &graph));
+    REQUIRE(!atomic_load(&graph->capturing));
     graph_delete(graph);
     return CUDA_SUCCESS;
 }

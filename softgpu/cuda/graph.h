@@ -34,6 +34,7 @@ struct graph {
     _Atomic uint32_t magic;
     struct node **nodes;
     size_t count, room;
+    _Atomic bool capturing; /* work of a stream is captured into it: meanwhile it is not instantiated, nor destroyed */
 };
 
 /* Sets or extends what the next work of a captured stream comes after. With capture.c's lock held. */
@@ -80,7 +81,10 @@ bool graph_has(const struct graph *graph, struct node *const *nodes, size_t coun
 /* ---- capture.c, for the API's calls ---- */
 
 CUresult capture_begin(struct stream *stream, CUstreamCaptureMode mode) __attribute__((warn_unused_result));
-/* The graph is the caller's; none on failure. */
+/* Into the program's graph: the first work comes after `before`, nodes of it. */
+CUresult capture_begin_in(struct stream *stream, struct graph *graph, struct node *const *before, size_t count,
+                          CUstreamCaptureMode mode) __attribute__((warn_unused_result));
+/* The graph is the caller's; none on failure, and a graph of the program's stays with what it has got. */
 CUresult capture_end(struct stream *stream, struct graph **graph_p) __attribute__((warn_unused_result));
 
 /* What the caller does not ask for is NULL, but status is always asked for. The arrays live until the next call on the

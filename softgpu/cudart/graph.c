@@ -8,6 +8,12 @@
 
 BOTH_FLAVOURS(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
               WITH_CONTEXT(STREAM_CALL(cuStreamBeginCapture_v2)(stream, (CUstreamCaptureMode)mode)))
+BOTH_FLAVOURS(cudaStreamBeginCaptureToGraph, _ptsz,
+              (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *before, const cudaGraphEdgeData *edges,
+               size_t count, enum cudaStreamCaptureMode mode),
+              WITH_CONTEXT(STREAM_CALL(cuStreamBeginCaptureToGraph)(stream, graph, before,
+                                                                    (const CUgraphEdgeData *)edges, count,
+                                                                    (CUstreamCaptureMode)mode)))
 BOTH_FLAVOURS(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t *graph),
               WITH_CONTEXT(STREAM_CALL(cuStreamEndCapture)(stream, graph)))
 BOTH_FLAVOURS(

@@ -24,6 +24,12 @@ failed_with "all gradients forgotten after the capture" 1 "is launched after gra
 corner other-node
 succeeded "a node of a graph, while an executable graph is older"
 
+corner own-graph
+failed_with "DDP_STEP in a capture into a graph of the program's own" 1 \
+    "DDP_STEP \(.*graph_corners.cu:[0-9]+\) stands in a capture into a graph of the program's own \(cuStreamBeginCaptureToGraph\), .*capture the step with cuStreamBeginCapture"
+corner own-graph-part
+succeeded "backward in a graph of the program's own, and DDP_STEP outside"
+
 # Ten steps a launch, --check-every 50: never a multiple of it, and past it all the same.
 corner diverges --check-every 1000
 failed_with "parameters part after the first of ten-step graphs" 1 "differs between ranks 0 and 1 after step 10:"
@@ -45,7 +51,7 @@ if [ "${DDPRUN_SOAK:-0}" != 0 ]; then
     succeeded "a graph that takes longer than --timeout"
 fi
 
-for mode in drawn-in undeclared forgotten other-node; do
+for mode in drawn-in undeclared forgotten other-node own-graph own-graph-part; do
     works "$mode, a world of one" "$ddprun" -n 1 "$corners" "$mode"
 done
 finish

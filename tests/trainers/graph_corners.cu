@@ -2,7 +2,8 @@
  * graph_corners.cu - captured steps in corners where what was known of a stream, a graph or a gradient is no longer so:
  * gradients that are forgotten after the capture, a node that does other work while other graphs are alive, a stream
  * that is drawn into a capture after its last kernel outside, gradients declared complete in steps before but not in
- * the captured one, many steps in one graph, captures that no thread ends. Each is a mode.
+ * the captured one, many steps in one graph, captures that no thread ends, or that go into a graph of the program's
+ * own. Each is a mode.
  *
  * As exact.h; the exit code is 4 if a captured average does not wait for its producers.
  */
@@ -187,6 +188,40 @@ MODE("other-node", other_node, int step)
         CHECK(cudaGraphInstantiate(&exec, graph, 0));
     }
     launch(look_at_weights);
+    DDP_STEP(stream);
+    layers_update();
+}
+
+/* Captured into a graph that the program has made, and put another node into. */
+static void
+launch_own(void (*body)(void))
+{
+    if (exec == NULL) {
+        cudaGraphNode_t node;
+        CHECK(cudaGraphCreate(&graph, 0));
+        CHECK(cudaGraphAddEmptyNode(&node, graph, NULL, 0));
+        CHECK(cudaStreamBeginCaptureToGraph(stream, graph, &node, NULL, 1, cudaStreamCaptureModeRelaxed));
+        body();
+        CHECK(cudaStreamEndCapture(stream, &graph));
+        CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    }
+    CHECK(cudaGraphLaunch(exec, stream));
+}
+
+static void
+backward_alone(void)
+{
+    layers_backward(0, stream);
+}
+
+MODE("own-graph", own_graph, int)
+{
+    launch_own(whole_step);
+}
+
+MODE("own-graph-part", own_graph_part, int)
+{
+    launch_own(backward_alone);
     DDP_STEP(stream);
     layers_update();
 }

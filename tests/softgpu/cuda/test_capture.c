@@ -189,3 +189,121 @@ TEST(no_graph_is_launched_into_a_capture)
     OK(cuGraphLaunch(exec, NULL));
     OK(cuGraphExecDestroy(exec));
 }
+
+/* ---- into a graph of the program's own ---- */
+
+static void
+note_span(void *data)
+{
+    static atomic_ulong clock;
+    struct span *span = data;
+    atomic_store(&span->begin, atomic_fetch_add(&clock, 1) + 1);
+    atomic_store(&span->end, atomic_fetch_add(&clock, 1) + 1);
+}
+
+static CUgraphNode
+add_span(CUgraph graph, struct span *span)
+{
+    const CUDA_HOST_NODE_PARAMS work = {.fn = note_span, .userData = span};
+    CUgraphNode node;
+    OK(cuGraphAddHostNode(&node, graph, NULL, 0, &work));
+    return node;
+}
+
+static void
+begin_in(CUstream stream, CUgraph graph, const CUgraphNode *before, size_t count)
+{
+    OK(cuStreamBeginCaptureToGraph(stream, graph, before, NULL, count, CU_STREAM_CAPTURE_MODE_GLOBAL));
+}
+
+/* Captured work comes after the nodes that the call names, and the graph is the same one. */
+TEST(a_graph_of_the_program_gets_captured_work)
+{
+    struct span spans[4] = {0};
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING), fork = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent event = new_event();
+    CUgraph graph, captured = NULL;
+    OK(cuGraphCreate(&graph, 0));
+    const CUgraphNode nodes[] = {add_span(graph, &spans[0]), add_span(graph, &spans[1])};
+    OK(cuGraphAddDependencies(graph, &nodes[1], &nodes[0], NULL, 1)); /* the later one comes first */
+
+    begin_in(stream, graph, &nodes[0], 1);
+    expect_status(stream, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    OK(cuEventRecord(event, stream));
+    OK(cuStreamWaitEvent(fork, event, 0));
+    OK(cuLaunchHostFunc(fork, note_span, &spans[2]));
+    OK(cuEventRecord(event, fork));
+    OK(cuStreamWaitEvent(stream, event, 0));
+    OK(cuStreamEndCapture(stream, &captured));
+    ck_assert_ptr_eq(captured, graph);
+    begin_in(stream, graph, NULL, 0); /* and once more */
+    OK(cuLaunchHostFunc(stream, note_span, &spans[3]));
+    OK(cuStreamEndCapture(stream, &captured));
+
+    size_t count = 0, roots = 0;
+    OK(cuGraphGetNodes(graph, NULL, &count));
+    OK(cuGraphGetRootNodes(graph, NULL, &roots));
+    ck_assert_uint_eq(count, 4);
+    ck_assert_uint_eq(roots, 2);
+    CUgraphExec exec = instantiate(graph);
+    run_graph(exec, stream);
+    ck_assert_uint_lt(spans[1].end, spans[0].begin);
+    ck_assert_uint_lt(spans[0].end, spans[2].begin);
+    ck_assert_uint_ne(spans[3].end, 0);
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
+/* What a fork comes after may be any node that is there: also one whose number is greater than that of a later one. */
+TEST(forks_from_nodes_that_were_there_are_joined)
+{
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING), fork = new_stream(CU_STREAM_NON_BLOCKING);
+    CUevent event = new_event();
+    CUgraph graph, captured;
+    struct span spans[3] = {0};
+    OK(cuGraphCreate(&graph, 0));
+    CUgraphNode first = add_span(graph, &spans[0]), second = add_span(graph, &spans[1]),
+                third = add_span(graph, &spans[2]), from[] = {third, second}, to[] = {first, third};
+    OK(cuGraphAddDependencies(graph, from, to, NULL, 2)); /* second, third, first */
+    begin_in(stream, graph, &second, 1);
+    OK(cuEventRecord(event, stream));
+    OK(cuStreamWaitEvent(fork, event, 0));
+    OK(cuStreamUpdateCaptureDependencies(stream, &first, NULL, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+    OK(cuStreamEndCapture(stream, &captured));
+    OK(cuGraphDestroy(graph));
+}
+
+TEST(a_graph_of_the_program_is_left_alone_while_it_is_captured_into)
+{
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING), other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUgraph graph, unrelated, none = (CUgraph)1;
+    CUgraphExec exec;
+    atomic_int calls = 0;
+    struct span span = {0};
+    const CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+    const CUgraphEdgeData edge = {0};
+    OK(cuGraphCreate(&graph, 0));
+    OK(cuGraphCreate(&unrelated, 0));
+    const CUgraphNode elsewhere = add_span(unrelated, &span), node = add_span(graph, &span);
+    ck_assert_int_eq(cuStreamBeginCaptureToGraph(NULL, graph, NULL, NULL, 0, relaxed),
+                     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    ck_assert_int_eq(cuStreamBeginCaptureToGraph(stream, NULL, NULL, NULL, 0, relaxed), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 1, relaxed), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamBeginCaptureToGraph(stream, graph, &elsewhere, NULL, 1, relaxed),
+                     CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamBeginCaptureToGraph(stream, graph, &node, &edge, 1, relaxed), CUDA_ERROR_NOT_SUPPORTED);
+    expect_status(stream, CU_STREAM_CAPTURE_STATUS_NONE);
+
+    OK(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, relaxed));
+    ck_assert_int_eq(cuStreamBeginCaptureToGraph(other, graph, NULL, NULL, 0, relaxed), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuStreamBeginCaptureToGraph(stream, unrelated, NULL, NULL, 0, relaxed), CUDA_ERROR_ILLEGAL_STATE);
+    ck_assert_int_eq(cuGraphInstantiate(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
+    OK(cuLaunchHostFunc(stream, count_call, &calls));
+    ck_assert_int_eq(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    ck_assert_int_eq(cuStreamEndCapture(stream, &none), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    ck_assert_ptr_null(none);
+    OK(cuGraphDestroy(graph)); /* it is the program's, whatever became of the capture */
+    OK(cuGraphDestroy(unrelated));
+    ck_assert_int_eq(atomic_load(&calls), 0);
+}
