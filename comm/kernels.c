@@ -145,15 +145,17 @@ load_fatbin(struct source *source, const char *path, struct comm_error *error)
            comm_fail(error, "%s has no code for this device: %s", path, driver_result_name(source->driver, result));
 }
 
+/* Where neither file loads, the error is of the first: that is the one for this driver. */
 static bool
 load_fatbins(struct source *source, struct comm_error *error)
 {
     int version = 0;
     struct kernel_files files;
+    struct comm_error of_second;
     (void)source->driver->cuDriverGetVersion_p(&version);
     kernel_files_find(source->path, version, &files);
     for (int i = 0; i < 2 && files.paths[i] != NULL; ++i) {
-        if (load_fatbin(source, files.paths[i], error))
+        if (load_fatbin(source, files.paths[i], i == 0 ? error : &of_second))
             return true;
     }
     return false;
