@@ -3,9 +3,9 @@
 # engine passes and the broken one fails. Ordinarily a third of them (in_turn); with DDPRUN_SOAK=1 all.
 source "$(dirname "$0")/lib.sh"
 limit=90
-work_copy=$work/copy # what a user has, but for the engine: the launcher finds its libraries beside itself
+work_copy=$work/copy # what a user has, but for launcher and engine: the launcher finds its libraries beside itself
 mkdir -p "$work_copy/bin" "$work_copy/lib"
-cp "$ddprun" "$work_copy/bin/"
+cp "$build/tests/mutants/ddprun" "$work_copy/bin/"
 ln -s "$build/lib/libddprun.so" "$build/lib/softgpu" "$work_copy/lib/"
 ln -s "$build/tests/mutants/libddprun-engine.so" "$work_copy/lib/libddprun-engine.so"
 launcher=$work_copy/bin/ddprun
@@ -105,6 +105,16 @@ by_turns() { # MODE: two ranks have the bits of one process that plays their tur
 }
 reduced() { well -n 3 "${@:2}" "$trainers/reduces" "$1"; } # MODE OPTIONS...
 
+deviates() { # VARIABLE=VALUE ARGUMENTS...: a rank sends at DDP_STEP what the other has sent early
+    rm -f "$work/barrier"
+    run env "$1" SOFTGPU_MEMORY_BYTES=1000000000 "$launcher" -n 2 --device softgpu --bucket-mb 0.0325 --timeout "$seconds" "$trainers/deviates" "${@:2}" \
+        --barrier "$work/barrier" &&
+        [ "$code" -eq 0 ]
+}
+rounds() { # ddprun's kernels do not load, and sums differ by rounding
+    run env SOFTGPU_DRIVER=12040 SOFTGPU_UNRULY=1:1 "$launcher" -n 4 --timeout "$seconds" "$build/tests/noise/net" --right momentum && [ "$code" -eq 0 ]
+}
+
 drifts() { # parameters part after the tenth step: no later one is saved
     rm -f "$work/saved"
     run env SOFTGPU_HOST_FUNCTION_US=100000 "$launcher" -n 2 --verify --timeout "$seconds" "$trainers/judged" drift "$work/saved"
@@ -202,6 +212,11 @@ mutant TRUST_UNGUARDED trusting unseen '(9 -6\.75|10 -7\.25|11 .*)'
 mutant COPIES_TRUSTED trusting async '9 -6\.75'
 mutant KERNELS_TRUSTED trusting pointer '9 -6\.75'
 mutant WAITS_TRUSTED trusting stream '9 -6\.75'
+mutant CONNECTED_AT_START deviates SOFTGPU_NCCL_TAKES=100 after --leave 150
+mutant CONNECTED_LATE deviates SOFTGPU_NCCL_TAKES=0 barrier --uneven 1 --count 256 --deviate 3 --steps 4
+mutant BUCKETS_REGISTERED deviates SOFTGPU_NCCL_MEETS=registered barrier
+mutant NVLS_MEETS deviates SOFTGPU_NCCL_MEETS=all barrier
+mutant VALUES_BY_KERNELS rounds
 mutant MEMORY_ALONE ladder
 mutant JUDGEMENT_NOT_WAITED drifts
 mutant PARAMETERS_UNCHECKED ends 1 "differs between ranks 0 and 1" drift --fault-rank 1

@@ -5,6 +5,7 @@
  *   mean    DDP_MEAN stands before DDP_STEP
  *   sync    as mean, and the host waits for the device before (a timer)
  *   after   DDP_MEAN stands after DDP_STEP
+ *   barrier as after, and the program itself lets its ranks wait for each other before DDP_STEP, by --barrier FILE
  *   reduce  as after, and the loss is reduced by DDP_REDUCE in device memory: NCCL's second communicator
  *   own     as mean; before the first step the program makes and destroys an NCCL communicator of its own
  *           (deviates_own, which is linked with NCCL)
@@ -14,15 +15,19 @@
 #include "../lib/trainer_options.h"
 #include "common.h"
 
+#include <fcntl.h>
 #ifdef OWN_NCCL
 #include <nccl.h>
 #endif
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { GRADIENTS = 4, THREADS = 256 };
 
 static int deviate = 30, steps = 60, leave_mib = -1;
 static int uneven;
 static size_t count = 1 << 14, counts[GRADIENTS];
+static const char *barrier;
 
 ELEMENTWISE(produce, (float *gradient, float value, int n), n, gradient[i] = value)
 ELEMENTWISE(update, (float *weight, const float *gradient, int n), n, weight[i] -= 0.125f * gradient[i])
@@ -60,6 +65,20 @@ use_own_nccl(float *memory)
 }
 #endif
 
+/* Until all ranks have come: each adds a byte to the file in each step. */
+static void
+wait_for_ranks(int step)
+{
+    struct stat file = {};
+    int fd = open(barrier, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    REQUIRE(fd >= 0 && write(fd, "", 1) == 1);
+    while (file.st_size < (step + 1) * DDP_WORLD_SIZE()) {
+        usleep(100);
+        REQUIRE(fstat(fd, &file) == 0);
+    }
+    close(fd);
+}
+
 static void
 train_step(int step, float *weights[GRADIENTS], float *gradients[GRADIENTS], float *loss_on_device)
 {
@@ -72,7 +91,9 @@ train_step(int step, float *weights[GRADIENTS], float *gradients[GRADIENTS], flo
     if (is_mode("sync"))
         CHECK(cudaDeviceSynchronize());
     float loss = (float)step;
-    bool is_after = is_one_of({"after", "reduce"});
+    if (is_mode("barrier"))
+        wait_for_ranks(step);
+    bool is_after = is_one_of({"after", "reduce", "barrier"});
     if (!is_after)
         DDP_MEAN(&loss);
     DDP_STEP(0);
@@ -95,6 +116,7 @@ main(int argc, char **argv)
                   {"--steps", &steps},
                   {"--leave", &leave_mib},
                   {"--count", &count},
+                  {"--barrier", &barrier},
                   {"--uneven", &uneven}});
     float *weights[GRADIENTS], *gradients[GRADIENTS], *loss_on_device = device_floats(1);
     for (int i = 0; i < GRADIENTS; ++i) {
