@@ -7,8 +7,8 @@ build=$(cd "$1" && pwd)
 program=$build/bench/turns_rank
 
 # one COPY_US READS BATCHES; ranks N COPY_US READS BATCHES: milliseconds a batch.
-one() { SOFTGPU_COPY_US=$1 LD_LIBRARY_PATH=$build/lib/softgpu "$program" "$2" "$3"; }
-ranks() { SOFTGPU_COPY_US=$2 "$build/bin/ddprun" -q -n "$1" --device softgpu "$program" "$3" "$4"; }
+one() { SOFTGPU_COPY_US=$1 LD_LIBRARY_PATH=$build/lib/softgpu "$program" --reads "$2" --batches "$3"; }
+ranks() { SOFTGPU_COPY_US=$2 "$build/bin/ddprun" -q -n "$1" --device softgpu "$program" --reads "$3" --batches "$4"; }
 
 printf '%-8s %-22s %5s %12s %12s %8s %8s\n' 'copy us' 'in each batch' ranks 'one, ms' 'ranks, ms' times 'at most'
 for us in 2000 100; do

@@ -2,9 +2,13 @@
  * turns_rank.cu - what turns.sh measures: a trainer whose device time takes no CPU, for SOFTGPU_COPY_US makes each copy
  * take time. A batch is a copy from the host, WORK copies on the device, a gradient and an update.
  *
- * Usage: turns_rank READS BATCHES. READS: 0 the host reads nothing, 1 it copies the loss in each batch. Rank 0 prints
- * milliseconds a batch, without the first WARM batches.
+ *     turns_rank [--reads 1] [--batches N]
+ *
+ * --reads 1: the host copies the loss in each batch. Rank 0 prints milliseconds a batch, without the first WARM
+ * batches.
  */
+#include "../lib/trainer_options.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <stdio.h>
@@ -59,10 +63,15 @@ int
 main(int argc, char **argv)
 {
     static float batch[COUNT];
-    const int reads = argc > 1 ? atoi(argv[1]) : 0, batches = argc > 2 ? atoi(argv[2]) : 131;
+    int reads = 0, batches = 131;
     float *input = floats(COUNT), *target = floats(COUNT), *weight = floats(COUNT), *gradient = floats(COUNT);
     float *device_loss = floats(1), loss = 0;
     double begin_ms = 0;
+    take_options(argc, argv, 1, {{"--reads", &reads}, {"--batches", &batches}});
+    if (batches <= WARM) {
+        fprintf(stderr, "turns_rank: --batches %d: more than %d are needed\n", batches, WARM);
+        return 2;
+    }
     DDP_PARAMETER(weight, COUNT, DDP_FLOAT32);
     DDP_GRADIENT(gradient, COUNT, DDP_FLOAT32);
     for (int b = 0; b < batches; ++b) {

@@ -140,9 +140,11 @@ backward_by_turns(struct trainer *t, int step)
 static int
 ends_round(const struct trainer *t, int step)
 {
-    if (t->by_regions && step == 1)
+    const bool is_first = t->by_regions && step == 1;
+    const int batches = t->by_regions ? step - 1 : step;
+    if (is_first)
         return 1;
-    return (t->by_regions ? step - 1 : step) % t->world == 0 ? t->world : 0;
+    return batches % t->world == 0 ? t->world : 0;
 }
 
 /* A round's mean of the gradients of its batches moves the weights, at its last batch. By state the host reads what the
@@ -198,6 +200,24 @@ say(const struct trainer *t, int step)
 }
 
 static void
+compute_gradients(struct trainer *t, int step)
+{
+    if (t->by_turns)
+        backward_by_turns(t, step);
+    else
+        backward(t, step);
+}
+
+static void
+make_update(struct trainer *t, int step)
+{
+    if (t->by_turns)
+        update_by_turns(t, step);
+    else
+        update(t, step);
+}
+
+static void
 train(struct trainer *t)
 {
     for (int step = 1; step <= t->steps; ++step) {
@@ -207,11 +227,11 @@ train(struct trainer *t)
             rest(t->pause_s, 0);
         if (t->by_regions)
             DDP_TURN_OPEN();
-        (t->by_turns ? backward_by_turns : backward)(t, step);
+        compute_gradients(t, step);
         point(t);
         DDP_STEP(0);
         point(t);
-        (t->by_turns ? update_by_turns : update)(t, step);
+        make_update(t, step);
         if (t->by_regions)
             DDP_TURN_END();
         say(t, step);

@@ -7,6 +7,7 @@
  * ddprun has learned; "-" where the kernel has no counter of instructions for us (perf_event_open).
  */
 #include "../lib/trainer.h"
+#include "../lib/trainer_options.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -74,11 +75,11 @@ int
 main(int argc, char **argv)
 {
     static double times[STEPS_AT_MOST], counts[STEPS_AT_MOST];
-    int steps = argc == 2 ? atoi(argv[1]) : 0;
-    if (steps < 2 || steps > STEPS_AT_MOST) {
+    if (argc != 2) {
         fprintf(stderr, "Usage: launches STEPS   (2 to %d)\n", STEPS_AT_MOST);
         return 2;
     }
+    const int steps = (int)whole_number(argv[1], 2, STEPS_AT_MOST);
     float *weight, *gradient, *other[4];
     CHECK(cudaMalloc(&weight, ELEMENTS * sizeof(float)));
     CHECK(cudaMalloc(&gradient, ELEMENTS * sizeof(float)));

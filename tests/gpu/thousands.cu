@@ -4,6 +4,8 @@
  *
  * thousands [STEPS]. Prints "trained for S s".
  */
+#include "../lib/trainer_options.h"
+
 #include <cuda_runtime.h>
 #include <ddprun.h>
 #include <stdio.h>
@@ -58,7 +60,7 @@ allocate()
 int
 main(int argc, char **argv)
 {
-    const int steps = argc > 1 ? atoi(argv[1]) : 50;
+    const int steps = argc > 1 ? (int)whole_number(argv[1], 1, INT_MAX) : 50;
     for (int t = 0; t < TENSORS; ++t) {
         weights[t] = allocate();
         gradients[t] = allocate();

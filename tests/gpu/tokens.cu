@@ -7,6 +7,7 @@
  * float32. Exit code 0 only if every weight is what it has to be.
  */
 #include "../lib/trainer.h"
+#include "../lib/trainer_options.h"
 
 #include <cstdint>
 #include <cstdio>
@@ -54,7 +55,7 @@ draw(uint32_t *batch, int kind, uint64_t *random)
 int
 main(int argc, char **argv)
 {
-    int steps = argc > 1 ? atoi(argv[1]) : 100;
+    int steps = argc > 1 ? (int)whole_number(argv[1], 1, INT_MAX) : 100;
     float *weights[LAYERS], *gradients[LAYERS];
     uint32_t *host, *device[KINDS];
     uint64_t random = 1 + (uint64_t)DDP_RANK();

@@ -10,10 +10,26 @@
 #ifndef DDPRUN_TESTS_TRAINER_OPTIONS_H
 #define DDPRUN_TESTS_TRAINER_OPTIONS_H
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vector>
+
+/* Ends the program, with exit code 2, unless the text is a whole number from `least` to `most`. */
+static inline long long
+whole_number(const char *text, long long least, long long most)
+{
+    char *end;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    const bool is_number = errno == 0 && end != text && *end == '\0';
+    if (is_number && value >= least && value <= most)
+        return value;
+    fprintf(stderr, "%s is no whole number from %lld to %lld\n", text, least, most);
+    exit(2);
+}
 
 struct option_row {
     const char *name;
