@@ -8,6 +8,7 @@
  */
 #include "turns.h"
 
+#include <algorithm>
 #include <curand_kernel.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -189,10 +190,16 @@ MODE("cursor", train_by_cursor, int batches)
 STATIC_ELEMENTWISE(follow, (float *average, const float *weight, int count), count,
                    average[i] = 0.9f * average[i] + 0.1f * weight[i])
 
-/* A moving average of the weights, in the region; at the end it is what is saved. */
-MODE("average", train_averaged, int batches)
+/* A moving average of the weights, in the region or after it; at the end it is what is saved. */
+static void
+train_averaged(int batches, bool after)
 {
     float *averages[TENSORS];
+    const auto follow_all = [&averages]() {
+        for (int t = 0; t < TENSORS; ++t)
+            follow<<<blocks_for(tensors[t].count), THREADS, 0, stream>>>(averages[t], tensors[t].weight,
+                                                                         tensors[t].count);
+    };
     for (int t = 0; t < TENSORS; ++t)
         averages[t] = device_floats(tensors[t].count);
     for (int batch = 0; batch < batches; ++batch) {
@@ -202,13 +209,116 @@ MODE("average", train_averaged, int batches)
         if (!step())
             continue;
         update_all();
-        for (int t = 0; t < TENSORS; ++t)
-            follow<<<blocks_for(tensors[t].count), THREADS, 0, stream>>>(averages[t], tensors[t].weight,
-                                                                         tensors[t].count);
+        const bool updates = DDP_TURN_UPDATES();
+        if (!after)
+            follow_all();
+        DDP_TURN_END();
+        if (after && updates)
+            follow_all();
     }
     for (int t = 0; t < TENSORS; ++t)
         CHECK(cudaMemcpyAsync(tensors[t].weight, averages[t], tensors[t].count * sizeof(float),
                               cudaMemcpyDeviceToDevice, stream));
+}
+
+MODE("average", train_averaged_inside, int batches)
+{
+    train_averaged(batches, false);
+}
+
+MODE("average-after", train_averaged_after, int batches)
+{
+    train_averaged(batches, true);
+}
+
+/* Batch normalisation: the batch's own mean, and the running one for later. */
+STATIC_ELEMENTWISE(batch_normalise, (float *x, float *running, int inputs), inputs, float mean = 0;
+                   for (int item = 0; item < ITEMS; ++item) mean += x[item * inputs + i] / ITEMS;
+                   running[i] = 0.9f * running[i] + 0.1f * mean;
+                   for (int item = 0; item < ITEMS; ++item) x[item * inputs + i] -= mean)
+
+/* Running statistics, of which each rank that is played has its own until the round is complete. */
+struct statistics {
+    float *running;
+    std::vector<float> of_rank[RANKS_AT_MOST];
+};
+
+static void
+begin_statistics(const statistics *all, int rank)
+{
+    if (played > 0 && !all->of_rank[rank].empty())
+        CHECK(cudaMemcpyAsync(all->running, all->of_rank[rank].data(), INPUTS * sizeof(float), cudaMemcpyHostToDevice,
+                              stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+/* At DDP_STEP: all ranks take rank 0's where it completes a round. */
+static void
+end_statistics(statistics *all, int rank, bool is_first, bool completes)
+{
+    std::vector<float> now(INPUTS);
+    if (played == 0)
+        return;
+    CHECK(cudaMemcpyAsync(now.data(), all->running, INPUTS * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    all->of_rank[rank] = now;
+    for (int other = 0; other < played && (is_first || completes); ++other)
+        all->of_rank[other] = is_first ? now : all->of_rank[0];
+    if (completes)
+        begin_statistics(all, 0);
+}
+
+/* The statistics of the last complete round are saved with the weights. */
+MODE("statistics", train_normalised, int batches)
+{
+    statistics all = {device_floats(INPUTS), {}};
+    float *complete = device_floats(INPUTS);
+    DDP_BUFFER(all.running, INPUTS, DDP_FLOAT32);
+    for (int batch = 0; batch < batches; ++batch) {
+        const int rank = groups[0].turn;
+        load(batch, x, target);
+        begin_statistics(&all, rank);
+        DDP_TURN_BEGIN();
+        batch_normalise<<<blocks_for(INPUTS), THREADS, 0, stream>>>(x, all.running, INPUTS);
+        forward_and_backward(0);
+        const bool completes = step();
+        end_statistics(&all, rank, batch == 0, completes);
+        if (!completes)
+            continue;
+        update_all();
+        if (!DDP_TURN_UPDATES())
+            continue;
+        CHECK(cudaMemcpyAsync(complete, all.running, INPUTS * sizeof(float), cudaMemcpyDeviceToDevice, stream));
+    }
+    CHECK(cudaMemcpyAsync(tensors[0].weight, complete, INPUTS * sizeof(float), cudaMemcpyDeviceToDevice, stream));
+}
+
+/* Reinforcement learning: before the region all ranks compute the action, and take the same step in the environment;
+ * the batch is a place that some step before has come to. */
+MODE("replay", train_from_replay, int batches)
+{
+    enum { PLACES = 1000 };
+    std::vector<int> memory;
+    unsigned drawn = 1;
+    int place = 0;
+    for (int batch = 0; batch < batches; ++batch) {
+        float values[OUTPUTS];
+        load(place, x, target);
+        forward();
+        CHECK(cudaMemcpyAsync(values, output, sizeof(values), cudaMemcpyDeviceToHost, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        const int action = (int)(std::max_element(values, values + OUTPUTS) - values);
+        place = (3 * place + action + batch) % PLACES;
+        memory.push_back(place);
+        drawn = drawn * 1664525u + 1013904223u;
+        load(memory[(drawn >> 8) % memory.size()], x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        if (step())
+            update_all();
+    }
+    if (DDP_RANK() == 0)
+        printf("place %d\n", place);
 }
 
 /* ---- threads, and memory of the host ---- */

@@ -6,6 +6,8 @@
  */
 #include "turns.h"
 
+#include <curand.h>
+
 enum { PART = ITEMS * INPUTS, LATEST = 5, VALIDATES = 8, STOPS = 18 /* rank 0 has another turn */ };
 
 /* A recurrent state, which each batch continues. */
@@ -23,6 +25,10 @@ STATIC_ELEMENTWISE(batch_normalise, (float *x, float *running, int inputs), inpu
                    for (int item = 0; item < ITEMS; ++item) mean += x[item * inputs + i] / ITEMS;
                    running[i] = 0.9f * running[i] + 0.1f * mean;
                    for (int item = 0; item < ITEMS; ++item) x[item * inputs + i] -= mean)
+STATIC_ELEMENTWISE(multiply, (float *values, const float *by, int count), count, values[i] *= by[i])
+STATIC_ELEMENTWISE(follow, (float *average, const float *weight, int count), count,
+                   average[i] = 0.9f * average[i] + 0.1f * weight[i])
+STATIC_ELEMENTWISE(decay, (float *weight, int count), count, weight[i] *= 0.99f)
 STATIC_ELEMENTWISE(add_loss, (float *sum, const float *delta, int count), count,
                    for (int k = 0; k < ITEMS * OUTPUTS; ++k) sum[i] += delta[k] * delta[k])
 
@@ -198,7 +204,104 @@ MODE("open", train_without_end, int batches)
     read_loss();
 }
 
+/* Numbers of cuRAND's generator: its states are on the device. */
+static void
+train_with_generator(int batches, bool before)
+{
+    curandGenerator_t generator;
+    float *numbers = device_floats(PART);
+    CHECK(curandCreateGenerator(&generator, CURAND_RNG_PSEUDO_XORWOW));
+    CHECK(curandSetStream(generator, stream));
+    CHECK(curandSetPseudoRandomGeneratorSeed(generator, 5));
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        if (before)
+            CHECK(curandGenerateUniform(generator, numbers, PART));
+        DDP_TURN_BEGIN();
+        if (!before)
+            CHECK(curandGenerateUniform(generator, numbers, PART));
+        multiply<<<blocks_for(PART), THREADS, 0, stream>>>(x, numbers, PART);
+        train_batch();
+    }
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(curandDestroyGenerator(generator));
+}
+
+MODE("generator", train_by_generator, int batches)
+{
+    train_with_generator(batches, false);
+}
+
+/* Each batch is all of the data. */
+MODE("whole", train_on_everything, int batches)
+{
+    load(0, x, target);
+    for (int batch = 0; batch < batches; ++batch) {
+        DDP_TURN_BEGIN();
+        train_batch();
+    }
+}
+
+/* The host takes a step in an environment: the model's output chooses among its actions, and the state that follows is
+ * the next batch. */
+static int
+choose_action(void)
+{
+    int best = 0;
+    CHECK(cudaMemcpyAsync(host_output, output, sizeof(host_output), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    for (int i = 1; i < OUTPUTS; ++i)
+        best = host_output[i] > host_output[best] ? i : best;
+    return best;
+}
+
+MODE("acts", train_while_acting, int batches)
+{
+    int place = 0;
+    for (int batch = 0; batch < batches; ++batch) {
+        load(place, x, target);
+        DDP_TURN_BEGIN();
+        train_batch();
+        place = 3 * place % 1000 + choose_action();
+    }
+}
+
+/* A moving average of the weights, after each batch. */
+MODE("follows", train_followed, int batches)
+{
+    float *averages[TENSORS];
+    for (int t = 0; t < TENSORS; ++t)
+        averages[t] = device_floats(tensors[t].count);
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        train_batch();
+        DDP_TURN_END();
+        for (int t = 0; t < TENSORS; ++t)
+            follow<<<blocks_for(tensors[t].count), THREADS, 0, stream>>>(averages[t], tensors[t].weight,
+                                                                         tensors[t].count);
+    }
+}
+
+/* Weights are made smaller after each batch. */
+MODE("decays", train_decaying, int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        train_batch();
+        DDP_TURN_END();
+        for (const tensor &one : tensors)
+            decay<<<blocks_for(one.count), THREADS, 0, stream>>>(one.weight, one.count);
+    }
+}
+
 /* ---- right ---- */
+
+MODE("generates", train_after_generator, int batches)
+{
+    train_with_generator(batches, true);
+}
 
 MODE("buffer", train_with_buffer, int batches)
 {

@@ -385,6 +385,7 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
         .is_uneven = verdict->cause == CAUSE_INDIVISIBLE,
         .items = shard != NULL && shard->value > 1 ? shard->value : 0,
         .is_divided = is_divided(evidence, verdict),
+        .takes_turns = check_evidence_takes_turns(evidence),
     };
     int64_t missing = 0, alike = 0; /* elements of gradients; gradients as large as this tensor */
     FOR_EACH(item, verdict->items, verdict->item_count) {
@@ -445,7 +446,7 @@ look_for_place(struct check *check, struct check_verdict *verdict, struct error 
     if (found && forced)
         message_line("a place in an equal program: %s", place.text);
     if (found && !forced)
-        sentence_put_place(verdict, &place);
+        sentence_put_place(&check->evidence, verdict, &place);
     return true;
 }
 

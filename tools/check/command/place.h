@@ -23,6 +23,7 @@ struct place_question {
     uint64_t items;           /* of the batch, by DDP_SHARD; 0: not known */
     bool has_groups;          /* DDP_GRADIENT_GROUP is used */
     bool is_divided;          /* all gradients are the Nth part of one rank's */
+    bool takes_turns;         /* DDP_TURN_BEGIN: each rank has whole batches */
     const struct check_tensor *forgotten; /* what differs, if a parameter of its size has no annotated gradient */
 };
 

@@ -174,6 +174,21 @@ place_add_origin(const struct finding *finding, const struct step *step, uint32_
                   origin.name, origin.place, origin.from);
 }
 
+/* A value that the host has read at `from`, as the first one or as a further one. */
+static void
+place_add_one_read(const struct finding *finding, const struct step *step, bool is_further, const char *from)
+{
+    const bool is_library = strncmp(step->its->name, "cublas", 6) == 0;
+    const char *part = finding->question->takes_turns ? "own batch" : "share";
+    if (is_further)
+        place_add(finding, ", and at %s", from);
+    else if (is_library)
+        place_add(finding, ", after the host has read a value at %s that is of the rank's %s alone", from, part);
+    else
+        place_add(finding, ", after the host has read values at %s that are of the rank's %s alone, into %s", from,
+                  part, ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
+}
+
 void
 place_add_read(const struct finding *finding, size_t at)
 {
@@ -188,11 +203,7 @@ place_add_read(const struct finding *finding, size_t at)
         if (relation == RELATION_SAME || relation == RELATION_UNKNOWN ||
             strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
             continue;
-        place_add(finding,
-                  first[0] != '\0' ? ", and at %s"
-                  : is_library     ? ", after the host has read a value at %s that is of the rank's share alone"
-                               : ", after the host has read values at %s that are of the rank's share alone, into %s",
-                  from, ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
+        place_add_one_read(finding, step, first[0] != '\0', from);
         if (first[0] != '\0')
             return;
         if (!is_library && origin_find(step->its->place, ORIGIN_OF_USE, &use))

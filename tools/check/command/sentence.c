@@ -165,7 +165,7 @@ set_cause(struct check_verdict *verdict, const struct place *place)
 }
 
 void
-sentence_put_place(struct check_verdict *verdict, const struct place *place)
+sentence_put_place(const struct check_evidence *evidence, struct check_verdict *verdict, const struct place *place)
 {
     char old[1024], where[1024], name[400] = "";
     snprintf(old, sizeof(old), "%s", verdict->text);
@@ -176,7 +176,8 @@ sentence_put_place(struct check_verdict *verdict, const struct place *place)
                      verdict->first->tensor.role == CHECK_BUFFER;
     uint32_t step = items_step(verdict->first);
     bool is_known = verdict->cause == CAUSE_INDIVISIBLE; /* which explains what the place shows */
-    sentence_say(where, "%s step %u %s%s%s", place->is_before ? "before" : "in", step > 0 ? step : 1, place->text,
+    sentence_say(where, "%s %s %u %s%s%s", place->is_before ? "before" : "in",
+                 check_evidence_takes_turns(evidence) ? "round" : "step", step > 0 ? step : 1, place->text,
                  name[0] != '\0' ? ": " : "", name);
     sentence_say(verdict->text, "%s; %s", is_known ? old : where, is_known ? where : old);
     if (is_memory || (verdict->cause == CAUSE_START && place->kind == PLACE_MISSING)) /* the memory itself says more */

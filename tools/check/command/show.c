@@ -97,7 +97,12 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
         return;
     uint32_t last = UINT32_MAX; /* rows of a group follow each other */
     if (evidence->steps < CHECK_STEPS_LEAST)
-        fputs("not exercised: whether ranks train on the same data (fewer than four steps)\n", out);
+        fputs(
+            check_evidence_takes_turns(evidence)
+                ? "not exercised: whether every rank trains the same batch, so that nothing is gained (fewer than four "
+                  "rounds)\n"
+                : "not exercised: whether ranks train on the same data (fewer than four steps)\n",
+            out);
     if (evidence->overlapped_steps < 3)
         fputs("not exercised: overlap with backward (fewer than three steps overlapped)\n", out);
     EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_UNSTEPPED) {

@@ -22,6 +22,15 @@ static const char *const agree =
     "between DDP_TURN_BEGIN and the end of its region, decide by what this batch has computed only where "
     "DDP_TURN_MINE() is not 0; let all ranks decide by a DDP_MEAN where DDP_TURN_UPDATES() is not 0";
 
+static const char *const choose_alike =
+    "let each rank choose its data by what all ranks know: by one seed, and not by the rank, or by what the device has "
+    "computed of its own batches; an action or a sample that the model chooses is to be computed before "
+    "DDP_TURN_BEGIN, where all ranks make the work";
+
+static const char *const guard_update =
+    "put all of the update into the region, after DDP_STEP; what the host does of it (an optimizer, a loss scaler, a "
+    "counter) runs in each batch, also before the averages are there: let it run where DDP_TURN_UPDATES() is not 0";
+
 /* ---- the run in which the host cannot see other ranks' turns ---- */
 
 /* One process with the turns of rank 0, to its end: its rows, and whether it does not go on as it should. */
@@ -161,12 +170,14 @@ rank_of_cause(const struct check_row *row)
     return row->moved ? 2 : 1;
 }
 
-/* Of all that the first call of a batch gets that differs, what is most likely the cause; NULL: nothing. */
+/* Of all that the first call of a batch gets that differs, what is most likely the cause of the verdict's difference;
+ * NULL: nothing. What differs in a later round than that is its effect. */
 static const struct check_row *
-find_cause(const struct check_evidence *evidence, int *rank_p)
+find_cause(const struct check_evidence *evidence, const struct check_item *differing, int *rank_p)
 {
     const struct check_row *first = find_left(evidence, is_any, rank_p), *best = first;
-    if (first == NULL)
+    const bool is_effect = first != NULL && differing != NULL && first->step > items_step(differing);
+    if (first == NULL || is_effect)
         return NULL;
     EACH_ROW(row, &evidence->ranked[*rank_p], CHECK_ROW_LEFT) {
         const bool is_same_call = row->step == first->step && strcmp(row->tensor.text, first->tensor.text) == 0 &&
@@ -177,14 +188,48 @@ find_cause(const struct check_evidence *evidence, int *rank_p)
     return best;
 }
 
+/* What the verdict has said so far. */
 static void
-conclude_left(const struct check_evidence *evidence, struct check_verdict *verdict, const struct check_row *row,
-              int rank)
+say_so_far(const struct check_verdict *verdict, char text[1024])
+{
+    const bool is_equal = verdict->result == CHECK_EQUAL;
+    snprintf(text, 1024, "%s", is_equal ? "gradients and parameters are equal" : verdict->text);
+}
+
+/* The host has brought it in this batch. */
+static void
+conclude_copied(struct check_verdict *verdict, const struct check_row *row, int rank)
+{
+    char place[PLACE_BYTES], argument[PLACE_ARGUMENT_BYTES], old[1024];
+    say_so_far(verdict, old);
+    sentence_conclude(verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first, choose_alike,
+                      "in round %u the host on rank %d has copied other data than in one process to memory that `%s` "
+                      "(%s) is given: %s. In turns all ranks load the same batches; %.500s",
+                      row->step, rank, row->tensor.text, place_name(row->text, place, sizeof(place)),
+                      place_name_argument(row->text, row->tensor.argument, false, argument), old);
+    verdict->is_precise = true;
+}
+
+/* A call of cuRAND's host interface: its generator's states are memory of the device. */
+static void
+conclude_generator(struct check_verdict *verdict, const struct check_row *row, const char *call)
+{
+    char place[PLACE_BYTES], old[1024];
+    say_so_far(verdict, old);
+    sentence_conclude(verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first,
+                      "draw the numbers before DDP_TURN_BEGIN: there all ranks draw the same ones in each batch",
+                      "in round %u `%s` (%s) draws other numbers than in one process: on other ranks' turns its "
+                      "generator stands still; %.500s",
+                      row->step, call, place_name(row->text, place, sizeof(place)), old);
+    verdict->is_precise = true;
+}
+
+static void
+conclude_carried(struct check_verdict *verdict, const struct check_row *row, int rank)
 {
     char place[PLACE_BYTES], argument[PLACE_ARGUMENT_BYTES], old[1024];
     const bool is_equal = verdict->result == CHECK_EQUAL;
-    (void)evidence;
-    snprintf(old, sizeof(old), "%s", is_equal ? "gradients and parameters are equal" : verdict->text);
+    say_so_far(verdict, old);
     sentence_conclude(
         verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first, NULL,
         "in round %u `%s` (%s) is given memory that earlier batches have written, and on rank %d it holds something "
@@ -195,6 +240,20 @@ conclude_left(const struct check_evidence *evidence, struct check_verdict *verdi
                  is_equal ? "annotate running statistics with DDP_BUFFER, so that all ranks take rank 0's; " : "",
                  move_out);
     verdict->is_precise = true;
+}
+
+static void
+conclude_left(struct check_verdict *verdict, const struct check_row *row, int rank)
+{
+    struct origin call;
+    const bool is_generator =
+        origin_find(row->text, ORIGIN_OF_CALL, &call) && strncmp(call.name, "curand", strlen("curand")) == 0;
+    if (is_generator)
+        conclude_generator(verdict, row, call.name);
+    else if (row->tensor.group == 1)
+        conclude_copied(verdict, row, rank);
+    else
+        conclude_carried(verdict, row, rank);
 }
 
 /* ---- what the host calls ---- */
@@ -227,8 +286,7 @@ static void
 conclude_call(struct check_verdict *verdict, const struct check_row *row)
 {
     char call[400], old[1024];
-    snprintf(old, sizeof(old), "%s",
-             verdict->result == CHECK_EQUAL ? "gradients and parameters are equal" : verdict->text);
+    say_so_far(verdict, old);
     sentence_conclude(
         verdict, CHECK_DIFFERENT, CAUSE_TURNS, verdict->first, agree,
         "the host decides by what other ranks' batches should have computed: if the copies of it to the host are "
@@ -290,11 +348,11 @@ turns_judge(const struct check_evidence *evidence, struct check_verdict *verdict
     if (verdict->result == CHECK_EQUAL)
         left = find_left(evidence, is_carried, &rank);
     else if (!is_stopped)
-        left = find_cause(evidence, &rank);
+        left = find_cause(evidence, verdict->first, &rank);
     const struct check_row *call = find_call(evidence, false);
     const bool is_of_host = call != NULL && (verdict->result == CHECK_EQUAL || is_stopped);
     if (left != NULL)
-        conclude_left(evidence, verdict, left, rank);
+        conclude_left(verdict, left, rank);
     else if (is_of_host)
         conclude_call(verdict, call);
     else if (evidence->is_blind_stuck && verdict->result == CHECK_EQUAL)
@@ -304,15 +362,26 @@ turns_judge(const struct check_evidence *evidence, struct check_verdict *verdict
     return true;
 }
 
+static bool
+is_updated(const struct check_item *item)
+{
+    return item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_STATE;
+}
+
 /* In turns no batch is divided: other sentences than those of shares. */
 const struct check_verdict *
 turns_advise(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
     const struct check_item *first = verdict->first;
     const bool is_gradient = first != NULL && first->tensor.role == CHECK_GRADIENT;
+    const bool is_of_update = first != NULL && is_updated(first);
+    const bool is_of_host =
+        verdict->cause == CAUSE_UPDATE || verdict->cause == CAUSE_TENSOR || verdict->cause == CAUSE_DATA;
     if (!check_evidence_takes_turns(evidence) || verdict->result == CHECK_EQUAL || verdict->cause == CAUSE_TURNS)
         return verdict;
-    if (verdict->cause == CAUSE_SAME_BATCH)
+    if (is_gradient && verdict->cause == CAUSE_DATA)
+        sentence_say(verdict->advice, "%s", choose_alike);
+    else if (verdict->cause == CAUSE_SAME_BATCH)
         sentence_say(verdict->advice, "turns need other data in each batch: where each batch is the whole data, more "
                                       "ranks do not help");
     else if (is_gradient && verdict->cause != CAUSE_NOT_REPEATABLE && verdict->cause != CAUSE_SEEDED &&
@@ -321,47 +390,68 @@ turns_advise(const struct check_evidence *evidence, struct check_verdict *verdic
                      "look in this batch for what depends on the batches before, beside parameters and "
                      "state: %s",
                      move_out);
+    else if (is_of_update && is_of_host)
+        sentence_say(verdict->advice, "%s", guard_update);
     return verdict;
 }
 
 /* ---- what is equal, and worth a look ---- */
 
-static void
-print_sum(FILE *out, const struct check_evidence *evidence)
+static const struct check_row *
+find_sum(const struct check_evidence *evidence)
 {
     int rank = 0;
-    char place[PLACE_BYTES];
-    const struct check_row *row = find_left(evidence, is_sum, &rank);
-    if (row != NULL)
-        fprintf(out,
-                "not compared: memory to which `%s` (%s) adds in each batch: each rank has the sum of its own batches; "
-                "if the program reports it, DDP_REDUCE adds the ranks' up\n",
-                row->tensor.text, place_name(row->text, place, sizeof(place)));
+    return find_left(evidence, is_sum, &rank);
 }
 
-static void
-print_mean(FILE *out, const struct check_evidence *evidence)
+static const struct check_row *
+find_mean(const struct check_evidence *evidence)
 {
-    char place[PLACE_BYTES];
-    const struct check_row *row = find_call(evidence, true);
-    if (row != NULL)
-        fprintf(out,
-                "not compared: DDP_MEAN `%s` (%s): the host computes it from what other ranks' batches should have "
-                "computed; count only where DDP_TURN_MINE() is not 0\n",
-                row->tensor.text, place_name(row->text, place, sizeof(place)));
+    return find_call(evidence, true);
 }
 
+static const struct check_row *
+find_stale(const struct check_evidence *evidence)
+{
+    return check_rows_find(&evidence->alone, CHECK_ROW_STALE);
+}
+
+static const struct check_row *
+find_repeated(const struct check_evidence *evidence)
+{
+    return check_rows_find(&evidence->alone, CHECK_ROW_REPEATED);
+}
+
+/* A line: "before", the call and its place, "after". */
+static const struct remark {
+    const struct check_row *(*find)(const struct check_evidence *evidence);
+    const char *before, *after;
+} remarks[] = {
+    {find_sum, "not compared: memory to which ",
+     " adds in each batch: each rank has the sum of its own batches; if the program reports it, DDP_REDUCE adds the "
+     "ranks' up"},
+    {find_mean, "not compared: DDP_MEAN ",
+     ": the host computes it from what other ranks' batches should have computed; count only where DDP_TURN_MINE() is "
+     "not 0"},
+    {find_stale, "not compared: what the host copies at ",
+     ", in a region of turns: after a DDP_STEP without effect the work that computes it is left out on all ranks; end "
+     "the region before by DDP_TURN_END(), or copy where DDP_TURN_UPDATES() is not 0"},
+    {find_repeated, "not compared: how often ",
+     " runs: it stands after the region, and changes its memory again where DDP_STEP had no effect, so once for each "
+     "batch; a moving average of weights, weight decay or clipping belongs into the region, after DDP_STEP, or where "
+     "DDP_TURN_UPDATES() is not 0"},
+};
+
 static void
-print_stale(FILE *out, const struct check_evidence *evidence)
+print_remark(FILE *out, const struct remark *remark, const struct check_row *row)
 {
     char place[PLACE_BYTES];
-    const struct check_row *row = check_rows_find(&evidence->alone, CHECK_ROW_STALE);
-    if (row != NULL)
-        fprintf(out,
-                "not compared: what the host copies at %s, in a region of turns: after a DDP_STEP without effect the "
-                "work that computes it is left out on all ranks; end the region before by DDP_TURN_END(), or copy "
-                "where DDP_TURN_UPDATES() is not 0\n",
-                place_name(row->text, place, sizeof(place)));
+    const char *name = row->tensor.text;
+    (void)place_name(row->text, place, sizeof(place));
+    if (name[0] == '\0')
+        fprintf(out, "%s%s%s\n", remark->before, place, remark->after);
+    else
+        fprintf(out, "%s`%s` (%s)%s\n", remark->before, name, place, remark->after);
 }
 
 static void
@@ -382,8 +472,10 @@ turns_print(FILE *out, const struct check_evidence *evidence)
 {
     if (!check_evidence_takes_turns(evidence))
         return;
-    print_sum(out, evidence);
-    print_mean(out, evidence);
-    print_stale(out, evidence);
+    FOR_EACH(remark, remarks, sizeof(remarks) / sizeof(remarks[0])) {
+        const struct check_row *row = remark->find(evidence);
+        if (row != NULL)
+            print_remark(out, remark, row);
+    }
     print_counted(out, evidence);
 }

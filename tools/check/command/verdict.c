@@ -274,7 +274,7 @@ shown_in_all(const struct judgement *judgement)
                 : 0) |
            (evidence->by_plan ? SHOWN_PLAN : 0) | (check_evidence_weighs(evidence) ? SHOWN_WEIGHS : 0) |
            (pattern_has_one_batch(evidence) ? SHOWN_ONE_BATCH : 0) |
-           (pattern_takes_whole_batches(evidence) ? SHOWN_WHOLE : 0);
+           (!check_evidence_takes_turns(evidence) && pattern_takes_whole_batches(evidence) ? SHOWN_WHOLE : 0);
 }
 
 /* Whether a further run of the ranks would tell whether they repeat what they do. */

@@ -149,7 +149,8 @@ void sentence_say_seeded(const struct check_evidence *evidence, struct check_ver
 
 /* The place comes first, then what differs; the place's advice replaces the verdict's, but where that has a factor. */
 struct place;
-void sentence_put_place(struct check_verdict *verdict, const struct place *place);
+void sentence_put_place(const struct check_evidence *evidence, struct check_verdict *verdict,
+                        const struct place *place);
 
 /* ---- items.c ---- */
 /* From rows to tensors: how far each is from the reference, where it begins to differ, and what its floor is.

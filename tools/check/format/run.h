@@ -159,13 +159,16 @@ enum check_row_kind {
     CHECK_ROW_BATCHES,   /* at the end: `value`: batches of turns that have begun */
     CHECK_ROW_LEFT,      /* `tensor`: unannotated memory that the rank's batch leaves otherwise than one process;
                             `of_change`: the batch has changed it, `uneven`: it has also found it otherwise, `moved`:
-                            both have added the same to it; `value`: turn; text: frames of the call that gets it */
+                            both have added the same to it, tensor.group 1: the host has copied to it in this batch;
+                            `value`: turn; text: frames of the call that gets it */
     CHECK_ROW_CALL,      /* what the host copies of left out work changes this call, of name tensor.text; text: frames;
                             `value`: enum check_called */
     CHECK_ROW_STALE,     /* after a DDP_STEP without effect a copy brings the host what left out work should have
                             written; text: frames */
     CHECK_ROW_COUNTED,   /* the host gives an update that is left out another number, argument tensor.argument, than the
                             update before: norms.reference and .own; text: frames */
+    CHECK_ROW_REPEATED,  /* after a DDP_STEP without effect this call, of name tensor.text, changes memory again that it
+                            has changed before and no other has changed since; text: frames */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
 };
 

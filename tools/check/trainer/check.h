@@ -218,6 +218,11 @@ void turn_host_open(void);
 /* `by_us`: check ends the program. */
 void turn_host_ends(bool by_us);
 
+/* ---- turn_after.c: what runs after each batch, where it means once an update ---- */
+/* An operation after a batch's DDP_STEP that is not left out; `has_update`: the DDP_STEP had an effect. */
+void turn_after_operation(const struct operation *operation);
+void turn_after_operation_ends(bool has_update);
+
 /* ---- updaters.c ---- */
 /* What the reference says. */
 void updaters_open(void);

@@ -326,6 +326,7 @@ look_at_copy(const struct operation *operation)
 void
 turn_host_operation_ends(bool enqueued)
 {
+    turn_after_operation_ends(batch.completes);
     if (!check_run.blinds || copied.to == NULL || !enqueued || atomic_load(&engine_state.captures_open) > 0)
         return;
     ENTER_CONTEXT();
@@ -500,6 +501,8 @@ turn_host_operation(const struct operation *operation)
     note_pointers(operation, false);
     look_at_update(operation, false);
     look_at_copy(operation);
+    if (batch.is_open && batch.is_late)
+        turn_after_operation(operation);
     if (has_no_effect(operation) || (!check_run.as_rank_0 && calls.fd < 0))
         return;
     uint64_t hash = 0;

@@ -14,7 +14,14 @@
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
 
-enum { RANGES_AT_MOST = 256, CALLS_AT_MOST = 512, KEPT_BYTES = 32 << 10, FIRST_ROUND = 1, LAST_ROUND = 2 };
+enum {
+    COPIES_AT_MOST = 64,
+    RANGES_AT_MOST = 256,
+    CALLS_AT_MOST = 512,
+    KEPT_BYTES = 32 << 10,
+    FIRST_ROUND = 1,
+    LAST_ROUND = 2
+};
 
 static const double same = 1e-3; /* relative */
 
@@ -42,6 +49,10 @@ static struct {
         uint32_t times;
     } calls[CALLS_AT_MOST]; /* [call_count]: of this batch */
     size_t call_count;
+    struct {
+        CUdeviceptr begin, end;
+    } copies[COPIES_AT_MOST]; /* [copy_count]: where the host has copied to since the last DDP_STEP */
+    size_t copy_count;
     bool is_open; /* a batch of this process's is before its DDP_STEP */
 } left;
 
@@ -128,9 +139,28 @@ note_pointed(void *arg, const struct pointed *pointed)
         add_range(given, pointed);
 }
 
+static void
+note_copy(const struct operation *operation)
+{
+    HOLD(&memory_lock);
+    if (operation->operand_count == 0 || left.copy_count == COPIES_AT_MOST)
+        return;
+    const CUdeviceptr begin = operation->operands[0].address;
+    left.copies[left.copy_count].begin = begin;
+    left.copies[left.copy_count++].end = begin + operation->operands[0].bytes;
+}
+
+static bool
+is_copied(CUdeviceptr address)
+{
+    return ANY(it, left.copies, left.copy_count, address >= it->begin && address < it->end);
+}
+
 void
 turn_memory_operation(const struct operation *operation)
 {
+    if (operation->host_source != NULL)
+        note_copy(operation);
     if (!left.is_open || operation->graph != NULL || atomic_load(&engine_state.captures_open) > 0)
         return;
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
@@ -288,6 +318,7 @@ compare_range(const struct left_range *range, const char *mine, const char *thei
     struct check_row row = {.kind = CHECK_ROW_LEFT,
                             .step = check_turns.rounds + 1,
                             .tensor = {.role = CHECK_MEMORY,
+                                       .group = is_copied(range->address),
                                        .number = (uint32_t)(range - left.ranges),
                                        .count = bytes / sizeof(uint32_t),
                                        .argument = range->known.argument & ((1U << POINTER_WORD_SHIFT) - 1)},
@@ -331,13 +362,9 @@ keep_range(const struct left_range *range, const struct observed_turn *turn)
         compare_range(range, both, theirs, turn);
 }
 
-void
-turn_memory_steps(const struct observed_turn *turn)
+static void
+keep_batch(const struct observed_turn *turn)
 {
-    HOLD(&memory_lock);
-    if (!left.is_open)
-        return;
-    left.is_open = false;
     ENTER_CONTEXT();
     context_synchronize("at a turn's DDP_STEP");
     FOR_EACH_MUTABLE(range, left.ranges, left.count) {
@@ -347,6 +374,16 @@ turn_memory_steps(const struct observed_turn *turn)
         range->last = range->address;
         range->address = 0;
     }
+}
+
+void
+turn_memory_steps(const struct observed_turn *turn)
+{
+    HOLD(&memory_lock);
+    if (left.is_open)
+        keep_batch(turn);
+    left.is_open = false;
+    left.copy_count = 0;
 }
 
 void
