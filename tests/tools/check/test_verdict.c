@@ -7,8 +7,8 @@
  */
 #include "world.h"
 
-#include "tools/check/command/pattern.h"
-#include "tools/check/command/verdict.h"
+#include "tools/check/evidence/items.h"
+#include "tools/check/verdict/rows.h"
 
 #include "tests/lib/test.h"
 
@@ -255,6 +255,13 @@ static const struct scene {
            EDIT(NORM, .value = 2.001, EVERY(GRADIENT), .from = 3)),
      DIFFERENT(DIRECTION)},
 
+    {"a gradient of doubles, where parameters are floats",
+     EDITS(EDIT(WIDE, ONE(GRADIENT, 3)), DIFFERS(0.3, EVERY(GRADIENT))), DIFFERENT(TENSOR),
+     .says = "gradient 4, `gradient_3` (train.cu:10), 1024 elements of float64, and no parameter has this type"},
+    {"gradients and parameters of doubles",
+     EDITS(EDIT(WIDE, EVERY(GRADIENT)), EDIT(WIDE, EVERY(PARAMETER)), DIFFERS(0.3, EVERY(GRADIENT))),
+     DIFFERENT(DIRECTION)},
+
     /* ---- a factor ---- */
     {"a half", EDITS(GRADIENTS_TIMES(0.5), PARAMETERS_MOVE), DIFFERENT(SCALE),
      .says = "0.5 times that of one process, the reciprocal of the number of ranks"},
@@ -426,6 +433,10 @@ static const struct scene {
     {"memory in a parameter's place",
      EDITS(EDIT(IN_PLACE, ONE(MEMORY, 1)), DIFFERS(0.2, ONE(MEMORY, 1)), DIFFERS(0.1, EVERY(GRADIENT), .from = 2)),
      DIFFERENT(UNANNOTATED), .first = "memory_1", .says = "annotate all of it with DDP_PARAMETER", .wishes = "probe"},
+    {"memory in a parameter's place, which tells the ranks apart",
+     EDITS(EDIT(HASH, .value = 7, ONE(PARAMETER, 2), .from = 2, .rank = 2), EDIT(IN_PLACE, ONE(MEMORY, 1)),
+           DIFFERS(0.2, ONE(MEMORY, 1), .from = 3)),
+     DIFFERENT(UNANNOTATED), .first = "memory_1", .says = "annotate all of it with DDP_PARAMETER"},
     {"memory beside parameters", EDITS(DIFFERS(0.2, ONE(MEMORY, 1))), DIFFERENT(UNANNOTATED), .first = "memory_1",
      .says = "optimizer state", .wishes = "probe"},
     {"scratch memory: of a change nothing is left",
@@ -528,6 +539,15 @@ enum { SCENES = sizeof(scenes) / sizeof(scenes[0]) };
 static struct world world;
 static struct check_verdict verdict;
 static struct check_wishes wishes;
+static struct check_facts facts;
+
+static void
+judge_world(void)
+{
+    check_facts_find(&world.evidence, &facts);
+    verdict_judge(&facts, &verdict);
+    verdict_wish(&facts, &verdict, &wishes);
+}
 
 /* The verdict on evidence of so many ranks, 0: two, with these changes; forget_world() forgets it. */
 static void
@@ -536,13 +556,13 @@ judge(int ranks, const struct edit *edits)
     make_world(&world, ranks != 0 ? ranks : 2, STEPS);
     for (int i = 0; i < MOST_EDITS; ++i)
         apply(&world, &edits[i]);
-    check_judge(&world.evidence, &verdict, &wishes);
+    judge_world();
 }
 
 static void
 forget_world(void)
 {
-    check_verdict_free(&verdict);
+    check_facts_free(&facts);
     free_world(&world);
 }
 
@@ -624,7 +644,7 @@ LOOP_TEST(what_was_not_compared_is_not_equal, 0, 3)
     change_tensors(&world.ranked[2], &(struct edit){MISSING, .role = ANY});
     if (_i == 0)
         change_tensors(&world.ranked[1], &(struct edit){MISSING, .role = ANY});
-    check_judge(&world.evidence, &verdict, &wishes);
+    judge_world();
     ck_assert_int_ne(verdict.result, CHECK_EQUAL);
     ck_assert(verdict.text[0] != '\0');
     forget_world();
@@ -638,11 +658,11 @@ TEST(scratch_of_many_tensors_is_no_difference)
         add_tensor(&world.ranked[1], CHECK_MEMORY, i, STEPS, 0.5);
     bool equal = false;
     for (int round = 0; round < 4 && !equal; ++round) { /* as check.c makes runs for what is wished */
-        check_judge(&world.evidence, &verdict, &wishes);
+        judge_world();
         equal = verdict.result == CHECK_EQUAL;
         for (int i = 0; i < RANGES && wishes.probe; ++i)
             set_note(&world.evidence.probe, &(struct edit){RETAINED, .first = i, .value = 0.01}, CHECK_ROW_RETAINED);
-        check_verdict_free(&verdict);
+        check_facts_free(&facts);
     }
     ck_assert_msg(equal, "%d ranges of scratch memory pass as a difference", RANGES);
     free_world(&world);
@@ -692,7 +712,7 @@ TABLE_TEST(of_two_causes_the_stronger_is_named, strengths)
             apply(&world, &strengths[other].edits[i]);
         for (int i = 0; i < MOST_EDITS; ++i)
             apply(&world, &stronger->edits[i]);
-        check_judge(&world.evidence, &verdict, &wishes);
+        judge_world();
         bool excepted = false;
         for (int i = 0; i < 3 && stronger->but[i] != NULL; ++i)
             excepted = excepted || strcmp(stronger->but[i], strengths[other].says) == 0;
@@ -731,21 +751,26 @@ random_edit(unsigned *seed)
     return edit;
 }
 
-LOOP_TEST(what_differs_is_never_equal, 0, 500)
+static void
+make_random_world(unsigned seed)
 {
-    unsigned seed = (unsigned)_i;
     make_world(&world, 1 + rand_r(&seed) % MOST_RANKS, STEPS);
     for (int i = rand_r(&seed) % 6; i >= 0; --i) {
         struct edit edit = random_edit(&seed);
         apply(&world, &edit);
     }
-    check_judge(&world.evidence, &verdict, &wishes);
+}
+
+LOOP_TEST(what_differs_is_never_equal, 0, 500)
+{
+    make_random_world((unsigned)_i);
+    judge_world();
     size_t differing = 0;
-    for (size_t i = 0; i < verdict.item_count; ++i) {
-        const struct check_item *item = &verdict.items[i];
+    for (size_t i = 0; i < facts.item_count; ++i) {
+        const struct check_item *item = &facts.items[i];
         differing += item->differs && item->tensor.role != CHECK_MEAN;
         if (i > 0)
-            ck_assert(!item->differs || verdict.items[i - 1].differs);
+            ck_assert(!item->differs || facts.items[i - 1].differs);
         if (item->differs)
             ck_assert(item->first_step > 0 && item->rank_count > 0 && !item->is_scratch && !item->ignored);
     }
@@ -754,10 +779,65 @@ LOOP_TEST(what_differs_is_never_equal, 0, 500)
     ck_assert(verdict.result == CHECK_EQUAL || (verdict.text[0] != '\0' && strchr(verdict.text, '\n') == NULL));
     ck_assert(strchr(verdict.advice, '\n') == NULL);
     bool inside = verdict.first == NULL;
-    for (size_t i = 0; i < verdict.item_count; ++i)
-        inside = inside || verdict.first == &verdict.items[i];
+    for (size_t i = 0; i < facts.item_count; ++i)
+        inside = inside || verdict.first == &facts.items[i];
     ck_assert(inside);
     forget_world();
+}
+
+/* ---- the order of rows ---- */
+
+/* Of the rows that apply to the world, two of the same stage; NULL: there are none. */
+static const char *
+find_rivals(void)
+{
+    static char rivals[200];
+    const struct verdict_row *of_stage[STAGE_LAST + 1] = {NULL};
+    for (size_t family = 0; verdict_families[family] != NULL; ++family) {
+        for (const struct verdict_row *row = verdict_families[family]; row->name != NULL; ++row) {
+            const struct verdict_row **other = &of_stage[row->stage];
+            if (!row->applies(&facts))
+                continue;
+            if (*other != NULL) {
+                snprintf(rivals, sizeof(rivals), "%s, and %s", (*other)->name, row->name);
+                return rivals;
+            }
+            *other = row;
+        }
+    }
+    return NULL;
+}
+
+TABLE_TEST(rows_of_one_stage_exclude_each_other, scenes)
+{
+    judge(scenes[_i].ranks, scenes[_i].edits);
+    const char *rivals = find_rivals();
+    ck_assert_msg(rivals == NULL, "%s: %s", scenes[_i].what, rivals);
+    forget_world();
+}
+
+LOOP_TEST(rows_of_one_stage_exclude_each_other_in_any_world, 0, 500)
+{
+    make_random_world((unsigned)_i);
+    judge_world();
+    const char *rivals = find_rivals();
+    ck_assert_msg(rivals == NULL, "%s", rivals);
+    forget_world();
+}
+
+TEST(each_row_decides_in_a_scene)
+{
+    for (size_t family = 0; verdict_families[family] != NULL; ++family) {
+        for (const struct verdict_row *row = verdict_families[family]; row->name != NULL; ++row) {
+            bool decides = false;
+            for (size_t i = 0; i < SCENES && !decides; ++i) {
+                judge(scenes[i].ranks, scenes[i].edits);
+                decides = verdict_find_row(&facts) == row;
+                forget_world();
+            }
+            ck_assert_msg(decides, "no scene has the row of %s", row->name);
+        }
+    }
 }
 
 TEST(many_steps_are_judged_at_once)
@@ -766,7 +846,7 @@ TEST(many_steps_are_judged_at_once)
     make_world(&world, 2, MANY);
     struct timespec begin, end;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-    check_judge(&world.evidence, &verdict, &wishes);
+    judge_world();
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
     ck_assert_int_eq(verdict.result, CHECK_EQUAL);

@@ -2,7 +2,7 @@
  * test_written.c - files that several ranks of a check write by one name are found in their private folders, with
  * these ranks, by path; files of one rank, and byte codes of Python, are not.
  */
-#include "tools/check/command/evidence.h"
+#include "tools/check/evidence/evidence.h"
 
 #include "tests/lib/test.h"
 

@@ -178,6 +178,9 @@ change_norms(struct check_row *row, const struct edit *edit)
     case HASH:
         row->value = (uint64_t)edit->value;
         break;
+    case WIDE:
+        row->tensor.type = ELEMENT_FLOAT64;
+        break;
     case NARROW:
         row->tensor.type = ELEMENT_BFLOAT16;
         break;

@@ -5,7 +5,8 @@
 #ifndef DDPRUN_TESTS_TOOLS_CHECK_WORLD_H
 #define DDPRUN_TESTS_TOOLS_CHECK_WORLD_H
 
-#include "tools/check/command/verdict.h"
+#include "tools/check/evidence/evidence.h"
+#include "tools/check/verdict/verdict.h"
 
 #include <stdint.h>
 
@@ -39,6 +40,7 @@ enum what {
     TOO_SMALL,  /* `value` of its change, all of it rounding */
     HASH,       /* `value`: of what the rank has */
     NARROW,     /* of bfloat16 */
+    WIDE,       /* of float64 */
     ADDED,      /* a tensor row is added, with this difference */
     /* Notes: `from` is the step */
     SHARD,

@@ -13,9 +13,10 @@
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
-#include "tools/check/command/pattern.h"
 #include "tools/check/command/place.h"
+#include "tools/check/command/placed.h"
 #include "tools/check/command/session.h"
+#include "tools/check/evidence/items.h"
 #include "tools/check/format/look.h"
 #include "tools/common/each.h"
 #include "tools/common/inner_run.h"
@@ -223,13 +224,26 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     return (printed && written) || code != 0 ? code : DDPRUN_EXIT_USAGE;
 }
 
+/* From all runs so far. */
+static void
+judge(struct check *check, struct check_verdict *verdict, struct check_wishes *wishes)
+{
+    struct check_facts *facts = &check->facts;
+    check_facts_free(facts);
+    check_facts_find(&check->evidence, facts);
+    if (facts->carried.frames != NULL)
+        (void)place_name(facts->carried.frames, facts->carried.place, sizeof(facts->carried.place));
+    verdict_judge(facts, verdict);
+    verdict_wish(facts, verdict, wishes);
+}
+
 static bool
 judge_runs(struct check *check, struct check_verdict *verdict, struct error *error)
 {
     struct check_wishes wishes;
     bool ok = true;
     readings_describe(&check->evidence);
-    check_judge(&check->evidence, verdict, &wishes);
+    judge(check, verdict, &wishes);
     for (unsigned others = 0, nudged = 0;
          (others < MOST_EXTRA_RUNS || wishes.nudged) && run_more(check, &wishes, &ok, error);
          others += check->evidence.nudged_runs == nudged, nudged = check->evidence.nudged_runs) {
@@ -239,8 +253,7 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
             message_line("%s; the verdict is given without this run", error->text);
             return true;
         }
-        check_verdict_free(verdict);
-        check_judge(&check->evidence, verdict, &wishes);
+        judge(check, verdict, &wishes);
     }
     return true;
 }
@@ -249,22 +262,17 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
 
 /* A run of the ranks with dates of the order, `ahead`: its rows, or NULL where it does not compute as one rank does. */
 static bool
-run_dated(struct check *check, int ahead, const struct check_verdict *verdict, struct check_rows **rows,
-          struct error *error)
+run_dated(struct check *check, int ahead, struct check_rows **rows, struct error *error)
 {
     struct check_order order = order_ranks(check, ahead == 0 ? "dated" : "behind",
                                            ahead == 0 ? "all ranks, with one date and the same random bytes"
                                                       : "all ranks, with dates in reverse order");
-    struct check_evidence evidence = check->evidence;
     int count = 0;
-    evidence.tolerance = verdict->tolerance;
-    evidence.bearable = verdict->bearable;
     order.ahead = ahead;
     order.plain = check->is_plain;
     *rows = NULL;
     bool made = run_ranks(check, &order, rows, &count, error);
-    evidence.ranked = *rows;
-    if (!made || !pattern_is_right(&evidence, *rows) || agreement_find(&evidence).moment != 0)
+    if (!made || !check_facts_are_right(&check->evidence, *rows))
         free_ranked(rows, count);
     return made || error->exit_code <= 128; /* a signal asked for the end */
 }
@@ -279,17 +287,15 @@ judge_dates(struct check *check, struct check_verdict *verdict, struct error *er
     struct check_rows *same, *reverse = NULL;
     if (verdict->result != CHECK_DIFFERENT || evidence->readings == 0 || check->ahead == 0)
         return true;
-    bool ok =
-        run_dated(check, 0, verdict, &same, error) && (same == NULL || run_dated(check, -1, verdict, &reverse, error));
+    bool ok = run_dated(check, 0, &same, error) && (same == NULL || run_dated(check, -1, &reverse, error));
     if (ok && reverse != NULL) {
         free_ranked(&evidence->ranked, evidence->ranks);
         free_repeats(evidence);
         evidence->ranked = reverse;
         check->ahead = -1;
-        check_verdict_free(verdict);
         ok = judge_runs(check, verdict, error);
     } else if (ok && same != NULL) {
-        sentence_say_seeded(evidence, verdict);
+        verdict_say_seeded(verdict);
     }
     free_ranked(&same, evidence->ranks);
     return ok;
@@ -315,10 +321,11 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
     const struct check_evidence *evidence = &check->evidence;
     uint32_t role = verdict->first->tensor.role;
     bool has_place = role != CHECK_MEAN && (role != CHECK_REDUCE || check_evidence_in_rounds(evidence));
-    bool is_scale = verdict->cause == CAUSE_SCALE && factor_meaning(evidence, verdict->factor)[0] != '\0' &&
+    bool is_scale = verdict->cause == CAUSE_SCALE && sentence_factor(verdict->facts, verdict->factor)[0] != '\0' &&
                     !is_divided(evidence, verdict);
     bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan &&
-                       check_evidence_is_forced(evidence) && verdict->bearable <= ITEMS_BEARABLE * items_tolerance(0);
+                       check_evidence_is_forced(evidence) &&
+                       verdict->facts->bearable <= ITEMS_BEARABLE * items_tolerance(0);
     return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && has_place &&
            !verdict->is_precise && !is_scale;
 }
@@ -369,7 +376,7 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
     uint32_t role = first->tensor.role, step = first->first_step;
     /* Of another group than the one whose DDP_STEP counts the steps: it comes about after that. */
     bool is_later = role == CHECK_GRADIENT && gradient != NULL && gradient->tensor.group != first->tensor.group;
-    bool is_averaged = pattern_is_averaged(evidence, &first->tensor);
+    bool is_averaged = first->is_averaged;
     struct place_question question = {
         .tensor = role != CHECK_MEMORY ? (role + 1) << 24 | first->tensor.number : 0,
         .by = first->tensor.text,
@@ -388,17 +395,16 @@ question_of(const struct check_evidence *evidence, const struct check_verdict *v
         .takes_turns = check_evidence_takes_turns(evidence),
     };
     int64_t missing = 0, alike = 0; /* elements of gradients; gradients as large as this tensor */
-    FOR_EACH(item, verdict->items, verdict->item_count) {
-        int more =
-            (item->tensor.role == CHECK_PARAMETER && item->moved && !pattern_is_averaged(evidence, &item->tensor)) -
-            (item->tensor.role == CHECK_GRADIENT);
+    FOR_EACH(item, verdict->facts->items, verdict->facts->item_count) {
+        int more = (item->tensor.role == CHECK_PARAMETER && item->moved && !item->is_averaged) -
+                   (item->tensor.role == CHECK_GRADIENT);
         missing += (int64_t)item->tensor.count * more;
         alike += item->tensor.count == first->tensor.count && item->tensor.type == first->tensor.type ? more : 0;
     }
     question.forgotten = missing > 0 && alike > 0 ? &first->tensor : NULL;
-    question.has_groups =
-        check_rows_find(&evidence->ranked[0], CHECK_ROW_UNSTEPPED) != NULL ||
-        ANY(item, verdict->items, verdict->item_count, item->tensor.role == CHECK_GRADIENT && item->tensor.group > 0);
+    question.has_groups = check_rows_find(&evidence->ranked[0], CHECK_ROW_UNSTEPPED) != NULL ||
+                          ANY(item, verdict->facts->items, verdict->facts->item_count,
+                              item->tensor.role == CHECK_GRADIENT && item->tensor.group > 0);
     question.is_update = role != CHECK_GRADIENT && role != CHECK_REDUCE && !question.is_early;
     if (question.is_averaged)
         question.since = --question.interval;
@@ -416,8 +422,8 @@ is_forced(const struct check_verdict *verdict, struct check_item *item)
 {
     const char *forced = getenv("_DDPRUN_CHECK_LOOK");
     uint32_t tensor = forced != NULL && verdict->result == CHECK_EQUAL ? (uint32_t)strtoul(forced, NULL, 16) : 0;
-    const struct check_item *wanted =
-        FIND(it, verdict->items, verdict->item_count, tensor == ((it->tensor.role + 1) << 24 | it->tensor.number));
+    const struct check_item *wanted = FIND(it, verdict->facts->items, verdict->facts->item_count,
+                                           tensor == ((it->tensor.role + 1) << 24 | it->tensor.number));
     if (wanted == NULL)
         return false;
     *item = *wanted;
@@ -446,7 +452,7 @@ look_for_place(struct check *check, struct check_verdict *verdict, struct error 
     if (found && forced)
         message_line("a place in an equal program: %s", place.text);
     if (found && !forced)
-        sentence_put_place(&check->evidence, verdict, &place);
+        placed_verdict(verdict, &place);
     return true;
 }
 
@@ -517,7 +523,6 @@ run_all(struct check *check, int *exit_code, struct error *error)
         if (ok)
             *exit_code = show_verdict(check, turns_advise(&check->evidence, &verdict));
     }
-    check_verdict_free(&verdict);
     return ok;
 }
 
@@ -531,6 +536,7 @@ free_check(struct check *check)
     free_ranked(&evidence->plain, evidence->ranks);
     free_repeats(evidence);
     written_free(&evidence->written);
+    check_facts_free(&check->facts);
     job_folder_remove(&check->folder);
     guardian_dismiss();
     words_free(check->alone);

@@ -1,9 +1,10 @@
 /*
  * origin.c - where in the source a call stands, what it gets as an argument, and which line has made that: see
- * evidence.h. By the source's text: what cannot be followed has no origin.
+ * origin.h. By the source's text: what cannot be followed has no origin.
  */
-#include "tools/check/command/evidence.h"
+#include "tools/check/command/origin.h"
 
+#include "base/printable.h"
 #include "tools/scout/command/report/lines.h"
 
 /* ---- where a call stands ---- */

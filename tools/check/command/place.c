@@ -8,7 +8,7 @@
 #include "tools/check/command/relation.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/command/evidence.h"
+#include "tools/check/command/origin.h"
 #include "tools/check/format/element.h"
 
 #include <math.h>

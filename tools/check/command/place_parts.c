@@ -5,7 +5,7 @@
  */
 #include "tools/check/command/relation.h"
 
-#include "tools/check/command/evidence.h"
+#include "tools/check/command/origin.h"
 
 bool
 place_is_in_parts(const struct looked *one)

@@ -4,7 +4,7 @@
 #include "tools/check/command/relation.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/command/evidence.h"
+#include "tools/check/command/origin.h"
 #include "tools/common/owned.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
- * readings.c - where the program has read the date or random bytes, by the rows of its ranks (evidence.h).
+ * readings.c - where the program has read the date or random bytes, by the rows of its ranks (session.h).
  */
-#include "tools/check/command/evidence.h"
+#include "tools/check/command/session.h"
 
 enum { NAME_BYTES = 160 };
 

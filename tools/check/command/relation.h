@@ -7,8 +7,8 @@
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
 
-#include "tools/check/command/evidence.h"
 #include "tools/check/command/place.h"
+#include "tools/check/evidence/evidence.h"
 #include "tools/check/format/look.h"
 #include "tools/common/each.h"
 

@@ -186,9 +186,9 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
     struct error error;
     char *text = NULL;
     size_t bytes, means = 0;
-    FOR_EACH(item, verdict->items, verdict->item_count)
+    FOR_EACH(item, verdict->facts->items, verdict->facts->item_count)
         means += item->tensor.role == CHECK_MEAN;
-    bool reduces = ANY(item, verdict->items, verdict->item_count,
+    bool reduces = ANY(item, verdict->facts->items, verdict->facts->item_count,
                        item->tensor.role == CHECK_REDUCE); /* what it annotates is a part of what is reduced */
     if (check->in_cluster || check->has_reference)
         return NULL;

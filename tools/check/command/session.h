@@ -11,8 +11,9 @@
 #include "launcher/common/error.h"
 #include "launcher/options/options.h"
 #include "launcher/start/job_folder.h"
-#include "tools/check/command/evidence.h"
-#include "tools/check/command/verdict.h"
+#include "tools/check/command/origin.h"
+#include "tools/check/evidence/evidence.h"
+#include "tools/check/verdict/verdict.h"
 
 #include <signal.h>
 
@@ -84,8 +85,9 @@ struct check {
     int runs_made, runs_planned;
     int64_t begin_ms;
     struct check_evidence evidence;
-    int ahead;         /* of evidence.ranked, as in struct check_order */
-    bool is_plain;     /* evidence.ranked is of a run without overlap (judge_late()) */
+    struct check_facts facts; /* of the evidence, when it was last judged */
+    int ahead;                /* of evidence.ranked, as in struct check_order */
+    bool is_plain;            /* evidence.ranked is of a run without overlap (judge_late()) */
     bool fails_forced; /* the program has, on N ranks, before the last step, where steps begin from the reference */
     bool has_failed;   /* the program has, on N ranks, once all steps were made: that is the result if they are equal */
     struct error failure;
@@ -129,6 +131,10 @@ bool session_run(struct check *check, enum session_run which, double factor, str
 bool session_run_floor(struct check *check, struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
+
+/* ---- readings.c ---- */
+/* Fills in `readings` and `reading_places`, from the rows of ranks. Reads the program's debug information. */
+void readings_describe(struct check_evidence *evidence);
 
 /* ---- by_plan.c: ranks that take turns, by a plan ---- */
 /* Before the first run: refuses what does not go with --plan, and a plan that ranks cannot follow. */

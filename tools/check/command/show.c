@@ -2,7 +2,7 @@
 #include "tools/check/command/session.h"
 
 #include "launcher/output/whole_file.h"
-#include "tools/check/command/pattern.h"
+#include "tools/check/evidence/items.h"
 #include "tools/check/format/element.h"
 #include "tools/common/owned.h"
 #include "tools/plan/format/play_json.h"
@@ -23,8 +23,8 @@ result_name(enum check_result result)
 static double
 equal_up_to(const struct check_verdict *verdict)
 {
-    double noise = fmin(ITEMS_FLOOR_FACTOR * verdict->largest_floor, verdict->bearable);
-    return fmax(verdict->tolerance, noise);
+    double noise = fmin(ITEMS_FLOOR_FACTOR * verdict->facts->largest_floor, verdict->facts->bearable);
+    return fmax(verdict->facts->tolerance, noise);
 }
 
 /* ---- the table ---- */
@@ -56,7 +56,7 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
     else
         snprintf(place, sizeof(place), "%.32s:%d %s", tensor->file, tensor->line, tensor->text);
     if (item->differs)
-        snprintf(step, sizeof(step), items_step(item) > 0 ? "%u" : "start", items_step(item));
+        snprintf(step, sizeof(step), item->made_in_step > 0 ? "%u" : "start", item->made_in_step);
     fprintf(out, "%-13s %9llu  %-8s %-45s %5s %10.1e %7.1e  %s\n", name, (unsigned long long)tensor->count,
             element_name((int)tensor->type), place, step, item->difference, item->floor, state_of(item, tolerance));
 }
@@ -75,10 +75,10 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
                 "small differences add up from step to step\n",
           out);
     if (check_evidence_is_forced(evidence) &&
-        ANY(item, verdict->items, verdict->item_count,
+        ANY(item, verdict->facts->items, verdict->facts->item_count,
             item->differs && (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_STATE)))
         fputs("ranks take gradients in each step, parameters and state until an update differs\n", out);
-    if (ANY(item, verdict->items, verdict->item_count, item->compensated))
+    if (ANY(item, verdict->facts->items, verdict->facts->item_count, item->compensated))
         fputs("every gradient is that of one process times one factor, which the ranks' update divides out\n", out);
     if (check_evidence_in_rounds(evidence))
         fputs("no DDP_STEP was called: a step is a round of DDP_REDUCE calls, and only their results are compared\n",
@@ -162,10 +162,10 @@ print_turns(FILE *out, const struct check_evidence *evidence, const struct check
 {
     fprintf(out, "%d ranks that take turns compute what one process with all turns computes: ", evidence->ranks);
     if (check_evidence_same_bits(evidence))
-        fprintf(out, "the same bits in %zu tensors, in %u rounds\n", verdict->item_count, evidence->steps);
+        fprintf(out, "the same bits in %zu tensors, in %u rounds\n", verdict->facts->item_count, evidence->steps);
     else
         fprintf(out, "in %u rounds the %zu tensors differ by at most %.1e, which rounding explains\n", evidence->steps,
-                verdict->item_count, verdict->largest);
+                verdict->facts->item_count, verdict->facts->largest);
     fprintf(out, "%llu of %u rounds were overlapped\n", (unsigned long long)evidence->overlapped_steps,
             evidence->steps);
 }
@@ -174,7 +174,7 @@ print_turns(FILE *out, const struct check_evidence *evidence, const struct check
 static void
 print_means(FILE *out, const struct check_verdict *verdict)
 {
-    FOR_EACH(item, verdict->items, verdict->item_count) {
+    FOR_EACH(item, verdict->facts->items, verdict->facts->item_count) {
         if (item->tensor.role != CHECK_MEAN || !item->differs)
             continue;
         fprintf(out,
@@ -188,12 +188,12 @@ print_means(FILE *out, const struct check_verdict *verdict)
 static void
 print_decisions(FILE *out, const struct check_verdict *verdict)
 {
-    FOR_EACH(item, verdict->items, verdict->item_count)
+    FOR_EACH(item, verdict->facts->items, verdict->facts->item_count)
         if (item->decided_step > 0)
             fprintf(out,
                     "ignored: in step %u %s, differs by %.2g; one process differs as much if its values "
                     "at the start change by one unit in the last place\n",
-                    item->decided_step, ITEM_NAME(verdict, item), item->decided);
+                    item->decided_step, ITEM_NAME(verdict->facts, item), item->decided);
 }
 
 /* A sentence that has several facts: one a line. */
@@ -227,7 +227,7 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
                 "counts as equal)\n",
                 evidence->ranks, takes_turns ? " that take turns" : "", takes_turns ? " with all turns" : "",
                 evidence->steps, in_rounds || takes_turns ? "round" : "step", evidence->steps == 1 ? "" : "s",
-                in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->largest,
+                in_rounds ? "results of DDP_REDUCE" : "gradients and parameters", verdict->facts->largest,
                 equal_up_to(verdict));
     else
         print_facts(out, verdict->text);
@@ -246,21 +246,21 @@ void
 check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool all)
 {
     size_t shown = 0, of_role[CHECK_ROLES] = {0};
-    if (verdict->item_count > 0)
+    if (verdict->facts->item_count > 0)
         fprintf(out,
                 "%d ranks are compared with one process. step: the first step that differs; difference: the largest "
                 "relative difference in any step; noise: the largest difference between runs of one process; one of "
                 "these runs starts with the last bit of its parameters changed\n"
                 "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
                 evidence->ranks, "tensor", "elements", "type", "annotation", "step", "difference", "noise");
-    FOR_EACH(item, verdict->items, verdict->item_count) {
+    FOR_EACH(item, verdict->facts->items, verdict->facts->item_count) {
         if (!all && item != verdict->first && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;
-        print_item(out, item, verdict->tolerance);
+        print_item(out, item, verdict->facts->tolerance);
         ++shown;
     }
-    if (verdict->item_count > shown)
-        fprintf(out, "... and %zu more rows (-v prints all)\n", verdict->item_count - shown);
+    if (verdict->facts->item_count > shown)
+        fprintf(out, "... and %zu more rows (-v prints all)\n", verdict->facts->item_count - shown);
     print_notes(out, evidence, verdict);
 }
 
@@ -293,7 +293,7 @@ describe_item(const struct check_item *item)
     json_object_object_add(object, "repeats", json_object_new_boolean(!item->ignored));
     json_object_object_add(object, "moved", json_object_new_boolean(item->moved));
     json_object_object_add(object, "unclear", json_object_new_boolean(item->unclear));
-    json_object_object_add(object, "first_step", item->differs ? json_object_new_int((int)items_step(item)) : NULL);
+    json_object_object_add(object, "first_step", item->differs ? json_object_new_int((int)item->made_in_step) : NULL);
     json_object_object_add(object, "first_rank", item->differs ? json_object_new_int(item->first_rank) : NULL);
     play_put_number(object, "ranks_that_differ", (uint64_t)item->rank_count);
     add_real(object, "difference", item->difference);
@@ -331,14 +331,14 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     json_object_object_add(object, "same_bits", json_object_new_boolean(check_evidence_same_bits(evidence)));
     play_put_number(object, "overlapped_steps", evidence->overlapped_steps);
     add_real(object, "tolerance", equal_up_to(verdict));
-    add_real(object, "largest_difference", verdict->largest);
-    add_real(object, "largest_floor", verdict->largest_floor);
+    add_real(object, "largest_difference", verdict->facts->largest);
+    add_real(object, "largest_floor", verdict->facts->largest_floor);
     json_object_object_add(object, "factor", verdict->factor != 0 ? json_object_new_double(verdict->factor) : NULL);
     json_object_object_add(object, "first_step",
-                           verdict->first != NULL ? json_object_new_int((int)items_step(verdict->first)) : NULL);
+                           verdict->first != NULL ? json_object_new_int((int)verdict->first->made_in_step) : NULL);
     json_object_object_add(object, "tensor", verdict->first != NULL ? describe_item(verdict->first) : NULL);
     struct json_object *all = play_put_list(object, "tensors");
-    FOR_EACH(item, verdict->items, verdict->item_count)
+    FOR_EACH(item, verdict->facts->items, verdict->facts->item_count)
         json_object_array_add(all, describe_item(item));
     describe_written(play_put_list(object, "written_by_several"), &evidence->written);
     return object;

@@ -8,7 +8,6 @@
  */
 #include "tools/check/command/session.h"
 
-#include "tools/check/command/pattern.h"
 #include "tools/common/each.h"
 
 enum { PLACE_BYTES = 300 };

@@ -1,5 +1,5 @@
-/* evidence.c - see evidence.h: the rows that runs have left. */
-#include "tools/check/command/evidence.h"
+/* evidence.c - see evidence.h: the rows that runs have left, and what they say of the check as a whole. */
+#include "tools/check/evidence/evidence.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/each.h"

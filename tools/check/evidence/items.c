@@ -1,7 +1,8 @@
-/* items.c - see verdict.h. */
+/* items.c - see items.h. */
+
+#include "tools/check/evidence/items.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/command/pattern.h"
 #include "tools/check/format/element.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
@@ -19,19 +20,15 @@ is_at_beginning(uint32_t role)
 unsigned
 items_moment(uint32_t role, uint32_t step)
 {
-    return step == 0 ? 0 : 2 * step + (is_at_beginning(role) ? 0 : 1);
+    if (step == 0)
+        return 0;
+    return 2 * step + (is_at_beginning(role) ? 0 : 1);
 }
 
 unsigned
 items_moment_of(const struct check_row *row)
 {
     return items_moment(row->tensor.role, row->during > 0 ? row->during : row->step);
-}
-
-uint32_t
-items_step(const struct check_item *item)
-{
-    return item->first_step - (is_at_beginning(item->tensor.role) && item->first_step > 0 ? 1 : 0);
 }
 
 /* ---- one row ---- */
@@ -72,7 +69,9 @@ role_norms(const struct check_rows *rows, uint32_t *last_step_p)
 static double
 ratio(double difference, double scale)
 {
-    double relative = difference <= 0 ? 0 : scale > 0 ? difference / scale : INFINITY;
+    if (difference <= 0)
+        return 0;
+    double relative = scale > 0 ? difference / scale : INFINITY;
     return isnan(relative) ? INFINITY : relative;
 }
 
@@ -253,6 +252,9 @@ note_difference(struct check_item *item, const struct check_row *row, int rank, 
     item->endless = row->norms.endless > 0;
     item->moment = moment;
     item->first_step = row->step;
+    item->is_at_beginning = is_at_beginning(row->tensor.role);
+    item->made_in_step = row->step - (item->is_at_beginning && row->step > 0);
+    item->is_of_change = row->of_change;
     item->first_rank = rank;
     /* A part is named where the rest is as it should be. */
     bool part = row->norms.block_count > 0 && row->norms.block_count < row->tensor.count &&
@@ -264,7 +266,14 @@ note_difference(struct check_item *item, const struct check_row *row, int rank, 
 double
 items_tolerance(int type)
 {
-    return type == ELEMENT_BFLOAT16 ? 0x1p-5 : type == ELEMENT_FLOAT16 ? 0x1p-8 : 1e-5;
+    switch (type) {
+    case ELEMENT_BFLOAT16:
+        return 0x1p-5;
+    case ELEMENT_FLOAT16:
+        return 0x1p-8;
+    default:
+        return 1e-5;
+    }
 }
 
 /* An update computes from the reference's gradients, in the tensor's own type: it has no product of a narrower one. */
@@ -399,7 +408,10 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
     bool apart = (is_exact(evidence, row) && floor->whole <= 0) || !is_rounding(evidence, row, distance, floor, 4);
     bool beyond = !row->same_bits && apart; /* also of numbers that doubles do not hold */
     bool vanishes = is_vanishing(evidence, row, floor, most);
-    relative = vanishes ? row->norms.difference / most : beyond ? fmax(relative, distance->spread) : relative;
+    if (vanishes)
+        relative = row->norms.difference / most;
+    else if (beyond)
+        relative = fmax(relative, distance->spread);
     if (item->worst_step == 0 || relative > item->difference) {
         item->difference = relative;
         item->floor = fmax(floor->whole, floor->block);
@@ -469,6 +481,50 @@ add_rank(struct check_item *items, size_t count, const struct check_evidence *ev
     return count;
 }
 
+/* NULL: the memory of the item was not changed to see what becomes of it. */
+static const struct check_row *
+find_probed(const struct check_evidence *evidence, const struct check_item *item)
+{
+    EACH_ROW(row, &evidence->probe, CHECK_ROW_RETAINED) {
+        if (item->tensor.role == CHECK_MEMORY && row->tensor.number == item->tensor.number)
+            return row;
+    }
+    return NULL;
+}
+
+static bool
+is_averaged(const struct check_evidence *evidence, const struct check_item *item)
+{
+    EACH_ROW(row, &evidence->ranked[0], CHECK_ROW_AVERAGED) {
+        if (check_same_tensor(&row->tensor, &item->tensor))
+            return true;
+    }
+    return false;
+}
+
+/* What differs, and does not count. Where ranks average parameters, each has an update of its own, and what that alone
+ * keeps may differ, as momentum does: it is right if nothing else differs in any step. */
+static void
+leave_out(const struct check_evidence *evidence, struct check_item *items, size_t count)
+{
+    bool weighs = check_evidence_weighs(evidence),
+         are_own = check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
+    FOR_EACH_MUTABLE(item, items, count) {
+        const struct check_row *probed = find_probed(evidence, item);
+        item->is_scratch = probed != NULL && fabs(probed->norms.product) < 0.1; /* nothing of a change was left */
+        item->is_own = probed != NULL && probed->value == 0 && item->tensor.group != 1;
+        item->is_averaged = is_averaged(evidence, item);
+        item->unweighted = item->tensor.role == CHECK_MEAN && weighs;
+        if (item->is_scratch || item->ignored || item->unweighted)
+            item->differs = item->unclear = false;
+        are_own = are_own && (!item->differs || item->is_own || item->tensor.role == CHECK_MEAN);
+    }
+    FOR_EACH_MUTABLE(item, items, count) {
+        item->is_own = item->is_own && are_own && item->differs;
+        item->differs = item->differs && !item->is_own;
+    }
+}
+
 struct check_item *
 items_make(const struct check_evidence *evidence, const struct check_rows *ranked, size_t *count_p)
 {
@@ -489,26 +545,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     }
     free_sorted(&floors[0]);
     free_sorted(&floors[1]);
-    /* Where ranks average parameters, each has an update of its own, and what that alone keeps may differ, as momentum
-     * does: it is right if nothing else differs in any step. */
-    bool weighs = check_evidence_weighs(evidence),
-         are_own = check_rows_find(&evidence->ranked[0], CHECK_ROW_AVERAGED) != NULL;
-    FOR_EACH_MUTABLE(item, items, count) {
-        const struct check_row *probed =
-            FIND(row, evidence->probe.rows, evidence->probe.count,
-                 row->kind == CHECK_ROW_RETAINED && item->tensor.role == CHECK_MEMORY &&
-                     row->tensor.number == item->tensor.number);                /* NULL: its memory was not changed */
-        item->is_scratch = probed != NULL && fabs(probed->norms.product) < 0.1; /* nothing of a change was left */
-        item->is_own = probed != NULL && probed->value == 0 && item->tensor.group != 1;
-        item->unweighted = item->tensor.role == CHECK_MEAN && weighs;
-        if (item->is_scratch || item->ignored || item->unweighted)
-            item->differs = item->unclear = false;
-        are_own = are_own && (!item->differs || item->is_own || item->tensor.role == CHECK_MEAN);
-    }
-    FOR_EACH_MUTABLE(item, items, count) {
-        item->is_own = item->is_own && are_own && item->differs;
-        item->differs = item->differs && !item->is_own;
-    }
+    leave_out(evidence, items, count);
     *count_p = count;
     return items;
 }

@@ -2,7 +2,7 @@
  * written.c - files that several ranks of a run have written (evidence.h): each rank has a private folder, and in it
  * what it has written lies below `written`, by its absolute path.
  */
-#include "tools/check/command/evidence.h"
+#include "tools/check/evidence/evidence.h"
 
 #include "tools/common/each.h"
 #include "tools/common/grown.h"
@@ -27,12 +27,10 @@ add_copy(struct copies *copies, const char *path, int rank)
 }
 
 static void
-add_rank(struct copies *copies, const char *folder, int rank)
+add_tree(struct copies *copies, FTS *tree, const char *root, int rank)
 {
-    char *root = xasprintf("%s/rank-%d/written", folder, rank), *roots[] = {root, NULL};
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
     FTSENT *entry;
-    while (tree != NULL && (entry = fts_read(tree)) != NULL) {
+    while ((entry = fts_read(tree)) != NULL) {
         const char *path = entry->fts_path + strlen(root);
         switch (entry->fts_info) {
         case FTS_D:
@@ -48,8 +46,17 @@ add_rank(struct copies *copies, const char *folder, int rank)
             break;
         }
     }
-    if (tree != NULL)
+}
+
+static void
+add_rank(struct copies *copies, const char *folder, int rank)
+{
+    char *root = xasprintf("%s/rank-%d/written", folder, rank), *roots[] = {root, NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    if (tree != NULL) {
+        add_tree(copies, tree, root, rank);
         fts_close(tree);
+    }
     free(root);
 }
 

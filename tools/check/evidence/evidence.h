@@ -1,13 +1,12 @@
 /*
  * evidence.h - what the runs of a check have left behind, for the verdict.
  */
-#ifndef DDPRUN_TOOLS_CHECK_COMMAND_EVIDENCE_H
-#define DDPRUN_TOOLS_CHECK_COMMAND_EVIDENCE_H
+#ifndef DDPRUN_TOOLS_CHECK_EVIDENCE_EVIDENCE_H
+#define DDPRUN_TOOLS_CHECK_EVIDENCE_EVIDENCE_H
 
 #include "base/printable.h"
+#include "tools/check/evidence/facts.h"
 #include "tools/check/format/run.h"
-
-enum check_reading { CHECK_READS_DATE = 1, CHECK_READS_RANDOM = 2 };
 
 /* The rows of one rank in one run. */
 struct check_rows {
@@ -34,9 +33,9 @@ enum { CHECK_REPEATS = 3 };
 struct check_evidence {
     unsigned steps;          /* that were compared */
     int ranks;               /* N */
-    double tolerance;        /* relative difference that counts as equal; below 0: as check_judge() finds best */
-    bool is_asked;           /* it was given; filled in by check_judge() */
-    double bearable;         /* above this nothing counts as equal; filled in by check_judge() */
+    double tolerance;        /* relative difference that counts as equal; below 0: as limits_settle() finds best */
+    bool is_asked;           /* it was given; filled in by limits_settle() */
+    double bearable;         /* above this nothing counts as equal; filled in by limits_settle() */
     bool forced;             /* every step began from the reference, but for CUDA graphs */
     bool sums;               /* --reduce sum */
     bool by_plan;            /* --plan: ranks take turns, and one process plays all turns; a step is a round */
@@ -78,10 +77,12 @@ const struct check_row *check_rows_next(const struct check_rows *rows, enum chec
 const struct check_row *check_rows_next_of(const struct check_rows *rows, enum check_role role,
                                            const struct check_row *row);
 /* Each row of a kind, and of tensors of a role. */
-#define EACH_ROW(row, rows, kind) \
-    for (const struct check_row *row = NULL; (row = check_rows_next((rows), (kind), row)) != NULL;)
-#define EACH_ROW_OF(row, rows, role) \
-    for (const struct check_row *row = NULL; (row = check_rows_next_of((rows), (role), row)) != NULL;)
+#define EACH_ROW(row, rows, kind)                                                          \
+    for (const struct check_row *row = check_rows_next((rows), (kind), NULL); row != NULL; \
+         row = check_rows_next((rows), (kind), row))
+#define EACH_ROW_OF(row, rows, role)                                                          \
+    for (const struct check_row *row = check_rows_next_of((rows), (role), NULL); row != NULL; \
+         row = check_rows_next_of((rows), (role), row))
 bool check_same_tensor(const struct check_tensor *tensor, const struct check_tensor *other);
 
 /* All that was compared of all ranks has the reference's bits. */
@@ -103,60 +104,19 @@ bool check_evidence_takes_turns(const struct check_evidence *evidence);
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);
 
+/* ---- facts.c ---- */
+/* All facts of the evidence (facts.h); to be freed by check_facts_free(), which leaves the evidence as it is. Pure:
+ * `carried.place` and the places of readings are filled in by who reads debug information. */
+void check_facts_find(const struct check_evidence *evidence, struct check_facts *facts);
+void check_facts_free(struct check_facts *facts);
+
+/* Of a further run of the ranks, with dates of its own: nothing differs from the reference, and the ranks agree. */
+bool check_facts_are_right(const struct check_evidence *evidence, struct check_rows *ranked);
+
 /* ---- written.c ---- */
 /* Of `ranks` ranks whose private folders (tools/sandbox/files.h) are in `folder`. What cannot be read is not
  * there, and neither are the byte codes of Python, which it replaces as a whole. */
 struct written written_find(const char *folder, int ranks);
 void written_free(struct written *written);
-
-/* ---- readings.c ---- */
-/* Fills in `readings` and `reading_places`, from the rows of ranks. Reads the program's debug information. */
-void readings_describe(struct check_evidence *evidence);
-
-/* ---- equal.c ---- */
-/*
- * Do the ranks have the same bits? Pure: each of them has left a hash of every parameter, state, averaged gradient
- * and buffer at every step. This asks for no tolerance and no reference.
- */
-
-struct agreement {
-    unsigned moment;             /* of the first difference (items_moment()); 0: none */
-    const struct check_row *row; /* of the rank that differs from rank 0 then */
-    int rank;
-};
-
-struct agreement agreement_find(const struct check_evidence *evidence);
-/* Whether it may be noise that the runs so far do not show: one more run of the ranks would tell. */
-bool agreement_wants_repeat(const struct check_evidence *evidence, const struct agreement *agreement);
-
-/* ---- origin.c ---- */
-
-/* `frames`: as a CHECK_ROW_SITE has them. "train.cu:31 from main.cu:80", or what is known; text that is no list of
- * frames is a place already. Reads the object's debug information. Returns `text`. */
-const char *place_name(const char *frames, char *text, size_t room);
-
-/* "argument 5 (`touched`)", as the launch or the call of cuBLAS there has it in its source, where that is known.
- * `number`: from 0. Returns `text`. */
-enum { PLACE_ARGUMENT_BYTES = 96 };
-const char *place_name_argument(const char *frames, uint32_t number, bool is_member, char text[PLACE_ARGUMENT_BYTES]);
-
-/* The line where the host gives an argument its value: `name` is what the argument is called there, `from` is empty or
- * ", computed from `seen` (train.cu:12)". */
-enum { ORIGIN_PLACE_BYTES = 120, ORIGIN_FROM_BYTES = 300 };
-struct origin {
-    char name[96], place[ORIGIN_PLACE_BYTES], from[ORIGIN_FROM_BYTES];
-    bool is_share; /* what it is computed from is the rank's share, by DDP_SHARD */
-};
-/* False: the argument is no variable, or several lines may give it this value. Reads the program's source. */
-bool origin_find(const char *frames, uint32_t number, struct origin *origin);
-/* Instead of an argument's number. ORIGIN_OF_TEXT + number: `from` is the argument as the source has it. Of a copy:
- * what it gets from the host, and in `from` at most three lines that fill it. Of a decision: the innermost condition
- * around the call that may differ between ranks. Of a call of CUDA: `name` is the function's, as the source has it. Of
- * a copy to the host: `place` is the first line after it that uses what it brings. */
-#define ORIGIN_OF_TEXT     (1U << 16)
-#define ORIGIN_OF_COPY     (UINT32_MAX - 1)
-#define ORIGIN_OF_DECISION (UINT32_MAX - 2)
-#define ORIGIN_OF_CALL     (UINT32_MAX - 3)
-#define ORIGIN_OF_USE      (UINT32_MAX - 4)
 
 #endif

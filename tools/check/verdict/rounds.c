@@ -1,0 +1,200 @@
+/* rounds.c - see rows.h: a program whose steps are rounds of DDP_REDUCE calls, and nothing has ended it. */
+#include "tools/check/verdict/rows.h"
+
+/* ---- results that cannot be compared ---- */
+
+static bool
+has_no_call(const struct check_facts *facts)
+{
+    return facts->in_rounds && !facts->reduced.is_any;
+}
+
+static void
+say_no_call(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    (void)facts;
+    sentence_say(text, "the ranks and one process have no call of DDP_REDUCE in common");
+}
+
+static bool
+is_unrepeated(const struct check_facts *facts)
+{
+    return facts->in_rounds && facts->reduced.is_any && !facts->reduced.is_repeated;
+}
+
+static void
+say_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    (void)facts;
+    sentence_say(text, "two runs of the program in one process differ: DDP_REDUCE has other results");
+}
+
+static void
+advise_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "give the program a fixed seed (not the clock, not std::random_device), for the check at least");
+    seeded_add_readings(facts, text);
+}
+
+/* ---- results that differ ---- */
+
+static bool
+differs(const struct check_facts *facts)
+{
+    return facts->in_rounds && facts->reduced.first != NULL;
+}
+
+/* The smallest or largest value of the ranks' shares, and no other result differs. */
+static bool
+is_extreme_alone(const struct check_facts *facts)
+{
+    if (!differs(facts) || facts->reduced.differing != 1)
+        return false;
+    const struct check_tensor *tensor = &facts->reduced.first->tensor;
+    return tensor->role == CHECK_REDUCE && (tensor->group == CHECK_OP_MIN || tensor->group == CHECK_OP_MAX);
+}
+
+static bool
+is_mean_of_unequal_shares(const struct check_facts *facts)
+{
+    if (!differs(facts) || facts->reduced.uneven_items == 0)
+        return false;
+    const struct check_tensor *tensor = &facts->reduced.first->tensor;
+    return tensor->role == CHECK_REDUCE && tensor->group == CHECK_OP_MEAN;
+}
+
+static bool
+differs_otherwise(const struct check_facts *facts)
+{
+    return differs(facts) && !is_extreme_alone(facts) && !is_mean_of_unequal_shares(facts);
+}
+
+static const struct check_item *
+about_result(const struct check_facts *facts)
+{
+    return facts->reduced.first;
+}
+
+static void
+say_differs(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    const struct check_item *first = facts->reduced.first;
+    sentence_say(text, "%s; %s", ITEM_PLACE(facts, first),
+                 first->unbounded ? "it is infinite or NaN there, and finite in one process"
+                                  : "everything before it is equal");
+}
+
+static void
+advise_uneven(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(
+        text,
+        "%llu items do not divide evenly among %d ranks, and the mean of unequal shares is not the mean of all "
+        "items: check with another -n, or add up sums and counts",
+        (unsigned long long)facts->reduced.uneven_items, facts->ranks);
+}
+
+/* ---- results that are equal, and prove nothing ---- */
+
+static bool
+is_multiple(const struct check_facts *facts)
+{
+    return facts->in_rounds && facts->reduced.first == NULL && facts->reduced.multiple != NULL;
+}
+
+static const struct check_item *
+about_multiple(const struct check_facts *facts)
+{
+    return facts->reduced.multiple;
+}
+
+static double
+factor_of_multiple(const struct check_facts *facts)
+{
+    return facts->reduced.multiple->factor;
+}
+
+static void
+say_multiple(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    const struct check_item *multiple = facts->reduced.multiple;
+    sentence_say(text, "%s is %.4g times that of one process in every round", ITEM_NAME(facts, multiple),
+                 multiple->factor);
+}
+
+static bool
+is_independent(const struct check_facts *facts)
+{
+    return facts->in_rounds && facts->reduced.first == NULL && facts->reduced.multiple == NULL &&
+           !facts->reduced.depends;
+}
+
+static void
+say_independent(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    (void)facts;
+    sentence_say(text, "the results of DDP_REDUCE are equal, and no result depends on an earlier one: a sum or a count "
+                       "without DDP_REDUCE would not be noticed");
+}
+
+const struct verdict_row verdict_rows_of_rounds[] = {
+    {.name = "rounds without a call in common",
+     .stage = STAGE_ROUNDS_READ,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_NOTHING,
+     .applies = has_no_call,
+     .say = say_no_call,
+     .advice = "call DDP_REDUCE in one process, too, with the same number of elements: it costs no time there"},
+    {.name = "rounds that one process does not repeat",
+     .stage = STAGE_ROUNDS_READ,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_NOT_REPEATABLE,
+     .applies = is_unrepeated,
+     .say = say_unrepeated,
+     .advise = advise_unrepeated},
+    {.name = "a smallest or largest value, alone",
+     .stage = STAGE_ROUNDS_DIFFER,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_REDUCTION,
+     .applies = is_extreme_alone,
+     .about = about_result,
+     .say = say_differs,
+     .advice = "no other result differs: if this result depends on the number of ranks on purpose, like the smallest "
+               "value of a share, the program is right"},
+    {.name = "a mean of unequal shares",
+     .stage = STAGE_ROUNDS_DIFFER,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_INDIVISIBLE,
+     .applies = is_mean_of_unequal_shares,
+     .about = about_result,
+     .say = say_differs,
+     .advise = advise_uneven},
+    {.name = "a result that differs",
+     .stage = STAGE_ROUNDS_DIFFER,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_REDUCTION,
+     .applies = differs_otherwise,
+     .about = about_result,
+     .say = say_differs,
+     .advice =
+         "its inputs are not those of one process: look for shares that overlap or leave items out, for a shuffle "
+         "that is seeded by rank, for a sum or a count that has no DDP_REDUCE, or is used before it"},
+    {.name = "a result that is a multiple",
+     .stage = STAGE_UNMOVED,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_SCALE,
+     .applies = is_multiple,
+     .about = about_multiple,
+     .say = say_multiple,
+     .factor = factor_of_multiple,
+     .advice = "the program is right if it divides by the number of ranks later; for a mean of the ranks' means use "
+               "DDP_OP_MEAN"},
+    {.name = "results that do not depend on each other",
+     .stage = STAGE_UNMOVED,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_INDEPENDENT,
+     .applies = is_independent,
+     .say = say_independent,
+     .advice = "compare the program's output with that of one process, or pass all sums to DDP_REDUCE"},
+    {.name = NULL},
+};

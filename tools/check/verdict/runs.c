@@ -1,0 +1,271 @@
+/* runs.c - see rows.h: what runs say of themselves, before any tensor is read for its cause. */
+#include "tools/check/verdict/rows.h"
+
+/* ---- programs that do not repeat themselves ---- */
+
+static const char fixed_seed[] =
+    "give the program a fixed seed (not the clock, not std::random_device), for the check at least; or look for a "
+    "race: "
+    "a cudaMemset or a copy on another stream than the kernels that use its memory, and no wait between them";
+
+static void
+advise_fixed_seed(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "%s", fixed_seed);
+    seeded_add_readings(facts, text);
+}
+
+static bool
+is_unrepeated(const struct check_facts *facts)
+{
+    return facts->is_unrepeated;
+}
+
+static void
+say_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "runs of the program in one process differ by %.2g in %u steps", facts->unrepeated,
+                 facts->steps);
+}
+
+static bool
+is_unsteady(const struct check_facts *facts)
+{
+    return facts->first.item != NULL && facts->first.is_unsteady;
+}
+
+static void
+say_unsteady(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say_place(facts, facts->first.item, text, ", and in a second run of the ranks by another amount");
+}
+
+/* ---- how the runs ended ---- */
+
+static bool
+is_stopped(const struct check_facts *facts)
+{
+    return facts->is_stopped_first;
+}
+
+static void
+say_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "ddprun ended the run of %d ranks: %.900s", facts->ranks, facts->stopped);
+}
+
+static void
+advise_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    if (strstr(facts->stopped, "same ddprun calls") != NULL)
+        sentence_say(text,
+                     "each rank must make these calls, in the same order: look for one that only some ranks reach, as "
+                     "behind if (DDP_RANK() == 0), or for a loop whose length depends on the rank");
+}
+
+static bool
+is_alarmed(const struct check_facts *facts)
+{
+    return facts->alarm != NULL && facts->first.item == NULL;
+}
+
+static void
+say_alarm(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "%.1000s", facts->alarm);
+}
+
+static bool
+continues(const struct check_facts *facts)
+{
+    return facts->continues >= 0 && !facts->by_plan && !facts->in_rounds && facts->first.item == NULL;
+}
+
+static void
+say_continues(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "one process ends after %u steps, but rank %d continues", facts->steps, facts->continues);
+}
+
+/* ---- what was compared ---- */
+
+static bool
+is_nothing_compared(const struct check_facts *facts)
+{
+    return !facts->is_compared && !facts->in_rounds && !facts->is_stopped_first;
+}
+
+static void
+say_nothing(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    (void)facts;
+    sentence_say(text, "no parameter and no gradient of a rank was compared with one process's");
+}
+
+static bool
+is_endless(const struct check_facts *facts)
+{
+    bool is_finite_alone = facts->first.item != NULL && facts->first.item->unbounded;
+    return facts->endless != NULL && !facts->is_stopped_first && !is_finite_alone && !is_nothing_compared(facts);
+}
+
+static void
+say_endless(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "after step %u %s, is infinite or NaN in one process, too: NaN on all ranks proves nothing",
+                 facts->endless_step, TENSOR_NAME(facts->endless));
+}
+
+static void
+advise_endless(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    if (facts->endless_step > 1)
+        sentence_say(text, "check the steps before it (--steps %u); one process must train without NaN first",
+                     facts->endless_step - 1);
+    else
+        sentence_say(text, "one process must train without NaN first");
+}
+
+/* ---- overlap, and plans ---- */
+
+static bool
+is_made_by_overlap(const struct check_facts *facts)
+{
+    return facts->is_right_without_overlap;
+}
+
+static void
+say_overlap(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say_place(facts, facts->first.item, text, ", and does not with --no-overlap");
+}
+
+static void
+advise_overlap(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "%s",
+                 facts->alarm != NULL ? facts->alarm
+                                      : "averaging during backward must not change results: this is a fault of ddprun, "
+                                        "please report it, and run with --no-overlap until it is corrected");
+}
+
+/* By a plan ranks get no share of a batch, and the program has no annotations. */
+static bool
+is_made_by_plan(const struct check_facts *facts)
+{
+    return facts->by_plan && facts->first.item != NULL;
+}
+
+static void
+say_first(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say_place(facts, facts->first.item, text, "%s", "");
+}
+
+/* ---- infinities ---- */
+
+static bool
+is_unbounded(const struct check_facts *facts)
+{
+    return facts->first.item != NULL && facts->first.item->unbounded;
+}
+
+static void
+say_unbounded(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say_place(facts, facts->first.item, text, ": %s",
+                       facts->first.item->endless ? "other elements are infinite or NaN than in one process"
+                                                  : "elements are infinite or NaN, and finite in one process");
+}
+
+static void
+advise_unbounded(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    if (facts->is_compressed)
+        sentence_say(text, "16 bits do not hold these gradients: use --compress bf16, or none");
+    else if (!facts->first.is_gradient)
+        sentence_say(text, "search for infinities, as a loss scaler does, after DDP_STEP");
+    else
+        sentence_say(text, "look for a sum over ranks that does not fit its type, or for a share without items");
+}
+
+const struct verdict_row verdict_rows_of_runs[] = {
+    {.name = "a program that does not repeat itself",
+     .stage = STAGE_REPEATED,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_NOT_REPEATABLE,
+     .applies = is_unrepeated,
+     .say = say_unrepeated,
+     .advise = advise_fixed_seed},
+    {.name = "a run that ddprun ended",
+     .stage = STAGE_COMPARED,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_STOPPED,
+     .applies = is_stopped,
+     .about = verdict_about_first,
+     .say = say_stopped,
+     .advise = advise_stopped},
+    {.name = "nothing was compared",
+     .stage = STAGE_COMPARED,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_NOTHING,
+     .applies = is_nothing_compared,
+     .say = say_nothing,
+     .advice = "annotate parameters and gradients (man ddprun.h)"},
+    {.name = "parameters that are not finite in one process",
+     .stage = STAGE_COMPARED,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_ENDLESS,
+     .applies = is_endless,
+     .say = say_endless,
+     .advise = advise_endless},
+    {.name = "what would have ended the job",
+     .stage = STAGE_ALARMED,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_STOPPED,
+     .applies = is_alarmed,
+     .say = say_alarm},
+    {.name = "one process ends, and a rank continues",
+     .stage = STAGE_CONTINUES,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_STOPPED,
+     .applies = continues,
+     .say = say_continues,
+     .advice =
+         "count the items of the whole batch, not of the rank's share; stop by a loss that DDP_MEAN has averaged, "
+         "not by a rank's own loss"},
+    {.name = "ranks that do not repeat their difference",
+     .stage = STAGE_UNSTEADY,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_NOT_REPEATABLE,
+     .applies = is_unsteady,
+     .about = verdict_about_first,
+     .say = say_unsteady,
+     .advise = advise_fixed_seed},
+    {.name = "overlap",
+     .stage = STAGE_OVERLAP,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_OVERLAP,
+     .applies = is_made_by_overlap,
+     .about = verdict_about_first,
+     .say = say_overlap,
+     .advise = advise_overlap},
+    {.name = "a plan",
+     .stage = STAGE_PLAN,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_PLAN,
+     .applies = is_made_by_plan,
+     .about = verdict_about_first,
+     .say = say_first,
+     .advice = "do not train by this plan: ranks that take turns do not compute the program's results; make the plan "
+               "again by ddprun scout --prove with these arguments, and check it"},
+    {.name = "infinities on the ranks alone",
+     .stage = STAGE_UNBOUNDED,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_OVERFLOW,
+     .applies = is_unbounded,
+     .about = verdict_about_first,
+     .say = say_unbounded,
+     .advise = advise_unbounded},
+    {.name = NULL},
+};

@@ -1,0 +1,91 @@
+/* update.c - see rows.h: what comes between a DDP_STEP and the next one. */
+#include "tools/check/verdict/rows.h"
+
+static bool
+is_of_update(const struct check_facts *facts)
+{
+    return facts->first.item != NULL && !facts->first.is_result;
+}
+
+static bool
+are_few(const struct check_facts *facts)
+{
+    return is_of_update(facts) && facts->first.is_few;
+}
+
+static bool
+are_many(const struct check_facts *facts)
+{
+    return is_of_update(facts) && !facts->first.is_few;
+}
+
+static double
+scale_of_change(const struct check_facts *facts)
+{
+    return facts->first.factor_of_change;
+}
+
+static const char *
+describe_gradients(const struct check_facts *facts)
+{
+    if (facts->has_graphs)
+        return "; gradients that a CUDA graph averages were not compared";
+    return facts->first.is_checked_before ? "; the annotated gradients of the step are equal"
+                                          : "; gradients were not compared in each step so far";
+}
+
+static void
+say_update(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    const struct facts_first *first = &facts->first;
+    double factor = first->factor_of_change;
+    uint32_t role = first->item->tensor.role;
+    sentence_say_place(facts, first->item, text, "%s", describe_gradients(facts));
+    if (factor != 0)
+        printable_append(text, VERDICT_BYTES, "; the change is %.4g times that of one process%s", factor,
+                         sentence_factor(facts, factor));
+    if (first->is_few)
+        printable_append(text, VERDICT_BYTES, "; %zu of %zu %ss are equal in that step", first->all - first->differing,
+                         first->all, role == CHECK_MEMORY ? "range" : check_role_name(role));
+}
+
+static void
+advise_update(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    if (facts->first.factor_of_change != 0)
+        sentence_say(text,
+                     "the update depends on the rank, the number of ranks or the share: if by a learning rate, "
+                     "compute it from the step; if by a norm or a clipping of gradients, call DDP_STEP before it");
+    else if (facts->has_graphs)
+        sentence_say(text, "check the program without CUDA graphs; then the operation is named");
+    else if (facts->first.is_few)
+        sentence_say(text,
+                     "its gradient is not averaged, or only a part of it: annotate the gradient with DDP_GRADIENT "
+                     "and its full count, and write it before DDP_STEP; or the update reads memory that differs "
+                     "between ranks");
+    else
+        sentence_say(text, "the update uses values that are not averaged, such as a moment or a norm that is computed "
+                           "before DDP_STEP; or DDP_STEP comes before backward, within it or after the optimizer");
+}
+
+const struct verdict_row verdict_rows_of_updates[] = {
+    {.name = "the update of a few tensors",
+     .stage = STAGE_LAST,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_TENSOR,
+     .applies = are_few,
+     .about = verdict_about_first,
+     .say = say_update,
+     .advise = advise_update,
+     .factor = scale_of_change},
+    {.name = "the update",
+     .stage = STAGE_LAST,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE,
+     .applies = are_many,
+     .about = verdict_about_first,
+     .say = say_update,
+     .advise = advise_update,
+     .factor = scale_of_change},
+    {.name = NULL},
+};
