@@ -175,7 +175,7 @@ static const struct check_row *
 find_cause(const struct check_evidence *evidence, const struct check_item *differing, int *rank_p)
 {
     const struct check_row *first = find_left(evidence, is_any, rank_p), *best = first;
-    const bool is_effect = first != NULL && differing != NULL && first->step > items_step(differing);
+    const bool is_effect = first != NULL && differing != NULL && first->step > differing->made_in_step;
     if (first == NULL || is_effect)
         return NULL;
     EACH_ROW(row, &evidence->ranked[*rank_p], CHECK_ROW_LEFT) {
