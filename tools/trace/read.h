@@ -175,6 +175,10 @@ void clocks_free(struct run_clock *clocks, const struct trace *trace);
 int64_t clock_common(const struct run_clock *clock, int64_t ns);
 
 /* ---- waits.c: what a step waited for: the network, and the rank that came last (launcher/common/waiting.h) ---- */
+/* The step in another run, or in the same: that of its number and group; NULL: the run does not have it. `place`: its
+ * number in the list that it is taken from. */
+const struct trace_step *trace_same_step(const struct trace_run *run, const struct trace_step *wanted, size_t place);
+
 /* Of a step of one run of the trace, by the numbers of ranks; none if a rank's part of that step is not there, or has
  * no times. */
 struct last_rank waits_of(const struct trace *trace, const struct trace_run *run, const struct trace_step *step);

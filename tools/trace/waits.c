@@ -14,8 +14,8 @@ is_same_step(const struct trace_step *step, const struct trace_step *wanted)
 }
 
 /* Ranks write the same steps, in the order of their times: it is near the place that it has in another run. */
-static const struct trace_step *
-find_step(const struct trace_run *run, const struct trace_step *wanted, size_t place)
+const struct trace_step *
+trace_same_step(const struct trace_run *run, const struct trace_step *wanted, size_t place)
 {
     for (size_t k = 0; k < 2 * (size_t)MOST_APART; ++k) {
         size_t at = k % 2 == 0 ? place + k / 2 : place - (k + 1) / 2; /* in front of the first one it is too large */
@@ -32,7 +32,7 @@ waits_of(const struct trace *trace, const struct trace_run *run, const struct tr
     FOR_EACH(other, trace->runs, trace->run_count) {
         if (other->job != run->job)
             continue;
-        const struct trace_step *theirs = find_step(other, step, (size_t)(step - run->steps));
+        const struct trace_step *theirs = trace_same_step(other, step, (size_t)(step - run->steps));
         if (theirs != NULL)
             last_rank_add(&last, other->rank, fmax(theirs->released_us, 0));
     }
