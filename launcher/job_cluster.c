@@ -62,6 +62,16 @@ job_speaks_for_other_host(const struct job *job)
     return true;
 }
 
+/* A process that trains alone where it may not be meant to is named at once. */
+static void
+say_alone(const struct launch_request *request)
+{
+    char text[320];
+    launched_describe_alone(request, text, sizeof(text));
+    if (text[0] != '\0')
+        message_line("%s", text);
+}
+
 bool
 job_join(struct job *job, struct error *error)
 {
@@ -74,10 +84,8 @@ job_join(struct job *job, struct error *error)
     launched->restart += job->restarts;
     if (job->options.verbose && launched->by != LAUNCHED_ALONE)
         message_line("started as one of several processes, by %s", launched->variables);
-    if (launched->by == LAUNCHED_ALONE && request.node_count == 0 && getenv("JOB_COMPLETION_INDEX") != NULL)
-        message_line("JOB_COMPLETION_INDEX=%.20s, but --nnodes is not given: this pod trains alone; give --nnodes N "
-                     "and --master HOST for one job of all pods, or --nnodes 1 for one job in each pod",
-                     getenv("JOB_COMPLETION_INDEX"));
+    if (launched->by == LAUNCHED_ALONE)
+        say_alone(&request);
     if (launched->is_host)
         job->options.rank_count = launched->rank_count; /* -n, or PET_NPROC_PER_NODE */
     bool is_refused = job->options.program == NULL;     /* its options are wrong, and those of the others, too */

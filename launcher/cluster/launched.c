@@ -251,6 +251,8 @@ static const struct launch_way ways[] = {
     {LAUNCHED_BY_MPI, {"PMI_SIZE"}, "PMI_SIZE", "PMI_RANK", NULL},
     {LAUNCHED_BY_MPI, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", NULL},
     {LAUNCHED_BY_MPI, {"FLUX_JOB_SIZE"}, "FLUX_JOB_SIZE", "FLUX_TASK_RANK", NULL},
+    {LAUNCHED_BY_MPI, {"HOROVOD_SIZE"}, "HOROVOD_SIZE", "HOROVOD_RANK", NULL},
+    {LAUNCHED_BY_MPI, {"JSM_NAMESPACE_SIZE"}, "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", NULL},
     {LAUNCHED_BY_MPI, {"PALS_SIZE"}, "PALS_SIZE", "PALS_RANKID", NULL}, /* which PALS does not set */
 };
 enum { WAY_COUNT = sizeof(ways) / sizeof(ways[0]) };
@@ -375,4 +377,65 @@ launched_look(const struct launch_request *request, struct launched *launched_p,
     }
     *launched_p = launched;
     return true;
+}
+
+/* ---- alone, among others ---- */
+
+/* A shell of Slurm's on a host of the allocation (salloc with use_interactive_step): slurm.h, SLURM_INTERACTIVE_STEP.
+ */
+#define SLURM_INTERACTIVE_STEP "4294967290"
+
+/* A batch script, or a shell in an allocation: srun has not started this process as a task. */
+static bool
+is_outside_of_srun(void)
+{
+    const char *step = value_of("SLURM_STEP_ID");
+    return value_of("SLURM_JOB_ID") != NULL && (step == NULL || strcmp(step, SLURM_INTERACTIVE_STEP) == 0);
+}
+
+static bool
+is_pod_of_index(const struct launch_request *request)
+{
+    (void)request;
+    return value_of("JOB_COMPLETION_INDEX") != NULL;
+}
+
+static bool
+is_host_of_allocation(const struct launch_request *request)
+{
+    (void)request;
+    return is_outside_of_srun() && number_of("SLURM_JOB_NUM_NODES") > 1;
+}
+
+static bool
+is_task_of_allocation(const struct launch_request *request)
+{
+    return is_outside_of_srun() && request->rank_count == 0 && number_of("SLURM_JOB_NUM_NODES") <= 1 &&
+           number_of("SLURM_NTASKS") > 1;
+}
+
+static const struct {
+    bool (*applies)(const struct launch_request *request);
+    const char *variable, *text;
+} alone[] = {
+    {is_pod_of_index, "JOB_COMPLETION_INDEX",
+     "--nnodes is not given: this pod trains alone; give --nnodes N and --master HOST for one job of all pods, or "
+     "--nnodes 1 for one job in each pod"},
+    {is_host_of_allocation, "SLURM_JOB_NUM_NODES",
+     "srun has not started ddprun: this host trains alone; write `srun ddprun ...` for one job of all hosts, or give "
+     "--nnodes 1 for this one"},
+    {is_task_of_allocation, "SLURM_NTASKS",
+     "srun has not started ddprun, and -n is not given: one rank trains alone; write `srun ddprun ...`, or give -n N"},
+};
+
+void
+launched_describe_alone(const struct launch_request *request, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    for (size_t i = 0; request->node_count == 0 && i < sizeof(alone) / sizeof(alone[0]); ++i) {
+        if (!alone[i].applies(request))
+            continue;
+        snprintf(text, bytes, "%s=%.20s, but %s", alone[i].variable, value_of(alone[i].variable), alone[i].text);
+        return;
+    }
 }

@@ -52,6 +52,10 @@ struct launched {
  * others; what is asked for contradicts that launcher, or is not complete; or this is a rank of another ddprun. */
 bool launched_look(const struct launch_request *request, struct launched *launched, struct error *error) MUST_USE;
 
+/* Whether variables say that there are other hosts or tasks, of which a process that is alone may be meant to be one:
+ * "SLURM_JOB_NUM_NODES=2, but ...: this host trains alone; ...". "": they do not, or --nnodes was given. */
+void launched_describe_alone(const struct launch_request *request, char *text, size_t bytes);
+
 /* What the ddprun of a host sets for the one of its rank: "LOCAL_RANK:RANKS", DDPRUN_ENV_MEMBER. */
 #define LAUNCHED_MEMBER_FORMAT "%d:%d"
 

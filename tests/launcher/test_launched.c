@@ -75,6 +75,9 @@ static const struct launched_row {
     {"OMPI_COMM_WORLD_SIZE=2", 0, "another launcher started ddprun 2 times (OMPI_COMM_WORLD_SIZE=2)", REFUSED},
     {"PMI_SIZE=3", 0, "another launcher started ddprun 3 times (PMI_SIZE=3)", REFUSED},
     {"MV2_COMM_WORLD_SIZE=3", 0, "another launcher started ddprun 3 times (MV2_COMM_WORLD_SIZE=3)", REFUSED},
+    {"HOROVOD_SIZE=4 HOROVOD_RANK=0", 0, "another launcher started ddprun 4 times (HOROVOD_SIZE=4)", REFUSED},
+    {"JSM_NAMESPACE_SIZE=6", 0, "another launcher started ddprun 6 times (JSM_NAMESPACE_SIZE=6)", REFUSED},
+    {"JSM_NAMESPACE_RANK=2", 0, "started ddprun several times (JSM_NAMESPACE_RANK=2)", REFUSED},
     {"FLUX_JOB_SIZE=3", 0, "another launcher started ddprun 3 times (FLUX_JOB_SIZE=3)", REFUSED},
 
     /* a rank above 0 says that there are others, whatever is missing */
@@ -205,6 +208,38 @@ TABLE_TEST(where_the_processes_meet, places)
     ck_assert_uint_eq(launched.port, wanted->port);
     ck_assert_str_eq(launched.run, wanted->run);
     ck_assert_uint_eq(launched.restart, wanted->restart);
+}
+
+/* What is said of a process that trains alone; "": nothing. */
+static const struct alone_row {
+    const char *variables;
+    struct launch_request request;
+    const char *words;
+} alone[] = {
+    {"", {.node_rank = -1}, ""},
+    {"JOB_COMPLETION_INDEX=1", {.node_rank = -1}, "JOB_COMPLETION_INDEX=1, but --nnodes is not given: this pod trains"},
+    {"JOB_COMPLETION_INDEX=1", {.node_count = 1, .node_rank = -1}, ""},
+    {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_NTASKS=4",
+     {.node_rank = -1},
+     "SLURM_JOB_NUM_NODES=2, but srun has not"},
+    {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2", {.rank_count = 8, .node_rank = -1}, "this host trains alone; write `srun"},
+    {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_STEP_ID=4294967290", {.node_rank = -1}, "SLURM_JOB_NUM_NODES=2, but"},
+    {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2", {.node_count = 1, .node_rank = -1}, ""},
+    {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_STEP_ID=3", {.node_rank = -1}, ""},
+    {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=1 SLURM_NTASKS=4", {.node_rank = -1}, "SLURM_NTASKS=4, but srun has not"},
+    {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=1 SLURM_NTASKS=4", {.rank_count = 4, .node_rank = -1}, ""},
+    {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=1 SLURM_NTASKS=1", {.node_rank = -1}, ""},
+    {"SLURM_JOB_NUM_NODES=2", {.node_rank = -1}, ""},
+};
+
+TABLE_TEST(who_trains_alone_among_others_is_named, alone)
+{
+    const struct alone_row *row = &alone[_i];
+    char text[320];
+    set_variables(row->variables);
+    launched_describe_alone(&row->request, text, sizeof(text));
+    ck_assert_int_eq(text[0] == '\0', row->words[0] == '\0');
+    ck_assert_says(text, row->words);
 }
 
 static const struct refused_row {
