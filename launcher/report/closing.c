@@ -236,7 +236,7 @@ say_time(const struct closing *closing, void (*say)(const char *format, ...))
     if (strstr(rank->gpu, "stand-in") != NULL)
         printable_append(line, LINE_BYTES, "; on the stand-in for a GPU");
     say("%s", line);
-    if (closing->unbound && pace.waited.matters)
+    if (closing->unbound && pace.waited.matters && pace.waited.straggler < 0) /* a straggler has a cause of its own */
         say("ranks wait for each other; --bind core gives each rank its own cores, and may shorten a step");
 }
 

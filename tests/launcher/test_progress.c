@@ -52,6 +52,31 @@ set_wait(struct rank_view *rank, uint64_t step, uint64_t ns)
     rank->exposed_steps[rank_exposed_place(step)] = rank_exposed_pack(step, ns);
 }
 
+/* In each step one rank waits 1 ms, and the other 9 ms for it. What is advised against waiting? */
+static const struct advised_row {
+    bool takes_turns; /* the ranks do, at being last; else rank 1 is */
+    bool advises;
+} advised[] = {{true, true}, {false, false}};
+
+TABLE_TEST(binding_is_advised_where_no_rank_is_the_straggler, advised)
+{
+    struct rank_view ranks[2] = {{.stage = RANK_STAGE_TRAINING}, {.stage = RANK_STAGE_TRAINING}};
+    const struct closing closing = {.ranks = ranks, .rank_count = 2, .summary = true, .unbound = true};
+    for (uint64_t step = 1; step <= 200; ++step) {
+        int last = advised[_i].takes_turns ? (int)(step / 5 % 2) : 1;
+        for (int r = 0; r < 2; ++r) {
+            set_wait(&ranks[r], step, r == last ? 1000000 : 9000000);
+            ranks[r].step = step;
+            ranks[r].timed_steps = step - 1;
+            ranks[r].timed_ns = (step - 1) * 32258064;
+        }
+        pace_note(ranks, 2);
+    }
+    said[0] = '\0';
+    closing_say(&closing, say);
+    ck_assert_msg((strstr(said, "--bind core") != NULL) == advised[_i].advises, "%s", said);
+}
+
 /* Rank 1 waits 1 ms in each step, rank 0 59 ms. The first 30 of 600 steps are out of the records by then. */
 TEST(the_figures_are_those_of_the_closing_lines)
 {
