@@ -128,8 +128,8 @@ run_tests() {
     local junit=$root/$folder/junit.xml again=$root/$folder/junit-again.xml
     local ctest=("${wrapper[@]}" ctest --test-dir "$folder" --output-on-failure --timeout 3600)
     rm -f "$junit" "$again"
-    # One more than there are cores: tests of several processes wait for each other much of the time.
-    "${ctest[@]}" --output-junit "$junit" --parallel "$(($(nproc) + 1))" --tests-regex "$filter" --label-exclude "$labels" \
+    # More than there are cores: tests of several processes wait for half of their time.
+    "${ctest[@]}" --output-junit "$junit" --parallel "$((2 * $(nproc) + 1))" --tests-regex "$filter" --label-exclude "$labels" \
         </dev/null || true
     if [ ! -s "$junit" ]; then
         record "failed $preset/ctest: it wrote no report"
