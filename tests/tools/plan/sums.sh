@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # sums.sh BUILD [PATTERN] - the program sums/, untouched, by a plan on 2 and 3 ranks, tame and unruly: what it prints of several batches is what one process
-# prints that makes all turns, and so are the weights. Ordinarily the first way runs, and another one in turn; with DDPRUN_SOAK=1 all. PATTERN: only ways that
+# prints that makes all turns, and so are the weights. A count of steps by which a kernel changes a variable is refused. Ordinarily the first way runs, and another one in turn; with DDPRUN_SOAK=1 all. PATTERN: only ways that
 # match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 source "$(dirname "$0")/near.sh"
@@ -23,6 +23,11 @@ row() {
 while read -r way; do
     [ "$way" = every-ten ] || [ "$pattern" != . ] || in_turn 2 || continue
     run "$ddprun" -q --device softgpu scout --by state --prove --json plan.json "$program" "$way"
+    if [ "$way" = good-steps ]; then
+        check "$way: refused" test "$code" -eq 1
+        check "$way: says why" grep -q 'a[0-9]*\[0:4\] .*grows by one in each step, and a kernel that counts so may change a variable' "$work/stderr"
+        continue
+    fi
     check "$way: there is a plan" test "$code" -eq 0
     for ranks in 2 3; do
         "$program" "$way" --oracle $ranks --save wanted-$ranks >figures-$ranks

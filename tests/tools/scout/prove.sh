@@ -88,7 +88,9 @@ run "$ddprun" -q --device softgpu scout "$build/tests/tools/scout/periods" shows
 check "20 steps, of which each fifth is read" grep -q '^a step has 14 GPU operations' "$work/stdout"
 run "$ddprun" -q --device softgpu scout "$build/tests/tools/scout/periods" shows 4
 check "20 steps, of which each fourth is read" grep -q '^a step has 14 GPU operations' "$work/stdout"
-run "$ddprun" -q scout "$build/tests/tools/scout/periods" tables 8
+for ((try = 0; try == 0 || (try < 4 && code == 0); try++)); do # as above
+    run "$ddprun" -q scout "$build/tests/tools/scout/periods" tables 8
+done
 failed_with "a loader's buffers in a table of addresses" 1 "repeated nothing three times|no two steps were equal"
 claims "batches of other sizes have no halves" 0 c "not possible here: the exchange changes no gradient" "$build/tests/tools/scout/periods" sizes
 says "batches of other sizes, by turns" 0 d passed

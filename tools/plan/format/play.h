@@ -128,6 +128,7 @@ struct play_tensor {
     /* Of proof (complete) of what changes, before a plan is made of it: no element comes from its own old value alone;
      * but its launches read all they write; nothing but the host reads it, and a trial has to show what it is. */
     bool is_overwritten, is_in_place, may_be_sum;
+    bool may_decide;         /* a sum of one whole number: about a variable, if each step adds one. Of the same proof */
     uint32_t written_before; /* the operation after the last that writes it; 0: none does. Of the same proof */
 };
 
@@ -261,6 +262,7 @@ struct play_seen {
     uint64_t hash; /* with other data, of gradients in step 1: this rank's own in the step that has it, and of other
                       tensors that must be alike after it. 0: it is not there */
     struct play_apart apart;
+    int32_t whole; /* of four bytes: the whole number that they are */
 };
 
 /* Written by the player only. After it: struct play_seen [steps + 1][tensor_count], then float

@@ -222,6 +222,17 @@ turns_add_up(uint64_t period)
 
 /* ---- reports of proofs ---- */
 
+/* What a tensor of four bytes holds, as a whole number; else 0. */
+static int32_t
+whole_of(const struct play_tensor *tensor)
+{
+    const struct allocation *allocation = player_allocation(tensor);
+    int32_t whole = 0;
+    if (allocation != NULL && tensor->hi - tensor->lo == sizeof(whole))
+        memory_read(allocation, tensor->lo, &whole, sizeof(whole));
+    return whole;
+}
+
 /* Hashes all tensors as they are after so many rounds. */
 static void
 hash_tensors(uint32_t rounds)
@@ -232,6 +243,7 @@ hash_tensors(uint32_t rounds)
         const struct play_tensor *tensor = &player.play.tensors[i];
         uint64_t hash = player_hash(tensor);
         struct play_apart apart = {0};
+        const int32_t whole = whole_of(tensor);
         const bool is_own = held != NULL && held[i].own != NULL && rounds > 0;
         char *newest = NULL; /* the host may read it before the next period begins */
         if (is_own)
@@ -244,7 +256,7 @@ hash_tensors(uint32_t rounds)
             }
             if (is_own || page == 0)
                 apart = begun_meet(i, rank, rounds, is_own ? held[i].own[rank] : NULL);
-            *play_seen(plan, player.pages[page], rounds, i) = (struct play_seen){hash, apart};
+            *play_seen(plan, player.pages[page], rounds, i) = (struct play_seen){hash, apart, whole};
         }
         if (is_own)
             write_from(newest, tensor);

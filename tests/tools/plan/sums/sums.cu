@@ -1,7 +1,8 @@
 /*
  * sums.cu WAY - a linear classifier that is trained without annotations, and prints sums over several batches: the
  * device adds up losses (floats) and counts hits (integers), and the host reads and clears both. At the end of each
- * epoch of 15 batches a validation uses the same memory. Without a word it prints all ways.
+ * epoch of 15 batches a validation uses the same memory. Kernels reach a constant, and a scale of the rate, which in
+ * one way falls once 20 steps in a row had finite losses. Without a word it prints all ways.
  *
  *     sums WAY [--steps N] [--save FILE] [--oracle RANKS]
  *
@@ -15,16 +16,20 @@
 
 enum { INPUTS = 24, CLASSES = 6, ROWS = 8, WEIGHTS = INPUTS * CLASSES, LABELS = ROWS * CLASSES, EPOCH = 15 };
 
-static const char *const ways[] = {"every-ten",  /* batches, and at the end of an epoch */
-                                   "every-four", /* the same */
-                                   "epochs"};    /* only there */
+static const char *const ways[] = {"every-ten",   /* batches, and at the end of an epoch */
+                                   "every-four",  /* the same */
+                                   "epochs",      /* only there */
+                                   "good-steps"}; /* it counts these */
 
 static const char *way, *path = "/dev/null";
 static int steps = 61;
 static float *weights, *momentum, *gradient, *x, *delta, *loss;
-static int *labels, *hits;
+static int *labels, *hits, *good_steps;
 static float host_x[ROWS][INPUTS];
 static int host_labels[ROWS];
+
+__constant__ float rate = 0.02f;
+__device__ float rate_scale = 1.0f;
 
 __global__ void
 forward_kernel(const float *w, const float *x, const int *labels, float *delta)
@@ -72,7 +77,18 @@ update_kernel(float *w, float *momentum, const float *gradient)
 {
     int i = (int)threadIdx.x;
     momentum[i] = 0.9f * momentum[i] + gradient[i];
-    w[i] -= 0.02f * momentum[i];
+    w[i] -= rate * rate_scale * momentum[i];
+}
+
+__global__ void
+good_steps_kernel(const float *delta, int *good_steps)
+{
+    bool is_good = true;
+    for (int i = 0; i < LABELS; ++i)
+        is_good = is_good && isfinite(delta[i]);
+    *good_steps = is_good ? *good_steps + 1 : 0;
+    if (*good_steps == 20)
+        rate_scale = 0.1f;
 }
 
 static bool
@@ -144,6 +160,8 @@ train(void)
         count_kernel<<<1, ROWS>>>(delta, labels, hits);
         backward_kernel<<<1, WEIGHTS>>>(delta, x, gradient);
         update_kernel<<<1, WEIGHTS>>>(weights, momentum, gradient);
+        if (is("good-steps"))
+            good_steps_kernel<<<1, 1>>>(delta, good_steps);
         if (prints(step))
             print_sums("step", step);
         if (step % EPOCH == EPOCH - 1)
@@ -163,7 +181,7 @@ main(int argc, char **argv)
     take_options(argc, argv, 2, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}});
     weights = device_floats(WEIGHTS), momentum = device_floats(WEIGHTS), gradient = device_floats(WEIGHTS);
     x = device_floats(ROWS * INPUTS), delta = device_floats(LABELS), loss = device_floats(1);
-    labels = (int *)device_floats(ROWS), hits = (int *)device_floats(1);
+    labels = (int *)device_floats(ROWS), hits = (int *)device_floats(1), good_steps = (int *)device_floats(1);
     keep("weight", weights, WEIGHTS);
     keep("momentum", momentum, WEIGHTS);
     train();

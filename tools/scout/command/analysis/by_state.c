@@ -26,6 +26,7 @@ struct place {
     bool is_overwritten; /* of state: no element comes from its own old value alone; */
     bool is_in_place;    /* but each launch that writes it reads it, too */
     bool may_be_sum;     /* of state: nothing else is computed from it */
+    bool may_decide;     /* of whole numbers: about a variable of the module, if they count steps */
     enum play_role role; /* 0: none: scratch */
     uint32_t type;       /* enum scout_type */
     uint32_t width;      /* bytes of an element of whole numbers; 0: not known */
@@ -419,28 +420,51 @@ floats_beside(const struct finder *finder, const struct scout_argument *argument
                     it->hi > argument->offset);
 }
 
-/* Whether whole numbers may decide about other memory, though no recorded step shows it: a kernel gets them that writes
- * them nowhere; or it counts, and gets a number that has not changed yet, as the scale that grows with the count. What
- * gets a struct gets the whole numbers in it: what it does with them a trial has to show. */
-static bool
-may_decide(const struct finder *finder, const struct place *place)
+/* What an operation does with whole numbers, as far as its arguments say it. */
+struct use {
+    bool gets, writes;
+    bool gets_number;   /* that has not changed yet, too; */
+    bool gets_variable; /* or one in a variable of its module, which all kernels of the module get */
+};
+
+static struct use
+use_of(const struct finder *finder, const struct place *place, const struct scout_op *op)
 {
     const struct graph *graph = finder->graph;
-    bool may = false;
-    for (uint32_t at = 0; at < finder->graph->period && !may; ++at) {
-        const struct scout_op *op = &graph->log->ops[graph->first + at];
-        bool gets = false, gets_number = false, writes = false;
-        FOR_EACH(argument, op->arguments, op->argument_count) {
-            bool is_it = argument->alloc == place->alloc && argument->offset < place->hi && argument->end > place->lo;
-            bool is_struct = is_it && floats_beside(finder, argument, place) != NULL;
-            gets = gets || is_it;
-            writes = writes || is_struct;
-            gets_number = gets_number || ((is_struct || !is_it) && is_lone_number(finder, argument, is_struct));
-        }
-        writes = writes || (gets && ANY_LEFT(it, finder, place, graph_op(graph, it)->name == op->name));
-        may = gets && (!writes || gets_number);
+    struct use use = {0};
+    FOR_EACH(argument, op->arguments, op->argument_count) {
+        bool is_it = argument->alloc == place->alloc && argument->offset < place->hi && argument->end > place->lo;
+        bool is_struct = is_it && floats_beside(finder, argument, place) != NULL;
+        bool is_number = (is_struct || !is_it) && is_lone_number(finder, argument, is_struct);
+        bool is_variable = is_number && !is_it && scout_is_variable(graph->log, argument->alloc);
+        use.gets = use.gets || is_it;
+        use.writes = use.writes || is_struct;
+        use.gets_variable = use.gets_variable || is_variable;
+        use.gets_number = use.gets_number || (is_number && !is_variable);
     }
-    return may;
+    use.writes = use.writes || (use.gets && ANY_LEFT(it, finder, place, graph_op(graph, it)->name == op->name));
+    return use;
+}
+
+/* Whether whole numbers may decide about other memory, though no recorded step shows it: a kernel gets them that writes
+ * them nowhere; or it counts, and gets a number that has not changed yet, as the scale that grows with the count. What
+ * gets a struct gets the whole numbers in it: what it does with them a trial has to show. If the number is in a
+ * variable, which may be a constant, a single count decides only if it counts steps: proof (complete) has to show that
+ * it does not. */
+static bool
+decides(const struct finder *finder, struct place *place)
+{
+    const struct graph *graph = finder->graph;
+    const bool is_single = place->hi - place->lo == sizeof(int32_t);
+    for (uint32_t at = 0; at < graph->period; ++at) {
+        const struct use use = use_of(finder, place, &graph->log->ops[graph->first + at]);
+        if (!use.gets)
+            continue;
+        if (!use.writes || use.gets_number || (use.gets_variable && !is_single))
+            return true;
+        place->may_decide = place->may_decide || use.gets_variable;
+    }
+    return false;
 }
 
 static bool
@@ -448,7 +472,7 @@ judge_place(struct finder *finder, struct place *place)
 {
     const struct scout_alloc *alloc = &finder->graph->log->allocs[place->alloc];
     bool is_remade = scout_is_remade(finder->graph->log, finder->finding, place->alloc), keeps = false;
-    place->leaves = place->leaves || (place->type == SCOUT_INTEGER && may_decide(finder, place));
+    place->leaves = place->leaves || (place->type == SCOUT_INTEGER && decides(finder, place));
     /* Whole numbers for the host alone may depend on data that did not show it, as hits. A count is a sum, too. */
     bool is_count = !place->leaves && place->type == SCOUT_INTEGER &&
                     (place->hi - place->lo == sizeof(int32_t) || width_of(finder, place, &keeps) > 0);
@@ -688,6 +712,7 @@ add_range(struct finder *finder, const struct place *place)
                                                       .is_overwritten = place->is_overwritten,
                                                       .is_in_place = place->is_in_place,
                                                       .may_be_sum = place->may_be_sum,
+                                                      .may_decide = place->may_decide,
                                                       .width = place->width,
                                                       .written_before = written_before,
                                                       .alloc = place->alloc,

@@ -416,6 +416,14 @@ scout_is_remade(const struct scout_log *log, const struct scout_finding *finding
     return log->allocs[alloc].made_at > finding->first || log->allocs[alloc].freed_at < finding->end;
 }
 
+/* It was first met at a launch. */
+bool
+scout_is_variable(const struct scout_log *log, uint32_t alloc)
+{
+    const uint32_t site = log->allocs[alloc].site;
+    return site != SCOUT_NONE && ANY(op, log->ops, log->op_count, op->site == site);
+}
+
 /* A suspect is taken as scratch with all of its allocation, unless that has tensors of another kind: it is an arena. */
 static void
 take_as_scratch(struct scout_finding *finding, const struct scout_finding *without, const struct scout_tensor *suspect)

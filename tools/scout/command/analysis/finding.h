@@ -112,6 +112,8 @@ bool scout_writes_nothing(const struct scout_effect *effect);
 bool scout_is_read_by_host(const struct scout_log *log, const struct scout_tensor *tensor);
 /* Whether an allocation is made or freed in each step. */
 bool scout_is_remade(const struct scout_log *log, const struct scout_finding *finding, uint32_t alloc);
+/* Whether it is a variable of the program's code, which each kernel of its module reaches. */
+bool scout_is_variable(const struct scout_log *log, uint32_t alloc);
 /* Whether it shares bytes with a gradient, as momentum that is kept in a gradient's buffer. */
 bool scout_is_in_gradient(const struct scout_finding *finding, const struct scout_tensor *tensor);
 void scout_finding_free(struct scout_finding *finding);

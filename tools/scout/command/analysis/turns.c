@@ -44,7 +44,8 @@ turns_add_range(struct turns *turns, const struct turns_range *range)
     struct turns_range *last = turns->range_count > 0 ? &turns->ranges[turns->range_count - 1] : NULL;
     if (last != NULL && last->role == range->role && last->type == range->type && last->width == range->width &&
         last->is_overwritten == range->is_overwritten && last->is_in_place == range->is_in_place &&
-        last->may_be_sum == range->may_be_sum && last->alloc == range->alloc && last->hi == range->lo) {
+        last->may_be_sum == range->may_be_sum && last->may_decide == range->may_decide && last->alloc == range->alloc &&
+        last->hi == range->lo) {
         last->hi = range->hi;
         last->written_before =
             range->written_before > last->written_before ? range->written_before : last->written_before;

@@ -56,6 +56,7 @@ struct turns_range {
     bool is_overwritten;     /* of that: no element comes from its own old value alone; */
     bool is_in_place;        /* but launches that write it read it, too */
     bool may_be_sum;         /* and: nothing but the host reads it, and a trial has to show what it is */
+    bool may_decide;         /* a sum that decides about a variable of the module, if it counts steps */
     uint32_t width;          /* bytes of an element, of a sum; 0: of a history, of any kind, each written by one rank */
     uint32_t written_before; /* by state: the operation of a step after the last that writes it; 0: none does */
     uint32_t alloc;          /* of the log */

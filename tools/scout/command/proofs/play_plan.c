@@ -224,6 +224,7 @@ take_ranges(const struct scout_log *log, const struct turns *turns, struct play 
                                   .is_overwritten = range->is_overwritten,
                                   .is_in_place = range->is_in_place,
                                   .may_be_sum = range->may_be_sum,
+                                  .may_decide = range->may_decide,
                                   .written_before = counted(log, turns->first, turns->first + range->written_before)});
     }
 }

@@ -191,6 +191,12 @@ played_hash(const struct played *played, int rank, uint32_t step, uint32_t tenso
     return play_seen(&played->plan, played->pages[rank], step, tensor)->hash;
 }
 
+int32_t
+played_whole(const struct played *played, int rank, uint32_t step, uint32_t tensor)
+{
+    return play_seen(&played->plan, played->pages[rank], step, tensor)->whole;
+}
+
 const float *
 played_sample(const struct played *played, int rank, uint32_t tensor)
 {

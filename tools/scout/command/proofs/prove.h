@@ -93,6 +93,8 @@ uint32_t played_steps(const struct played *played, const char **why, struct proo
 
 /* The hash of a tensor after a step; 0: before the first. */
 uint64_t played_hash(const struct played *played, int rank, uint32_t step, uint32_t tensor);
+/* What a tensor of four bytes holds after a step, as a whole number. */
+int32_t played_whole(const struct played *played, int rank, uint32_t step, uint32_t tensor);
 /* Samples of a tensor, [PLAY_SAMPLES]. */
 const float *played_sample(const struct played *played, int rank, uint32_t tensor);
 

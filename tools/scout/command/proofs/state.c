@@ -321,6 +321,29 @@ settle_sum(struct play_tensor *tensor, enum sum_verdict verdict, struct proof *p
                        proof_name(proof, tensor));
 }
 
+/* Whether each step has added one. */
+static bool
+counts_steps(const struct trial *it, uint32_t tensor)
+{
+    return ALL_NUMBERS(border, 1, BORDERS + 1,
+                       played_whole(&it->alone, 0, border, tensor) ==
+                           played_whole(&it->alone, 0, border - 1, tensor) + 1);
+}
+
+/* A count of steps may decide about a number that kernels reach, as about a scale that grows with it: each rank would
+ * count its own steps. */
+static void
+judge_counts(struct trial *it)
+{
+    FOR_EACH_UNTIL(tensor, it->play->tensors, it->play->plan.tensor_count, it->proof->end != PROOF_NOT_ASKED) {
+        if (tensor->role == PLAY_SUM && tensor->may_decide && counts_steps(it, NUMBER_OF(tensor)))
+            proof_conclude(it->proof, PROOF_IMPOSSIBLE,
+                           "%s grows by one in each step, and a kernel that counts so may change a variable of its "
+                           "module by the count, as a scale of losses: --per-rank a%" PRIu32 " gives each rank its own",
+                           proof_name(it->proof, tensor), tensor->alloc);
+    }
+}
+
 static void
 prove_sums(struct trial *it)
 {
@@ -428,6 +451,8 @@ proof_complete(struct trial *it, bool settles)
         proof_conclude(it->proof, PROOF_IMPOSSIBLE, "%s", then);
     if (borders >= BORDERS && noise_measure(it, PLAY_BORDERS) && noise_is_small(it) && judge_borders(it))
         prove_sums(it);
+    if (borders >= BORDERS && goes_on(it))
+        judge_counts(it);
     if (borders >= BORDERS && goes_on(it))
         prove_numbers(it, settles);
     if (borders >= BORDERS && goes_on(it))

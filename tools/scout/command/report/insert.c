@@ -289,9 +289,8 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     const struct scout_log *log = search->log;
     struct stack made = spot_stack(search, log->allocs[alloc].site);
     struct site_place tail;
-    bool is_variable = ANY(op, log->ops, log->op_count, op->site == log->allocs[alloc].site);
     *spot = (struct spot){0};
-    if (made.count == 0 || is_variable || log->allocs[alloc].memory > SCOUT_MANAGED)
+    if (made.count == 0 || scout_is_variable(log, alloc) || log->allocs[alloc].memory > SCOUT_MANAGED)
         return false;
     if (!lift_find_tail(&search->sources, NULL, &made.frames[0], &tail))
         tail = made.frames[0];
