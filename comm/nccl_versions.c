@@ -15,18 +15,34 @@ static const struct {
     {NCCL_OLDEST_VERSION, 48},
 };
 
-_Static_assert(sizeof(struct nccl_config) == 120 && offsetof(struct nccl_config, communicator_name) == 48 &&
-                   offsetof(struct nccl_config, channels_per_net_peer) == 72 &&
-                   offsetof(struct nccl_config, graph_usage_mode) == 80 &&
-                   offsetof(struct nccl_config, most_p2p_peers) == 88 &&
-                   offsetof(struct nccl_config, launch_order_implicit) == 96 &&
-                   offsetof(struct nccl_config, nvls_host_mode) == 112,
-               "as NCCL's headers lay it out");
-_Static_assert(sizeof(ncclUniqueId) == 128 && ncclRemoteError == 6 && ncclInProgress == 7 && ncclSum == 0 &&
-                   ncclMax == 2 && ncclMin == 3 && ncclAvg == 4 && ncclUint8 == 1 && ncclInt32 == 2 &&
-                   ncclUint32 == 3 && ncclInt64 == 4 && ncclUint64 == 5 && ncclFloat16 == 6 && ncclFloat32 == 7 &&
-                   ncclFloat64 == 8,
-               "the same in every version");
+#define BEGINS_AT(member, bytes) \
+    _Static_assert(offsetof(struct nccl_config, member) == (bytes), "as NCCL's headers lay it out")
+
+_Static_assert(sizeof(struct nccl_config) == 120, "as NCCL's headers lay it out");
+BEGINS_AT(communicator_name, 48);
+BEGINS_AT(channels_per_net_peer, 72);
+BEGINS_AT(graph_usage_mode, 80);
+BEGINS_AT(most_p2p_peers, 88);
+BEGINS_AT(launch_order_implicit, 96);
+BEGINS_AT(nvls_host_mode, 112);
+
+#define IS(constant, value) _Static_assert((constant) == (value), "the same in every version")
+
+_Static_assert(sizeof(ncclUniqueId) == 128, "the same in every version");
+IS(ncclRemoteError, 6);
+IS(ncclInProgress, 7);
+IS(ncclSum, 0);
+IS(ncclMax, 2);
+IS(ncclMin, 3);
+IS(ncclAvg, 4);
+IS(ncclUint8, 1);
+IS(ncclInt32, 2);
+IS(ncclUint32, 3);
+IS(ncclInt64, 4);
+IS(ncclUint64, 5);
+IS(ncclFloat16, 6);
+IS(ncclFloat32, 7);
+IS(ncclFloat64, 8);
 
 void
 nccl_config_fill(struct nccl_config *config, int version, bool blocking)

@@ -322,16 +322,28 @@ copy_members(const struct bucket_wire *wire, const struct driver *driver, enum d
     return true;
 }
 
+static uint64_t
+at_least(uint64_t value, uint64_t least)
+{
+    return value > least ? value : least;
+}
+
+static uint64_t
+at_most(uint64_t value, uint64_t most)
+{
+    return value < most ? value : most;
+}
+
 /* Of a bucket in place: the more chunks, the more in a round. Where no look reads small memory, squares read a part. */
 static void
 take_rounds(const struct bucket_wire *wire, struct nonfinite_look *look)
 {
     uint64_t chunks = (wire->element_count * look->element_bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
-    uint64_t least = wire->look.claim != 0 ? NONFINITE_BLOCKS : 1, wanted = chunks / NONFINITE_TURNS;
-    wanted = wanted < least ? least : wanted < CHUNK_BLOCKS_AT_MOST ? wanted : CHUNK_BLOCKS_AT_MOST;
-    look->chunks = (uint32_t)(wanted < chunks ? wanted : chunks);
+    uint64_t least = wire->look.claim != 0 ? NONFINITE_BLOCKS : 1;
+    uint64_t wanted = at_most(at_least(chunks / NONFINITE_TURNS, least), CHUNK_BLOCKS_AT_MOST);
+    look->chunks = (uint32_t)at_most(wanted, chunks);
     uint64_t rounds = (chunks + look->chunks - 1) / look->chunks;
-    look->turns = rounds < NONFINITE_TURNS ? (uint32_t)rounds : NONFINITE_TURNS;
+    look->turns = (uint32_t)at_most(rounds, NONFINITE_TURNS);
     if (wire->look.whole)
         look->turns = 1;
     look->turn = (uint32_t)(wire->look.turn % look->turns);

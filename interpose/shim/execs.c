@@ -58,17 +58,29 @@ needs_cuda(int fd, uint64_t entries, uint64_t names)
 
 /* A program that changes rights takes no library from the environment. */
 static bool
-uses_cuda(int fd)
+takes_libraries(int fd)
 {
     struct statx file;
+    if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_MODE, &file) != 0)
+        return false;
+    return S_ISREG(file.stx_mode) && (file.stx_mode & (S_ISUID | S_ISGID)) == 0;
+}
+
+static bool
+read_header(int fd, Elf64_Ehdr *header)
+{
+    return read_at(fd, header, sizeof(*header), 0) && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+           header->e_ident[EI_CLASS] == ELFCLASS64;
+}
+
+static bool
+uses_cuda(int fd)
+{
     Elf64_Ehdr header;
     Elf64_Shdr titles, section, names;
     char name[NAME_BYTES];
 #define READ(what, index) read_at(fd, &(what), sizeof(what), header.e_shoff + (index) * sizeof(what))
-    if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_MODE, &file) != 0 || !S_ISREG(file.stx_mode) ||
-        (file.stx_mode & (S_ISUID | S_ISGID)) != 0 || !read_at(fd, &header, sizeof(header), 0) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        !READ(titles, header.e_shstrndx))
+    if (!takes_libraries(fd) || !read_header(fd, &header) || !READ(titles, header.e_shstrndx))
         return false;
     for (unsigned i = 0; i < header.e_shnum && i < MOST_ENTRIES && READ(section, i); ++i) {
         if (section.sh_type == SHT_DYNAMIC

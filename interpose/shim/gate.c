@@ -116,13 +116,15 @@ real_get_proc(_Atomic(void *) *real, const char *symbol)
     return found;
 }
 
-/* Asks the driver itself whenever the shim has no business in this process, or the question comes from an exempt
- * library. */
+/* Whether the asker gets a hook in place of the driver's function: not where the shim has no business in this process,
+ * nor from an exempt library. */
 static bool
 is_replaced(CUresult result, const char *name, void *const *pfn, const void *caller)
 {
-    return result == CUDA_SUCCESS && name != NULL && pfn != NULL && *pfn != NULL && in_gate == 0 &&
-           atomic_load(&shim.mode) != SHIM_PASSIVE && shim_in_job() && !exempt_has(caller);
+    bool is_found = result == CUDA_SUCCESS && name != NULL && pfn != NULL && *pfn != NULL;
+    if (!is_found || in_gate != 0)
+        return false;
+    return atomic_load(&shim.mode) != SHIM_PASSIVE && shim_in_job() && !exempt_has(caller);
 }
 
 __attribute__((visibility("default"))) CUresult

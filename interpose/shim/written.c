@@ -49,31 +49,57 @@ make_link(char link[PATH_MAX], const char *kind, uint64_t hash, const char *to)
     return symlink(to, link) == 0;
 }
 
+/* Several ranks may write these: devices, files of the kernel, locks and caches. */
+static bool
+is_of_several(const char *path)
+{
+    static const char *const folders[] = {"/dev/", "/proc/", "/sys/"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); ++i) {
+        if (strncmp(path, folders[i], strlen(folders[i])) == 0)
+            return true;
+    }
+    return strstr(path, ".lock") != NULL || strcasestr(path, "cache") != NULL;
+}
+
+/* The name of the file. False: it has none, or is a FIFO. */
+static bool
+find_path(int fd, char path[PATH_MAX])
+{
+    char link[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    return read_link(link, path, PATH_MAX) && path[0] == '/' && lseek(fd, 0, SEEK_CUR) >= 0;
+}
+
+static void
+report(const char *path, int rank, int other)
+{
+    struct rank_status *status = atomic_load(&shim.status);
+    int lower = rank < other ? rank : other, higher = rank < other ? other : rank;
+    message_warnings_to(&status->warnings, &status->step);
+    message_warning("written_by_several",
+                    "ranks %d and %d write %s: each replaces what the other has written; save on one rank only, if "
+                    "(DDP_RANK() == 0), or put the rank into the name",
+                    lower, higher, path);
+}
+
 static void
 look(int fd, int rank)
 {
     static _Atomic int file_count, report_count;
     char link[PATH_MAX], path[PATH_MAX], own[16], first[16];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    bool has_name = read_link(link, path, sizeof(path)) && path[0] == '/' && lseek(fd, 0, SEEK_CUR) >= 0; /* no FIFO */
-    if (!has_name || strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
-        strncmp(path, "/sys/", 5) == 0 || strstr(path, ".lock") != NULL || strcasestr(path, "cache") != NULL ||
-        atomic_load(&file_count) >= FILES_AT_MOST)
+    if (!find_path(fd, path) || is_of_several(path) || atomic_load(&file_count) >= FILES_AT_MOST)
         return;
     uint64_t hash = hash_of(path);
     snprintf(own, sizeof(own), "%d", rank);
     if (make_link(link, "written", hash, own)) {
         atomic_fetch_add(&file_count, 1);
-    } else if (read_link(link, first, sizeof(first)) && strcmp(first, own) != 0 &&
-               make_link(link, "reported", hash, own) && atomic_fetch_add(&report_count, 1) < REPORTS_AT_MOST) {
-        int other = atoi(first);
-        struct rank_status *status = atomic_load(&shim.status);
-        message_warnings_to(&status->warnings, &status->step);
-        message_warning("written_by_several",
-                        "ranks %d and %d write %s: each replaces what the other has written; save on one rank only, if "
-                        "(DDP_RANK() == 0), or put the rank into the name",
-                        rank < other ? rank : other, rank < other ? other : rank, path);
+        return;
     }
+    bool is_of_other = read_link(link, first, sizeof(first)) && strcmp(first, own) != 0;
+    if (!is_of_other || !make_link(link, "reported", hash, own))
+        return;
+    if (atomic_fetch_add(&report_count, 1) < REPORTS_AT_MOST)
+        report(path, rank, atoi(first));
 }
 
 /* `caller`: NCCL, the engine and the driver know what they write. */

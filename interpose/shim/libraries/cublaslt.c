@@ -80,10 +80,10 @@ layout_get(const struct descriptor *of, struct layout *layout)
     *layout = (struct layout){.batch_mode = BATCH_STRIDED};
     (void)GET(of, LAYOUT_BATCH_MODE, &layout->batch_mode);                     /* newer than the rest */
     (void)GET(of, CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, &layout->plane_offset); /* newer than some */
-    return GET(of, CUBLASLT_MATRIX_LAYOUT_TYPE, &layout->type) &&
-           GET(of, CUBLASLT_MATRIX_LAYOUT_ORDER, &layout->order) &&
-           GET(of, CUBLASLT_MATRIX_LAYOUT_ROWS, &layout->rows) &&
-           GET(of, CUBLASLT_MATRIX_LAYOUT_COLS, &layout->columns) && GET(of, CUBLASLT_MATRIX_LAYOUT_LD, &layout->ld) &&
+    bool has_shape =
+        GET(of, CUBLASLT_MATRIX_LAYOUT_TYPE, &layout->type) && GET(of, CUBLASLT_MATRIX_LAYOUT_ORDER, &layout->order) &&
+        GET(of, CUBLASLT_MATRIX_LAYOUT_ROWS, &layout->rows) && GET(of, CUBLASLT_MATRIX_LAYOUT_COLS, &layout->columns);
+    return has_shape && GET(of, CUBLASLT_MATRIX_LAYOUT_LD, &layout->ld) &&
            GET(of, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &layout->batch_count) &&
            GET(of, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &layout->batch_stride);
 }
@@ -205,14 +205,16 @@ add_bias(struct library_call *call, const struct descriptor *of, uint32_t epilog
     int64_t stride = 0;
     (void)GET(of, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type);
     (void)GET(of, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, &stride);
-    unsigned bits = type == -1 ? bits_of_bias((cudaDataType)output->type) : type_bits((cudaDataType)type);
+    bool has_type = type != -1;
+    if (!has_type)
+        type = output->type;
+    unsigned bits = has_type ? type_bits((cudaDataType)type) : bits_of_bias((cudaDataType)type);
     uint64_t count = (epilogue & CUBLASLT_EPILOGUE_BGRADB) != 0 ? output->columns : output->rows;
     struct extent extent =
         extent_batch(extent_solid(bytes_of_elements(count, bits)), stride, output->batch_count, bits / 8);
     bool writes = (epilogue & EPILOGUE_BIAS_GRADIENT) != 0;
-    call->type = type != -1                                      ? type_of_floats((cudaDataType)type)
-                 : bits == type_bits((cudaDataType)output->type) ? type_of_floats((cudaDataType)output->type)
-                                                                 : 0;
+    bool is_of_type = has_type || bits == type_bits((cudaDataType)type);
+    call->type = is_of_type ? type_of_floats((cudaDataType)type) : 0;
     library_operand(call, OPERAND_DESCRIBED + CUBLASLT_MATMUL_DESC_BIAS_POINTER, writes ? "bias gradient" : "bias",
                     get_pointer(of, CUBLASLT_MATMUL_DESC_BIAS_POINTER), writes ? ACCESS_WRITE : ACCESS_READ, extent);
 }
@@ -223,10 +225,12 @@ add_auxiliary(struct library_call *call, const struct descriptor *of, uint32_t e
     int32_t type = -1;
     int64_t ld = 0, stride = 0;
     (void)GET(of, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, &type);
+    if (type == -1)
+        type = output->type;
     (void)GET(of, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld);
     (void)GET(of, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, &stride);
     bool mask = (epilogue & EPILOGUE_RELU) != 0;
-    unsigned bits = mask ? 1 : type_bits((cudaDataType)(type == -1 ? output->type : type));
+    unsigned bits = mask ? 1 : type_bits((cudaDataType)type);
     /* A mask may be written in whole words: up to the end of each column's share. */
     uint64_t length = mask ? (uint64_t)ld : output->rows;
     struct extent extent = {bytes_of_elements(length, bits), output->columns, bytes_of_elements((uint64_t)ld, bits), 1,

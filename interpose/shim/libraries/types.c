@@ -85,11 +85,18 @@ cuda_type_bytes(cudaDataType type)
 uint32_t
 type_of_floats(cudaDataType type)
 {
-    return type == CUDA_R_32F    ? DDP_FLOAT32
-           : type == CUDA_R_64F  ? DDP_FLOAT64
-           : type == CUDA_R_16F  ? DDP_FLOAT16
-           : type == CUDA_R_16BF ? DDP_BFLOAT16
-                                 : 0;
+    switch (type) {
+    case CUDA_R_32F:
+        return DDP_FLOAT32;
+    case CUDA_R_64F:
+        return DDP_FLOAT64;
+    case CUDA_R_16F:
+        return DDP_FLOAT16;
+    case CUDA_R_16BF:
+        return DDP_BFLOAT16;
+    default:
+        return 0;
+    }
 }
 
 size_t
