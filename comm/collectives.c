@@ -175,8 +175,8 @@ load_kernels(struct collectives *c, const struct collectives_options *options, s
                         why.text);
     return loaded || options->compression == DDPRUN_COMPRESS_NONE ||
            comm_fail(error,
-                     "--compress needs ddprun's own kernels: %.300s; build ddprun where nvcc of CUDA 13 is, or leave "
-                     "--compress out",
+                     "--compress needs ddprun's own kernels: %.300s; `ddprun doctor` says which file the driver "
+                     "loads; or leave --compress out",
                      why.text);
 }
 

@@ -489,8 +489,8 @@ wire_pack(const struct bucket_wire *wire, const struct wire_setting *setting, do
         return wire_clear(wire, setting, stream, error);
     if (weight != 1 && !setting->kernels.loaded)
         return comm_fail(error,
-                         "DDP_WEIGHT with unequal shares needs ddprun's own kernels, which are not installed for "
-                         "this device: build ddprun where nvcc of CUDA 13 is, or make the shares equal");
+                         "DDP_WEIGHT with unequal shares needs ddprun's own kernels, which are not loaded on this "
+                         "device: `ddprun doctor` says why; or make the shares equal");
     return move(wire, setting, PACK, weight, mean_of(wire, setting).before, stream, error);
 }
 

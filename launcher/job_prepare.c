@@ -149,8 +149,8 @@ check_kernels(const struct job *job, struct error *error)
 {
     return job->options.job.compression == DDPRUN_COMPRESS_NONE || job->installation.kernels != NULL ||
            error_set(error, DDPRUN_EXIT_USAGE,
-                     "--compress needs ddprun's own kernels, which are not installed for this device; build ddprun "
-                     "where nvcc of CUDA 13 is, or leave --compress out");
+                     "--compress needs ddprun's own kernels, which are not installed for this device; install a "
+                     "package of ddprun, or build it where nvcc of CUDA 13 is, or leave --compress out");
 }
 
 /* What has another owner under a cluster's launcher. */

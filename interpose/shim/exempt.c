@@ -48,14 +48,22 @@ code_range_of(const struct dl_phdr_info *info)
     return range;
 }
 
+/* Whether the object is the one that is looked for: by its file's name, or by an address in it. */
+static bool
+is_wanted(const struct object_search *search, const struct code_range *object, const char *path)
+{
+    if (search->file == NULL)
+        return is_inside(object, search->address);
+    return strncmp(file_name_of(path), search->file, strlen(search->file)) == 0;
+}
+
 static int
 match_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
     struct object_search *search = data;
     struct code_range object = code_range_of(info);
-    if (search->file != NULL ? strncmp(file_name_of(info->dlpi_name), search->file, strlen(search->file)) != 0
-                             : !is_inside(&object, search->address))
+    if (!is_wanted(search, &object, info->dlpi_name))
         return 0;
     search->object = object;
     search->path = info->dlpi_name; /* the loader's, as long-lived as the object */

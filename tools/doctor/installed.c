@@ -64,7 +64,8 @@ examine_kernels(struct examination *it)
         findings_ok(it, "kernels", "%s", kernels);
     else
         findings_say(it, it->options->job.compression != DDPRUN_COMPRESS_NONE ? FINDING_PROBLEM : FINDING_NOTE,
-                     "kernels", "build ddprun where nvcc of CUDA 13 is, if --compress is wanted",
+                     "kernels",
+                     "if --compress is wanted, install a package of ddprun, or build it where nvcc of CUDA 13 is",
                      "ddprun's own kernels are not installed for %s: buckets are packed by copies, memory is "
                      "hashed on the host, and --compress does not work",
                      it->softgpu ? "the stand-in" : "GPUs");
