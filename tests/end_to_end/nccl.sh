@@ -68,11 +68,11 @@ SOFTGPU_DEVICES=1 trains "ranks that may share a GPU" --share-gpu "$deviates" no
 
 # A second witness: another NCCL, which does the same in its own way; and one with a plug-in.
 for does in calls thread plugin registered all; do
-    for mode in none mean after; do
+    for mode in none mean after barrier; do
         in_turn 5 || continue
-        rm -f "$work/rounds"
+        rm -f "$work/rounds" "$work/barrier"
         trains "a wrapper that does $does, $mode" WRAP_NCCL=$does WRAP_FILE="$work/rounds" WRAP_PLUGIN="$build/tests/end_to_end/libplug_nccl.so" \
-            --nccl "$build/tests/end_to_end/libwrap_nccl.so" "$deviates" "$mode"
+            --nccl "$build/tests/end_to_end/libwrap_nccl.so" "$deviates" "$mode" --barrier "$work/barrier"
     done
 done
 

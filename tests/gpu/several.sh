@@ -6,14 +6,15 @@
 # deviates_row NAME RANKS PROGRAM MODE [OPTIONS]: a trainer whose last rank leaves a touch out, and which knows every weight. A hang ends soon, and
 # the row says where.
 deviates_row() {
-    ddprun 60 "$2" --bucket-mb 0.0325 --hang-timeout "$(patient 5)" --timeout "$(patient 7)" "${@:5}" "$programs/$3" "$4"
+    rm -f "$work/barrier"
+    ddprun 60 "$2" --bucket-mb 0.0325 --hang-timeout "$(patient 5)" --timeout "$(patient 7)" "${@:5}" "$programs/$3" "$4" --barrier "$work/barrier"
     expect_success "$1" "exit code 0: every weight is right" \
         "exit code 0, $(summary overlapped_steps) of $(summary steps) steps overlapped"
 }
 
 deviate() {
     local mode
-    for mode in none mean sync after reduce; do
+    for mode in none mean sync after reduce barrier; do
         deviates_row "a rank deviates: $mode" 2 deviates_static "$mode"
     done
     CUDA_LAUNCH_BLOCKING=1 deviates_row "a rank deviates: mean, with CUDA_LAUNCH_BLOCKING=1" 2 deviates_static mean
@@ -32,7 +33,7 @@ wrap_nccl() {
         WRAP_NCCL=thread deviates_row "an NCCL that calls the shared cudart: $mode" 2 deviates "$mode" "${wrap[@]}"
     done
     for meets in registered all; do
-        WRAP_NCCL=$meets WRAP_FILE=$work/rounds-$meets deviates_row "an NCCL in whose all-reduces ranks meet, $meets: mean" 2 deviates mean "${wrap[@]}"
+        WRAP_NCCL=$meets WRAP_FILE=$work/rounds-$meets deviates_row "an NCCL in whose all-reduces ranks meet, $meets: barrier" 2 deviates barrier "${wrap[@]}"
     done
 }
 
@@ -160,7 +161,7 @@ deviate_all() {
     local register
     all_logs
     for register in 0 1; do
-        NCCL_LOCAL_REGISTER=$register deviates_row "a rank of $all deviates: mean, NCCL_LOCAL_REGISTER=$register" "$all" deviates_static mean
+        NCCL_LOCAL_REGISTER=$register deviates_row "a rank of $all deviates: barrier, NCCL_LOCAL_REGISTER=$register" "$all" deviates_static barrier
     done
     no_logs
 }
