@@ -249,7 +249,11 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * and not annotated again ends the job there, unless DDP_FORGET was called. Call DDP_FORGET before host memory is
  * freed. Ends the job: memory that is neither a device's nor the process's own, a range that overlaps another annotated
  * one, another count, type, expression, line or kind of memory than rank 0's.
+ *
+ * DDP_WHOLE for the count, here and in the macros below that annotate memory: all elements from ptr to the end of the
+ * allocation. CUDA has to have made it: of malloc() memory only the program knows the size.
  */
+#define DDP_WHOLE                       ((size_t)-1)
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*

@@ -112,6 +112,16 @@ require_memory(struct tensor *tensor)
                  facts.device, engine_state.device);
 }
 
+/* The count that DDP_WHOLE means: elements up to the end of the allocation. DDP_WHOLE: CUDA knows of none. */
+static size_t
+count_whole(const void *ptr, int type)
+{
+    const CUdeviceptr address = (CUdeviceptr)(uintptr_t)ptr;
+    const struct memory_facts facts = device_ask_about(address);
+    const size_t each = type_bytes(type);
+    return facts.begin != 0 && each > 0 ? (size_t)(facts.begin + facts.bytes - address) / each : DDP_WHOLE;
+}
+
 static struct tensor
 describe_annotation(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
@@ -136,6 +146,10 @@ describe_annotation(enum tensor_role role, void *ptr, size_t count, int type, co
         stop_job(MADE_FORMAT ": only DDP_STATE takes elements of type %s; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or "
                              "DDP_BFLOAT16",
                  MADE(&tensor), type_name(type));
+    if (ptr != NULL && count == DDP_WHOLE)
+        stop_job("%s of `%s` (%s:%d): the count is DDP_WHOLE, but CUDA has not allocated the memory: say how many "
+                 "elements it has",
+                 macros[role], site->text, site->file, site->line);
     if (ptr == NULL || count == 0 || count > SIZE_MAX / type_bytes(type))
         stop_job(MADE_FORMAT ": %s", MADE(&tensor),
                  ptr == NULL ? "a null pointer; annotate after the allocation"
@@ -192,6 +206,8 @@ void
 tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
     device_ensure_driver(site);
+    if (count == DDP_WHOLE)
+        count = count_whole(ptr, type);
     struct tensor tensor = describe_annotation(role, ptr, count, type, site);
     flight_note(FLIGHT_ANNOTATION, 0, tensor.bytes, site->text);
     require_memory(&tensor);

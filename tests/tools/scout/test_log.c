@@ -77,7 +77,7 @@ begin_with_all(void)
     struct scout_segment segments[] = {
         {.alloc = 0, .hi = 4096, .type = SCOUT_FLOAT32, .tested = 1, .modified = {some, 2}},
         {.alloc = 1, .lo = 4, .hi = 8, .type = SCOUT_INTEGER, .tested = 1, .killed = {one, 1}}};
-    struct scout_dependence dependence = {.from = 1, .to = 0, .read = {one, 1}, .changed = {some, 2}};
+    struct scout_dependence dependence = {.from = 1, .to = 0, .changed = {some, 2}};
     struct scout_elementwise map = {.from = 1, .to = 0, .from_base = 4, .from_bytes = 2, .to_bytes = 4, .samples = 12};
     struct scout_written written = {.alloc = 0, .ranges = {some, 2}};
     put(SCOUT_EFFECT, &(struct scout_effect){.verdict = SCOUT_TOLERANCE,
@@ -128,7 +128,6 @@ TEST(all_records_come_back_as_they_were)
     ck_assert_uint_eq(effect->segments[0].modified.items[1].hi, 4096);
     ck_assert_uint_eq(effect->segments[1].killed.items[0].lo, 4);
     ck_assert_uint_eq(effect->dependences[0].changed.items[1].lo, 8);
-    ck_assert_uint_eq(effect->dependences[0].read.count, 1);
     ck_assert_uint_eq(effect->elementwise[0].from_bytes, 2);
     ck_assert_uint_eq(effect->written[0].ranges.count, 2);
     ck_assert_str_eq(found.files[0].path, "data.bin");

@@ -230,7 +230,6 @@ code_dependences(struct codec *codec, struct scout_effect *effect)
         expect(codec, dependence->from < effect->segment_count && is_alloc(codec, dependence->to));
         if (codec->failed)
             return;
-        code_ranges(codec, &dependence->read, effect->segments[dependence->from].hi);
         code_ranges(codec, &dependence->changed, alloc_bytes(codec, dependence->to));
     }
 }

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SCOUT_LOG_VERSION 8
+#define SCOUT_LOG_VERSION 9
 
 #define SCOUT_NONE UINT32_MAX /* no name, no call site, no allocation: a host address */
 
@@ -152,12 +152,10 @@ struct scout_segment {
     struct scout_ranges killed, modified;
 };
 
-/* What a perturbed segment changed outside itself; with `read`, what a part of it did: the first part of a result, or
- * all of it. */
+/* What a perturbed segment changed outside itself. */
 struct scout_dependence {
-    uint32_t from;            /* number of the segment in its effect */
-    uint32_t to;              /* allocation */
-    struct scout_ranges read; /* the bytes of the segment that were perturbed; empty: all */
+    uint32_t from; /* number of the segment in its effect */
+    uint32_t to;   /* allocation */
     struct scout_ranges changed;
 };
 

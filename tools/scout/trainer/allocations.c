@@ -108,24 +108,6 @@ known_allocations_remove(uint64_t address, uint64_t bytes)
     }
 }
 
-void
-allocations_note_batch(struct allocation *allocation, uint64_t lo, uint64_t hi)
-{
-    const struct scout_batch batch = {{lo, hi}, scout_state.operation_count};
-    allocation->batches[allocation->batch_count++ % BATCHES_AT_MOST] = batch;
-}
-
-const struct scout_batch *
-allocations_batch(const struct allocation *allocation, uint64_t lo, uint64_t hi)
-{
-    for (uint32_t i = 0; i < BATCHES_AT_MOST && i < allocation->batch_count; ++i) {
-        const struct scout_batch *batch = &allocation->batches[(allocation->batch_count - 1 - i) % BATCHES_AT_MOST];
-        if (batch->range.lo < hi && batch->range.hi > lo)
-            return batch;
-    }
-    return NULL;
-}
-
 uint64_t
 allocations_changes(void)
 {

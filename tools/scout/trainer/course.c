@@ -163,9 +163,6 @@ course_note_copy(const struct scout_op *op)
     struct allocation *allocation = writes ? allocations_numbered(op->to.alloc) : NULL;
     if (allocation != NULL)
         allocation->host_wrote = true, allocation->left_known = false;
-    if (allocation != NULL && op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE && op->rows == 1) {
-        allocations_note_batch(allocation, op->to.offset, op->to.offset + op->bytes);
-    }
 }
 
 /* ---- the passes ---- */
@@ -232,19 +229,9 @@ back_to_light(void)
 }
 
 bool
-course_note_batches(const struct noted *noted)
+course_has_other_numbers(const struct noted *noted)
 {
-    const struct brief *then = &briefs[brief_count - period];
-    bool chooses = noted->lengths != then->lengths;
-    for (uint32_t k = 0; k < noted->named_count && k < then->count; ++k) {
-        const struct brief_argument *was = &brief_arguments[then->first + k];
-        uint64_t offset = noted->arguments[k].offset;
-        struct allocation *allocation = allocations_numbered(was->alloc);
-        if (allocation == NULL || noted->arguments[k].alloc != was->alloc || offset <= was->offset)
-            continue;
-        allocations_note_batch(allocation, offset, 2 * offset - was->offset);
-    }
-    return chooses;
+    return noted->lengths != briefs[brief_count - period].lengths;
 }
 
 /* The last operation is no part of the period. */

@@ -539,77 +539,6 @@ effect_any_of(const struct effect *effect, const struct part *part, size_t first
     return effect_any(effect, &list, 1);
 }
 
-/* ---- shares of a batch ---- */
-
-/* A part's words of a batch that the host has brought in this period, or, `stays`, before, where no kernel writes it:
- * the first quarter, which ends within the first of two records. */
-static struct scout_range
-share_of(const struct effect *effect, const struct part *part, bool stays)
-{
-    enum { QUARTER = 4 };
-    const struct image *image = part->image;
-    const struct allocation *allocation = image->allocation;
-    uint64_t lo = part->first * sizeof(uint32_t), hi = part->end * sizeof(uint32_t);
-    const struct scout_batch *batch = allocations_batch(allocation, lo, hi);
-    if (batch == NULL)
-        return (struct scout_range){0};
-    bool is_old = scout_state.operation_count - batch->at >= atomic_load(&scout_state.progress->period);
-    is_old = stays ? !is_old || allocation->kinds != NULL : is_old;
-    bool is_open = /* a share of one alone does not belong to the others; a counter is none of them */
-        (part->change == CHANGE_INTEGER && part->integers == NULL) ||
-        ANY(it, effect->parts, effect->part_count,
-            it != part && goes_with(part, it) && it->killed.count + it->modified.count == 0);
-    uint64_t aligned = batch->range.hi - batch->range.lo > 64 ? 16 : sizeof(uint32_t); /* a few labels */
-    lo = batch->range.lo > lo ? batch->range.lo / aligned * aligned : lo;
-    hi = batch->range.hi < hi ? batch->range.hi : hi;
-    bool is_result =
-        part->killed.count + part->modified.count > 0 || images_next_written(image, part->first, part->end) < part->end;
-    if (lo >= hi || is_old || is_open || !part->is_argument || !part->is_tested || is_result)
-        return (struct scout_range){0};
-    return (struct scout_range){lo, lo + (hi - lo) / QUARTER / aligned * aligned};
-}
-
-bool
-effect_change_shares(struct effect *effect, bool stay)
-{
-    bool any = false;
-    FOR_EACH_MUTABLE(part, effect->parts, effect->part_count) {
-        part->share = share_of(effect, part, stay);
-        size_t first = part->share.lo / sizeof(uint32_t), end = part->share.hi / sizeof(uint32_t);
-        if (first == end)
-            continue;
-        effect_change_words(effect, part, first, end);
-        any = true;
-    }
-    return any;
-}
-
-void
-effect_judge_shares(struct effect *effect)
-{
-    for (size_t i = 0, next; i < effect->part_count; i = next) {
-        struct part *part = &effect->parts[i];
-        const struct image *image = part->image;
-        uint64_t lo = UINT64_MAX, hi = 0;
-        for (next = i; next == i || (next < effect->part_count && effect->parts[next].image == part->image &&
-                                     !effect->parts[next].is_argument);
-             ++next) { /* what other launches point into is one result of this one */
-            const struct part *it = &effect->parts[next];
-            const struct scout_ranges *list = it->killed.count > 0 ? &it->killed : &it->modified;
-            lo = list->count > 0 && list->items[0].lo < lo ? list->items[0].lo : lo;
-            hi = list->count > 0 ? list->items[list->count - 1].hi : hi;
-        }
-        size_t last = hi / sizeof(uint32_t), end = 0;
-        if (hi == 0 || hi < lo + 4 * sizeof(uint32_t)) /* a loss */
-            continue;
-        for (size_t at = lo / sizeof(uint32_t); (at = images_next_different(image, at, last)) < last; ++at)
-            end = images_same(image, image->now[at], image->after[at]) ? end : at + 1;
-        bool spreads = 4 * end * sizeof(uint32_t) > 3 * hi + lo;
-        if (end > 0)
-            part->reached = (struct scout_range){lo, spreads ? hi : end * sizeof(uint32_t)};
-    }
-}
-
 /* ---- what a number chooses ---- */
 
 bool
@@ -652,24 +581,15 @@ ranges_to_put(const struct scout_ranges *list, const struct allocation *allocati
     return *list;
 }
 
-static void
-put_dependence(struct scout_effect *record, const struct allocation *to, struct scout_ranges read,
-               const struct scout_ranges *changed)
-{
-    if (changed->count > 0)
-        *SCOUT_GROWN(record->dependences, record->dependence_count) =
-            (struct scout_dependence){record->segment_count, to->number, read, ranges_to_put(changed, to)};
-}
-
 /* Of the segment that comes next. */
 static void
-put_dependences(struct effect *effect, struct part *part, struct scout_effect *record)
+put_dependences(const struct effect *effect, const struct part *part, struct scout_effect *record)
 {
-    FOR_EACH(image, effect->images.items, part->is_tested ? effect->images.count : 0)
-        put_dependence(record, image->allocation, (struct scout_ranges){0}, &part->changed[image->number]);
-    FOR_EACH_MUTABLE(to, effect->parts, part->share.hi > part->share.lo ? effect->part_count : 0) {
-        const struct scout_ranges read = {&part->share, 1}, changed = {&to->reached, to->reached.hi > 0};
-        put_dependence(record, to->image->allocation, ranges_to_put(&read, part->image->allocation), &changed);
+    FOR_EACH(image, effect->images.items, part->is_tested ? effect->images.count : 0) {
+        const struct scout_ranges *changed = &part->changed[image->number];
+        if (changed->count > 0)
+            *SCOUT_GROWN(record->dependences, record->dependence_count) = (struct scout_dependence){
+                record->segment_count, image->allocation->number, ranges_to_put(changed, image->allocation)};
     }
 }
 

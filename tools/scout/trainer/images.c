@@ -146,10 +146,8 @@ images_note_host(const struct images *images)
 {
     FOR_EACH(image, images->items, images->count) {
         struct allocation *allocation = image->allocation;
-        if (!allocation->left_known || XXH3_64bits(image->before, allocation->bytes) == allocation->left)
-            continue;
-        allocation->is_shared = true;
-        allocations_note_batch(allocation, 0, allocation->bytes);
+        if (allocation->left_known && XXH3_64bits(image->before, allocation->bytes) != allocation->left)
+            allocation->is_shared = true;
     }
 }
 

@@ -379,6 +379,8 @@ record_annotation(enum scout_annotated says, uint32_t group, const void *address
         annotation.alloc = allocation->number;
         annotation.offset = (uintptr_t)address - allocation->address; /* what is found does not depend on it */
     }
+    if (bytes == RECORD_WHOLE)
+        annotation.bytes = allocation != NULL ? allocation->bytes - annotation.offset : 0;
     (void)scout_writer_put(&scout_state.log, SCOUT_ANNOTATION, &annotation);
     scout_unlock();
 }

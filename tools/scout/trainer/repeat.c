@@ -28,7 +28,6 @@ enum run {
     RUN_PART,     /* with one part changed */
     RUN_GROUP,    /* with all parts of an allocation changed that are no arguments */
     RUN_FEW,      /* with few words of a part changed */
-    RUN_SHARES,   /* with the first part of each batch changed */
     RUN_EDGE,     /* with the first or the last words of a part changed, of which a number may choose some */
     RUN_REACH,    /* with a half changed of where the reach of a launch may end */
     RUN_END,
@@ -305,7 +304,7 @@ repeat_begin(struct noted *begun, CUstream stream)
 {
     memory_follow(stream);
     noted = begun;
-    chooses = course_note_batches(noted);
+    chooses = course_has_other_numbers(noted);
     next = RUN_FIRST;
     at = learned = 0;
     unsure = RUN_FIRST;
@@ -369,8 +368,6 @@ prepare_repeat(enum run run)
     case RUN_FEW:
         parts[0]->had_few = true;
         return elementwise_change(&effect, parts[0]);
-    case RUN_SHARES:
-        return effect_change_shares(&effect, false) || effect_change_shares(&effect, true);
     case RUN_EDGE: {
         size_t count = (edge.none + edge.some) / 2, begin = edge.is_last ? parts[0]->end - count : parts[0]->first;
         effect_change_words(&effect, parts[0], begin, begin + count);
@@ -470,9 +467,6 @@ judge_repeat(enum run run)
     case RUN_FEW:
         elementwise_judge(&effect);
         break;
-    case RUN_SHARES:
-        effect_judge_shares(&effect);
-        break;
     case RUN_EDGE: {
         const struct part *part = &effect.parts[at];
         size_t *side = effect_any(&effect, &part, 1) ? &edge.some : &edge.none;
@@ -559,10 +553,26 @@ find_rim(bool is_begin)
     return false;
 }
 
+/* What a number chooses, then how far the launch reaches; after each of these, the next. */
+static enum run
+next_of_extent(void)
+{
+    if (chooses && find_edge())
+        return RUN_EDGE;
+    return find_rim(true) ? RUN_REACH : RUN_END;
+}
+
+/* The same, from the first part on. */
+static enum run
+first_of_extent(void)
+{
+    at = (size_t)-1;
+    return next_of_extent();
+}
+
 /*
  * What comes after `run`; sets `at`. Order: the same again, hidden memory, arguments, what lies between them (which may
- * make more parts of arguments), few words of each, shares of batches, what a number chooses, how far the launch
- * reaches.
+ * make more parts of arguments), few words of each, what a number chooses, how far the launch reaches.
  */
 static enum run
 following(enum run run)
@@ -588,7 +598,7 @@ following(enum run run)
         if (find_part(false))
             return RUN_PART;
         if (groups_done)
-            return find_part(true) ? RUN_FEW : RUN_SHARES;
+            return find_part(true) ? RUN_FEW : first_of_extent();
         at = (size_t)-1;
         /* fallthrough */
     case RUN_GROUP:
@@ -599,14 +609,9 @@ following(enum run run)
             return RUN_PART;
         /* fallthrough */
     case RUN_FEW:
-        return find_part(true) ? RUN_FEW : RUN_SHARES;
-    case RUN_SHARES:
-        at = (size_t)-1;
-        /* fallthrough */
+        return find_part(true) ? RUN_FEW : first_of_extent();
     case RUN_EDGE:
-        if (chooses && find_edge())
-            return RUN_EDGE;
-        return find_rim(true) ? RUN_REACH : RUN_END;
+        return next_of_extent();
     case RUN_REACH:
         return find_rim(false) ? RUN_REACH : RUN_END;
     default:

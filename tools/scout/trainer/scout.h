@@ -100,23 +100,16 @@ void host_put_calls(void);
 
 /* ---- allocations.c: memory that the device reaches ---- */
 
-enum { BATCHES_AT_MOST = 8 };
-
 struct allocation {
     uint32_t number; /* in the log */
     uint64_t address, bytes;
     uint32_t ordinal;
-    uint32_t memory;     /* enum scout_memory */
-    bool held_floats;    /* some of its words have looked like numbers with a fraction */
-    bool host_wrote;     /* since `hash` was taken */
-    bool left_known;     /* managed memory: */
-    uint64_t left;       /* hash of what the last launch has left there */
-    bool is_shared;      /* the host wrote it between launches */
-    struct scout_batch { /* what copies from the host have brought, or a pointer has moved to; the last ones */
-        struct scout_range range;
-        uint64_t at; /* operations before it */
-    } batches[BATCHES_AT_MOST];
-    uint32_t batch_count;   /* so far */
+    uint32_t memory;        /* enum scout_memory */
+    bool held_floats;       /* some of its words have looked like numbers with a fraction */
+    bool host_wrote;        /* since `hash` was taken */
+    bool left_known;        /* managed memory: */
+    uint64_t left;          /* hash of what the last launch has left there */
+    bool is_shared;         /* the host wrote it between launches */
     uint64_t named_between; /* of a run by a plan: periods that had begun when an operation between them named it */
     uint64_t met, turned, held, changed; /* hashes of what passed by last and of what was made of it; hidden.c's */
     bool hash_known;
@@ -133,11 +126,6 @@ allocation_is_looked_at(const struct allocation *allocation)
 {
     return allocation->memory != SCOUT_PINNED && allocation->memory != SCOUT_SCRATCH;
 }
-
-/* A batch that comes now. */
-void allocations_note_batch(struct allocation *allocation, uint64_t lo, uint64_t hi);
-/* The last one that has bytes of [lo, hi); NULL: none. */
-const struct scout_batch *allocations_batch(const struct allocation *allocation, uint64_t lo, uint64_t hi);
 
 /* `bytes` 0: the driver is asked. Memory that is known already stays as it is. */
 void known_allocations_add(uint64_t address, uint64_t bytes, enum memory_kind kind);
@@ -258,6 +246,8 @@ struct noted {
 
 void record_begin(struct operation *operation);
 void record_end(struct operation *operation, bool enqueued);
+/* `bytes` RECORD_WHOLE: up to the end of the allocation. */
+#define RECORD_WHOLE UINT64_MAX
 void record_annotation(enum scout_annotated says, uint32_t group, const void *address, uint64_t bytes, uint32_t type,
                        const struct ddp_site *site);
 void record_host_content(const void *source, size_t bytes, size_t pitch, size_t rows);
@@ -315,9 +305,9 @@ uint64_t course_turn(void);
 uint64_t course_round(void);
 /* When a copy or a fill was made: where the host writes memory, no kernel has. */
 void course_note_copy(const struct scout_op *op);
-/* Before an operation of the deep pass: a pointer that moves on from period to period leads to a batch. Returns whether
- * whole numbers among its arguments are other ones than a period before: one may choose a batch. */
-bool course_note_batches(const struct noted *noted);
+/* Of an operation of the deep pass: whether whole numbers among its arguments are other ones than a period before. One
+ * may choose a batch. */
+bool course_has_other_numbers(const struct noted *noted);
 /* It was refused, and nothing runs. */
 void course_note_failure(const struct scout_op *op);
 /* After each operation that ran, in the order of the log. `may_wait`: it may wait for the device. */
@@ -452,10 +442,8 @@ struct part {
     bool is_lower;               /* its numbers become smaller: larger ones have shown nothing */
     bool matters;                /* something outside depends on it, or it is modified */
     bool had_few;                /* few of its words were changed by themselves */
-    struct scout_range share;    /* the first part of a batch, which was changed by itself */
-    size_t reach_end;            /* such a one: the launch uses no word from here on; 0: not looked for */
+    size_t reach_end;            /* of what is no argument: the launch uses no word from here on; 0: not looked for */
     size_t used_first, used_end; /* words that results depend on, where a number chooses them; 0: not looked for */
-    struct scout_range reached;  /* what came of such shares, in a part of the results; empty: not only there */
     enum change change;
     uint64_t key;       /* of the argument that points to it, or of its place, in any period */
     uint32_t *integers; /* [end - first]: what CHANGE_INTEGER makes of it; NULL: it stays */
@@ -492,10 +480,6 @@ void effect_set_apart(struct effect *effect, const struct part *part);
 /* Whether the judged part is a single number that was overwritten, and may depend on smaller ones than it was changed
  * to, as the smallest loss so far does. */
 bool effect_may_be_least(const struct effect *effect, const struct part *part);
-/* Changes the first part of each batch of the step, or, `stay`, of those there before. False: there is none. */
-bool effect_change_shares(struct effect *effect, bool stay);
-/* Whether that has changed the first part of the results alone, as it does where records lie one after the other. */
-void effect_judge_shares(struct effect *effect);
 /* Whether a number may choose which words of a part matter: what no kernel writes, and can be changed. Whole numbers
  * get other contents. */
 bool effect_may_be_chosen(const struct part *part);

@@ -26,10 +26,11 @@ at_exit(int exit_status, void *unused)
 
 static uint32_t chosen_group; /* by the trainer's thread that annotates */
 
-#define SAYS(name, kind, group)                                                                \
-    static void name(void *ptr, size_t count, int type, const struct ddp_site *site)           \
-    {                                                                                          \
-        record_annotation(kind, group, ptr, count *element_bytes(type), (uint32_t)type, site); \
+#define SAYS(name, kind, group)                                                                 \
+    static void name(void *ptr, size_t count, int type, const struct ddp_site *site)            \
+    {                                                                                           \
+        const uint64_t bytes = count == DDP_WHOLE ? RECORD_WHOLE : count * element_bytes(type); \
+        record_annotation(kind, group, ptr, bytes, (uint32_t)type, site);                       \
     }
 SAYS(parameter, SCOUT_SAYS_PARAMETER, 0)
 SAYS(gradient, SCOUT_SAYS_GRADIENT, chosen_group)

@@ -492,8 +492,8 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
     uint32_t alloc = builder->graph->memories[builder->targets[first].memory].alloc;
     FOR_EACH(dependence, effect->dependences, effect->dependence_count) {
         const struct scout_segment *from = &effect->segments[dependence->from];
-        bool reached = false; /* of a part: all of it does the same */
-        for (uint32_t t = first; t < end && dependence->to == alloc && dependence->read.count == 0 && !reached; ++t)
+        bool reached = false;
+        for (uint32_t t = first; t < end && dependence->to == alloc && !reached; ++t)
             reached = graph_ranges_meet(&dependence->changed, builder->targets[t].lo, builder->targets[t].hi);
         if (!reached)
             continue;
