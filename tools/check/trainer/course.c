@@ -518,7 +518,8 @@ check_operation_begins(const struct operation *operation)
             begin_steps();
         count_step();
     }
-    if (check_turns.any) {
+    bool is_known = atomic_load(&engine_state.driver_ready); /* the first annotation may come in the first region */
+    if (check_turns.any && is_known) {
         turn_memory_operation(operation);
         turn_host_operation(operation);
     }
