@@ -1,7 +1,7 @@
 /*
- * managed_memory_is_counted.cu - the lines of `ddprun scout` where one function allocates all memory, which is managed:
- * ddp_malloc_managed counts the allocations. The host writes a list of items in place, and a rank takes its share of
- * the list.
+ * managed_memory_is_counted.cu - the lines of `ddprun scout` where one function allocates all memory, which is managed,
+ * and launches get it from functions: ddp_malloc_managed counts the allocations. The host writes a list of items in
+ * place.
  */
 #include "tests/programs/layer.h"
 
@@ -28,6 +28,18 @@ parameter_create(unsigned seed, int count)
     for (int i = 0; i < count; ++i)
         made.value[i] = 0.4f * noise_of(seed, (unsigned)i);
     return made;
+}
+
+static float *
+value_of(const struct parameter &of)
+{
+    return of.value;
+}
+
+static float *
+gradient_of(const struct parameter &of)
+{
+    return of.gradient;
 }
 
 static __global__ void
@@ -57,10 +69,10 @@ main(void)
         for (unsigned i = 0; i < BATCH; ++i)
             list[i] = (int)((step * 37 + i * 11) % ITEMS);
         pick<<<blocks_for(BATCH * INPUTS), THREADS>>>(x, target, items, targets, list);
-        dense_forward<<<blocks, THREADS>>>(output, x, weight.value, bias.value, INPUTS, OUTPUTS, BATCH);
+        dense_forward<<<blocks, THREADS>>>(output, x, value_of(weight), value_of(bias), INPUTS, OUTPUTS, BATCH);
         loss_delta<<<blocks, THREADS>>>(delta, output, target, OUTPUTS, BATCH);
-        weight_gradient<<<1, THREADS>>>(weight.gradient, delta, x, INPUTS, OUTPUTS, BATCH, 0.0f, 1.0f);
-        bias_gradient<<<1, THREADS>>>(bias.gradient, delta, OUTPUTS, BATCH, 0.0f, 1.0f);
+        weight_gradient<<<1, THREADS>>>(gradient_of(weight), delta, x, INPUTS, OUTPUTS, BATCH, 0.0f, 1.0f);
+        bias_gradient<<<1, THREADS>>>(gradient_of(bias), delta, OUTPUTS, BATCH, 0.0f, 1.0f);
         for (const struct parameter &of : {weight, bias})
             sgd<<<1, THREADS>>>(of.value, of.momentum, of.gradient, of.count, 0.1f);
         CHECK(cudaDeviceSynchronize());

@@ -29,8 +29,8 @@ if is_wanted one_line; then
     compile "$work/four.d" "$work/four_plain" four.cu
     cd "$work/four.d" || exit
     run "$ddprun" -q --device softgpu scout --patch "$work/four.diff" "$work/four_plain"
-    check "four macros on a line: another one's name is no gradient" test "$code$(grep -c DDP_GRADIENT "$work/four.diff")$(
-        grep -c '^by hand: 2 gradients' "$work/stdout")" = 001
+    check "four macros on a line: the first half's name is that of its launch, and another one's name is no gradient" test "$code$(
+        grep -c DDP_GRADIENT "$work/four.diff")$(grep -c '^+ *DDP_GRADIENT(t[.]g, 32,' "$work/four.diff")$(grep -c '^by hand: 1 gradient' "$work/stdout")" = 0111
     sed -e 's|^template <class T> T \*device|static float *device|; s|T \*p;|float *p;|; s|sizeof(T)|4|g; s|device<float>|device|g' \
         -e 's|^#define CHECK(call) do {.*|#define CHECK(x) do { cudaError_t e = (x); if (e) { printf("%s:%d", __FILE__, __LINE__); exit(1); } } while (0)|' \
         -e 's|^    if (float \*g = .*|    t.w = device(64); t.g = device(64);|' "$sources/tests/tools/scout/one_line.cu" >"$work/four.d/helper.cu"
@@ -69,8 +69,8 @@ if is_wanted chargpt; then # its loop's own count is that of the batches, and Ad
     cd "$sources" || exit
     run "$ddprun" -q --device softgpu scout --patch "$work/chargpt.diff" "$build/samples/chargpt_plain" --data "$text" --layers 1 --width 16 \
         --heads 2 --context 8 --warmup 0 --eval-every 1000 --eval-batches 1 --quiet --batch 4 --steps 24
-    check "chargpt: a count of updates that is the loop's is left by hand" \
-        test "$(grep -c '^by hand: adamw_kernel .*: count updates for it, not batches' "$work/stdout") $(grep -c '^by hand' "$work/stdout")" = '1 1'
+    check "chargpt: a count of updates that is the loop's is named" \
+        test "$(grep -c '^note: adamw_kernel .*: where it counts updates' "$work/stdout") $(grep -c '^by hand' "$work/stdout")" = '1 0'
     check "chargpt: it takes turns" test "$(grep -c '^+ *DDP_\(TURN_BEGIN\|STEP\|TURN_END\)' "$work/chargpt.diff")" -eq 3
 fi
 
@@ -83,7 +83,8 @@ if is_wanted methods; then
     compile "$work/methods.d" "$work/methods_plain" -I. tests/tools/scout/methods.cu
     level=0 compile "$work/methods.d" "$work/methods_this" -I. this.cu
     run "$ddprun" -q scout -v "$work/methods_this"
-    check "methods: this is counted" test "$(grep -Ec '^\+ *(#define cudaMalloc ddp_malloc|DDP_(PARAMETER|GRADIENT)\(ddp_made\[[23]\])' "$work/stdout")" -eq 3
+    check "methods: memory of \`this\` has the name that launches have for it" test "$(
+        grep -Ec '^\+ *DDP_(PARAMETER\(w|GRADIENT\(network.g)[.]gpu_, DDP_WHOLE, ' "$work/stdout") $(grep -c ddp_made "$work/stdout")" = '2 0'
     pasted methods "$work/methods.d" "$work/methods_plain" "$work/methods.d" "-I. tests/tools/scout/methods.cu"
 fi
 
@@ -92,7 +93,8 @@ if is_wanted made; then
     mkdir "$work/endless"
     printf %s "$(cat "$sources/tests/tools/scout/made.cu")" >"$work/endless/made.cu" # its last line has no end
     alone made "$work/endless/made.cu"
-    check "made: what has no name is counted, and said" grep -q '^note: 4 tensors have no name where a line can stand: ddp_made' "$work/made.out"
+    check "made: memory has the name that launches have for it" test "$(
+        grep -Ec '^\+ *DDP_(PARAMETER|GRADIENT)\(net[.](d_)?[wb], DDP_WHOLE, ' "$work/made.diff") $(grep -c ddp_made "$work/made.diff")" = '4 0'
 fi
 
 # What the host counts for the update, and what else it does with results.

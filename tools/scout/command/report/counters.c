@@ -4,7 +4,8 @@
  * The host runs its part of the update in each batch, and the device makes the update once a round. So a statement that
  * counts updates, such as Adam's, is made where DDP_TURN_UPDATES() is not 0. It is found where the update's kernels get
  * a number that changes from step to step: a statement of its own that only counts, in a function of the update, or in
- * the region, whose name is used for nothing but the update.
+ * the region, whose name is used for nothing but the update. Where there is none, the number may count updates, or be
+ * the training's progress: lines leave it, and a note names it.
  */
 #include "tools/scout/command/report/lines.h"
 
@@ -186,8 +187,8 @@ counters_place(struct search *search)
             if (!is_counted(search, op))
                 continue;
             if (!guard_update(search, op, &search->borders[i]))
-                notes_add(search, xasprintf("by hand: %s (%s) gets a number that changes in each batch: count updates "
-                                            "for it, not batches: if (DDP_TURN_UPDATES())",
+                notes_add(search, xasprintf("note: %s (%s) gets a number that changes in each batch: where it counts "
+                                            "updates, as Adam does, divide it by DDP_WORLD_SIZE()",
                                             scout_op_name(search->log, &search->ops[op], name),
                                             sites_text(search->sites, search->ops[op].site, place, sizeof(place))));
             break;

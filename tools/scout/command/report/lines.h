@@ -210,8 +210,11 @@ struct insertions {
 void insertions_find(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
                      struct insertions *insertions);
 void insertions_free(struct insertions *insertions, uint32_t tensors);
-/* Whether a tensor has an annotation of its own. */
+/* Whether a tensor has an annotation of its own, where its memory has a name. */
 bool insertions_have(const struct scout_log *log, const struct scout_finding *finding,
+                     const struct scout_tensor *tensor);
+/* Whether it needs one: state that is computed from averaged gradients is the same on all ranks without. */
+bool insertions_need(const struct scout_log *log, const struct scout_finding *finding,
                      const struct scout_tensor *tensor);
 
 /* ---- say.c: what the lines are, for people ---- */
@@ -328,17 +331,26 @@ void notes_add(struct search *search, char *text);
 /* ---- counters.c: what the host counts for updates ---- */
 /* Adds `if (DDP_TURN_UPDATES())` in front of statements that count updates; a note where there is none. */
 void counters_place(struct search *search);
+/* ---- tensor_line.c, for insert.c, uses.c and made.c: the line of a tensor ---- */
+enum { LINE_BYTES = 1024 };
+/* The line of a tensor in this memory, with so many elements; or, `said`, as its allocation is said. False: no room. */
+bool line_write(const struct search *search, const struct scout_tensor *tensor, const char *memory, const char *count,
+                char text[LINE_BYTES]) __attribute__((warn_unused_result));
+bool line_write_said(const struct search *search, const struct scout_tensor *tensor, const struct lifted *said,
+                     char text[LINE_BYTES]) __attribute__((warn_unused_result));
+/* A gradient, and all that lies in its place at other times: one annotation is of all of it. */
+struct scout_tensor line_widen(const struct search *search, const struct scout_tensor *tensor);
+/* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */
+uint32_t line_setting_of(const struct search *search, const struct scout_tensor *tensor);
+/* Whether two gradients lie in one place, at different times. */
+bool line_shares_place(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b);
 
-/* ---- hosts.c: what the host does with results ---- */
-/* Adds notes: one sentence each, with its places, on figures, printing, files, and the end of the loop. */
-void hosts_note(struct search *search);
-/* Adds a line for people; the text is malloc'ed, and the list's from then on. */
-void notes_add(struct search *search, char *text);
+/* ---- uses.c: memory that is named where a launch gets it ---- */
+/* Adds a line for each tensor that needs one, has none so far, and is named by a launch before DDP_STEP. */
+void uses_place(struct search *search);
 
-/* ---- counters.c: what the host counts for updates ---- */
-/* Adds `if (DDP_TURN_UPDATES())` in front of statements that count updates; a note where there is none. */
-void counters_place(struct search *search);
-/* Adds the line of a group's step at a spot (insert.c). */
-void insert_step(struct search *search, const struct spot *spot, uint32_t group);
+/* ---- made.c: memory that is called by the number of its allocation ---- */
+/* Adds a line for each tensor that needs one and has none so far, as far as its allocation can be counted. */
+void made_place(struct search *search);
 
 #endif

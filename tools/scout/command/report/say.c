@@ -68,7 +68,7 @@ print_rows(FILE *out, const struct scout_log *log, const struct scout_finding *f
     for (enum scout_role role = ROLE_PARAMETER; role < ROLE_SUSPECT; ++role)
         FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
             uint32_t i = NUMBER_OF(tensor);
-            if (tensor->role != role || (by_hand && (names[i] != NULL || !insertions_have(log, finding, tensor))))
+            if (tensor->role != role || (by_hand && (names[i] != NULL || !insertions_need(log, finding, tensor))))
                 continue;
             if (ANY_NUMBER(k, 0, i, is_of_row(log, tensor, &finding->tensors[k]) && (!by_hand || names[k] == NULL)))
                 continue;

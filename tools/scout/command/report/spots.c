@@ -143,6 +143,15 @@ include_line(const struct source *source)
     return macro == NULL ? 1 : source_line(source, (size_t)((depth > 0 ? macro : at - 1) - all)) + 1;
 }
 
+/* The header that text needs. */
+static void
+add_include(struct search *search, const struct source *source, const char *text)
+{
+    bool is_of_lines = strstr(text, "ddp_") != NULL || text[0] == '#';
+    add_line(search->to, source->path, include_line(source), "",
+             is_of_lines ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
+}
+
 void
 spot_add_text(struct search *search, const struct spot *spot, const char *text)
 {
@@ -153,8 +162,7 @@ spot_add_text(struct search *search, const struct spot *spot, const char *text)
     char indent[64];
     bool is_inside = spot->behind > 0 && spot->behind < node->end; /* of the function */
     snprintf(indent, sizeof(indent), "%.*s%s", (int)strspn(begin, " \t"), begin, is_inside ? "    " : "");
-    add_line(search->to, source->path, include_line(source), "",
-             strstr(text, "ddp_") != NULL || text[0] == '#' ? "#include <ddprun_lines.h>" : "#include <ddprun.h>");
+    add_include(search, source, text);
     if (!spot_has_line(spot)) {
         OWNED char *within = xasprintf(spot->behind == 0 ? "%s " : " %s", text);
         if (spot->needs_braces)
@@ -187,6 +195,7 @@ void
 spot_add_within(struct search *search, const struct spot *spot, const char *text)
 {
     const struct source *source = spot->node->source;
+    add_include(search, source, text);
     add_within(search, source, spot->node->begin, text);
 }
 

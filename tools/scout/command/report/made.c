@@ -1,0 +1,145 @@
+/*
+ * made.c - see lines.h.
+ *
+ * The allocations of tensors that still have no line are counted, and the tensors annotated by number in front of the
+ * first step.
+ */
+#include "tools/scout/command/report/lines.h"
+
+enum { MADE_AT_MOST = 1024 /* of ddprun_lines.h */ };
+
+/* The function, or what else is outermost around the call that allocates memory: nothing else of the program may
+ * allocate there, but it does. False: not known, or lines of its own cannot stand around it. */
+static bool
+find_maker(struct search *search, uint32_t alloc, struct spot *spot)
+{
+    const struct scout_log *log = search->log;
+    struct stack made = spot_stack(search, log->allocs[alloc].site);
+    struct site_place tail;
+    *spot = (struct spot){0};
+    if (made.count == 0 || scout_is_variable(log, alloc) || log->allocs[alloc].memory > SCOUT_MANAGED)
+        return false;
+    if (!lift_find_tail(&search->sources, NULL, &made.frames[0], &tail))
+        tail = made.frames[0];
+    const struct source *source = sources_open(&search->sources, tail.file);
+    if (source == NULL)
+        return false;
+    const char *line = source->text + source_place(source, tail.line, 1);
+    spot->node = source_statement_at(source, source_skip(source->text, (size_t)(line - source->text)));
+    while (spot->node != NULL && spot->node->parent != NULL)
+        spot->node = spot->node->parent;
+    bool is_pitched = memmem(line, strcspn(line, "\n"), "MallocPitch", 11) != NULL;
+    if (spot->node == NULL || is_pitched || !spot_has_line(spot))
+        return false;
+    spot->behind = spot->node->end;
+    return spot_has_line(spot);
+}
+
+/* In front of the first step, after all that sets a tensor: the innermost place that two calls show. */
+static bool
+find_front(struct search *search, const struct scout_tensor *tensor, struct spot *spot)
+{
+    uint32_t setting = line_setting_of(search, tensor), at_set, at_step;
+    struct stack step = spot_stack_of(search, search->start),
+                 set = setting != SCOUT_NONE ? spot_stack_of(search, setting)
+                                             : spot_stack(search, search->log->allocs[tensor->alloc].site);
+    *spot = (struct spot){0};
+    if (!spot_find_parting(set, step, &at_set, &at_step))
+        return false;
+    const struct source_node *from = spot_node(search, set.frames, at_set),
+                             *to = spot_node(search, step.frames, at_step);
+    spot->node = from != NULL && to != NULL && from != to ? source_beside(to, from) : NULL;
+    const struct source_node *function = spot->node != NULL ? source_function(spot->node) : NULL;
+    return function != NULL && function != spot->node;
+}
+
+/* Whether memory is made before the first step, and calls of steps make none like it. */
+static bool
+is_front(const struct search *search, uint32_t alloc)
+{
+    const struct scout_alloc *allocs = search->log->allocs;
+    return allocs[alloc].made_at <= search->begun &&
+           !ANY(other, allocs, search->log->alloc_count,
+                other->site == allocs[alloc].site && other->made_at > search->begun);
+}
+
+/* Whether a call inside the statement in front of which lines stand allocates memory: the first step does. */
+static bool
+is_made_inside(struct search *search, uint32_t alloc, const struct spot *front)
+{
+    struct stack made = spot_stack(search, search->log->allocs[alloc].site);
+    const struct source_node *node = NULL;
+    for (uint32_t i = 0; i < made.count && front->node != NULL && node == NULL; ++i)
+        for (node = spot_node(search, made.frames, i); node != NULL && node != front->node;)
+            node = node->parent;
+    return node != NULL;
+}
+
+/* Whether the counts of allocations have room, and which number each has: all that the same functions allocate in front
+ * of the first step are counted. What the calls of a step make is the step's: copies may enter the log later than they
+ * are made, and so may the first step's begin. *count_p: those that are made in front of the lines. */
+static bool
+count_allocations(struct search *search, const struct spot *front, uint32_t *count_p)
+{
+    const struct scout_log *log = search->log;
+    struct spot spot, other;
+    uint32_t numbers = *count_p = 0;
+    for (uint32_t a = 0; a < log->alloc_count; ++a) {
+        search->number[a] = SCOUT_NONE;
+        bool is_one = is_front(search, a) && find_maker(search, a, &spot);
+        for (uint32_t k = 0; k < log->alloc_count && is_one && search->number[a] == SCOUT_NONE; ++k)
+            if (search->counted[k] && find_maker(search, k, &other) && spot.node == other.node)
+                search->number[a] = numbers++;
+        if (search->number[a] != SCOUT_NONE && !is_made_inside(search, a, front))
+            *count_p = numbers;
+    }
+    return numbers <= MADE_AT_MOST;
+}
+
+void
+made_place(struct search *search)
+{
+    const struct scout_log *log = search->log;
+    const struct scout_finding *finding = search->finding;
+    bool *counted = search->counted;
+    struct spot front = {0}, spot;
+    uint32_t count;
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
+        if (!insertions_need(log, finding, tensor) || search->to->names[NUMBER_OF(tensor)] != NULL ||
+            scout_is_remade(log, finding, tensor->alloc) || !is_front(search, tensor->alloc) ||
+            !find_front(search, tensor, &spot))
+            continue;
+        counted[tensor->alloc] = true;
+        if (front.node == NULL || spot.node->begin > front.node->begin)
+            front = spot;
+    }
+    for (uint32_t a = 0; a < log->alloc_count; ++a)
+        counted[a] = counted[a] && is_front(search, a) && find_maker(search, a, &spot);
+    bool has_room = count_allocations(search, &front, &count);
+    for (uint32_t a = 0; a < log->alloc_count && has_room; ++a) {
+        if (search->number[a] == SCOUT_NONE || !find_maker(search, a, &spot))
+            continue;
+        bool is_managed = log->allocs[a].memory == SCOUT_MANAGED;
+        spot_add_text(search, &spot, is_managed ? "#undef cudaMallocManaged" : "#undef cudaMalloc"); /* after it */
+        spot.behind = 0;
+        spot_add_text(search, &spot,
+                      is_managed ? "#define cudaMallocManaged ddp_malloc_managed" : "#define cudaMalloc ddp_malloc");
+    }
+    char text[LINE_BYTES];
+    snprintf(text, sizeof(text), "ddp_check_made(%" PRIu32 ");", count);
+    if (count > 0 && has_room && front.node != NULL)
+        spot_add_text(search, &front, text);
+    for (uint32_t i = 0; i < finding->tensor_count && has_room; ++i) {
+        const struct scout_tensor *tensor = &finding->tensors[i], wide = line_widen(search, tensor);
+        if (!insertions_need(log, finding, tensor) || search->to->names[i] != NULL || !counted[tensor->alloc] ||
+            search->number[tensor->alloc] >= count || front.node == NULL)
+            continue;
+        struct lifted said = {0};
+        snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", search->number[tensor->alloc]);
+        snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", search->number[tensor->alloc]);
+        if (line_write_said(search, &wide, &said, text)) {
+            spot_add_text(search, &front, text);
+            search->to->names[i] = xstrdup(said.memory);
+        }
+    }
+}

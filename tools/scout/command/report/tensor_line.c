@@ -1,0 +1,189 @@
+/* tensor_line.c - see lines.h. */
+#include "tools/scout/command/report/lines.h"
+
+#include "tools/scout/command/analysis/rules.h"
+
+static const char *
+type_word(uint32_t type)
+{
+    static const char *const words[] = {"DDP_FLOAT32", "DDP_FLOAT32",  "DDP_FLOAT64",
+                                        "DDP_FLOAT16", "DDP_BFLOAT16", "DDP_INT32"};
+    return type < sizeof(words) / sizeof(words[0]) ? words[type] : words[0];
+}
+
+/* Whether memory holds running statistics, as of a batch normalisation: numbers with a fraction that the program keeps
+ * and does not read in its steps. What the host reads there is a figure of the rank's own batches. */
+static bool
+is_running(const struct scout_log *log, const struct scout_tensor *tensor)
+{
+    bool has_fraction = tensor->type != SCOUT_INTEGER && tensor->type != SCOUT_UNKNOWN;
+    return tensor->role == ROLE_STATISTICS && has_fraction && tensor->hi - tensor->lo > ELEMENT_BYTES &&
+           !scout_is_read_by_host(log, tensor);
+}
+
+static const char *
+macro_of(const struct scout_log *log, const struct scout_tensor *tensor)
+{
+    static const char *const macros[] = {[ROLE_PARAMETER] = "DDP_PARAMETER",
+                                         [ROLE_GRADIENT] = "DDP_GRADIENT",
+                                         [ROLE_OPTIMIZER_STATE] = "DDP_STATE",
+                                         [ROLE_AVERAGE] = "DDP_STATE"};
+    if (is_running(log, tensor))
+        return "DDP_BUFFER";
+    return tensor->role < sizeof(macros) / sizeof(macros[0]) ? macros[tensor->role] : NULL;
+}
+
+/* Whether the sources give a type of C this name, too. */
+static bool
+is_alias(const struct sources *sources, const char *type, const char *name, size_t length)
+{
+    OWNED char *old = xasprintf("typedef %s %.*s;", type, (int)length, name);
+    OWNED char *new = xasprintf("using %.*s = %s;", (int)length, name, type);
+    OWNED char *macro = xasprintf("#define %.*s %s\n", (int)length, name, type);
+    return ANY(file, sources->files, sources->count,
+               (*file)->text != NULL && (strstr((*file)->text, old) != NULL || strstr((*file)->text, new) != NULL ||
+                                         strstr((*file)->text, macro) != NULL));
+}
+
+/* Whether a factor of a product is the bytes of an element: "sizeof(float)", "4". */
+static bool
+is_element(const struct sources *sources, const char *factor, size_t length, uint32_t type)
+{
+    static const char word[] = "sizeof(";
+    const char *name = type == SCOUT_FLOAT64 ? "double" : "float";
+    const size_t size = scout_type_bytes(type), before = strlen(word);
+    if (length == 1)
+        return factor[0] == '0' + (char)size;
+    if (size < sizeof(float) || length <= before || strncmp(factor, word, before) != 0 || factor[length - 1] != ')')
+        return false;
+    const char *said = factor + before;
+    length -= before + 1;
+    return (length == strlen(name) && strncmp(said, name, length) == 0) || is_alias(sources, name, said, length);
+}
+
+/* Whether a text has none of the other operators outside of its brackets. */
+static bool
+is_product(const char *text, size_t length, const char *others)
+{
+    for (size_t i = 0; i < length;) {
+        bool is_name = strncmp(text + i, "->", 2) == 0 || strncmp(text + i, "::", 2) == 0;
+        if (!is_name && strchr(others, text[i]) != NULL)
+            return false;
+        i = strchr("([", text[i]) != NULL ? source_close(text, i) : i + 1 + is_name;
+    }
+    return true;
+}
+
+/* "count" of "count * sizeof(float)" and "sizeof(float) * count", "(bytes) / 4" of "bytes". */
+static void
+count_text(const struct sources *sources, const char *said, uint32_t type, char text[LIFT_BYTES + 16])
+{
+    static const char times[] = " * ", sums[] = "+-?:<>&|", quotients[] = "+-?:<>&|/%";
+    char copy[LIFT_BYTES];
+    snprintf(copy, sizeof(copy), "%s", said);
+    char *bytes = lift_bare(copy), *first = strstr(bytes, times), *last = first;
+    for (char *next = first; next != NULL; next = strstr(next + 1, times))
+        last = next;
+    uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
+    const char *behind = last != NULL ? last + strlen(times) : bytes,
+               *rest = first != NULL ? first + strlen(times) : bytes;
+    bool ends = last != NULL && is_element(sources, behind, strlen(behind), type) &&
+                is_product(bytes, (size_t)(last - bytes), sums);
+    bool begins = first != NULL && is_element(sources, bytes, (size_t)(first - bytes), type) &&
+                  is_product(rest, strlen(rest), quotients);
+    if (ends)
+        *last = '\0';
+    if (ends || begins)
+        snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(ends ? bytes : bytes + (rest - bytes)));
+    else if (is_product(bytes, strlen(bytes), " *+-?:<>&|/%"))
+        snprintf(text, LIFT_BYTES + 16, "%s / %" PRIu32, bytes, size);
+    else
+        snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes, size);
+}
+
+/* The line of a tensor in this memory, with so many elements. */
+bool
+line_write(const struct search *search, const struct scout_tensor *tensor, const char *memory, const char *count,
+           char text[LINE_BYTES])
+{
+    char group[48] = "";
+    if (search->to->groups > 1)
+        snprintf(group, sizeof(group), "DDP_GRADIENT_GROUP(%" PRIu32 "); ",
+                 tensor->group != GROUP_NONE ? search->to->group_of[tensor->group] : 0);
+    return snprintf(text, LINE_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(search->log, tensor), memory, count,
+                    type_word(tensor->type), tensor->guessed ? " /* the type is a guess */" : "") < LINE_BYTES;
+}
+
+/* The line of a tensor, as its memory is said. */
+bool
+line_write_said(const struct search *search, const struct scout_tensor *tensor, const struct lifted *said,
+                char text[LINE_BYTES])
+{
+    char count[LIFT_BYTES + 16], memory[LIFT_BYTES + 48];
+    uint32_t bytes = scout_type_bytes(tensor->type);
+    bool is_whole = tensor->lo == 0 && tensor->hi == search->log->allocs[tensor->alloc].bytes;
+    if (is_whole && said->bytes[0] != '\0')
+        count_text(&search->sources, said->bytes, tensor->type, count);
+    else
+        snprintf(count, sizeof(count), "%" PRIu64, (tensor->hi - tensor->lo) / (bytes > 0 ? bytes : 4));
+    if (tensor->lo > 0)
+        snprintf(memory, sizeof(memory), "(char *)(%s) + %" PRIu64, said->memory, tensor->lo);
+    else
+        snprintf(memory, sizeof(memory), "%s", said->memory);
+    return line_write(search, tensor, memory, count, text);
+}
+
+/* Whether an operation may set memory of the allocation; what steps launch, too, reads it. */
+static bool
+sets(const struct search *search, const struct scout_op *op, uint32_t alloc)
+{
+    if (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL)
+        return op->to.alloc == alloc;
+    return ANY(argument, op->arguments, op->argument_count, argument->alloc == alloc) &&
+           !ANY(it, &search->ops[search->first], search->period, it->name == op->name);
+}
+
+/* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */
+uint32_t
+line_setting_of(const struct search *search, const struct scout_tensor *tensor)
+{
+    const struct scout_alloc *alloc = &search->log->allocs[tensor->alloc];
+    for (uint32_t i = search->start; tensor->role != ROLE_GRADIENT && i-- > alloc->made_at;)
+        if (sets(search, &search->ops[i], tensor->alloc))
+            return i;
+    return SCOUT_NONE;
+}
+
+bool
+line_shares_place(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b)
+{
+    return a->role == ROLE_GRADIENT && b->role == ROLE_GRADIENT && a->group != b->group &&
+           search->memory_of[a->alloc] == search->memory_of[b->alloc] && a->lo < b->hi && b->lo < a->hi;
+}
+
+/* A gradient, and all that lies in its place at other times: one annotation is of all of it. */
+struct scout_tensor
+line_widen(const struct search *search, const struct scout_tensor *tensor)
+{
+    struct scout_tensor wide = *tensor;
+    FOR_EACH(other, search->finding->tensors, search->finding->tensor_count) {
+        bool shares = line_shares_place(search, tensor, other);
+        wide.lo = shares && other->lo < wide.lo ? other->lo : wide.lo;
+        wide.hi = shares && other->hi > wide.hi ? other->hi : wide.hi;
+    }
+    return wide;
+}
+
+bool
+insertions_have(const struct scout_log *log, const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    return tensor->role == ROLE_GRADIENT ||
+           (macro_of(log, tensor) != NULL && !scout_is_in_gradient(finding, tensor)); /* DDP_GRADIENT says it */
+}
+
+bool
+insertions_need(const struct scout_log *log, const struct scout_finding *finding, const struct scout_tensor *tensor)
+{
+    bool is_alike = tensor->role == ROLE_OPTIMIZER_STATE || tensor->role == ROLE_AVERAGE;
+    return insertions_have(log, finding, tensor) && !is_alike;
+}
