@@ -132,15 +132,22 @@ leaves_loop(const struct source_node *node, const struct source_node *loop)
     return true;
 }
 
+/* Of the loop over batches and the loops around it, as over epochs. */
 static void
-note_loop(struct search *search, const struct source_node *loop)
+note_loops(struct search *search, const struct source_node *inner)
 {
     static const char *const prints[] = {"printf", "puts", "cout", NULL};
     struct places printed = {.count = 0}, left = {.count = 0};
-    add_words(&printed, loop->source, loop->begin, loop->end, prints);
-    FOR_EACH_INSIDE(node, loop)
-        if (leaves_loop(node, loop))
-            add_place(&left, loop->source->path, source_line(loop->source, node->begin));
+    const struct source_node *outer = inner;
+    for (const struct source_node *loop = inner; loop != NULL; loop = loop->parent) {
+        if (!loop->is_loop)
+            continue;
+        outer = loop;
+        FOR_EACH_INSIDE(node, loop)
+            if (leaves_loop(node, loop))
+                add_place(&left, loop->source->path, source_line(loop->source, node->begin));
+    }
+    add_words(&printed, outer->source, outer->begin, outer->end, prints);
     add_note(search, &printed, "every rank prints at ", ": if (DDP_RANK() == 0) prints once");
     add_note(search, &left, "the loop may end at ",
              ": decide by DDP_MEAN of a loss, or ranks stop after different batches");
@@ -235,7 +242,7 @@ hosts_note(struct search *search)
     const struct source_node *loop = find_loop(search, region, &search->borders[0]);
     note_figures(search, loop);
     if (loop != NULL)
-        note_loop(search, loop);
+        note_loops(search, loop);
     for (uint32_t f = 0; f < search->sources.count; ++f)
         if (search->sources.files[f]->text != NULL)
             add_saves(&saved, search->sources.files[f]);

@@ -199,8 +199,8 @@ place_step(struct search *search, uint32_t number)
 {
     struct spot spot;
     const struct scout_group *group = &search->finding->groups[number];
-    if (group->fused && search->to->unturned == NULL)
-        return true; /* its region has the line */
+    if (group->fused && (search->to->unturned == NULL || search->to->region_count == 0))
+        return true; /* its region has the line, or nothing of it is averaged */
     uint32_t before = group->before - (group->before < search->first + search->period ? 0 : search->period);
     bool is_behind = group->fused || before < group->complete;
     if (!find_between(search, group->complete, before, is_behind, &spot))

@@ -199,7 +199,7 @@ struct insertions {
     uint32_t groups;        /* of lines */
     uint32_t forgotten;     /* DDP_FORGET comes before it is freed: one annotation is of several sizes; SCOUT_NONE */
     const char *unturned;   /* why regions have no lines; NULL: they have */
-    struct region *regions; /* one for each group, in the order of their updates */
+    struct region *regions; /* one for each group, in the order of their updates; none: ranks cannot take turns */
     uint32_t region_count;
     char **notes; /* "note: ...", "by hand: ...": on the host's part */
     uint32_t note_count;
@@ -342,6 +342,9 @@ bool line_write_said(const struct search *search, const struct scout_tensor *ten
 struct scout_tensor line_widen(const struct search *search, const struct scout_tensor *tensor);
 /* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */
 uint32_t line_setting_of(const struct search *search, const struct scout_tensor *tensor);
+/* Whether copies on the device carry it from batch to batch, as a hidden state that sequences go on with: nothing of it
+ * is trained, although its change is averaged as that of a parameter without a gradient. */
+bool line_is_carried(const struct scout_log *log, const struct scout_tensor *tensor);
 /* Whether two gradients lie in one place, at different times. */
 bool line_shares_place(const struct search *search, const struct scout_tensor *a, const struct scout_tensor *b);
 

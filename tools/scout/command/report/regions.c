@@ -225,6 +225,11 @@ void
 regions_place(struct search *search)
 {
     struct insertions *to = search->to;
+    if (ANY(it, search->finding->tensors, search->finding->tensor_count, line_is_carried(search->log, it))) {
+        to->unturned = "a batch goes on with what the one before has computed, as with a hidden state: ranks cannot "
+                       "take turns; divide each batch (DDP_SHARD)";
+        return;
+    }
     to->region_count = search->finding->group_count;
     to->regions = xcalloc(to->region_count + 1, sizeof(*to->regions));
     search->borders = xcalloc(to->region_count + 1, sizeof(*search->borders));

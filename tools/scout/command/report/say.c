@@ -57,6 +57,8 @@ print_row(FILE *out, const struct scout_log *log, const struct scout_finding *fi
               out);
     const char *change =
         count > 1 ? "; DDP_STEP_PARAMETERS averages their change" : "; DDP_STEP_PARAMETERS averages its change";
+    if (line_is_carried(log, tensor))
+        change = "; carried from batch to batch";
     fprintf(out, "%s\n", tensor->fused && !by_hand ? change : "");
 }
 
@@ -108,6 +110,8 @@ print_turns(FILE *out, const struct scout_log *log, const struct insertions *ins
 {
     if (insertions->unturned == NULL)
         return;
+    if (insertions->region_count == 0)
+        fprintf(out, "by hand: %s\n", insertions->unturned);
     for (uint32_t i = 0; i < insertions->region_count; ++i) {
         fputs("by hand: DDP_TURN_BEGIN before the batch, which begins at ", out);
         print_place(out, log, insertions->regions[i].begin, sites);
@@ -134,6 +138,10 @@ print_made(FILE *out, const struct scout_finding *finding, const struct insertio
 void
 lines_print_promise(FILE *out, const struct insertions *insertions)
 {
+    if (insertions->unturned != NULL && insertions->region_count == 0) {
+        fputs("ranks of this program cannot take turns at batches: 'by hand:' says why, and what to do\n", out);
+        return;
+    }
     if (insertions->unturned != NULL) {
         fputs("ranks take turns at batches only with the lines that 'by hand:' names, too\n", out);
         return;

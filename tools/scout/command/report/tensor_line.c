@@ -175,8 +175,16 @@ line_widen(const struct search *search, const struct scout_tensor *tensor)
 }
 
 bool
+line_is_carried(const struct scout_log *log, const struct scout_tensor *tensor)
+{
+    return tensor->fused && log->ops[tensor->writer].kind != SCOUT_LAUNCH;
+}
+
+bool
 insertions_have(const struct scout_log *log, const struct scout_finding *finding, const struct scout_tensor *tensor)
 {
+    if (line_is_carried(log, tensor))
+        return false;
     return tensor->role == ROLE_GRADIENT ||
            (macro_of(log, tensor) != NULL && !scout_is_in_gradient(finding, tensor)); /* DDP_GRADIENT says it */
 }

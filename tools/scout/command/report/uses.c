@@ -219,6 +219,16 @@ place_use(struct search *search, struct use *use, const struct scout_group *grou
     return NULL;
 }
 
+/* Whether a kernel's argument is a struct that begins with the pointer, as far as the kernel's name says it. */
+static bool
+is_struct(const struct search *search, const struct scout_op *op, uint32_t slot)
+{
+    enum { PARAMETERS_AT_MOST = 64 };
+    struct mangled_parameter parameters[PARAMETERS_AT_MOST];
+    int count = mangled_parameters(scout_log_name(search->log, op->name), parameters, PARAMETERS_AT_MOST);
+    return (int)slot < count && !parameters[slot].is_pointer;
+}
+
 /* Whether the operation comes in front of the group's step, in the recorded period. */
 static bool
 is_in_front(const struct search *search, const struct scout_group *group, uint32_t op)
@@ -237,8 +247,9 @@ place_tensor_by_use(struct search *search, const struct scout_tensor *tensor)
         uint32_t number = search->first + (is_gradient ? search->period - 1 - i : i); /* gradients: the last one */
         const struct scout_op *op = &search->ops[number];
         FOR_EACH(argument, op->arguments, is_in_front(search, group, number) ? op->argument_count : 0) {
-            if (argument->at != 0 || argument->alloc == SCOUT_NONE ||
-                find_tensor(search, argument->alloc, argument->offset) != tensor)
+            bool is_its = argument->at == 0 && argument->alloc != SCOUT_NONE &&
+                          find_tensor(search, argument->alloc, argument->offset) == tensor;
+            if (!is_its || is_struct(search, op, argument->slot))
                 continue;
             struct use use = {.tensor = tensor, .slot = argument->slot, .stack = spot_stack_of(search, number)};
             char *name = place_use(search, &use, group);
