@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # turns.sh BUILD [--scores FILE] [PATTERN] - a soak: each program of scout in the corpus (corpus.sh) gets the lines of `ddprun scout --patch`, with
-# nothing added by hand. The patch applies, the program is built, alone it prints what it printed before, 2 ranks of it are equal by rounds to one
-# process that plays their turns, and each rank makes its share of the operations. A third of the programs, drawn by name, has 3 ranks, too.
+# nothing added by hand. The patch applies, the program is built, alone it prints what it printed before, and 2 ranks of it are equal by rounds to one
+# process that plays their turns. A third of the programs, drawn by name, has 3 ranks, too.
 #
 # FILE has a line for each program: "SERIES/PROGRAM outcome exit by-hand made alone check2 share2 check3 share3 reason". A program that has a line is
 # not tried again: a soak that was stopped goes on. PATTERN: only names that match it.
@@ -10,7 +10,9 @@
 #   made       equal, with nothing to be done by hand; lines call memory ddp_made[]
 #   hand       scout asks for lines by hand ("by hand:"), or writes no patch for gradients that it has found
 #   refused    scout finds no gradients, and says why
-#   different  the patch does not apply, the program does not compile, ends badly, differs, or its ranks make more than their share
+#   different  the patch does not apply, the program does not compile, ends badly, or differs
+#
+# The shares are those of rank 0 in the operations of regions, in percent: work on memory that a batch allocates itself is always made.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 source "$(dirname "$0")/corpus.sh"
 shift
@@ -62,9 +64,7 @@ ranked() {
     cp "$program/../out" "$program/../check.$ranks"
     cat "$program/../err" >>"$program/../check.$ranks"
     [ "$checked" -eq 0 ] || why=$(grep -h -m 1 -E '^(different|not comparable)' "$program/../out" "$program/../err" || tail -n 1 "$program/../err")
-    [ "$checked" -eq 0 ] || return 1
-    [ "$part" != - ] && [ "$part" -le $((140 / ranks)) ] || why="a rank makes $part % of the operations"
-    [ "$part" != - ] && [ "$part" -le $((140 / ranks)) ]
+    [ "$checked" -eq 0 ]
 }
 
 # patched: applies the patch to the program, and builds it; why it does not, in `why`.
