@@ -252,6 +252,8 @@ turns_batch_begins(const struct observed_turn *turn)
 void
 turns_batch_steps(const struct observed_turn *turn)
 {
+    if (!atomic_load(&engine_state.driver_ready)) /* nothing is annotated: the engine ends the job */
+        return;
     turn_memory_steps(turn);
     turn_host_steps(turn);
     if (turn->is_played)
