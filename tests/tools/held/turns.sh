@@ -1,141 +1,135 @@
 #!/usr/bin/env bash
-# turns.sh BUILD [--scores FILE] [PATTERN] - a soak: each program of scout in the corpus (corpus.sh) gets the lines of `ddprun scout --patch`, with
-# nothing added by hand. The patch applies, the program is built, alone it prints what it printed before, and 2 ranks of it are equal by rounds to one
-# process that plays their turns. A third of the programs, drawn by name, has 3 ranks, too.
+# turns.sh BUILD [PATTERN] [--table FILE] - a soak: programs of the corpus (corpus.sh; turns.txt lists them) take turns, by the lines that
+# `ddprun scout --patch` writes, and where it leaves something to the user, by those of turns_by_hand.sh. On 2, 3 and 4 ranks what is annotated has
+# the bits of one process that plays the turns of all, also where memory begins with garbage; where the device adds up in another order each
+# time, it is equal within noise. Of the device's operations in regions, after the first round, rank 0 makes the Nth part and at most 0.05 more.
 #
-# FILE has a line for each program: "SERIES/PROGRAM outcome exit by-hand made alone check2 share2 check3 share3 reason". A program that has a line is
-# not tried again: a soak that was stopped goes on. PATTERN: only names that match it.
-#
-#   auto       equal, with nothing to be done by hand, and without ddp_made
-#   made       equal, with nothing to be done by hand; lines call memory ddp_made[]
-#   hand       scout asks for lines by hand ("by hand:"), or writes no patch for gradients that it has found
-#   refused    scout finds no gradients, and says why
-#   different  the patch does not apply, the program does not compile, ends badly, or differs
-#
-# The shares are those of rank 0 in the operations of regions, in percent: work on memory that a batch allocates itself is always made.
+# PATTERN: only programs whose name matches it. With --table the figures are written to FILE, a line for each program as it is done: its name,
+# and for 2, 3 and 4 ranks what check says tame, poisoned and unruly ("bits": no difference at all), and the part of the operations.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
+source "$(dirname "$0")/turns_by_hand.sh"
+table=$(cd "$(dirname "$0")" && pwd)/turns.txt
+pattern=.
+figures=$work/figures
+shift # BUILD, which lib.sh has read
+while [ $# -gt 0 ]; do
+    case $1 in
+    --table)
+        figures=$(realpath -m -- "${2:?turns.sh: --table wants a file}")
+        shift
+        ;;
+    *) pattern=$1 ;;
+    esac
+    shift
+done
 source "$(dirname "$0")/corpus.sh"
-shift
-scores=$work/scores
-if [ "${1:-}" = --scores ]; then
-    scores=$(realpath "$2")
-    shift 2
-fi
-pattern=${1:-.}
-seconds=${DDPRUN_HELD_SECONDS:-300} # of each run
-tree=$(cd "$(dirname "$0")/../../.." && pwd)
-printf '#!/bin/sh\nexec "%s" -Xcompiler -O0 -I "%s" -I "%s" "$@"\n' "$build/bin/softgpu-cc" "$tree/interpose/include" "$tree/tools/scout/include" >"$work/nvcc"
+printf '#!/bin/sh\nexec "%s" -Xcompiler -O1 -I "%s" "$@"\n' "$build/bin/softgpu-cc" "$work/corpus/interpose/include" >"$work/nvcc"
 chmod +x "$work/nvcc"
-export NVCC=$work/nvcc
-touch "$scores"
+export NVCC=$work/nvcc build held work ddprun figures table
 
-# told COMMAND...: runs it in the program's folder; output in $program/../{out,err}; prints the exit code.
-told() {
-    local code=0
-    (cd "$program" && timeout -k 5 "$seconds" "$@" >../out 2>../err </dev/null) || code=$?
-    echo "$code"
+# in_program COMMAND...: in the program's folder; its output in $at/out and $at/err.
+in_program() {
+    (cd "$at/program" && timeout 600 "$@" >"$at/out" 2>"$at/err" </dev/null)
 }
 
-# has_third NAME: whether the program is of the third that has 3 ranks; with DDPRUN_HELD_THREE=all each has.
-has_third() {
-    [ "${DDPRUN_HELD_THREE:-drawn}" = all ] || [ $(($(cksum <<<"$1" | cut -d ' ' -f 1) / 8 % 3)) -eq 0 ]
+# how NAME: the words of its row.
+how() {
+    sed -n "s@^$1 *| *@@p" "$table"
 }
 
-# share FILE RANKS: the part of the operations of regions that rank 0 makes, in percent; "-" where there is no figure. The first batch is made by all.
-share() {
-    python3 - "$1" <<'PY' 2>/dev/null || echo -
+# annotated NAME: the program of the folder has its lines; else the step that has failed is printed.
+annotated() {
+    in_program sh build.sh || { echo build && return 1; }
+    in_program "$ddprun" --device softgpu scout --patch change.diff ./train || true
+    if [ -e "$at/program/change.diff" ]; then
+        in_program patch -p0 -s -i change.diff || { echo patch && return 1; }
+    elif [[ $(how "$1") != *hand* ]]; then
+        echo scout && return 1
+    fi
+    (cd "$at/program" && by_hand "$1") >"$at/out" 2>"$at/err" || { echo by-hand && return 1; }
+    in_program sh build.sh || { echo lines && return 1; }
+}
+
+# judged RANKS OPTIONS...: what check says: "bits" where nothing that is annotated differs, else its verdict.
+judged() {
+    rm -f "$at/check.json"
+    in_program "$ddprun" check -n "$1" --device softgpu --share-gpu --json "$at/check.json" "${@:2}" ./train || true
+    python3 -IS - "$at/check.json" <<'END'
 import json, sys
-summary = json.load(open(sys.argv[1]))
-made, left = summary["turn_operations"], summary["turn_left_out"]
-print(100 * made // (made + left))
-PY
+try:
+    found = json.load(open(sys.argv[1]))
+except OSError:
+    found = {}
+verdict = found.get("verdict") or "none"
+print("bits" if verdict == "equal" and found["largest_difference"] == 0 else verdict.replace(" ", "_"))
+END
 }
 
-# ranked RANKS: check's exit code and the share, in `checked` and `part`; why they are not right, in `why`.
-ranked() {
-    local ranks=$1 code
-    part=-
-    code=$(told "$ddprun" -n "$ranks" --device softgpu --share-gpu --summary-json ../turns.json ./train)
-    checked=run$code
-    [ "$code" -eq 0 ] || why=$(grep -m 1 -E '^ddprun: ' "$program/../err" || tail -n 1 "$program/../err")
-    [ "$code" -eq 0 ] || return 1
-    part=$(share "$program/../turns.json")
-    checked=$(told "$ddprun" check -n "$ranks" --device softgpu --share-gpu ./train)
-    cp "$program/../out" "$program/../check.$ranks"
-    cat "$program/../err" >>"$program/../check.$ranks"
-    [ "$checked" -eq 0 ] || why=$(grep -h -m 1 -E '^(different|not comparable)' "$program/../out" "$program/../err" || tail -n 1 "$program/../err")
-    [ "$checked" -eq 0 ]
+# part RANKS: of the operations of all batches in regions, what rank 0 makes; none: the job fails.
+part() {
+    rm -f "$at/summary.json"
+    in_program "$ddprun" -n "$1" --device softgpu --share-gpu --summary-json "$at/summary.json" ./train || { echo none && return; }
+    python3 -IS - "$at/summary.json" <<'END'
+import json, sys
+found = json.load(open(sys.argv[1]))
+made, left = found["turn_operations"], found["turn_left_out"]
+print("%.3f" % (made / (made + left)) if made + left else "none")
+END
 }
 
-# patched: applies the patch to the program, and builds it; why it does not, in `why`.
-patched() {
-    if [ "$(told patch -p0 -s --fuzz=0 -i ../change.diff)" -ne 0 ]; then
-        why="does not apply: $(tail -n 1 "$program/../out")"
-        return 1
-    fi
-    [ "$(told sh build.sh)" -eq 0 ] && return
-    why="does not compile: $(grep -m 1 error "$program/../err" || tail -n 1 "$program/../err")"
-    return 1
-}
-
-# scored NAME: the program's line.
-scored() {
-    local name=$1 exit=- hand=- made=- alone=- one=- two=- three=- four=- why=- outcome=different checked part
-    program=$work/programs/${1//\//.}/program
-    mkdir -p "${program%/*}"
-    rm -rf "$program"
-    cp -r --no-preserve=mode "$held/$name" "$program"
-    [ "$(told sh build.sh)" -eq 0 ] || why="does not build: $(tail -n 1 "$program/../err")"
-    told ./train >"$program/../plain.code"
-    cp "$program/../out" "$program/../plain"
-    exit=$(told "$ddprun" --device softgpu scout --patch ../change.diff ./train)
-    cp "$program/../out" "$program/../scout"
-    cat "$program/../err" >>"$program/../scout"
-    hand=$(grep -c '^by hand' "$program/../scout")
-    if [ ! -e "$program/../change.diff" ]; then
-        outcome=refused
-        ! grep -qE '^(proved|a launch computes)' "$program/../scout" || outcome=hand
-        why=$(tail -n 1 "$program/../scout")
+# measure NAME: its figures, in $work/rows/NAME/row; the step that failed, where it has none.
+measure() {
+    local at=$work/rows/$1 ranks why row=$1
+    mkdir -p "$at"
+    cp -r "$held/$1" "$at/program"
+    if why=$(annotated "$1"); then
+        for ranks in 2 3 4; do
+            row+=" $(judged "$ranks") $(SOFTGPU_POISON=1 judged "$ranks" --steps 24)"
+            row+=" $(SOFTGPU_UNRULY=$ranks judged "$ranks" --steps 24) $(part "$ranks")"
+        done
     else
-        made=$(grep -c '^+.*ddp_made\[' "$program/../change.diff")
-        if patched; then
-            alone=$(told ./train)
-            ! cmp -s "$program/../plain" "$program/../out" || alone=same
-            if ranked 2; then
-                outcome=auto
-                [ "$made" -eq 0 ] || outcome=made
-            fi
-            one=$checked two=$part
-            if [ "$outcome" != different ] && has_third "$name"; then
-                ranked 3 || outcome=different
-                three=$checked four=$part
-            fi
-        fi
-        [ "$hand" -eq 0 ] || outcome=hand
+        row+=" $why"
     fi
-    printf '%s %s %s %s %s %s %s %s %s %s %s\n' "$name" "$outcome" "$exit" "$hand" "$made" "$alone" "$one" "$two" "$three" "$four" "$(cut -c 1-300 <<<"$why")"
-    [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP/${name//\//.}" && cp "$program"/../{scout,change.diff,check.*} "$KEEP/${name//\//.}" 2>/dev/null; }
-    rm -rf "${program%/*}"
+    echo "$row" | tee "$at/row" >>"$figures"
+}
+export -f in_program how annotated judged part measure insert by_hand
+
+# within PART RANKS: the Nth part, and little more.
+within_part() {
+    awk -v part="$1" -v ranks="$2" 'BEGIN { exit !(part + 0 > 0 && part <= 1 / ranks + 0.05) }'
 }
 
-(cd "$held" && printf '%s\n' scout*/*/) | sed 's|/$||' | grep -E -e "$pattern" | while read -r name; do
-    printf '%s %s\n' "$(cksum <<<"$name")" "$name"
-done | sort -n | cut -d ' ' -f 3 >"$work/chosen" # drawn by name: so the part that is scored stands for all
-check 'there are programs to score' test -s "$work/chosen"
+# judge NAME: the program's cases, from its row.
+judge() {
+    local row ranks=2 shown=$work/rows/$1/err
+    read -ra row <"$work/rows/$1/row"
+    if [ "${#row[@]}" -ne 13 ]; then
+        not_ok "$1" "it fails at ${row[1]}"
+        return
+    fi
+    set -- "$1" "${row[@]:1}"
+    local name=$1
+    shift
+    while [ $# -gt 0 ]; do
+        check "$name: $ranks ranks: the bits of one process" test "$1" = bits
+        check "$name: $ranks ranks, poisoned: the bits of one process" test "$2" = bits
+        if [[ $(how "$name") == *restless* ]]; then
+            check "$name: $ranks ranks, unruly: $3" test "$3" != different -a "$3" != none
+        else
+            check "$name: $ranks ranks, unruly: equal within noise" test "$3" = equal -o "$3" = bits
+        fi
+        [[ $(how "$name") == *fresh* ]] ||
+            check "$name: $ranks ranks: rank 0 makes $4 of the operations" within_part "$4" "$ranks"
+        ranks=$((ranks + 1))
+        shift 4
+    done
+}
+
+grep -v '^#' "$table" | cut -d '|' -f 1 | tr -d ' ' | grep -E -e "$pattern" >"$work/chosen"
+check 'there are programs to judge' test -s "$work/chosen"
+xargs -P "$(nproc)" -I{} bash -c 'measure "$1"' measure {} <"$work/chosen"
 while read -r name; do
-    grep -q "^$name " "$scores" || { scored "$name" >"$work/line" && cat "$work/line" >>"$scores"; }
-    read -r _ outcome _ _ _ _ _ _ _ _ why < <(grep -m 1 "^$name " "$scores")
-    [ "$outcome" != different ] || echo "# $name: $why"
+    judge "$name"
 done <"$work/chosen"
-awk '
-    NR == FNR { wanted[$1] = 1; next }
-    $1 in wanted { ++count[$2]; ++all }
-    END {
-        found = all - count["refused"]
-        equal = count["auto"] + count["made"]
-        printf "# %d programs: gradients found in %d; automatic and equal %d, %d of them with ddp_made; by hand %d; refused %d; different %d\n",
-            all, found, equal, count["made"], count["hand"], count["refused"], count["different"]
-        exit equal * 10 < found * 8
-    }' "$work/chosen" "$scores"
-check 'at least 80 in 100 of those with gradients are automatic and equal' test $? -eq 0
+cat "$figures"
 finish
