@@ -34,6 +34,8 @@
 
 /* Decimal MiB by which cuMemGetInfo answers less (--reserve); absent: none, or a world of one. */
 #define DDPRUN_ENV_RESERVE "_DDPRUN_RESERVE"
+/* How many devices a rank that sees one GPU is shown: all of them are that one. Not set: one. */
+#define DDPRUN_ENV_DEVICES "_DDPRUN_DEVICES"
 
 /* What /proc/self/fd/1 leads to in a rank whose stdout ddprun made: written line by line; absent: left as it is. */
 #define DDPRUN_ENV_STDOUT "_DDPRUN_STDOUT"

@@ -12,9 +12,9 @@
  * Called by the dynamic loader's clients at any time, also before the sanitizers' runtimes have started: this file is
  * built without them. It must never call the public dlsym, allocate before a name matched, or start a thread.
  */
-#include "interpose/shim/shim.h"
-
+#include "interpose/shim/devices.h"
 #include "interpose/shim/older.h"
+#include "interpose/shim/shim.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -116,6 +116,13 @@ real_get_proc(_Atomic(void *) *real, const char *symbol)
     return found;
 }
 
+/* Whether hooks have work in this process: it is the rank or may become it, or its devices have other numbers. */
+static bool
+is_hooked(void)
+{
+    return shim_in_job() && (atomic_load(&shim.mode) != SHIM_PASSIVE || devices_asked_for() > 1);
+}
+
 /* Whether the asker gets a hook in place of the driver's function: not where the shim has no business in this process,
  * nor from an exempt library. */
 static bool
@@ -124,7 +131,7 @@ is_replaced(CUresult result, const char *name, void *const *pfn, const void *cal
     bool is_found = result == CUDA_SUCCESS && name != NULL && pfn != NULL && *pfn != NULL;
     if (!is_found || in_gate != 0)
         return false;
-    return atomic_load(&shim.mode) != SHIM_PASSIVE && shim_in_job() && !exempt_has(caller);
+    return is_hooked() && !exempt_has(caller);
 }
 
 __attribute__((visibility("default"))) CUresult
@@ -288,8 +295,7 @@ look_up_symbol(void *handle, const char *name, const char *version, const void *
             handle = driver && found != NULL ? shim_loaded_driver() : NULL;
         }
     }
-    if (found == NULL || atomic_load(&shim.mode) == SHIM_PASSIVE || !shim_in_job() || in_gate > 0 ||
-        exempt_has_driver(caller))
+    if (found == NULL || in_gate > 0 || !is_hooked() || exempt_has_driver(caller))
         return answer(found);
     return answer(driver ? look_up_driver(handle, name, found) : library_route(name, found));
 }

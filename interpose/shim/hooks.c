@@ -5,12 +5,14 @@
  * tell the engine what the call is about to touch, make the call, tell the engine that it is enqueued. The driver's
  * answer is returned unchanged. tests/bench/hooks.py limits what a hook adds.
  */
+#include "interpose/shim/devices.h"
 #include "interpose/shim/layout.h"
 #include "interpose/shim/older.h"
 #include "interpose/shim/operands.h"
 #include "interpose/shim/shim.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void
 note_allocation(void)
@@ -119,6 +121,7 @@ stream_of(CUstream stream, bool per_thread)
     DEFINE_TOLD(fn, parameters)                                                                                \
     {                                                                                                          \
         note_allocation();                                                                                     \
+        devices_work();                                                                                        \
         if (!shim_is_watched())                                                                                \
             return REAL(fn) arguments;                                                                         \
         __atomic_store_n(&shim_launches.last, function_, __ATOMIC_RELAXED);                                    \
@@ -130,10 +133,20 @@ stream_of(CUstream stream, bool per_thread)
 #define DEFINE_LAUNCH_PLAIN(...)  DEFINE_LAUNCH(PLAIN, __VA_ARGS__)
 #define DEFINE_LAUNCH_CONFIG(...) DEFINE_LAUNCH(CONFIG, __VA_ARGS__)
 
+/* Memory of the device that the program takes. A module's variables are there since the module was loaded. */
+static inline bool
+is_work(const char *symbol, enum memory_kind kind)
+{
+    return kind != MEMORY_HOST && kind != MEMORY_PINNED && strstr(symbol, "GetGlobal") == NULL;
+}
+#define KIND_OF(address, bytes, kind) kind
+
 #define DEFINE_ALLOCATION(fn, per_thread, parameters, arguments, memory) \
     DEFINE_TOLD(fn, parameters)                                          \
     {                                                                    \
         note_allocation();                                               \
+        if (is_work(#fn, KIND_OF memory))                                \
+            devices_work();                                              \
         bool noted = shim_is_watched();                                  \
         struct rank_call *call = noted ? calls_enter(#fn) : NULL;        \
         CUresult result = REAL(fn) arguments;                            \
@@ -148,20 +161,41 @@ stream_of(CUstream stream, bool per_thread)
     }
 
 /* It is reported to the engine first: afterwards the address or handle may belong to something else. */
+#define NOTIFY_AND_CALL(fn, arguments, before, after) \
+    if (!shim_is_trainers_call())                     \
+        return REAL(fn) arguments;                    \
+    ++shim_depth;                                     \
+    struct rank_call *call = calls_enter(#fn);        \
+    const struct engine *engine = shim.engine;        \
+    before;                                           \
+    CUresult result = REAL(fn) arguments;             \
+    after;                                            \
+    calls_leave(call, true);                          \
+    --shim_depth;                                     \
+    return result
+
 #define DEFINE_NOTIFICATION(fn, per_thread, parameters, arguments, before, after) \
     DEFINE_TOLD(fn, parameters)                                                   \
     {                                                                             \
-        if (!shim_is_trainers_call())                                             \
-            return REAL(fn) arguments;                                            \
-        ++shim_depth;                                                             \
-        struct rank_call *call = calls_enter(#fn);                                \
-        const struct engine *engine = shim.engine;                                \
-        before;                                                                   \
-        CUresult result = REAL(fn) arguments;                                     \
-        after;                                                                    \
-        calls_leave(call, true);                                                  \
-        --shim_depth;                                                             \
-        return result;                                                            \
+        NOTIFY_AND_CALL(fn, arguments, before, after);                            \
+    }
+#define DEFINE_NOTIFICATION_DEVICE(fn, per_thread, parameters, arguments, before) \
+    DEFINE_TOLD(fn, parameters)                                                   \
+    {                                                                             \
+        to_driver(device);                                                        \
+        NOTIFY_AND_CALL(fn, arguments, before, (void)0);                          \
+    }
+
+/* The numbers of devices change on the way to the driver, and back. */
+#define DEFINE_DEVICE(fn, per_thread, parameters, arguments, before, after) \
+    DEFINE_TOLD(fn, parameters)                                             \
+    {                                                                       \
+        before;                                                             \
+        CUresult result = REAL(fn) arguments;                               \
+        const bool done = result == CUDA_SUCCESS;                           \
+        (void)done;                                                         \
+        after;                                                              \
+        return result;                                                      \
     }
 
 #define DEFINE_RELEASE_ASYNC(fn, per_thread, parameters, arguments, address, bytes) \

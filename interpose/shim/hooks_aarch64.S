@@ -41,6 +41,13 @@
         END     \name
         .endm
 
+        /* Reported in every mode. */
+        .macro  ALWAYS name
+        BEGIN   \name
+        b       \name\()_told
+        END     \name
+        .endm
+
         /* `function`: its register; `params` loads them into x9. x9 to x17 are free between a caller and a function. */
         .macro  LAUNCH_HOOK name, function, params:vararg
         BEGIN   \name

@@ -40,6 +40,13 @@
         END     \name
         .endm
 
+        /* Reported in every mode. */
+        .macro  ALWAYS name
+        BEGIN   \name
+        jmp     \name\()_told
+        END     \name
+        .endm
+
         .macro  WORD offset
         movzwl  KERNEL_WORDS+\offset(%r10), %r11d
         movq    (%rax,%r11,8), %r11

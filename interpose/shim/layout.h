@@ -32,7 +32,8 @@
 #define FILTER_UNROLL 4
 
 #ifdef __ASSEMBLER__
-/* How the hook of each kind begins: HOOK compares the mode, and goes on in C if it is above, not below, other. */
+/* How the hook of each kind begins: HOOK compares the mode, and goes on in C if it is above, not below, other; ALWAYS
+ * goes on in C. */
 #define BEGIN_OPERATION(symbol)     HOOK symbol, MODE_ALONE, IF_ABOVE
 #define BEGIN_LAUNCH_PLAIN(symbol)  LAUNCH_PLAIN symbol
 #define BEGIN_LAUNCH_CONFIG(symbol) LAUNCH_CONFIG symbol
@@ -50,6 +51,8 @@
 #define BEGIN_EXIT                  BEGIN_OPERATION
 #define BEGIN_EXPORT                BEGIN_OPERATION
 #define BEGIN_RECORDED              BEGIN_OPERATION
+#define BEGIN_DEVICE(symbol)        ALWAYS symbol
+#define BEGIN_NOTIFICATION_DEVICE   BEGIN_DEVICE
 #define ONE(kind, symbol, ...)      BEGIN_##kind(symbol)
 #define TWO(kind, symbol, twin, ...) \
     BEGIN_##kind(symbol);            \

@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,28 +33,6 @@ static _Atomic int decider;
 static __thread int in_decision __attribute__((tls_model("initial-exec")));
 
 enum { DECISION_WAIT_MS = 120000 };
-
-/* A process that cannot do what it was started for: says why and ends, before it trains alone. */
-static void __attribute__((noreturn, format(printf, 1, 2))) stop_process(const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-
-    /* The launcher prints what stands in the status page; only a rank that is alive already needs its record. */
-    struct rank_status *status = atomic_load(&shim.status);
-    bool mine = shim.lock_fd >= 0 && shim.engine == NULL;
-    if (status != NULL && (mine || atomic_load(&status->stage) < RANK_STAGE_RANK)) {
-        snprintf(status->failure, sizeof(status->failure), "%s", line);
-        atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
-        atomic_store(&status->stage, RANK_STAGE_FAILED);
-    } else {
-        message_line("%s", line);
-    }
-    _exit(DDPRUN_EXIT_FAILURE);
-}
 
 static void
 after_fork_in_child(void)
@@ -78,16 +55,16 @@ claim_rank(void)
     int used = snprintf(path, sizeof(path), "%s/" DDPRUN_RANK_LOCK_FORMAT, getenv(DDPRUN_ENV_JOB_DIR),
                         shim_number_from(DDPRUN_ENV_STATUS_INDEX));
     if (used < 0 || used >= (int)sizeof(path))
-        stop_process("the job folder's path is too long: %s", getenv(DDPRUN_ENV_JOB_DIR));
+        shim_stop("the job folder's path is too long: %s", getenv(DDPRUN_ENV_JOB_DIR));
 
     /* What the program prints to a descriptor that it has closed must not reach a connection that is opened now. */
     for (int standard = STDIN_FILENO; standard <= STDERR_FILENO; ++standard) {
         if (fcntl(standard, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) < 0)
-            stop_process("cannot open /dev/null: %s", strerror(errno));
+            shim_stop("cannot open /dev/null: %s", strerror(errno));
     }
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        stop_process("cannot open %s: %s; is the launcher still running?", path, strerror(errno));
+        shim_stop("cannot open %s: %s; is the launcher still running?", path, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         close(fd);
         return -1;
@@ -110,14 +87,14 @@ start_engine(struct rank_status *status)
     };
     const char *path = getenv(DDPRUN_ENV_ENGINE);
     if (path == NULL)
-        stop_process("%s is not set; start the program with ddprun", DDPRUN_ENV_ENGINE);
+        shim_stop("%s is not set; start the program with ddprun", DDPRUN_ENV_ENGINE);
 
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
-        stop_process("rank %d cannot load its engine: %s", shim_number_from(DDPRUN_ENV_RANK), dlerror());
+        shim_stop("rank %d cannot load its engine: %s", shim_number_from(DDPRUN_ENV_RANK), dlerror());
     engine_start_fn start = (engine_start_fn)shim_real_dlsym(library, ENGINE_ENTRY);
     if (start == NULL)
-        stop_process("%s is not a ddprun engine", path);
+        shim_stop("%s is not a ddprun engine", path);
     return start(&services, status);
 }
 
@@ -133,9 +110,9 @@ follow_program(struct rank_status *status)
     if (stage == RANK_STAGE_FAILED) /* the launcher is about to say why, and to end the job */
         _exit(DDPRUN_EXIT_FAILURE);
     if (stage != RANK_STAGE_ENDED && shim_number_from(DDPRUN_ENV_WORLD_SIZE) != 1)
-        stop_process("process %d follows process %d in this rank, which did not exit cleanly (exec, _exit "
-                     "or a failure), so the ranks cannot train once more; start each training by a ddprun of its own",
-                     (int)getpid(), (int)atomic_load(&status->pid));
+        shim_stop("process %d follows process %d in this rank, which did not exit cleanly (exec, _exit "
+                  "or a failure), so the ranks cannot train once more; start each training by a ddprun of its own",
+                  (int)getpid(), (int)atomic_load(&status->pid));
     atomic_store(&status->stage, RANK_STAGE_GATE);
     memset((char *)status + offsetof(struct rank_status, step), 0,
            sizeof(*status) - offsetof(struct rank_status, step));
@@ -160,16 +137,16 @@ decide(const struct ddp_site *site)
     if (!shim_in_job())
         return SHIM_PASSIVE;
     if (getenv(DDPRUN_ENV_PROTOCOL) == NULL)
-        stop_process(
+        shim_stop(
             "the program has removed _DDPRUN_* from its environment; keep these variables until its first CUDA call");
     if (shim_number_from(DDPRUN_ENV_PROTOCOL) != DDPRUN_PROTOCOL_VERSION)
-        stop_process("launcher and shim are of different versions (%s and %d); reinstall ddprun",
-                     getenv(DDPRUN_ENV_PROTOCOL), DDPRUN_PROTOCOL_VERSION);
+        shim_stop("launcher and shim are of different versions (%s and %d); reinstall ddprun",
+                  getenv(DDPRUN_ENV_PROTOCOL), DDPRUN_PROTOCOL_VERSION);
 
     struct rank_status *status = shim_map_status();
     if (status == NULL)
-        stop_process("rank %d cannot map the status page in %s: %s", shim_number_from(DDPRUN_ENV_RANK),
-                     getenv(DDPRUN_ENV_JOB_DIR), strerror(errno));
+        shim_stop("rank %d cannot map the status page in %s: %s", shim_number_from(DDPRUN_ENV_RANK),
+                  getenv(DDPRUN_ENV_JOB_DIR), strerror(errno));
 
     int fd = claim_rank();
     if (fd < 0) {
@@ -183,11 +160,11 @@ decide(const struct ddp_site *site)
     atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
     atomic_store(&status->pid, (int)getpid());
     if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
-        stop_process("rank %d: out of memory", shim_number_from(DDPRUN_ENV_RANK));
+        shim_stop("rank %d: out of memory", shim_number_from(DDPRUN_ENV_RANK));
     crash_watch();
     const struct engine *engine = start_engine(status);
     if (engine == NULL || engine->abi != ENGINE_ABI)
-        stop_process("shim and engine are of different versions; reinstall ddprun");
+        shim_stop("shim and engine are of different versions; reinstall ddprun");
     shim.engine = engine;
     return engine->watching ? SHIM_RANK : SHIM_ALONE;
 }
@@ -207,9 +184,9 @@ wait_for_decision(const struct ddp_site *site)
         if (status != NULL && atomic_load(&status->waits) != 0) /* for other ranks, which has a limit of its own */
             waited_ms = 0;
         if (waited_ms == DECISION_WAIT_MS)
-            stop_process("rank %d: the annotation at %s:%d waits for another thread that starts ddprun's engine, and "
-                         "that thread does not finish; do not annotate in a library's constructor",
-                         shim_number_from(DDPRUN_ENV_RANK), site->file, site->line);
+            shim_stop("rank %d: the annotation at %s:%d waits for another thread that starts ddprun's engine, and "
+                      "that thread does not finish; do not annotate in a library's constructor",
+                      shim_number_from(DDPRUN_ENV_RANK), site->file, site->line);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
 }

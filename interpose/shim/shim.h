@@ -73,6 +73,9 @@ struct rank_status *shim_map_status(void);
 /* Tells the launcher that the gate is in effect in this rank's process tree. */
 void shim_note_gate(void);
 
+/* A process that cannot do what it was started for: reports why and ends, before it trains alone. */
+void shim_stop(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
 /* ---- rank.c ---- */
 
 /* Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is

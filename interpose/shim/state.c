@@ -5,9 +5,13 @@
  */
 #include "interpose/shim/shim.h"
 
+#include "base/message.h"
 #include "base/status_page.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct shim shim = {.mode = SHIM_UNDECIDED, .lock_fd = -1};
 
@@ -71,4 +75,26 @@ shim_note_gate(void)
         atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
         atomic_compare_exchange_strong(&status->stage, &none, RANK_STAGE_GATE);
     }
+}
+
+void
+shim_stop(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+
+    /* The launcher prints what stands in the status page; only a rank that is alive already needs its record. */
+    struct rank_status *status = atomic_load(&shim.status);
+    bool mine = shim.lock_fd >= 0 && shim.engine == NULL;
+    if (status != NULL && (mine || atomic_load(&status->stage) < RANK_STAGE_RANK)) {
+        snprintf(status->failure, sizeof(status->failure), "%s", line);
+        atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
+        atomic_store(&status->stage, RANK_STAGE_FAILED);
+    } else {
+        message_line("%s", line);
+    }
+    _exit(DDPRUN_EXIT_FAILURE);
 }

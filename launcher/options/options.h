@@ -68,6 +68,7 @@ struct options {
     enum device_choice device;
     struct word_list gpus; /* empty: not given */
     bool share_gpu;
+    bool one_device;        /* no ordinals up to the local rank */
     uint64_t reserve_bytes; /* by which the program is answered less free memory */
     enum bind_choice bind;
     const char *nccl; /* path or name; NULL: not given */

@@ -153,6 +153,10 @@ set_devices(char ***list, const struct rank_settings *settings, int index)
 {
     const struct device_plan *devices = settings->devices;
     set_or_unset(list, "CUDA_VISIBLE_DEVICES", devices->visible[index]);
+    int ordinals = settings->options->one_device ? 1 : settings->place.first_local_rank + index + 1;
+    environment_unset(*list, DDPRUN_ENV_DEVICES);
+    if (ordinals > 1)
+        set_number(list, DDPRUN_ENV_DEVICES, (unsigned)ordinals);
     if (devices->one_device_each)
         environment_set(list, "SOFTGPU_DEVICES", "1");
     if (devices->softgpu)

@@ -14,6 +14,8 @@ enum kind { /* the first three are work */
             KIND_RELEASE,
             KIND_RELEASE_ASYNC,
             KIND_NOTIFICATION,
+            KIND_NOTIFICATION_DEVICE,
+            KIND_DEVICE,
             KIND_MODULE,
             KIND_GRAPH,
             KIND_GRAPH_STREAM,

@@ -28,6 +28,7 @@
 
 static const char host_rows[0x400] = {[0x78] = 0x78, 0x56, 0x34, 0x12};
 static size_t free_bytes = 64;
+static const CUmemLocation place = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 2};
 static CUDA_MEMCPY2D rows_2d = {.dstMemoryType = CU_MEMORYTYPE_DEVICE,
                                 .dstDevice = 0x10000,
                                 .dstPitch = 0x100,

@@ -183,6 +183,10 @@ gpu_run 2 -n 2 --reserve 512 "$plain" env _DDPRUN_RESERVE
 report "--reserve" "$(expect 0 "$out" '^_DDPRUN_RESERVE=512$')"
 _DDPRUN_RESERVE=9 gpu_run 2 -n 1 --reserve 512 "$plain" env _DDPRUN_RESERVE
 report "--reserve with one rank" "$(expect 0 "$out" '^_DDPRUN_RESERVE unset$')"
+_DDPRUN_DEVICES=9 gpu_run 2 -n 2 "$plain" env _DDPRUN_DEVICES
+report "a rank is shown local rank + 1 devices" "$(expect 0 "$out" '^_DDPRUN_DEVICES unset$' "$out" '^(\[1\] )?_DDPRUN_DEVICES=2$')"
+_DDPRUN_DEVICES=9 gpu_run 2 -n 2 --one-device "$plain" env _DDPRUN_DEVICES
+report "--one-device" "$(expect 0 "$out" '^_DDPRUN_DEVICES unset$')$(grep -F 'DEVICES=' "$out")"
 gpu_run 2 -n 2 --gpus MIG-ab,MIG-cd "$plain" env NCCL_HOSTID env NCCL_MULTI_RANK_GPU_ENABLE
 report "parts of a GPU share it by themselves" "$(expect 0 "$out" '^NCCL_(HOSTID|MULTI_RANK_GPU_ENABLE)=')"
 gpu_run 4 -n 2 --share-gpu "$plain" env NCCL_HOSTID env NCCL_SOCKET_IFNAME

@@ -87,10 +87,11 @@ TEST(every_option_of_check_reaches_its_field)
 TEST(every_option_reaches_its_field)
 {
     ck_assert_int_eq(
-        parse("-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --bucket-mb 0.25 --no-overlap --nccl ./n.so "
-              "--check-every 0 --timeout 30 --grace 70 --trace out -q --subst --dry-run --reserve 0.5 "
-              "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
-              "--compress bf16 --commit trust ./train"),
+        parse(
+            "-n 8 --device softgpu --gpus 0,2,5-7 --share-gpu --one-device --bucket-mb 0.25 --no-overlap --nccl ./n.so "
+            "--check-every 0 --timeout 30 --grace 70 --trace out -q --subst --dry-run --reserve 0.5 "
+            "--output files=logs --summary-json end.json --failure-report why.txt --max-restarts 3 --reduce sum "
+            "--compress bf16 --commit trust ./train"),
         OPTIONS_RUN);
     ck_assert_int_eq(options.job.commit, DDPRUN_COMMIT_TRUST);
     ck_assert_int_eq(options.rank_count, 8);
@@ -98,6 +99,7 @@ TEST(every_option_reaches_its_field)
     ck_assert_int_eq(options.gpus.count, 5);
     ck_assert_str_eq(options.gpus.list[4], "7");
     ck_assert(options.share_gpu && !options.job.overlap && options.quiet);
+    ck_assert(options.one_device);
     ck_assert_uint_eq(options.job.bucket_bytes, 262144);
     ck_assert_str_eq(options.nccl, "./n.so");
     ck_assert_uint_eq(options.job.check_every, 0);
