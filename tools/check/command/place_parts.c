@@ -5,8 +5,6 @@
  */
 #include "tools/check/command/relation.h"
 
-#include "tools/check/command/origin.h"
-
 bool
 place_is_in_parts(const struct looked *one)
 {
@@ -82,7 +80,7 @@ place_find_in_parts(const struct finding *finding)
             if (!it->is_memory || it->end == 0 || (finding->matters[where.at] & 1U << where.argument) == 0 ||
                 relation_of_call(finding, &where) != RELATION_NONE)
                 continue;
-            if (place_say_scalar(finding, where.at, 3))
+            if (place_say_scalar(finding, where.at, SCALAR_PART))
                 return true;
             return place_say(
                 finding, PLACE_SHARE, step, &where,

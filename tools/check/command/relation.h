@@ -7,9 +7,11 @@
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
 
+#include "tools/check/command/origin.h"
 #include "tools/check/command/place.h"
 #include "tools/check/evidence/evidence.h"
 #include "tools/check/format/look.h"
+#include "tools/check/place/operation.h"
 #include "tools/common/each.h"
 
 struct step {
@@ -118,12 +120,14 @@ enum relation relation_adds(const struct finding *finding, const struct where *w
 size_t relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[]);
 
 /* ---- place_sentences.c ---- */
-/* Appends where the host sets what an operation copies from it (ORIGIN_OF_COPY), if these are three lines at most; or
- * by which condition it decides whether to make the operation (ORIGIN_OF_DECISION). */
-void place_add_origin(const struct finding *finding, const struct step *step, uint32_t number);
+/* Where the host sets what an operation copies from it (ORIGIN_OF_COPY), if these are three lines at most; or by which
+ * condition it decides whether to make the operation (ORIGIN_OF_DECISION). All that describe return `text`, a part of a
+ * sentence, which may be empty. */
+const char *place_describe_origin(const struct step *step, uint32_t number, char text[OPERATION_SENTENCE_BYTES]);
 
-/* Appends the last two places before an operation where the host reads, by a copy, what ranks have each of its own
- * share: where the values that it hands out may come from. */
+/* The last two places before an operation where the host reads, by a copy, what ranks have each of its own share: where
+ * the values that it hands out may come from. */
+const char *place_describe_read(const struct finding *finding, size_t at, char text[OPERATION_SENTENCE_BYTES]);
 void place_add_read(const struct finding *finding, size_t at);
 
 /* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..."; then place_add_values(),
@@ -148,21 +152,56 @@ const char *place_name_step(const struct step *step, char text[320]);
 /* "argument 5 (`touched`)", "a number in argument 5". */
 #define ARGUMENT_OF(step, it) \
     place_name_argument((step)->its->place, (it)->number & 0xffff, (it)->is_member, (char[PLACE_ARGUMENT_BYTES]){""})
-/* Advice for an argument of an update; and for an operation that not all make as often. */
-extern const char *const place_same_update, *const place_same_decision, *const place_weigh_shares;
+/* Advice for an operation that not all make as often. */
+extern const char *const place_same_decision;
 
 /* "0.125 on rank 0, 0.11 on rank 1 and 0.0625 in one process"; the ranks' are one where they are the same. */
 char *place_list_values(const struct finding *finding, const struct where *where, char text[200]);
 #define VALUES_AT(finding, where) place_list_values((finding), (where), (char[200]){""})
 
-/* Appends what an element of the memory is on the ranks and in one process, where that is known. */
+/* What an element of the memory is on the ranks and in one process, where that is known. */
+const char *place_describe_element(const struct finding *finding, const struct where *where,
+                                   char text[OPERATION_ELEMENT_BYTES]);
 bool place_add_values(const struct finding *finding, const struct where *where);
 
-/* Appends the first argument that adds up over the ranks' shares. */
-void place_add_share(const struct finding *finding, size_t at);
+/* ---- place_writers.c ---- */
+static inline bool
+place_is_of(const struct look_argument *it, uint32_t role)
+{
+    return it->tensor >> 24 == 1 + role;
+}
 
-/* The place is the worst scalar of the operation, if it is so bad (judge_scalar()). */
-bool place_say_scalar(const struct finding *finding, size_t at, int least);
+/* The argument has changed something behind the other one's pointer. */
+bool place_reaches(const struct look_argument *it, const struct look_argument *of);
+
+/* The operation before `at`, of no interval before `least`, that changed what the argument points to. False: none did.
+ */
+bool place_find_writer(const struct looked *one, size_t at, const struct look_argument *of, uint32_t least,
+                       struct where *by);
+
+/* Whether all ranks get the one process's number there. */
+bool place_is_alike(const struct finding *finding, const struct where *where);
+
+/* ---- place_scalars.c ---- */
+/* The number of the operation that says most; SCALAR_ALIKE: none does. All ranks make the operation. */
+void place_find_scalar(const struct finding *finding, size_t at, struct place_scalar *scalar);
+
+/* The place is that number, if it says so much. */
+bool place_say_scalar(const struct finding *finding, size_t at, enum scalar_level least);
+
+/* ", and `n`, which depends on the size of the share, is ...": the first argument that adds up over the shares. */
+const char *place_describe_share(const struct finding *finding, size_t at, char text[OPERATION_SENTENCE_BYTES]);
+
+/* ---- place_inputs.c ---- */
+/* The place is what the operation gets, and no operation of the step has changed, if that is in no relation to the one
+ * rank's; `rows_too`: or has its rows, which need not be those of the batch. A sum that it only reads comes first: a
+ * gradient. `changed`: -1, or an argument that it has changed, into something without relation; then what it changes
+ * besides counts, as it was before, and what the step has changed in part. */
+bool place_find_input(const struct finding *finding, size_t at, bool rows_too, int changed);
+
+/* ---- operation.c ---- */
+/* All facts of an operation that has changed the argument into something without relation; all ranks make it. */
+void operation_find(const struct finding *finding, size_t at, uint32_t changed, struct operation *operation);
 
 /* ---- place_parts.c ---- */
 /* One call changes a gradient several times in the step. */

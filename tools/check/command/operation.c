@@ -1,0 +1,288 @@
+/* operation.c - the facts of an operation (tools/check/place/operation.h), from what ranks and one process have kept of
+ * it. */
+#include "tools/check/command/relation.h"
+
+/* ---- memory ---- */
+
+/* All memory that it gets is the same on all ranks. */
+static bool
+gets_same(const struct finding *finding, size_t at)
+{
+    const struct step *step = &finding->one.steps[at];
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        if (step->list[where.argument].is_memory && relation_of(finding, &where) != RELATION_SAME)
+            return false;
+    }
+    return true;
+}
+
+/* The numbers that it gets and its results are the same on all ranks. */
+static bool
+are_alike(const struct finding *finding, size_t at)
+{
+    for (struct where where = {.at = at}; where.argument < finding->one.steps[at].its->arguments; ++where.argument) {
+        const struct look_argument *first = relation_argument(finding, 0, &where);
+        for (int r = 1; r < finding->question->ranks; ++r) {
+            const struct look_argument *it = relation_argument(finding, r, &where);
+            if (it->after != first->after || it->value != first->value)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* It gets a tensor of the role that an operation has changed, by what is the rank's own. */
+static bool
+gets_changed(const struct finding *finding, size_t at, uint32_t role)
+{
+    const struct step *step = &finding->one.steps[at];
+    FOR_EACH(it, step->list, step->its->arguments) {
+        struct where by;
+        if (!place_is_of(it, role) || !place_find_writer(&finding->one, at, it, finding->question->since, &by))
+            continue;
+        if (place_is_of(relation_argument(finding, -1, &by), role) && relation_of(finding, &by) != RELATION_SAME)
+            return true;
+    }
+    return false;
+}
+
+/* It is memory without annotation, which the operation only gets. */
+static bool
+is_plain_input(const struct look_argument *it)
+{
+    return it->is_memory && it->tensor == 0 && it->end == 0;
+}
+
+/* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has written, and
+ * all ranks get from the same place on. */
+static void
+find_unmoved(const struct finding *finding, size_t at, struct operation *operation)
+{
+    const struct step *step = &finding->one.steps[at];
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *of = &step->list[where.argument];
+        struct where by;
+        if (!is_plain_input(of))
+            continue;
+        bool is_computed =
+            place_find_writer(&finding->one, at, of, 0, &by) && !finding->one.steps[by.at].its->from_host;
+        if (is_computed || relation_of(finding, &where) != RELATION_SAME)
+            continue;
+        snprintf(operation->unmoved, sizeof(operation->unmoved),
+                 "; %s points to the same values on all ranks: if it holds the batch, add `first`",
+                 ARGUMENT_OF(step, of));
+        return;
+    }
+}
+
+/* It gets whole numbers of rows that are not those of one process. */
+static void
+find_integers(const struct finding *finding, size_t at, struct operation *operation)
+{
+    const struct step *step = &finding->one.steps[at];
+    FOR_EACH(it, step->list, step->its->arguments) {
+        struct where by;
+        if (!it->is_memory || it->tensor != 0 ||
+            !place_find_writer(&finding->one, at, it, finding->question->since, &by) ||
+            relation_of(finding, &by) != RELATION_EXCUSED)
+            continue;
+        snprintf(operation->integers, sizeof(operation->integers), "%s", ARGUMENT_OF(step, it));
+        (void)place_describe_element(finding, &by, operation->integers_element);
+        (void)place_name_step(&finding->one.steps[by.at], operation->integers_writer);
+        return;
+    }
+}
+
+/* Another operation of the step has added it up over the share: `by`. */
+static bool
+is_sum(const struct finding *finding, const struct where *where, struct where *by)
+{
+    const struct look_argument *of = relation_argument(finding, -1, where);
+    if (!is_plain_input(of) || !place_find_writer(&finding->one, where->at, of, finding->question->since, by))
+        return false;
+    const struct step *writer = &finding->one.steps[by->at];
+    bool is_computed = !writer->its->from_host && strcmp(writer->its->name, LOOK_REDUCES) != 0;
+    return is_computed && relation_of(finding, where) == RELATION_SUM;
+}
+
+static void
+find_sum(const struct finding *finding, size_t at, struct operation *operation)
+{
+    const struct step *step = &finding->one.steps[at];
+    struct place_sum *sum = &operation->sum;
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        struct where by;
+        if (!is_sum(finding, &where, &by))
+            continue;
+        sum->is_there = true;
+        snprintf(sum->argument, sizeof(sum->argument), "%s", ARGUMENT_OF(step, &step->list[where.argument]));
+        (void)place_describe_element(finding, &where, sum->element);
+        (void)place_name_step(&finding->one.steps[by.at], sum->writer);
+        if (relation_missing_on(finding, by.at) < 0)
+            place_find_scalar(finding, by.at, &sum->scalar);
+        sum->weighs = !operation->is_late && !operation->is_early && place_weighs(finding, &by);
+        return;
+    }
+}
+
+static void
+find_gradient(const struct finding *finding, size_t at, struct operation *operation)
+{
+    const struct step *step = &finding->one.steps[at];
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *it = &step->list[where.argument];
+        if (!place_is_of(it, CHECK_GRADIENT))
+            continue;
+        snprintf(operation->gradient, sizeof(operation->gradient), "%s", ARGUMENT_OF(step, it));
+        (void)place_describe_element(finding, &where, operation->gradient_element);
+        return;
+    }
+}
+
+/* Numbers with a fraction that are the same on all ranks and in one process, such as the factor of a decay. */
+static void
+find_equal_numbers(const struct finding *finding, size_t at, struct operation *operation)
+{
+    const struct step *step = &finding->one.steps[at];
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *number = &step->list[where.argument];
+        if (number->is_memory || number->is_whole || !place_is_alike(finding, &where))
+            continue;
+        printable_append(operation->equal_number, sizeof(operation->equal_number), ", and %s is %s",
+                         ARGUMENT_OF(step, number), VALUES_AT(finding, &where));
+    }
+}
+
+/* ---- memory that nothing compares ---- */
+
+/* The place that such memory is, found beside the finding's own; no text: there is none. */
+static struct place
+find_input(const struct finding *finding, size_t at, bool rows_too, int changed)
+{
+    struct place place = *finding->place;
+    struct finding beside = *finding;
+    beside.place = &place;
+    if (!place_find_input(&beside, at, rows_too, changed))
+        place.text[0] = '\0';
+    return place;
+}
+
+static void
+find_inputs(const struct finding *finding, size_t at, uint32_t changed, struct operation *operation)
+{
+    operation->input = find_input(finding, at, false, -1);
+    operation->input_of_rows = find_input(finding, at, true, -1);
+    if (!operation->is_update)
+        operation->input_besides = find_input(finding, at, true, (int)changed);
+}
+
+/* ---- copies ---- */
+
+static bool
+comes_again(const struct finding *finding, const struct step *step)
+{
+    FOR_EACH(it, finding->one.steps, finding->one.count) {
+        if (it->its->interval > step->its->interval && relation_is_same_call(it->its, step->its))
+            return true;
+    }
+    return false;
+}
+
+static void
+find_copy(const struct finding *finding, size_t at, struct operation *operation)
+{
+    const struct step *step = &finding->one.steps[at];
+    struct finding beside = *finding;
+    operation->items = *finding->place;
+    beside.place = &operation->items;
+    if (operation->is_update || !place_say_items(&beside, at))
+        operation->items.text[0] = '\0';
+    operation->copies_whole = place_copies_whole(finding, at);
+    operation->comes_again = comes_again(finding, step);
+    (void)place_describe_read(finding, at, operation->host_reads);
+    (void)place_describe_origin(step, ORIGIN_OF_COPY, operation->host_writes);
+}
+
+/* ---- the operation ---- */
+
+static void
+find_grid(const struct finding *finding, size_t at, struct operation *operation)
+{
+    operation->blocks = finding->one.steps[at].its->blocks;
+    operation->blocks_rank = -1;
+    for (int r = 0; r < finding->question->ranks && operation->blocks_rank < 0; ++r) {
+        uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
+        if (blocks == operation->blocks)
+            continue;
+        operation->blocks_rank = r;
+        operation->rank_blocks = blocks;
+    }
+}
+
+static void
+find_changed(const struct finding *finding, const struct where *where, struct operation *operation)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    const struct look_argument *it = &step->list[where->argument];
+    const struct place_question *question = finding->question;
+    snprintf(operation->changed, sizeof(operation->changed), "%s", ARGUMENT_OF(step, it));
+    (void)place_describe_element(finding, where, operation->changed_element);
+    operation->is_tensor = it->tensor == question->tensor;
+    operation->is_target = place_is_target(question, step, (uint32_t)where->argument);
+    operation->is_of_gradient = place_is_of(it, CHECK_GRADIENT);
+    operation->is_annotated = it->tensor != 0;
+    if (question->is_averaged) {
+        uint32_t role = question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER;
+        operation->gets_averageless = gets_changed(finding, where->at, role);
+        operation->is_part = relation_of(finding, where) == RELATION_PART;
+    }
+}
+
+/* Of a kernel, or a call of a library. */
+static void
+find_arguments(const struct finding *finding, const struct where *where, struct operation *operation)
+{
+    size_t at = where->at;
+    operation->gets_same = gets_same(finding, at);
+    operation->are_alike = are_alike(finding, at);
+    find_grid(finding, at, operation);
+    place_find_scalar(finding, at, &operation->scalar);
+    find_inputs(finding, at, (uint32_t)where->argument, operation);
+    if (operation->is_update)
+        return;
+    operation->is_late = gets_changed(finding, at, CHECK_GRADIENT);
+    operation->makes_rows = !relation_is_result(finding, where);
+    operation->adds_same_term = operation->is_late && relation_adds(finding, where, true) == RELATION_SAME;
+    (void)place_describe_share(finding, at, operation->share_size);
+    find_sum(finding, at, operation);
+    find_unmoved(finding, at, operation);
+    find_integers(finding, at, operation);
+    find_gradient(finding, at, operation);
+    find_equal_numbers(finding, at, operation);
+}
+
+void
+operation_find(const struct finding *finding, size_t at, uint32_t changed, struct operation *operation)
+{
+    const struct place_question *question = finding->question;
+    const struct step *step = &finding->one.steps[at];
+    const struct where where = {.at = at, .argument = changed, .after = true};
+    *operation = (struct operation){.is_update = question->is_update,
+                                    .is_early = question->is_early,
+                                    .is_averaged = question->is_averaged,
+                                    .is_of_reduce = question->is_reduced,
+                                    .is_uneven = question->is_uneven,
+                                    .is_probable = finding->place->is_probable,
+                                    .is_reduce = strcmp(step->its->name, LOOK_REDUCES) == 0,
+                                    .is_copy = step->its->from_host,
+                                    .blocks_rank = -1};
+    (void)place_name_step(step, operation->name);
+    find_changed(finding, &where, operation);
+    if (operation->is_reduce)
+        snprintf(operation->reduced, sizeof(operation->reduced), "%.100s",
+                 step->its->place + strcspn(step->its->place, "\n") + 1);
+    else if (operation->is_copy)
+        find_copy(finding, at, operation);
+    else
+        find_arguments(finding, &where, operation);
+}

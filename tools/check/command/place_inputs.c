@@ -1,0 +1,318 @@
+/*
+ * place_inputs.c - an operation gets memory that nothing compares, and that is not one process's (relation.h): which
+ * memory, and which operation has written it?
+ */
+#include "tools/check/command/relation.h"
+
+#include "tools/check/format/element.h"
+
+static const char annotate_memory[] =
+    "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE), or fill it from the rows of the whole "
+    "batch. Else annotate it: DDP_PARAMETER and DDP_GRADIENT if it is trained, DDP_STATE if it must be equal on all "
+    "ranks, DDP_BUFFER for running statistics";
+
+/* ---- parts of sentences ---- */
+
+/* It is the rank's own part of a sum, which no DDP_REDUCE has added up. */
+static bool
+is_own_sum(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *of = relation_argument(finding, -1, where);
+    return of->is_memory && of->tensor == 0 && of->end == 0 && relation_of(finding, where) == RELATION_SUM;
+}
+
+/* Appends the first such memory that the operation has got. */
+static void
+add_sums(const struct finding *finding, size_t at)
+{
+    const struct step *step = &finding->one.steps[at];
+    if (relation_missing_on(finding, at) >= 0)
+        return;
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        if (!is_own_sum(finding, &where))
+            continue;
+        place_add(finding, "; its %s points to values of the rank's share alone",
+                  ARGUMENT_OF(step, &step->list[where.argument]));
+        place_add_values(finding, &where);
+        return;
+    }
+}
+
+/* ---- a gradient without annotation ---- */
+
+/* The operation gets a gradient without annotation: all of it, or in a pool the last byte that the writer has written
+ * of it, is as large as the gradient that is missing. */
+static bool
+is_forgotten(const struct finding *finding, const struct look_argument *of, const struct where *writer)
+{
+    const struct check_tensor *lost = finding->question->forgotten;
+    const struct step *by = &finding->one.steps[writer->at];
+    if (lost == NULL || by->its->from_host)
+        return false;
+    uint64_t bytes = lost->count * element_size((int)lost->type);
+    uint64_t written = by->list[writer->argument].address + by->list[writer->argument].end - of->address;
+    if (of->is_part)
+        return bytes >= of->bytes;
+    return bytes == of->bytes || bytes == written;
+}
+
+static bool
+say_forgotten(const struct finding *finding, const struct step *step, const struct look_argument *of,
+              const struct where *writer)
+{
+    const struct check_tensor *lost = finding->question->forgotten;
+    if (!is_forgotten(finding, of, writer))
+        return false;
+    place_say(finding, PLACE_UNNAMED, step, NULL,
+              "annotate this gradient with DDP_GRADIENT, with as many elements as its parameter",
+              "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(step, of),
+              (unsigned long long)lost->count, lost->count == 1 ? "" : "s", NAME_OF(&finding->one.steps[writer->at]));
+    FOR_EACH(it, step->list, step->its->arguments) {
+        if (place_is_of(it, CHECK_PARAMETER) && it->end > 0)
+            finding->place->tensor = it->tensor;
+    }
+    return true;
+}
+
+/* ---- memory of steps before ---- */
+
+/* The operation has left what `read` gets, and that is not one process's. RELATION_SAME: it has not, or it is. */
+static enum relation
+left_wrong(const struct finding *finding, const struct where *left, const struct where *read)
+{
+    const struct look_argument *of = relation_argument(finding, -1, read);
+    if (!place_reaches(relation_argument(finding, -1, left), of))
+        return RELATION_SAME;
+    enum relation relation = relation_of(finding, left);
+    bool is_wrong = relation == RELATION_NONE || relation == RELATION_ROWS || relation == RELATION_SUM;
+    return is_wrong ? relation : RELATION_SAME;
+}
+
+static void
+say_left(const struct finding *finding, const struct where *left, const struct where *read, enum relation relation)
+{
+    const struct step *by = &finding->one.steps[left->at], *reader = &finding->one.steps[read->at];
+    bool are_rows = relation == RELATION_ROWS;
+    place_say(finding, PLACE_INPUT, by, are_rows ? read : left, annotate_memory,
+              "%s points to memory that is not annotated, and there it writes %s",
+              ARGUMENT_OF(by, &by->list[left->argument]),
+              are_rows ? "the rows of the rank's share alone, but one process those of the batch"
+                       : "other values than one process");
+    add_sums(finding, left->at);
+    place_add(finding, "; in step %u %.260s reads it by %s", reader->its->interval + 1, NAME_OF(reader),
+              ARGUMENT_OF(reader, &reader->list[read->argument]));
+    finding->place->is_before = by->its->interval < finding->question->since;
+}
+
+/* The first operation before `read` after which the memory was not one process's. `wrong_alone`: in no relation. */
+static bool
+say_carried_if(const struct finding *finding, const struct where *read, bool wrong_alone)
+{
+    for (struct where left = {.after = true}; left.at < read->at; ++left.at) {
+        if (relation_missing_on(finding, left.at) >= 0)
+            continue;
+        for (left.argument = 0; left.argument < finding->one.steps[left.at].its->arguments; ++left.argument) {
+            enum relation relation = left_wrong(finding, &left, read);
+            if (relation == RELATION_SAME || (wrong_alone && relation != RELATION_NONE))
+                continue;
+            say_left(finding, &left, read, relation);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+say_carried(const struct finding *finding, const struct where *read)
+{
+    return say_carried_if(finding, read, true) || say_carried_if(finding, read, false);
+}
+
+/* ---- what is said of the memory ---- */
+
+/* Who has written what the operation gets, in any step. */
+struct written_by {
+    bool is_written;
+    bool is_before; /* of an update: by another operation, before DDP_STEP */
+    struct where by;
+};
+
+static struct written_by
+find_last_writer(const struct finding *finding, const struct where *read)
+{
+    const struct looked *one = &finding->one;
+    struct written_by found = {.is_written = false};
+    found.is_written = place_find_writer(one, read->at, relation_argument(finding, -1, read), 0, &found.by);
+    found.is_before = found.is_written && finding->question->is_update &&
+                      strcmp(one->steps[found.by.at].its->name, one->steps[read->at].its->name) != 0;
+    return found;
+}
+
+/* Of a writer before DDP_STEP: the last gradient that it reads; what it writes, too, it need not read. 0: none. */
+static uint32_t
+find_gradient(const struct step *writer)
+{
+    uint32_t tensor = 0;
+    FOR_EACH(it, writer->list, writer->its->arguments) {
+        if (place_is_of(it, CHECK_GRADIENT) && it->end == 0)
+            tensor = it->tensor;
+    }
+    return tensor;
+}
+
+static const char *
+advise(const struct written_by *written, const struct step *last)
+{
+    if (!written->is_before)
+        return annotate_memory;
+    return last->its->from_host
+               ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by averaged "
+                 "gradients must not read rows of the rank's own share"
+               : "compute moments and norms after DDP_STEP, from averaged gradients. If this memory is a gradient, "
+                 "annotate it with DDP_GRADIENT; if it is optimizer state that one rank alone loads or initialises, "
+                 "with "
+                 "DDP_STATE";
+}
+
+static const char *
+describe_writing(const struct finding *finding, const struct written_by *written, const struct step *last)
+{
+    if (!written->is_before)
+        return " wrote it last";
+    if (last->its->from_host)
+        return " copied it from the host before DDP_STEP";
+    return finding->place->tensor != 0 ? " computed it before DDP_STEP, from a gradient"
+                                       : " computed it before DDP_STEP";
+}
+
+static void
+say_memory(const struct finding *finding, const struct where *read)
+{
+    const struct step *step = &finding->one.steps[read->at];
+    const struct look_argument *of = &step->list[read->argument];
+    struct written_by written = find_last_writer(finding, read);
+    const struct step *last = &finding->one.steps[written.is_written ? written.by.at : 0];
+    uint32_t gradient = written.is_before ? find_gradient(last) : 0;
+    if (gradient != 0)
+        finding->place->tensor = gradient;
+    if (written.is_before && finding->place->tensor == 0 && say_forgotten(finding, step, of, &written.by))
+        return;
+    if (!finding->question->is_update && say_carried(finding, read))
+        return;
+    place_say(finding, written.is_before ? PLACE_BEFORE : PLACE_INPUT, step, read, advise(&written, last),
+              "%s points to memory that is not annotated, and the ranks' values there differ from one process's",
+              ARGUMENT_OF(step, of));
+    if (!written.is_written)
+        return;
+    place_add(finding, "; %.200s%s", NAME_OF(last), describe_writing(finding, &written, last));
+    if (!last->its->from_host)
+        add_sums(finding, written.by.at);
+}
+
+static void
+say_buffer(const struct finding *finding, const struct where *read)
+{
+    const struct step *step = &finding->one.steps[read->at];
+    place_say(
+        finding, PLACE_INPUT, step, read,
+        "if this buffer is trained, annotate it with DDP_PARAMETER and DDP_GRADIENT; if it holds statistics of the "
+        "batch, reduce them with DDP_REDUCE",
+        "%s points to a buffer (DDP_BUFFER) that differs from one process's",
+        ARGUMENT_OF(step, &step->list[read->argument]));
+}
+
+/* ---- which memory? ---- */
+
+struct search {
+    const struct finding *finding;
+    bool rows_too;
+    int changed;     /* an argument, or -1 */
+    bool reads_only; /* in the first pass what is only read, and a sum, comes first */
+};
+
+/* The old contents of a result need not matter: after the first step they are those of the step before. */
+static bool
+matters_as_it_was(const struct search *search, const struct where *read, bool in_part)
+{
+    const struct look_argument *of = relation_argument(search->finding, -1, read);
+    if (search->changed < 0)
+        return of->end == 0 || search->finding->question->is_update;
+    if (in_part)
+        return true;
+    return of->end > 0 && ((int)read->argument != search->changed || search->finding->question->since == 0);
+}
+
+/* An operation of the step has filled some of it: the rest is of steps before. */
+static bool
+is_filled_in_part(const struct search *search, const struct look_argument *of, const struct where *by)
+{
+    const struct look_argument *filled = relation_argument(search->finding, -1, by);
+    return search->changed >= 0 && of->end == 0 && filled->end - filled->first < of->bytes;
+}
+
+/* It is memory that nothing compares, or a buffer, and it was there before the step. */
+static bool
+is_candidate(const struct search *search, const struct where *read, bool *in_part_p)
+{
+    const struct finding *finding = search->finding;
+    const struct look_argument *of = relation_argument(finding, -1, read);
+    struct where by;
+    bool is_buffer = place_is_of(of, CHECK_BUFFER);
+    if (!of->is_memory || (search->reads_only && of->end > 0) || (of->tensor != 0 && !is_buffer))
+        return false;
+    bool is_written = place_find_writer(&finding->one, read->at, of, finding->question->since, &by);
+    *in_part_p = is_written && is_filled_in_part(search, of, &by);
+    if (is_written && !is_buffer && !*in_part_p)
+        return false;
+    return matters_as_it_was(search, read, *in_part_p);
+}
+
+static bool
+is_suspect(const struct search *search, const struct where *read, enum relation relation, bool in_part)
+{
+    bool is_update = search->finding->question->is_update;
+    if (relation == RELATION_SAME || relation == RELATION_DATA)
+        return false;
+    if (search->reads_only && relation != RELATION_SUM)
+        return false;
+    bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !is_update);
+    if (is_known && !search->rows_too)
+        return false;
+    if (search->changed >= 0 && (relation == RELATION_ROWS || (in_part && relation != RELATION_NONE)))
+        return false;
+    return !relation_is_anew(search->finding, read->at, read->argument);
+}
+
+static bool
+say_if_wrong(const struct search *search, const struct where *read)
+{
+    const struct finding *finding = search->finding;
+    bool in_part;
+    if (!is_candidate(search, read, &in_part))
+        return false;
+    enum relation relation = relation_of(finding, read);
+    if (place_is_of(relation_argument(finding, -1, read), CHECK_BUFFER)) {
+        bool is_wrong = relation != RELATION_SAME && !finding->question->is_update;
+        if (is_wrong)
+            say_buffer(finding, read);
+        return is_wrong;
+    }
+    if (!is_suspect(search, read, relation, in_part))
+        return false;
+    say_memory(finding, read);
+    return true;
+}
+
+bool
+place_find_input(const struct finding *finding, size_t at, bool rows_too, int changed)
+{
+    struct search search = {.finding = finding, .rows_too = rows_too, .changed = changed};
+    for (int pass = 0; pass < 2; ++pass) {
+        search.reads_only = pass == 0;
+        for (struct where read = {.at = at}; read.argument < finding->one.steps[at].its->arguments; ++read.argument) {
+            if (say_if_wrong(&search, &read))
+                return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,219 @@
+/* place_scalars.c - numbers among the arguments of an operation, on the ranks and in one process (relation.h). */
+#include "tools/check/command/relation.h"
+
+#include "tools/check/place/rows.h"
+
+#include <math.h>
+
+static const double near_enough = 1e-5;
+
+static bool
+is_near(double value, double one)
+{
+    return fabs(value - one) <= near_enough * fabs(one);
+}
+
+/* ---- one number ---- */
+
+/* What the ranks' numbers are together. */
+struct together {
+    double sum, inverse; /* of the ranks', and of one process's divided by each */
+    int same, weighed;   /* ranks that have one process's, or have it once it is weighed */
+    bool rises, ends;    /* whole numbers that rise with the rank, and are one process's on the first, or the last */
+    bool are_alike;      /* on all ranks */
+    bool are_numbers;    /* on all ranks */
+};
+
+static struct together
+put_together(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    const int ranks = finding->question->ranks;
+    struct together all = {.rises = mine->is_whole, .ends = mine->is_whole, .are_alike = true, .are_numbers = true};
+    double one = mine->value, before = 0;
+    for (int r = 0; r < ranks; ++r) {
+        const struct look_argument *theirs = relation_argument(finding, r, where);
+        double own = theirs->value;
+        bool rises = theirs->is_whole && (r == 0 || own > before);
+        all.are_numbers = all.are_numbers && !theirs->is_memory;
+        all.same += is_near(own, one);
+        all.weighed += is_near(own * relation_weight(finding, r) / ranks, one);
+        all.rises = all.rises && rises && (r > 0 || own == one);
+        all.ends = all.ends && rises && (r < ranks - 1 || own == one);
+        all.are_alike = all.are_alike && (r == 0 || own == before);
+        all.sum += own;
+        all.inverse += one / own;
+        before = own;
+    }
+    return all;
+}
+
+/* A count of the share, by which the ranks' gradients are to be weighed. */
+static bool
+weighs_gradients(const struct finding *finding, const struct where *where)
+{
+    return !finding->question->is_uneven && !finding->question->is_update && place_weighs(finding, where);
+}
+
+static bool
+is_size(const struct together *all, const struct look_argument *mine, int ranks)
+{
+    double one = mine->value;
+    bool adds = is_near(all->sum, one), adds_rounded = all->sum > one && all->sum < one + ranks;
+    if (adds && all->are_alike && one == trunc(one))
+        return true;
+    return mine->is_whole && (adds || adds_rounded);
+}
+
+static enum scalar_level
+judge_scalar(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    const int ranks = finding->question->ranks;
+    const struct together all = put_together(finding, where);
+    bool is_right_weighed = all.weighed == ranks && relation_weight(finding, 0) != 1;
+    if (!all.are_numbers || all.same == ranks || is_right_weighed)
+        return SCALAR_ALIKE;
+    bool adds = is_near(all.sum, mine->value), divides = fabs(all.inverse - 1) <= near_enough;
+    if (all.rises)
+        return SCALAR_RISES;
+    if (all.ends)
+        return SCALAR_SIZE;
+    if (adds && !all.are_alike && weighs_gradients(finding, where))
+        return SCALAR_WEIGHS;
+    if (is_size(&all, mine, ranks))
+        return SCALAR_SIZE;
+    if (!adds && !divides)
+        return SCALAR_UNEXPLAINED;
+    return all.are_alike ? SCALAR_PART : SCALAR_COUNT;
+}
+
+/* ---- the same number a step before ---- */
+
+/* The same launch in the step before, which is equal; not one that has changed nothing, as a decay of zeros. */
+static bool
+find_before(const struct finding *finding, const struct where *where, struct where *then)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    *then = *where;
+    while (then->at-- > 0) {
+        const struct step *earlier = &finding->one.steps[then->at];
+        bool is_same = strcmp(earlier->its->name, step->its->name) == 0 &&
+                       strcmp(earlier->its->place, step->its->place) == 0 &&
+                       earlier->its->arguments == step->its->arguments;
+        if (!is_same || earlier->its->interval >= finding->question->since)
+            continue;
+        return relation_missing_on(finding, then->at) < 0 &&
+               ANY(it, earlier->list, earlier->its->arguments, it->end > 0 && it->before != it->after);
+    }
+    return false;
+}
+
+static double
+value_of(const struct finding *finding, int rank, const struct where *where)
+{
+    return relation_argument(finding, rank, where)->value;
+}
+
+/* All have what they had, and that was right. */
+static bool
+is_as_before(const struct finding *finding, const struct where *where, const struct where *then)
+{
+    return ALL_NUMBERS(r, -1, finding->question->ranks, value_of(finding, r, where) == value_of(finding, r, then));
+}
+
+/* Each rank's has advanced by its part of what one process's has. */
+static bool
+advances_by_share(const struct finding *finding, const struct where *where, const struct where *then)
+{
+    const int ranks = finding->question->ranks;
+    double one = value_of(finding, -1, where) - value_of(finding, -1, then);
+    return one != 0 &&
+           ALL_NUMBERS(r, 0, ranks, is_near((value_of(finding, r, where) - value_of(finding, r, then)) * ranks, one));
+}
+
+/* As it is, but for what the step before shows. */
+static enum scalar_level
+judge_with_step_before(const struct finding *finding, const struct where *where, bool *advances_p)
+{
+    enum scalar_level level = judge_scalar(finding, where);
+    struct where then;
+    *advances_p = false;
+    if (level == SCALAR_ALIKE || !find_before(finding, where, &then))
+        return level;
+    if (is_as_before(finding, where, &then))
+        return SCALAR_ALIKE;
+    *advances_p = level < SCALAR_PART && advances_by_share(finding, where, &then);
+    return *advances_p ? SCALAR_UNEXPLAINED : level;
+}
+
+/* ---- the operation ---- */
+
+static void
+describe(const struct finding *finding, const struct where *where, struct place_scalar *scalar)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    const struct look_argument *it = &step->list[where->argument];
+    struct origin origin;
+    (void)place_name_step(step, scalar->operation);
+    snprintf(scalar->argument, sizeof(scalar->argument), "%s", ARGUMENT_OF(step, it));
+    (void)place_list_values(finding, where, scalar->values);
+    if (origin_find(step->its->place, it->number & 0xffff, &origin)) {
+        snprintf(scalar->variable, sizeof(scalar->variable), "%s", origin.name);
+        snprintf(scalar->line, sizeof(scalar->line), "%s", origin.place);
+        snprintf(scalar->computed_from, sizeof(scalar->computed_from), "%s", origin.from);
+    }
+    scalar->is_computed_of_share = origin.is_share;
+    bool is_unexplained = scalar->level == SCALAR_UNEXPLAINED && !scalar->advances_by_share;
+    if (is_unexplained && !origin.is_share)
+        (void)place_describe_read(finding, where->at, scalar->host_reads);
+}
+
+void
+place_find_scalar(const struct finding *finding, size_t at, struct place_scalar *scalar)
+{
+    const struct step *step = &finding->one.steps[at];
+    struct where found = {.at = at};
+    *scalar = (struct place_scalar){.level = SCALAR_ALIKE};
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        bool advances;
+        if (step->list[where.argument].is_memory)
+            continue;
+        enum scalar_level level = judge_with_step_before(finding, &where, &advances);
+        if (level <= scalar->level)
+            continue;
+        scalar->level = level;
+        scalar->advances_by_share = advances;
+        found = where;
+    }
+    if (scalar->level > SCALAR_ALIKE)
+        describe(finding, &found, scalar);
+}
+
+bool
+place_say_scalar(const struct finding *finding, size_t at, enum scalar_level least)
+{
+    struct place_scalar scalar;
+    place_find_scalar(finding, at, &scalar);
+    if (scalar.level < least)
+        return false;
+    place_put_scalar(&scalar, finding->question->is_update, finding->question->is_uneven, finding->place->is_probable,
+                     finding->place);
+    return true;
+}
+
+const char *
+place_describe_share(const struct finding *finding, size_t at, char text[OPERATION_SENTENCE_BYTES])
+{
+    const struct step *step = &finding->one.steps[at];
+    text[0] = '\0';
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *it = &step->list[where.argument];
+        if (it->is_memory || judge_scalar(finding, &where) != SCALAR_SIZE)
+            continue;
+        snprintf(text, OPERATION_SENTENCE_BYTES, ", and %s, which depends on the size of the share, is %s",
+                 ARGUMENT_OF(step, it), VALUES_AT(finding, &where));
+        return text;
+    }
+    return text;
+}

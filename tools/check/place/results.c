@@ -1,0 +1,223 @@
+/* results.c - see rows.h: nothing that the operation gets explains what it makes. */
+#include "tools/check/place/rows.h"
+
+/* ---- updates ---- */
+
+static bool
+has_other_grid(const struct operation *operation)
+{
+    return operation->is_update && operation->is_target && operation->blocks_rank >= 0;
+}
+
+static void
+say_other_grid(const struct operation *operation, char text[PLACE_BYTES])
+{
+    place_begin(
+        operation->name, operation->is_probable, text, "its grid has %llu blocks on rank %d and %llu in one process",
+        (unsigned long long)operation->rank_blocks, operation->blocks_rank, (unsigned long long)operation->blocks);
+}
+
+static bool
+is_alike_update(const struct operation *operation)
+{
+    return operation->is_update && operation->is_target && operation->blocks_rank < 0 && operation->gets_same;
+}
+
+static void
+say_alike_update(const struct operation *operation, char text[PLACE_BYTES])
+{
+    place_begin(
+        operation->name, operation->is_probable, text,
+        "it reads the same memory on the ranks and in one process, but its result differs: a number differs that "
+        "it gets by a pointer or in a struct, such as alpha, or from a variable of the device");
+}
+
+static bool
+is_before_update(const struct operation *operation)
+{
+    return operation->is_update && !operation->is_target;
+}
+
+static void
+say_before_update(const struct operation *operation, char text[PLACE_BYTES])
+{
+    place_begin(operation->name, operation->is_probable, text,
+                "between DDP_STEP and the update it changes %s in another way than in one process",
+                operation->is_of_gradient ? "averaged gradients" : "memory that the update depends on");
+}
+
+/* ---- after backward ---- */
+
+static bool
+reads_own_gradient(const struct operation *operation)
+{
+    return operation->is_late && operation->makes_rows && operation->gradient[0] != '\0';
+}
+
+static const char *
+shown_element(const struct operation *operation)
+{
+    return reads_own_gradient(operation) ? operation->gradient_element : operation->changed_element;
+}
+
+static bool
+adds_same_term(const struct operation *operation)
+{
+    return !operation->is_update && operation->adds_same_term;
+}
+
+static void
+say_same_term(const struct operation *operation, char text[PLACE_BYTES])
+{
+    place_begin(
+        operation->name, operation->is_probable, text,
+        "each rank adds the same term to its gradient as one process does, and the ranks' gradients are parts of a "
+        "sum: the term counts several times");
+    place_append(text, "%s%s", shown_element(operation), operation->equal_number);
+}
+
+static bool
+makes_rows_of_gradient(const struct operation *operation)
+{
+    return !operation->is_update && !operation->adds_same_term && reads_own_gradient(operation);
+}
+
+static void
+say_rows_of_gradient(const struct operation *operation, char text[PLACE_BYTES])
+{
+    place_begin(operation->name, operation->is_probable, text,
+                "%s points to a gradient of the rank's share alone, from which it computes rows", operation->gradient);
+    place_append(text, "%s", shown_element(operation));
+}
+
+static bool
+is_late(const struct operation *operation)
+{
+    return !operation->is_update && operation->is_late && !operation->adds_same_term && !reads_own_gradient(operation);
+}
+
+static void
+say_late(const struct operation *operation, char text[PLACE_BYTES])
+{
+    bool has_gradient = operation->gradient[0] != '\0';
+    place_begin(
+        operation->name, operation->is_probable, text,
+        "after backward it reads or changes gradients that are not averaged yet%s%s%s, and the mean of the ranks' "
+        "results is not the result of one process",
+        has_gradient ? " (" : "", operation->gradient, has_gradient ? ")" : "");
+    place_append(text, "%s", shown_element(operation));
+}
+
+/* ---- rows and results of a share ---- */
+
+static bool
+is_of_share(const struct operation *operation)
+{
+    return !operation->is_update && !operation->is_late;
+}
+
+static bool
+makes_rows(const struct operation *operation)
+{
+    return is_of_share(operation) && operation->makes_rows;
+}
+
+static void
+say_rows(const struct operation *operation, char text[PLACE_BYTES])
+{
+    place_begin(operation->name, operation->is_probable, text,
+                "the ranks' rows in the memory that %s points to differ from one process's%s", operation->changed,
+                operation->unmoved[0] != '\0'
+                    ? operation->unmoved
+                    : ": a row depends on other rows of the share, or on its position in the share");
+    place_append(text, "%s%s", operation->changed_element, operation->share_size);
+}
+
+static bool
+makes_result(const struct operation *operation)
+{
+    return is_of_share(operation) && !operation->makes_rows;
+}
+
+static void
+say_result(const struct operation *operation, char text[PLACE_BYTES])
+{
+    place_begin(operation->name, operation->is_probable, text,
+                "the ranks' values in the memory that %s points to have neither the sum nor the mean that one process "
+                "has%s",
+                operation->changed,
+                operation->unmoved[0] != '\0'
+                    ? operation->unmoved /* such as labels */
+                    : ": each depends on the share alone, such as a variance or a maximum, or "
+                      "on a row's place in it");
+    place_append(text, "%s", operation->changed_element);
+}
+
+static const char *
+advise_share(const struct operation *operation)
+{
+    return operation->is_of_reduce
+               ? "if these are initial values, compute them from the whole data, or copy rank 0's to all ranks with "
+                 "DDP_STATE; if they are computed from the share, reduce them (DDP_REDUCE)"
+               : "look in this kernel for statistics of the share (reduce them over the batch with DDP_REDUCE); for "
+                 "positions and random numbers that depend on a row's number in the share (add `first` to it); for "
+                 "labels "
+                 "or other inputs of other items than the share's";
+}
+
+const struct place_row place_rows_of_results[] = {
+    {.name = "an update with another grid",
+     .stage = STAGE_LAST,
+     .kind = PLACE_SCALAR,
+     .applies = has_other_grid,
+     .say = say_other_grid,
+     .advice =
+         "the update must reach the whole parameter on each rank: compute its grid from the parameter's elements, "
+         "not from the share"},
+    {.name = "an update that gets the same memory",
+     .stage = STAGE_LAST,
+     .kind = PLACE_SCALAR,
+     .applies = is_alike_update,
+     .say = say_alike_update,
+     .advice = place_same_update},
+    {.name = "an operation between DDP_STEP and the update",
+     .stage = STAGE_LAST,
+     .kind = PLACE_CHANGED,
+     .applies = is_before_update,
+     .say = say_before_update,
+     .advice = "the update must read averaged gradients, and no results of the rank's own rows: finish backward before "
+               "DDP_STEP"},
+    {.name = "a term that each rank adds",
+     .stage = STAGE_LAST,
+     .kind = PLACE_CHANGED,
+     .applies = adds_same_term,
+     .say = say_same_term,
+     .advice = "if this term is equal on all ranks, such as weight decay, divide it as the loss is divided, or add it "
+               "after DDP_STEP"},
+    {.name = "rows that are computed from a gradient",
+     .stage = STAGE_LAST,
+     .kind = PLACE_CHANGED,
+     .applies = makes_rows_of_gradient,
+     .say = say_rows_of_gradient,
+     .advice = "if backward needs these sums of the whole batch, copy the gradient, reduce the copy over the batch "
+               "(DDP_REDUCE), and read the copy"},
+    {.name = "an operation after backward",
+     .stage = STAGE_LAST,
+     .kind = PLACE_CHANGED,
+     .applies = is_late,
+     .say = say_late,
+     .advice = place_move_step},
+    {.name = "rows of a share",
+     .stage = STAGE_LAST,
+     .kind = PLACE_SHARE,
+     .applies = makes_rows,
+     .say = say_rows,
+     .advise = advise_share},
+    {.name = "a result of a share",
+     .stage = STAGE_LAST,
+     .kind = PLACE_SHARE,
+     .applies = makes_result,
+     .say = say_result,
+     .advise = advise_share},
+    {.name = NULL},
+};
