@@ -72,6 +72,7 @@ refused noise 'stream called state' 'is called float32, and its bits look like r
 refused noise 'stream that ranks make by turns' 'stream .* differs from one process' 'made_by_turn("add_noise")'
 refused counter 'a counter called state' 'is called float32, and its bits look like whole numbers' 'becomes(streams, "state by change", 1); made_by_turn("advance")'
 refused adam 'a counter of floats called state' 'changes, and no data reaches it: scout cannot tell whether it is trained, or a stream' 'becomes(streams, "state by change", 1); made_by_turn("count_step")'
+refused history 'a history left out' 'each step changes memory of 2560 bytes, which has no class, by note, and gives it to no other operation' 'memory.remove(sums[0])'
 refused sums 'a sum called state' 'is no state but a sum: the number that a step adds does not depend on it' 'becomes(sums[:1], "state by change", 1)'
 refused sums 'a sum of whole numbers called state' 'is called float32, and its bits look like whole numbers' 'becomes(sums[1:], "state by change", 1)'
 refused sums 'a sum called a stream' 'differs from one process' 'becomes(sums[1:], "stream")'

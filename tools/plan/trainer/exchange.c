@@ -359,6 +359,8 @@ meet_planned(const struct operation *operation, uint32_t at)
     const struct play_operation *of = &player.play.operations[at];
     note_alike(operation, at);
     is_made_by_all = of->part == PLAY_BY_ALL;
+    if (player.play.plan.data == PLAY_BORDERS)
+        unclassed_note_touch(operation, is_made_by_all ? UINT32_MAX : at);
     is_handed_on = of->reads == PLAY_READS_STEP && of->back > 0 && !player.play.plan.reads_own;
     if (operation->function == NULL)
         unclassed_note(operation, false);
@@ -378,6 +380,8 @@ meet_outside(const struct operation *operation, const char *name)
     bool copies = operation->function == NULL && begins_with(name, "cuMem");
     is_planned = is_handed_on = false;
     is_made_by_all = true;
+    if (player.play.plan.data == PLAY_BORDERS)
+        unclassed_note_touch(operation, UINT32_MAX);
     has_noise = player.play.plan.begun != PLAY_BEGINS_ITSELF; /* it may read what has */
     if (!player.begun || player.next != 0 || step < last_border() || !goes_outside())
         return false;

@@ -196,6 +196,8 @@ void exchange_waited(void);
 void unclassed_note(const struct operation *operation, bool is_ahead);
 /* After an operation that all ranks make, if it is a copy from the host: its bytes are the same on all ranks. */
 void unclassed_note_copy(const struct operation *operation);
+/* In front of any operation. `at`: of the plan, which only the rank whose turn it is makes; UINT32_MAX: another one. */
+void unclassed_note_touch(const struct operation *operation, uint32_t at);
 /* At a border: which of these are still there. */
 void unclassed_meet_border(uint32_t border);
 /* `at`: a byte that is unclassed; then *next, *next if there is any, is where the next one that is not begins. Else the

@@ -8,8 +8,12 @@
  * the step after one in which it was exchanged, a word of it is either written anew, and as without the exchange, or
  * not written, and as it was put there. A word that is neither was computed from its old value.
  *
+ * Nor must each step write what only one of its operations gets, in memory that the plan does not name at all: nothing
+ * on the device needs it, and the host may read it later, as a history of losses.
+ *
  * Called by exchange.c, under the lock of follow.c.
  */
+#include "base/printable.h"
 #include "tools/common/direct.h"
 #include "tools/plan/trainer/player.h"
 
@@ -120,6 +124,93 @@ unclassed_begins(const struct allocation *allocation, uint64_t at, bool is_outsi
     return end;
 }
 
+/* ---- what only the host can need ---- */
+
+/* An allocation that operations have got since the last border. */
+static struct touched {
+    uint32_t number;
+    uint32_t count; /* of these operations */
+    uint32_t at;    /* the last one; UINT32_MAX: not one that only the rank whose turn it is makes */
+    uint64_t last;  /* its number in this run */
+} * touched;
+static size_t touched_count;
+static uint64_t operations_met;
+static uint32_t met_at;
+
+/* Ranges at the last border. A number that only the first steps change, as the first loss, has no class. */
+enum { CHANGES_IN_A_ROW = 3 };
+static struct was {
+    uint32_t number;
+    uint32_t changes; /* in how many steps, without one that has changed nothing there */
+    uint64_t lo, hash;
+} * was;
+static size_t was_count;
+
+static bool
+note_address(uint64_t address, uint64_t bytes)
+{
+    const struct allocation *allocation = allocations_find(address);
+    (void)bytes;
+    if (allocation == NULL)
+        return false;
+    struct touched *it = FIND(known, touched, touched_count, known->number == allocation->number);
+    if (it == NULL) {
+        it = SCOUT_GROWN(touched, touched_count);
+        *it = (struct touched){.number = allocation->number};
+    }
+    it->count += it->last != operations_met;
+    it->at = met_at;
+    it->last = operations_met;
+    return true;
+}
+
+void
+unclassed_note_touch(const struct operation *operation, uint32_t at)
+{
+    ++operations_met;
+    met_at = at;
+    (void)player_any(operation, true, note_address);
+}
+
+static bool
+is_named_by_plan(const struct allocation *allocation)
+{
+    const struct play *play = &player.play;
+    return ANY(it, play->written, play->plan.written_count,
+               it->bytes == allocation->bytes && it->ordinal == allocation->ordinal) ||
+           ANY(it, play->tensors, play->plan.tensor_count,
+               it->bytes == allocation->bytes && it->ordinal == allocation->ordinal);
+}
+
+/* Whether each of the last steps has left other bytes there. */
+static bool
+each_step_changes(const struct allocation *allocation, uint64_t lo, uint64_t hash)
+{
+    struct was *it = FIND(known, was, was_count, known->number == allocation->number && known->lo == lo);
+    if (it == NULL) {
+        it = SCOUT_GROWN(was, was_count);
+        *it = (struct was){.number = allocation->number, .lo = lo, .hash = hash};
+    }
+    it->changes = it->hash != hash ? it->changes + 1 : 0;
+    it->hash = hash;
+    return it->changes >= CHANGES_IN_A_ROW;
+}
+
+static void
+judge_written(const struct allocation *allocation, uint64_t lo, uint64_t hi, const char *bytes)
+{
+    char name[PLAY_NAME_BYTES];
+    const struct touched *by = FIND(it, touched, touched_count, it->number == allocation->number);
+    if (!each_step_changes(allocation, lo, XXH3_64bits(bytes, hi - lo)) || by == NULL || is_named_by_plan(allocation))
+        return;
+    if (allocation->memory != SCOUT_DEVICE || by->count != 1 || by->at == UINT32_MAX)
+        return;
+    player_refuse(
+        "each step changes memory of %llu bytes, which has no class, by %s, and gives it to no other operation: the "
+        "host may read it later",
+        (unsigned long long)allocation->bytes, plain_name(player.play.operations[by->at].name, name, sizeof(name)));
+}
+
 /* ---- what feeds itself ---- */
 
 /* Words at equal distances of a range of unclassed memory, at a border. */
@@ -186,6 +277,7 @@ unclassed_keep(const struct allocation *allocation, uint64_t lo, uint64_t hi, ui
         return;
     char *bytes = player_room(hi - lo);
     memory_read(allocation, lo, bytes, hi - lo);
+    judge_written(allocation, lo, hi, bytes);
     struct words *added = SCOUT_GROWN(plain, head.count);
     *added = words_of(allocation->number, lo, hi, border, bytes);
     free(bytes);
@@ -194,6 +286,7 @@ unclassed_keep(const struct allocation *allocation, uint64_t lo, uint64_t hi, ui
 void
 unclassed_save(void)
 {
+    touched_count = 0; /* a step begins */
     char path[PATH_MAX + 16];
     path_of(path);
     OWNED_FD int fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

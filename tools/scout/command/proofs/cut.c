@@ -2,6 +2,15 @@
  * cut.c - see prove.h: of (d), ranks beside one process that knows nothing of the plan's steps: its turns change where
  * the program has written last what it trains, by contents. A plan whose steps begin within a batch of the program is
  * equal to one process that plays all its turns, and not to this one.
+ *
+ * That process takes from the plan which memory is trained, and a wrong cut does not pass by that:
+ *
+ *   - Memory that is trained, and has no class or another one, is refused by proof (complete), or by the bits that
+ * ranks compare: each class has a run in which what it says would show.
+ *   - Memory that is called trained, and is not, is written within batches, too. Batches are counted from the first
+ * write of all this memory that the program makes, not from where the plan begins a step. So a batch still has all
+ * writes of one batch of the program. Its end may come later than the last write of what is trained, behind operations
+ * that read it, as of a prediction, and change nothing of it: what is trained has the same bytes.
  */
 #include "base/printable.h"
 #include "tools/scout/command/proofs/prove.h"
