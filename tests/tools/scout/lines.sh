@@ -116,6 +116,15 @@ every.rank.writes.the.file fopen(
 END
 fi
 
+# A batch that the host leaves out by a result of the device.
+if is_wanted left_out; then
+    compile "$sources" "$work/left_out" -I. tests/tools/scout/left_out.cu
+    cd "$sources" || exit
+    run "$ddprun" -q --device softgpu scout "$work/left_out"
+    check "left_out: the place is named" grep -q "^by hand: a result of the device leaves batches out at left_out.cu:$(
+        grep -n 'if (bad)' tests/tools/scout/left_out.cu | cut -d : -f 1): decide" "$work/stdout"
+fi
+
 # The annotations of a copy of the sources are taken out.
 matrix=$work/matrix.d
 mkdir -p "$matrix/tests/"{lib,tools/scout}

@@ -232,6 +232,69 @@ note_condition(struct search *search, const struct borders *borders)
              "DDP_TURN_MINE() is not 0");
 }
 
+/* ---- batches that the host leaves out ---- */
+
+static bool
+has_word(const struct source *source, struct span part, const char *word)
+{
+    const char *text = source->text;
+    for (size_t at = source_skip(text, part.begin); at < part.end; at = source_skip(text, source_token(text, at)))
+        if (is_word_at(text, at, word))
+            return true;
+    return false;
+}
+
+/* Whether a statement goes on to the next batch where a variable says so: "if (bad) { ...; continue; }". */
+static bool
+leaves_out(const struct source_node *node, const char *variable)
+{
+    const char *text = node->source->text;
+    if (!is_word_at(text, node->begin, "if"))
+        return false;
+    const size_t open = source_skip(text, node->begin + strlen("if"));
+    const struct span header = {open, source_close(text, open)}, body = {header.end, node->end};
+    return has_word(node->source, header, variable) && has_word(node->source, body, "continue");
+}
+
+/* The variable that a copy to the host fills: "bad" of "&bad"; "": it is not known. */
+static void
+find_variable(struct search *search, uint32_t op, char variable[LIFT_BYTES])
+{
+    struct stack stack = spot_stack_of(search, op);
+    struct lifted said = {0};
+    bool is_known = stack.count > 0 && lift(&search->sources, stack.frames, 0, &said);
+    const char *name = said.memory + (said.memory[0] == '&');
+    size_t length = 0;
+    while (is_known && source_is_word(name[length]))
+        ++length;
+    snprintf(variable, LIFT_BYTES, "%.*s", (int)length, name);
+}
+
+/* A result that is read in a region, and by which the host leaves a batch out, as a loss scaler does: on other ranks'
+ * turns it is old. */
+static void
+note_left_out(struct search *search, const struct borders *borders)
+{
+    const struct source *source = borders->front->source;
+    struct places left = {.count = 0};
+    for (uint32_t i = search->first; i < search->first + search->period; ++i) {
+        char variable[LIFT_BYTES];
+        if (!is_read(&search->ops[i]))
+            continue;
+        find_variable(search, i, variable);
+        FOR_EACH_NODE(node, variable[0] != '\0' ? borders->front : NULL) {
+            if (node->begin >= borders->back->end)
+                break;
+            if (leaves_out(node, variable))
+                add_place(&left, source->path, source_line(source, node->begin));
+        }
+    }
+    if (left.count > 0)
+        notes_add(search, xasprintf("by hand: a result of the device leaves batches out at %s: decide where "
+                                    "DDP_TURN_UPDATES() is not 0, with DDP_STEP before what computes the result",
+                                    left.text));
+}
+
 /* ---- all ---- */
 
 void
@@ -253,5 +316,6 @@ hosts_note(struct search *search)
     for (uint32_t i = 0; i < search->to->region_count; ++i) {
         note_moves(search, &search->to->regions[i]);
         note_condition(search, &search->borders[i]);
+        note_left_out(search, &search->borders[i]);
     }
 }
