@@ -240,6 +240,8 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 }
 #endif
 
+#define DDP_WHOLE ((size_t)-1) /* as a count: up to the end of the allocation (DDP_PARAMETER) */
+
 /*
  * DDP_PARAMETER(ptr, count, type): memory ptr[0..count) holds weights; it is device, managed or host memory. Call it
  * after their initialisation, once for each tensor, before the first DDP_STEP. At once, all ranks take the values of
@@ -253,7 +255,6 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * DDP_WHOLE for the count, here and in the macros below that annotate memory: all elements from ptr to the end of the
  * allocation. CUDA has to have made it: of malloc() memory only the program knows the size.
  */
-#define DDP_WHOLE                       ((size_t)-1)
 #define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
 
 /*

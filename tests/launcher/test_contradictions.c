@@ -21,6 +21,7 @@ static const struct sample {
     {"device", "softgpu"},
     {"gpus", "0,1"},
     {"share-gpu", NULL},
+    {"one-device", NULL},
     {"reserve", "64"},
     {"bind", "core"},
     {"bucket-mb", "10"},
