@@ -38,7 +38,7 @@ done
 # ---- how many there are differs from step to step ----
 for mutant in none SCOUT_ALL_COMPARED SCOUT_READS_KEPT; do
     run env DDPRUN_MUTANT=$mutant "$broken/bin/ddprun" -q --device softgpu scout "$build/tests/tools/plan/unseen" finds-label --steps 41
-    check "copies whose number differs, with $mutant: found" test "$((code == 0))" -eq "$([ $mutant = none ] && echo 1 || echo 0)"
+    check "copies whose number differs, with mutant $mutant: a step is found, or not" test "$((code == 0))" -eq "$([ $mutant = none ] && echo 1 || echo 0)"
 done
 
 # ---- what ends a job ----
