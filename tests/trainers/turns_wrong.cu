@@ -8,7 +8,13 @@
 
 #include <curand.h>
 
-enum { PART = ITEMS * INPUTS, LATEST = 5, VALIDATES = 8, STOPS = 18 /* rank 0 has another turn */ };
+enum {
+    PART = ITEMS * INPUTS,
+    DRAWN = 1 << 16 /* states are written seldom */,
+    LATEST = 5,
+    VALIDATES = 8,
+    STOPS = 18 /* rank 0 has another turn */
+};
 
 /* A recurrent state, which each batch continues. */
 STATIC_ELEMENTWISE(cell, (float *x, float *state, int count), count, x[i] = state[i] = 0.5f * state[i] + x[i])
@@ -209,17 +215,17 @@ static void
 train_with_generator(int batches, bool before)
 {
     curandGenerator_t generator;
-    float *numbers = device_floats(PART);
+    float *numbers = device_floats(DRAWN);
     CHECK(curandCreateGenerator(&generator, CURAND_RNG_PSEUDO_XORWOW));
     CHECK(curandSetStream(generator, stream));
     CHECK(curandSetPseudoRandomGeneratorSeed(generator, 5));
     for (int batch = 0; batch < batches; ++batch) {
         load(batch, x, target);
         if (before)
-            CHECK(curandGenerateUniform(generator, numbers, PART));
+            CHECK(curandGenerateUniform(generator, numbers, DRAWN));
         DDP_TURN_BEGIN();
         if (!before)
-            CHECK(curandGenerateUniform(generator, numbers, PART));
+            CHECK(curandGenerateUniform(generator, numbers, DRAWN));
         multiply<<<blocks_for(PART), THREADS, 0, stream>>>(x, numbers, PART);
         train_batch();
     }

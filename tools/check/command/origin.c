@@ -571,18 +571,24 @@ follow_decision(struct trail trail, struct origin *origin)
     return false;
 }
 
-/* "cudaMemcpy", where the driver has another name for what it does. */
+/* "cudaMemcpy", where the driver has another name for what it does, or "curandGenerateUniform", which launches a kernel
+ * of the library. */
 static bool
 find_call(struct trail trail, struct origin *origin)
 {
+    static const char *const names[] = {"cudaMem", "curandGenerate"};
     struct said said = {.text = NULL};
     if (!stand_at(&trail, &said))
         return false;
-    const char *text = said.source->text + said.at, *call = strstr(text, "cudaMem");
-    bool is_near = call != NULL && call < text + strcspn(text, ";");
-    if (is_near)
+    const char *text = said.source->text + said.at, *end = text + strcspn(text, ";");
+    FOR_EACH(name, names, sizeof(names) / sizeof(names[0])) {
+        const char *call = strstr(text, *name);
+        if (call == NULL || call >= end)
+            continue;
         snprintf(origin->name, sizeof(origin->name), "%.*s", (int)(source_token(call, 0)), call);
-    return is_near;
+        return true;
+    }
+    return false;
 }
 
 /* "sum: totals.get()", what the argument is in the function that launches, and in its callers. */
