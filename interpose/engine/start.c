@@ -4,6 +4,7 @@
  * Loaded by the shim into the process that is the rank. Everything that depends on CUDA waits for the first annotation
  * of memory.
  */
+#include "base/share.h"
 #include "base/status_page.h"
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/measure/measure.h"
@@ -61,15 +62,11 @@ shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
         stop_job("DDP_SHARD of `%s` (%s:%d): %s; pass the addresses of two size_t", site->text, site->file, site->line,
                  first == NULL || count == NULL ? "a null pointer" : "not memory that this process can write");
     turn_refuse_share("DDP_SHARD", site);
-    size_t base = total / world, more = total % world; /* the first `more` ranks have one item more */
-    *first = rank * base + (rank < more ? rank : more);
-    *count = base + (rank < more);
+    share_of(total, rank, world, first, count);
     OBSERVED(shard, total, first, count, site);
-    user_metrics_shard(total);
-    if (more != 0)
-        atomic_store(&engine_state.status->uneven_shares, 1);
+    share_note(engine_state.status, total, world);
     if (getpid() == engine_state.pid) /* another thread may have held its lock when this process was forked */
-        weight_note_shard(total, more != 0 && rank == 0, site);
+        weight_note_shard(total, total % world != 0 && rank == 0, site);
 }
 
 static void

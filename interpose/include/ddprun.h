@@ -201,9 +201,11 @@ ddp_stream(uintptr_t stream)
 #if !defined(__cplusplus)
 #define DDP_TYPE_OF(pointer)    __extension__ _Generic(*(pointer), float : DDP_FLOAT32, double : DDP_FLOAT64)
 #define DDP_MEAN_TYPE_(pointer) __extension__ _Generic((pointer), float * : DDP_FLOAT32, double * : DDP_FLOAT64)
+#define DDP_SIZE_(pointer)      __extension__ _Generic((pointer), size_t * : (pointer))
 #define DDP_FLAG_(pointer)      __extension__ _Generic((pointer), int * : (pointer), volatile int * : (pointer))
 #else
 #define DDP_FLAG_(pointer)      (pointer)
+#define DDP_SIZE_(pointer)      (pointer)
 #define DDP_MEAN_TYPE_(pointer) sizeof(ddp_mean_type_(pointer))
 extern "C++" {
 char (&ddp_mean_type_(float *))[DDP_FLOAT32];
@@ -243,19 +245,61 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
 #define DDP_WHOLE ((size_t)-1) /* as a count: up to the end of the allocation (DDP_PARAMETER) */
 
 /*
+ * A pointer to a pointer (&g for g) is no memory of numbers: the compiler refuses it, in C and in C++11 and later.
+ * Nothing is evaluated.
+ */
+#define DDP_POINTER_MESSAGE_ "ddprun: a pointer to a pointer is annotated; leave the & out"
+#if !defined(__cplusplus)
+/* `ptr`, or a pointer to char where it points to nothing that has a size; then what it points to, if that is one, too.
+ */
+#define DDP_POINTER_(ptr) \
+    __extension__ _Generic((ptr), void * : (char *)0, const void * : (char *)0, volatile void * : (char *)0, \
+                           default : __builtin_choose_expr(__builtin_classify_type(ptr) == 5, (ptr), (char *)0))
+#define DDP_INNER_(ptr) \
+    __builtin_choose_expr(__builtin_classify_type(*DDP_POINTER_(ptr)) == 5, *DDP_POINTER_(ptr), (char *)0)
+/* An array has another type than the address of its first element. */
+#define DDP_CHECK_(ptr)                                                                                 \
+    __extension__ _Static_assert(                                                                       \
+        !__builtin_types_compatible_p(__typeof__(*DDP_POINTER_(ptr)), __typeof__(&DDP_INNER_(ptr)[0])), \
+        DDP_POINTER_MESSAGE_)
+#elif __cplusplus >= 201103L
+extern "C++" {
+template <typename T> struct ddp_element_ {
+    enum { is_pointer = 0 };
+};
+template <typename T> struct ddp_element_<T *> {
+    enum { is_pointer = 1 };
+};
+template <typename T> ddp_element_<T> ddp_element_of_(const volatile T *);
+ddp_element_<void> ddp_element_of_(...);
+}
+#define DDP_CHECK_(ptr) static_assert(!decltype(ddp_element_of_(ptr))::is_pointer, DDP_POINTER_MESSAGE_)
+#else
+#define DDP_CHECK_(ptr) (void)0
+#endif
+
+/* A call about memory ptr[0..count). */
+#define DDP_MEMORY_CALL_(member, ptr, count, type)                           \
+    do {                                                                     \
+        DDP_CHECK_(ptr);                                                     \
+        DDP_CALL_(member, ptr, (void *)(ptr), (size_t)(count), (int)(type)); \
+    } while (0)
+
+/*
  * DDP_PARAMETER(ptr, count, type): memory ptr[0..count) holds weights; it is device, managed or host memory. Call it
  * after their initialisation, once for each tensor, before the first DDP_STEP. At once, all ranks take the values of
  * rank 0, after all work that this process has enqueued so far (the context is synchronised once). Annotate the same
  * tensors, in the same order, on all ranks, and from one thread. Annotating the same range again with the same count
  * and type changes nothing. Annotate a reallocated parameter again before the next DDP_STEP: a parameter that is freed
  * and not annotated again ends the job there, unless DDP_FORGET was called. Call DDP_FORGET before host memory is
- * freed. Ends the job: memory that is neither a device's nor the process's own, a range that overlaps another annotated
- * one, another count, type, expression, line or kind of memory than rank 0's.
+ * freed. With count 0 nothing is annotated. Ends the job: memory that is neither a device's nor the process's own, a
+ * pointer in place of the device memory that it points to, a range that overlaps another annotated one, another count,
+ * type, expression, line or kind of memory than rank 0's.
  *
  * DDP_WHOLE for the count, here and in the macros below that annotate memory: all elements from ptr to the end of the
  * allocation. CUDA has to have made it: of malloc() memory only the program knows the size.
  */
-#define DDP_PARAMETER(ptr, count, type) DDP_CALL_(parameter, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#define DDP_PARAMETER(ptr, count, type) DDP_MEMORY_CALL_(parameter, ptr, count, type)
 
 /*
  * DDP_STATE(ptr, count, type): memory ptr[0..count) holds state of the optimizer: momentum, Adam's moments and step
@@ -263,7 +307,7 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * take rank 0's values at once; ddprun compares the ranks' state as it compares parameters. A program in which only
  * rank 0 reads the checkpoint needs it. Types: those of gradients, and DDP_INT32, DDP_INT64, DDP_UINT8.
  */
-#define DDP_STATE(ptr, count, type) DDP_CALL_(state, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#define DDP_STATE(ptr, count, type) DDP_MEMORY_CALL_(state, ptr, count, type)
 
 /*
  * DDP_GRADIENT(ptr, count, type): memory ptr[0..count) receives a gradient during backward. Call it before the first
@@ -271,7 +315,7 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * divides its loss by the size of its own share, as a single GPU divides by its batch. Annotate a reallocated gradient
  * again, in the same order, before backward writes it. Ends the job: what ends it in DDP_PARAMETER.
  */
-#define DDP_GRADIENT(ptr, count, type) DDP_CALL_(gradient, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#define DDP_GRADIENT(ptr, count, type) DDP_MEMORY_CALL_(gradient, ptr, count, type)
 
 /*
  * DDP_STEP(stream): averages the gradients. Work that is enqueued on `stream` after this call, and work on any other
@@ -436,7 +480,7 @@ class ddp_turn_region_
  * At every DDP_STEP, of any group, all ranks take the bytes of rank 0, in stream order. Call it before the first
  * DDP_STEP. Ends the job: what ends it in DDP_GRADIENT.
  */
-#define DDP_BUFFER(ptr, count, type) DDP_CALL_(buffer, ptr, (void *)(ptr), (size_t)(count), (int)(type))
+#define DDP_BUFFER(ptr, count, type) DDP_MEMORY_CALL_(buffer, ptr, count, type)
 
 /*
  * DDP_MEAN(&value): replaces a float or double in host memory by its mean over all ranks, with the same bits on all
@@ -491,18 +535,22 @@ class ddp_turn_region_
  * another device or beyond its allocation, host memory that is not the process's, a stream that is being captured into
  * a CUDA graph, ranks whose calls differ.
  */
-#define DDP_REDUCE(ptr, count, type, op, stream) \
-    DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), ddp_stream((uintptr_t)(stream)))
+#define DDP_REDUCE(ptr, count, type, op, stream)                                       \
+    do {                                                                               \
+        DDP_CHECK_(ptr);                                                               \
+        DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), \
+                  ddp_stream((uintptr_t)(stream)));                                    \
+    } while (0)
 
 /*
  * DDP_SHARD(total, &first, &count): gives this rank's share [first, first + count) of `total` items; `first` and
  * `count` are size_t. Without ddprun they become 0 and total. Shares differ by at most one item. If they differ, the
  * mean of the ranks' means is not the mean over all items; ddprun reports this once, and DDP_WEIGHT corrects it.
  */
-#define DDP_SHARD(total, first, count)                              \
-    do {                                                            \
-        ddp_shard_alone((size_t)(total), (first), (count));         \
-        DDP_CALL_(shard, total, (size_t)(total), (first), (count)); \
+#define DDP_SHARD(total, first, count)                                        \
+    do {                                                                      \
+        ddp_shard_alone((size_t)(total), DDP_SIZE_(first), DDP_SIZE_(count)); \
+        DDP_CALL_(shard, total, (size_t)(total), (first), (count));           \
     } while (0)
 
 /*

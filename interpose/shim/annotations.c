@@ -2,15 +2,15 @@
  * annotations.c - what the macros of ddprun.h reach: struct ddp_interface, found by dlsym("ddprun_interface").
  *
  * Every function first makes sure that this process is the rank; an annotated process that is not ends with a message.
+ * Questions (rank, world size, local rank, share) have no effect: each process of the rank gets the answer.
  */
 #include "interpose/shim/shim.h"
 
 #include "base/message.h"
+#include "base/share.h"
 
 #include <stdlib.h>
 #include <unistd.h>
-
-static const struct ddp_site no_site = {"", "ddprun.h", 0};
 
 /* The engine, with the depth raised: what it calls is not the trainer's doing. NULL: not under ddprun. */
 static const struct engine *
@@ -93,32 +93,49 @@ sync_now(void *stream, const struct ddp_site *site)
     (void)site;
 }
 
-/* What a process knows without asking another process: as the rank, or as its forked child (a data loader, say), which
- * has inherited the answers and must not become a rank itself. */
+/* The engine of a process that is the rank, or becomes it by a question, or is its forked child. NULL in other
+ * processes of the rank (a data loader that Python has spawned, say): they know what the launcher has told all of them.
+ */
 static const struct engine *
 known_engine(void)
 {
-    return shim.engine != NULL || shim_become_rank(&no_site) ? shim.engine : NULL;
+    return shim.engine != NULL || shim_become_rank(&shim_question) ? shim.engine : NULL;
 }
 
 static void
 shard(size_t total, size_t *first, size_t *count, const struct ddp_site *site)
 {
     const struct engine *engine = known_engine();
-    if (engine != NULL)
+    if (engine != NULL) {
         engine->shard(total, first, count, site);
+        return;
+    }
+    int rank = shim_number_from(DDPRUN_ENV_RANK), world_size = shim_number_from(DDPRUN_ENV_WORLD_SIZE);
+    struct rank_status *status = shim_map_status();
+    bool is_known = rank >= 0 && world_size > rank && status != NULL;
+    if (!is_known || first == NULL || count == NULL)
+        return;
+    share_of(total, (size_t)rank, (size_t)world_size, first, count);
+    share_note(status, total, (size_t)world_size);
 }
 
-/* `alone`: of a process that is no rank. */
-#define KNOWN(name, alone)                            \
-    static int name(void)                             \
-    {                                                 \
-        const struct engine *engine = known_engine(); \
-        return engine != NULL ? engine->name : alone; \
+static int
+told_number(const char *variable, int alone)
+{
+    int number = shim_number_from(variable);
+    return number >= 0 ? number : alone;
+}
+
+/* `alone`: where the variable is gone. */
+#define KNOWN(name, variable, alone)                                         \
+    static int name(void)                                                    \
+    {                                                                        \
+        const struct engine *engine = known_engine();                        \
+        return engine != NULL ? engine->name : told_number(variable, alone); \
     }
-KNOWN(rank, 0)
-KNOWN(world_size, 1)
-KNOWN(local_rank, 0)
+KNOWN(rank, DDPRUN_ENV_RANK, 0)
+KNOWN(world_size, DDPRUN_ENV_WORLD_SIZE, 1)
+KNOWN(local_rank, DDPRUN_ENV_LOCAL_RANK, 0)
 
 static int
 turn_mine(void)

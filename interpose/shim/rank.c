@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+const struct ddp_site shim_question = {"", "ddprun.h", 0};
+
 /* The process whose thread decides now, or 0. No mutex: the decision loads the engine and everything that it needs, so
  * it waits for the loader's lock, and the thread that has that lock may be in a library's constructor that allocates
  * device memory. Such a thread must not wait for the decision, and need not (see shim_become_rank). A forked child
@@ -122,12 +124,26 @@ follow_program(struct rank_status *status)
 /* Beside a process that is the rank, or becomes it just now: the record is that one's. */
 static void __attribute__((noreturn)) stop_second(const struct ddp_site *site, const struct rank_status *status)
 {
-    char place[512] = "asks for its rank or its share";
+    char place[512] = "annotates";
     if (site->line > 0)
         snprintf(place, sizeof(place), "annotates at %.450s:%d", site->file, site->line);
     message_line("process %d %s, but process %d already is rank %d; start one trainer for each rank", (int)getpid(),
                  place, (int)atomic_load(&status->pid), shim_number_from(DDPRUN_ENV_RANK));
     _exit(DDPRUN_EXIT_FAILURE);
+}
+
+static bool
+is_annotation(const struct ddp_site *site)
+{
+    return site != NULL && site != &shim_question;
+}
+
+/* Whether the process may become the rank now. One that is not the rank may by an annotation, where the rank before it
+ * has ended; by a question it stays what it is: it may outlive the rank. */
+static bool
+is_open(int mode, const struct ddp_site *site)
+{
+    return mode == SHIM_UNDECIDED || (mode == SHIM_PASSIVE && is_annotation(site));
 }
 
 /* As the decider: what this process is. */
@@ -150,7 +166,7 @@ decide(const struct ddp_site *site)
 
     int fd = claim_rank();
     if (fd < 0) {
-        if (site != NULL)
+        if (is_annotation(site))
             stop_second(site, status);
         return SHIM_PASSIVE;
     }
@@ -195,7 +211,7 @@ bool
 shim_become_rank(const struct ddp_site *site)
 {
     int mode = atomic_load_explicit(&shim.mode, memory_order_acquire);
-    if (mode != SHIM_UNDECIDED && !(mode == SHIM_PASSIVE && site != NULL))
+    if (!is_open(mode, site))
         return is_rank(mode);
     if (in_decision > 0)
         return false;
@@ -215,7 +231,7 @@ shim_become_rank(const struct ddp_site *site)
     ++in_decision;
     ++shim_depth;
     mode = atomic_load(&shim.mode);
-    if (mode == SHIM_UNDECIDED || (mode == SHIM_PASSIVE && site != NULL)) {
+    if (is_open(mode, site)) {
         mode = (int)decide(site);
         atomic_store_explicit(&shim.mode, mode, memory_order_release);
     }

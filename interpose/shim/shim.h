@@ -78,9 +78,12 @@ void shim_stop(const char *format, ...) __attribute__((noreturn, format(printf, 
 
 /* ---- rank.c ---- */
 
-/* Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation asks. Returns whether it is
- * the rank. An annotated process that cannot be ends with a message. Without `site` it may return false while another
- * thread is deciding: nothing is tracked before the first annotation. */
+/* The site of a question: the process becomes the rank if it can, and stays without effect if another process is. */
+extern const struct ddp_site shim_question __attribute__((visibility("hidden")));
+
+/* Makes this process the rank if it is not decided yet; `site` is NULL unless an annotation or a question asks. Returns
+ * whether it is the rank. An annotated process that cannot be ends with a message. Without `site` it may return false
+ * while another thread is deciding: nothing is tracked before the first annotation. */
 bool shim_become_rank(const struct ddp_site *site);
 
 /* ---- crash.c ---- */

@@ -46,6 +46,42 @@ for compiler in "$2" $(command -v clang++); do
         check "${compiler##*/}: DDP_ANY not of a $flag" refused "not compatible with any (generic )?association" "${c[@]}" "-DFLAG=$flag"
         check "${compiler##*/}: DDP_ANY not of a $flag in C++" refused "(no matching function|initializing argument|invalid conversion|cannot convert).*(ddp_any_at|volatile int)" "$compiler" -x c++ "$here/mean_of.c" "-DFLAG=$flag"
     done
+    for size in size_t 'unsigned long'; do
+        check "${compiler##*/}: DDP_SHARD into $size" compiles "${c[@]}" "-DSIZE=$size"
+    done
+    for size in int unsigned long; do
+        check "${compiler##*/}: DDP_SHARD not into $size" refused "not compatible with any (generic )?association" "${c[@]}" "-DSIZE=$size"
+        check "${compiler##*/}: DDP_SHARD not into $size in C++" refused "(no matching function|initializing argument|invalid conversion|cannot convert).*(size_t|ddp_shard_alone|unsigned long)" \
+            "$compiler" -x c++ "$here/mean_of.c" "-DSIZE=$size"
+    done
+    # What an annotation says of its memory: the pointer's type, and what is wrong, if anything.
+    while IFS='|' read -r pointer type wrong; do
+        for language in "c -std=gnu99" "c -std=c11 -pedantic" "c++ -std=c++11" "c++ -std=c++20"; do
+            in_turn 8 || continue
+            # shellcheck disable=SC2206 # two words or three
+            annotated=("$compiler" -x $language "$here/mean_of.c" "-DPOINTER=$pointer" "-DELEMENT=$type")
+            case $wrong in
+            "") check "${compiler##*/} ${language%% *}: $pointer of $type" compiles "${annotated[@]}" ;;
+            *) check "${compiler##*/} ${language%% *}: $pointer of $type is refused" refused "$wrong" "${annotated[@]}" ;;
+            esac
+        done
+    done <<'END'
+float *p|DDP_FLOAT32|
+const float *p|DDP_FLOAT32|
+void *p|DDP_FLOAT64|
+const void *p|DDP_FLOAT16|
+unsigned char *p|DDP_FLOAT32|
+unsigned short *p|DDP_BFLOAT16|
+unsigned long long p|DDP_FLOAT32|
+float p[3]|DDP_FLOAT32|
+float p[3][2]|DDP_FLOAT32|
+struct four *p|DDP_FLOAT32|
+float *p|variable|
+double *p|variable|
+float **p|DDP_FLOAT32|a pointer to a pointer is annotated
+float *const *p|variable|a pointer to a pointer is annotated
+void **p|DDP_FLOAT32|a pointer to a pointer is annotated
+END
     check "${compiler##*/}: DDP_TYPE_OF not of an int in C" refused "type .int. .*not compatible with any" "${c[@]}" -DTYPE=float -DWRONG=int
 done
 if command -v nvcc >/dev/null; then # its -cuda ends before the host's compiler

@@ -103,6 +103,15 @@ annotate(void)
     }
     if (is_mode("buffer") || is_mode("wrong-memory"))
         DDP_BUFFER(statistics, 1, DDP_FLOAT32);
+    if (is_one_of({"empty", "empty-on-one"})) {
+        size_t count = is_mode("empty-on-one") && DDP_RANK() == 1 ? COUNT : 0;
+        DDP_PARAMETER(NULL, 0, DDP_FLOAT32);
+        DDP_GRADIENT(extra, count, DDP_FLOAT32);
+        DDP_STATE(seen, 0, DDP_FLOAT32);
+        DDP_BUFFER(statistics, 0, DDP_FLOAT32);
+    }
+    if (is_mode("pointer"))
+        DDP_GRADIENT((void *)&statistics, 1, DDP_FLOAT32);
 }
 
 /* ---- modes ---- */
@@ -135,6 +144,27 @@ stream_with_handle(cudaStream_t wanted)
         sched_yield();
     }
     return found;
+}
+
+/* A layer without a bias: tensors of 0 elements are annotated, or an address of a pointer. */
+static void
+step_plainly(int)
+{
+    layers_backward(0, stream);
+    DDP_STEP(stream);
+    layers_update();
+}
+MODE("empty", empty, int step)
+{
+    step_plainly(step);
+}
+MODE("empty-on-one", empty_on_one, int step)
+{
+    step_plainly(step);
+}
+MODE("pointer", pointer, int step)
+{
+    step_plainly(step);
 }
 
 /* A stream goes, and another comes with its handle, whose kernel reaches a gradient unseen. */

@@ -122,9 +122,6 @@ void flight_note_site(enum flight_kind kind, uint64_t number, const struct ddp_s
 /* DDP_MEAN found `value`; `label`: what DDP_MEAN_AS calls it, or NULL. One thread at a time. */
 void user_metrics_mean(double value, const char *label, const struct ddp_site *site);
 
-/* DDP_SHARD shared out `total` items. */
-void user_metrics_shard(size_t total);
-
 /* ---- inflight.c ---- */
 /* What first_sum.c sends. */
 #define FIRST_SUM "the first all-reduce"

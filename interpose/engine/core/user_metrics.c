@@ -57,13 +57,3 @@ user_metrics_mean(double value, const char *label, const struct ddp_site *site)
     if (place == atomic_load(&engine_state.status->told.mean_count))
         atomic_store(&engine_state.status->told.mean_count, place + 1); /* last: it is whole */
 }
-
-void
-user_metrics_shard(size_t total)
-{
-    _Atomic uint64_t *told = &engine_state.status->shard_total; /* without a lock: forks of the rank call this, too */
-    uint64_t before = 0;
-    if (!atomic_compare_exchange_strong(told, &before, total) && before != total)
-        atomic_store(told, UINT64_MAX);
-    atomic_fetch_add(&engine_state.status->shard_calls, 1);
-}

@@ -68,10 +68,30 @@ require_device_in_use(const struct tensor *tensor)
     require_primary_context(tensor, facts.context, device);
 }
 
+/* Memory of the host that begins with the address of device memory is a pointer: `&g` is annotated, not `g`. */
+static void
+refuse_address_of_pointer(const struct tensor *tensor)
+{
+    struct tensor pointer = *tensor;
+    CUdeviceptr held;
+    pointer.bytes = sizeof(held);
+    if (tensor->address % sizeof(held) != 0 || host_memory_readable(&pointer) < sizeof(held))
+        return;
+    memcpy(&held, (const void *)(uintptr_t)tensor->address, sizeof(held));
+    struct memory_facts facts = device_ask_about(held);
+    if (device_kind_of(&facts) == MEMORY_HOST)
+        return;
+    const char *address_of = strchr(tensor->site.text, '&');
+    stop_job(MADE_FORMAT
+             ": a pointer of the program's to device memory, at %p, not the device memory: did you mean `%s`?",
+             MADE(tensor), (void *)(uintptr_t)tensor->address, address_of != NULL ? address_of + 1 : "*pointer");
+}
+
 static void
 require_host_memory(const struct tensor *tensor)
 {
     char file[128];
+    refuse_address_of_pointer(tensor);
     size_t there = host_memory_readable(tensor);
     if (there < tensor->bytes)
         stop_job(MADE_FORMAT ": %p is not device memory, and only %zu of %zu bytes of host memory there can be read; "
@@ -150,7 +170,7 @@ describe_annotation(enum tensor_role role, void *ptr, size_t count, int type, co
         stop_job("%s of `%s` (%s:%d): the count is DDP_WHOLE, but CUDA has not allocated the memory: say how many "
                  "elements it has",
                  macros[role], site->text, site->file, site->line);
-    if (ptr == NULL || count == 0 || count > SIZE_MAX / type_bytes(type))
+    if (ptr == NULL || count > SIZE_MAX / type_bytes(type))
         stop_job(MADE_FORMAT ": %s", MADE(&tensor),
                  ptr == NULL ? "a null pointer; annotate after the allocation"
                              : "the count of elements is not possible");
@@ -205,6 +225,8 @@ share(const struct tensor *tensor)
 void
 tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site)
 {
+    if (count == 0) /* an optional tensor: ranks that have it differ in their next annotation */
+        return;
     device_ensure_driver(site);
     if (count == DDP_WHOLE)
         count = count_whole(ptr, type);
