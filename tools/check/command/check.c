@@ -25,7 +25,7 @@
 
 #include <math.h>
 
-enum { MOST_EXTRA_RUNS = 2 + CHECK_REPEATS, UNSEEN_AT_MOST = 8 /* steps that are looked at before an update */ };
+enum { MOST_EXTRA_RUNS = 2 + CHECK_REPEATS };
 
 /* ---- the ranks ---- */
 
@@ -303,13 +303,6 @@ judge_dates(struct check *check, struct check_verdict *verdict, struct error *er
 
 /* ---- the place ---- */
 
-/* All gradients are the Nth part of one rank's. */
-static bool
-is_divided(const struct check_evidence *evidence, const struct check_verdict *verdict)
-{
-    return verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02;
-}
-
 /* Causes that are read from far away: of the others the verdict itself has the place. */
 static bool
 is_looked_at(const struct check *check, const struct check_verdict *verdict)
@@ -322,7 +315,7 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
     uint32_t role = verdict->first->tensor.role;
     bool has_place = role != CHECK_MEAN && (role != CHECK_REDUCE || check_evidence_in_rounds(evidence));
     bool is_scale = verdict->cause == CAUSE_SCALE && sentence_factor(verdict->facts, verdict->factor)[0] != '\0' &&
-                    !is_divided(evidence, verdict);
+                    !question_is_divided(evidence, verdict);
     bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan &&
                        check_evidence_is_forced(evidence) &&
                        verdict->facts->bearable <= ITEMS_BEARABLE * items_tolerance(0);
@@ -365,57 +358,6 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     return ok;
 }
 
-/* Of what differs first. What is compared when a step begins, the step before has changed; what DDP_STEP_PARAMETERS
- * averages, before it. */
-static struct place_question
-question_of(const struct check_evidence *evidence, const struct check_verdict *verdict)
-{
-    const struct check_item *first = verdict->first;
-    const struct check_row *shard = check_rows_find(&evidence->ranked[0], CHECK_ROW_SHARD),
-                           *gradient = check_rows_next_of(&evidence->ranked[0], CHECK_GRADIENT, NULL);
-    uint32_t role = first->tensor.role, step = first->first_step;
-    /* Of another group than the one whose DDP_STEP counts the steps: it comes about after that. */
-    bool is_later = role == CHECK_GRADIENT && gradient != NULL && gradient->tensor.group != first->tensor.group;
-    bool is_averaged = first->is_averaged;
-    struct place_question question = {
-        .tensor = role != CHECK_MEMORY ? (role + 1) << 24 | first->tensor.number : 0,
-        .by = first->tensor.text,
-        .argument = first->tensor.argument,
-        .since = role != CHECK_REDUCE ? step - 1
-                 : step > 2           ? step - 2
-                                      : 0,
-        .interval = step - (role != CHECK_REDUCE && !is_later),
-        .is_reduced = role == CHECK_REDUCE,
-        .is_averaged = is_averaged && step > 1,
-        .is_early = (is_averaged && step > 1) ||
-                    (step == 1 && (role == CHECK_PARAMETER || role == CHECK_STATE || role == CHECK_BUFFER)),
-        .is_uneven = verdict->cause == CAUSE_INDIVISIBLE,
-        .items = shard != NULL && shard->value > 1 ? shard->value : 0,
-        .is_divided = is_divided(evidence, verdict),
-        .takes_turns = check_evidence_takes_turns(evidence),
-    };
-    int64_t missing = 0, alike = 0; /* elements of gradients; gradients as large as this tensor */
-    FOR_EACH(item, verdict->facts->items, verdict->facts->item_count) {
-        int more = (item->tensor.role == CHECK_PARAMETER && item->moved && !item->is_averaged) -
-                   (item->tensor.role == CHECK_GRADIENT);
-        missing += (int64_t)item->tensor.count * more;
-        alike += item->tensor.count == first->tensor.count && item->tensor.type == first->tensor.type ? more : 0;
-    }
-    question.forgotten = missing > 0 && alike > 0 ? &first->tensor : NULL;
-    question.has_groups = check_rows_find(&evidence->ranked[0], CHECK_ROW_UNSTEPPED) != NULL ||
-                          ANY(item, verdict->facts->items, verdict->facts->item_count,
-                              item->tensor.role == CHECK_GRADIENT && item->tensor.group > 0);
-    question.is_update = role != CHECK_GRADIENT && role != CHECK_REDUCE && !question.is_early;
-    if (question.is_averaged)
-        question.since = --question.interval;
-    question.unseen = question.interval > UNSEEN_AT_MOST ? question.interval - UNSEEN_AT_MOST : 0;
-    while (question.unseen < question.interval &&
-           ANY(row, evidence->ranked[0].rows, evidence->ranked[0].count,
-               row->kind == CHECK_ROW_TENSOR && row->tensor.role == CHECK_GRADIENT && row->step == question.unseen + 1))
-        ++question.unseen;
-    return question;
-}
-
 /* For tests: the tensor of a program that is equal, as if it differed in step 2. */
 static bool
 is_forced(const struct check_verdict *verdict, struct check_item *item)
@@ -442,7 +384,7 @@ look_for_place(struct check *check, struct check_verdict *verdict, struct error 
         other.first = &item;
     else if (verdict->first == NULL || !is_looked_at(check, verdict))
         return true;
-    struct place_question question = question_of(&check->evidence, &other);
+    struct place_question question = question_find(&check->evidence, &other);
     if (!look_at_step(check, &question, &place, &found, error)) {
         if (error->exit_code > 128) /* a signal asked for the end */
             return false;

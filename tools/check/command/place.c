@@ -79,7 +79,7 @@ count_calls(const struct looked *looked, const struct step *step)
 {
     size_t count = 0;
     for (size_t i = 0; i < looked->count; ++i)
-        count += relation_is_one_call(&looked->steps[i], step);
+        count += looked_is_one_call(&looked->steps[i], step);
     return count;
 }
 

@@ -13,7 +13,7 @@ place_is_in_parts(const struct looked *one)
         ANY_NUMBER(a, 0, step->its->arguments,
                    step->list[a].end > 0 && step->list[a].tensor >> 24 == 1 + CHECK_GRADIENT &&
                        ANY(earlier, one->steps, (size_t)(step - one->steps),
-                           relation_is_one_call(step, earlier) && earlier->list[a].address == step->list[a].address)));
+                           looked_is_one_call(step, earlier) && earlier->list[a].address == step->list[a].address)));
 }
 
 /* Of operations that one call makes several times, the first has an argument of its own in one process, as one that
@@ -25,7 +25,7 @@ is_first_alone(const struct finding *finding, const struct where *where)
     const struct look_argument *it;
     double first = relation_argument(finding, -1, where)->value, others = first;
     for (size_t i = 0; i < one->count; ++i) {
-        if (i == where->at || !relation_is_one_call(&one->steps[i], &one->steps[where->at]))
+        if (i == where->at || !looked_is_one_call(&one->steps[i], &one->steps[where->at]))
             continue;
         double value = one->steps[i].list[where->argument].value;
         if (i < where->at || value == first || (others != first && value != others))
@@ -37,7 +37,7 @@ is_first_alone(const struct finding *finding, const struct where *where)
                       (it = relation_argument(finding, r, where)) != NULL && it->value == others) &&
            ALL(rank, finding->ranks, (size_t)finding->question->ranks,
                ALL(step, rank->steps, rank->count,
-                   !relation_is_one_call(step, &one->steps[where->at]) || step->list[where->argument].value == first ||
+                   !looked_is_one_call(step, &one->steps[where->at]) || step->list[where->argument].value == first ||
                        step->list[where->argument].value == others));
 }
 
@@ -73,7 +73,7 @@ place_find_in_parts(const struct finding *finding)
         if (copied == RELATION_NONE || copied == RELATION_UNKNOWN)
             return false; /* the data may be other ones */
         bool is = finding->matters[where.at] != 0 && place_has(finding->question, step) && !step->its->from_host &&
-                  !ANY(it, finding->one.steps, where.at, relation_is_one_call(it, step)) &&
+                  !ANY(it, finding->one.steps, where.at, looked_is_one_call(it, step)) &&
                   relation_missing_on(finding, where.at) < 0;
         for (where.argument = 0; where.argument < step->its->arguments && is; ++where.argument) {
             const struct look_argument *it = &step->list[where.argument];

@@ -10,26 +10,9 @@
 #include "tools/check/command/origin.h"
 #include "tools/check/command/place.h"
 #include "tools/check/evidence/evidence.h"
-#include "tools/check/format/look.h"
+#include "tools/check/evidence/looked.h"
 #include "tools/check/place/operation.h"
 #include "tools/common/each.h"
-
-struct step {
-    struct look_operation *its;
-    struct look_argument *list;
-};
-
-/* What one process has made. */
-struct looked {
-    char *file;
-    struct contents {
-        uint64_t hash, bytes;
-        const char *data;
-    } * contents;       /* [content_count] */
-    struct step *steps; /* [count] */
-    size_t content_count, count;
-    int *of; /* of a rank, [operations of the one rank]: which of these it is; -1: none */
-};
 
 struct finding {
     const struct place_question *question;
@@ -73,9 +56,6 @@ const struct look_argument *relation_argument(const struct finding *finding, int
 
 /* The first rank that does not make the one rank's operation; -1: all make it. */
 int relation_missing_on(const struct finding *finding, size_t at);
-
-/* One call of the program's has made both, in one interval between two DDP_STEPs. */
-bool relation_is_one_call(const struct step *a, const struct step *b);
 
 enum relation relation_of(const struct finding *finding, const struct where *where);
 

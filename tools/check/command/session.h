@@ -12,6 +12,7 @@
 #include "launcher/options/options.h"
 #include "launcher/start/job_folder.h"
 #include "tools/check/command/origin.h"
+#include "tools/check/command/place.h"
 #include "tools/check/evidence/evidence.h"
 #include "tools/check/verdict/verdict.h"
 
@@ -131,6 +132,14 @@ bool session_run(struct check *check, enum session_run which, double factor, str
 bool session_run_floor(struct check *check, struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
+
+/* ---- question.c ---- */
+/* Of the verdict's tensor: what is asked of the place where it comes about. The caller fills in the results of
+ * runs. Pure. */
+struct place_question question_find(const struct check_evidence *evidence, const struct check_verdict *verdict);
+
+/* All gradients are the Nth part of one rank's. */
+bool question_is_divided(const struct check_evidence *evidence, const struct check_verdict *verdict);
 
 /* ---- readings.c ---- */
 /* Fills in `readings` and `reading_places`, from the rows of ranks. Reads the program's debug information. */

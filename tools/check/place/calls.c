@@ -12,7 +12,7 @@ is_reduce(const struct operation *operation)
 }
 
 static void
-say_reduce(const struct operation *operation, char text[PLACE_BYTES])
+say_reduce(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "the ranks pass parts of one process's `%.100s` to it, but its result is not that value",
@@ -35,7 +35,7 @@ is_early_sum(const struct operation *operation)
 }
 
 static void
-say_early_sum(const struct operation *operation, char text[PLACE_BYTES])
+say_early_sum(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "%s points to a value that %.300s computes from the rank's share alone", operation->sum.argument,
@@ -44,7 +44,7 @@ say_early_sum(const struct operation *operation, char text[PLACE_BYTES])
 }
 
 static void
-say_early(const struct operation *operation, char text[PLACE_BYTES])
+say_early(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(
         operation->name, operation->is_probable, text,
@@ -61,7 +61,7 @@ gets_own_parameters(const struct operation *operation)
 }
 
 static void
-say_own_parameters(const struct operation *operation, char text[PLACE_BYTES])
+say_own_parameters(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(
         operation->name, operation->is_probable, text,
@@ -83,7 +83,7 @@ is_part_of_update(const struct operation *operation)
 }
 
 static void
-say_part_of_update(const struct operation *operation, char text[PLACE_BYTES])
+say_part_of_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(
         operation->name, operation->is_probable, text,
@@ -99,7 +99,7 @@ is_no_linear_update(const struct operation *operation)
 }
 
 static void
-say_no_linear_update(const struct operation *operation, char text[PLACE_BYTES])
+say_no_linear_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "the change of the parameter is not proportional to the gradient");
@@ -127,15 +127,15 @@ advise_items(const struct operation *operation)
 }
 
 static void
-say_host(const struct operation *operation, char text[PLACE_BYTES])
+say_host(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_append(text, "%s%s", operation->host_reads, operation->host_writes);
 }
 
 static void
-say_items(const struct operation *operation, char text[PLACE_BYTES])
+say_items(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
-    snprintf(text, PLACE_BYTES, "%s", operation->items.text);
+    snprintf(text, PLACE_TEXT_BYTES, "%s", operation->items.text);
     say_host(operation, text);
 }
 
@@ -146,7 +146,7 @@ copies_whole(const struct operation *operation)
 }
 
 static void
-say_whole(const struct operation *operation, char text[PLACE_BYTES])
+say_whole(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "a rank copies other values than one process to the memory of %s%s", operation->changed,
@@ -175,7 +175,7 @@ copies_share(const struct operation *operation)
 }
 
 static void
-say_share(const struct operation *operation, char text[PLACE_BYTES])
+say_share(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "the values that a rank copies to the memory of %s are not its share of those that one process copies",

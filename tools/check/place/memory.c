@@ -24,7 +24,7 @@ are_first_rows(const struct operation *operation)
 }
 
 static void
-say_first_rows(const struct operation *operation, char text[PLACE_BYTES])
+say_first_rows(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "all ranks compute the first items of the batch in the memory that %s points to", operation->changed);
@@ -44,7 +44,7 @@ gets_integers(const struct operation *operation)
 }
 
 static void
-say_integers(const struct operation *operation, char text[PLACE_BYTES])
+say_integers(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "%s points to integers that %.200s computes, and that differ from one process's", operation->integers,
@@ -67,7 +67,7 @@ makes_rows_of_sum(const struct operation *operation)
 }
 
 static void
-say_sum(const struct operation *operation, char text[PLACE_BYTES])
+say_sum(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     const struct place_sum *sum = &operation->sum;
     place_begin(operation->name, operation->is_probable, text,

@@ -19,16 +19,16 @@ enum place_kind {
     PLACE_MISSING, /* an operation that not all make */
 };
 
-enum { PLACE_BYTES = 840 };
+enum { PLACE_TEXT_BYTES = 840 };
 
 struct place {
     enum place_kind kind;
-    bool is_lost;           /* there is none, for a file of a rank could not be written */
-    bool is_before;         /* it comes in a step before */
-    bool is_probable;       /* some memory before it was not kept; or an argument may mean something else */
-    uint32_t tensor;        /* that the text speaks of, as in struct look_argument; 0: of none */
-    char text[PLACE_BYTES]; /* "`bce` (train.cu:71) is the first operation that differs: ..." */
-    const char *advice;     /* static storage; NULL: the verdict has it */
+    bool is_lost;                /* there is none, for a file of a rank could not be written */
+    bool is_before;              /* it comes in a step before */
+    bool is_probable;            /* some memory before it was not kept; or an argument may mean something else */
+    uint32_t tensor;             /* that the text speaks of, as in struct look_argument; 0: of none */
+    char text[PLACE_TEXT_BYTES]; /* "`bce` (train.cu:71) is the first operation that differs: ..." */
+    const char *advice;          /* static storage; NULL: the verdict has it */
 };
 
 #endif

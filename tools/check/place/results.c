@@ -10,7 +10,7 @@ has_other_grid(const struct operation *operation)
 }
 
 static void
-say_other_grid(const struct operation *operation, char text[PLACE_BYTES])
+say_other_grid(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(
         operation->name, operation->is_probable, text, "its grid has %llu blocks on rank %d and %llu in one process",
@@ -24,7 +24,7 @@ is_alike_update(const struct operation *operation)
 }
 
 static void
-say_alike_update(const struct operation *operation, char text[PLACE_BYTES])
+say_alike_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(
         operation->name, operation->is_probable, text,
@@ -39,7 +39,7 @@ is_before_update(const struct operation *operation)
 }
 
 static void
-say_before_update(const struct operation *operation, char text[PLACE_BYTES])
+say_before_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "between DDP_STEP and the update it changes %s in another way than in one process",
@@ -67,7 +67,7 @@ adds_same_term(const struct operation *operation)
 }
 
 static void
-say_same_term(const struct operation *operation, char text[PLACE_BYTES])
+say_same_term(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(
         operation->name, operation->is_probable, text,
@@ -83,7 +83,7 @@ makes_rows_of_gradient(const struct operation *operation)
 }
 
 static void
-say_rows_of_gradient(const struct operation *operation, char text[PLACE_BYTES])
+say_rows_of_gradient(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "%s points to a gradient of the rank's share alone, from which it computes rows", operation->gradient);
@@ -97,7 +97,7 @@ is_late(const struct operation *operation)
 }
 
 static void
-say_late(const struct operation *operation, char text[PLACE_BYTES])
+say_late(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     bool has_gradient = operation->gradient[0] != '\0';
     place_begin(
@@ -123,7 +123,7 @@ makes_rows(const struct operation *operation)
 }
 
 static void
-say_rows(const struct operation *operation, char text[PLACE_BYTES])
+say_rows(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "the ranks' rows in the memory that %s points to differ from one process's%s", operation->changed,
@@ -140,7 +140,7 @@ makes_result(const struct operation *operation)
 }
 
 static void
-say_result(const struct operation *operation, char text[PLACE_BYTES])
+say_result(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "the ranks' values in the memory that %s points to have neither the sum nor the mean that one process "

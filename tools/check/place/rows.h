@@ -37,7 +37,7 @@ struct place_row {
     enum place_stage stage;
     enum place_kind kind;
     bool (*applies)(const struct operation *operation);
-    void (*say)(const struct operation *operation, char text[PLACE_BYTES]);
+    void (*say)(const struct operation *operation, char text[PLACE_TEXT_BYTES]);
     const char *advice;                                            /* NULL: none, or by `advise` */
     const char *(*advise)(const struct operation *operation);      /* static storage */
     enum place_kind (*kind_of)(const struct operation *operation); /* NULL: `kind` */
@@ -60,9 +60,9 @@ bool place_choose(const struct operation *operation, struct place *place);
 
 /* ---- say.c ---- */
 /* "`bce` (train.cu:71) is the first operation that differs: ..." */
-void place_begin(const char *name, bool is_probable, char text[PLACE_BYTES], const char *format, ...)
+void place_begin(const char *name, bool is_probable, char text[PLACE_TEXT_BYTES], const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void place_append(char text[PLACE_BYTES], const char *format, ...) __attribute__((format(printf, 2, 3)));
+void place_append(char text[PLACE_TEXT_BYTES], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- scalars.c ---- */
 /* Of a number in an operation, which need not be the place's first: the kind, the sentence and the advice. */

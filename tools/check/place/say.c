@@ -21,23 +21,23 @@ const char place_move_step[] =
     "call DDP_STEP between backward and this operation; if it adds random numbers, use the same seed on all ranks";
 
 void
-place_begin(const char *name, bool is_probable, char text[PLACE_BYTES], const char *format, ...)
+place_begin(const char *name, bool is_probable, char text[PLACE_TEXT_BYTES], const char *format, ...)
 {
     char how[480];
     va_list args;
     va_start(args, format);
     vsnprintf(how, sizeof(how), format, args);
     va_end(args);
-    snprintf(text, PLACE_BYTES, "%s is %sthe first operation that differs: %s", name, is_probable ? "probably " : "",
-             how);
+    snprintf(text, PLACE_TEXT_BYTES, "%s is %sthe first operation that differs: %s", name,
+             is_probable ? "probably " : "", how);
 }
 
 void
-place_append(char text[PLACE_BYTES], const char *format, ...)
+place_append(char text[PLACE_TEXT_BYTES], const char *format, ...)
 {
     size_t length = strlen(text);
     va_list args;
     va_start(args, format);
-    vsnprintf(text + length, PLACE_BYTES - length, format, args);
+    vsnprintf(text + length, PLACE_TEXT_BYTES - length, format, args);
     va_end(args);
 }

@@ -49,7 +49,7 @@ advise_scalar(const struct place_scalar *scalar, bool is_uneven)
 }
 
 static void
-say_scalar(const struct place_scalar *scalar, bool is_probable, char text[PLACE_BYTES])
+say_scalar(const struct place_scalar *scalar, bool is_probable, char text[PLACE_TEXT_BYTES])
 {
     text[0] = '\0';
     if (scalar->line[0] != '\0')
@@ -104,7 +104,7 @@ is_at_least_rising(const struct operation *operation)
 }
 
 static void
-say_own(const struct operation *operation, char text[PLACE_BYTES])
+say_own(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     say_scalar(&operation->scalar, operation->is_probable, text);
 }
@@ -150,7 +150,7 @@ is_number_of_sum(const struct operation *operation)
 }
 
 static void
-say_of_sum(const struct operation *operation, char text[PLACE_BYTES])
+say_of_sum(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     say_scalar(&operation->sum.scalar, operation->is_probable, text);
 }
