@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# host_waits.sh BUILD - no step makes the host wait for the device, and none starts a thread (as NCCL does for each call of a communicator that does not block):
+# host_waits.sh BUILD - but for the verdict in DDP_STEP no step makes the host wait for the device, and none starts a thread (as NCCL does for each call of a communicator that does not block):
 # the calls that do, counted by a debugger on each rank, are as many in 40 steps as in 20. (The trainer itself makes none in a step.)
 source "$(dirname "$0")/lib.sh"
 command -v gdb >/dev/null || skip "no gdb, which counts the calls"
@@ -12,7 +12,7 @@ set breakpoint pending on
 set debuginfod enabled off
 handle SIG61 nostop noprint pass" # by which the stand-in watches kernels that spin
     for i in "${!calls[@]}"; do
-        printf 'break %s\nignore %d 1000000\n' "${calls[i]}" $((i + 1))
+        printf 'break %s if !$_any_caller_is("device_await", 2)\nignore %d 1000000\n' "${calls[i]}" $((i + 1))
     done
     echo "run
 info breakpoints"

@@ -7,6 +7,8 @@
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 source "$(dirname "$0")/pasted.sh"
 blind=$sources/tests/tools/scout/blind
+runs_in=$work/runs
+mkdir "$runs_in"
 wanted=("${@:2}")
 
 # is_wanted NAME: whether a program is tried in this run.
@@ -24,7 +26,7 @@ said() {
     compile "$work/$1.d" "$work/$1_plain" "$1.cu"
     cd "$work/$1.d" || exit
     run "$2" -q --device softgpu scout --patch "$work/$1.diff" "$work/$1_plain"
-    cd "$sources" || exit
+    cd "$runs_in" || exit
 }
 
 # patched NAME: 2 ranks train with the patch; their exit code is in `code`.

@@ -31,6 +31,9 @@ takes_turns() {
     [ "$code" -eq 0 ] || { sed 's/^/# /' "$work/stdout" "$work/stderr"; }
 }
 
+# The folder in which patched programs run, for those that write files.
+runs_in=$sources
+
 # pasted NAME SOURCES PROGRAM FOLDER "COMPILED WORDS" ARGUMENT...: scouts a program that was compiled from the sources below SOURCES, puts the lines
 # into the copy in FOLDER, and compiles and trains this. With asked=1 scout asks something, and its exit code is 1.
 pasted() {
@@ -39,7 +42,7 @@ pasted() {
     shift 5
     cd "$from" || exit
     run "$ddprun" -q scout --patch "$work/$name.diff" "$program" "$@"
-    cd "$sources" || exit
+    cd "$runs_in" || exit
     check "$name: scouted" test "$code" -eq "${asked:-0}"
     cp "$work/stdout" "$work/$name.out"
     check "$name: nothing is left to be done by hand" test "$(grep -c '^by hand' "$work/$name.out")" -eq 0

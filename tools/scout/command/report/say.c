@@ -146,12 +146,12 @@ lines_print_promise(FILE *out, const struct insertions *insertions)
         fputs("ranks take turns at batches only with the lines that 'by hand:' names, too\n", out);
         return;
     }
-    fputs("with the lines of the patch each of N ranks trains whole batches of the program, every Nth one: no data has "
-          "to "
-          "be divided, and about N times as many items a second are trained\n"
-          "the mean of N batches' gradients makes one update, so 500 batches make 500/N updates, and training is not "
-          "that of one GPU: choose the learning rate for a batch N times as large\n",
-          out);
+    fputs(
+        "with the lines below each of N ranks trains every Nth batch, whole: no data to divide, about N times as many "
+        "items a second\n"
+        "the mean of N batches' gradients is one update, so 500 batches make 500/N, unlike on one GPU: choose the "
+        "learning rate for N times the batch\n",
+        out);
 }
 
 void
