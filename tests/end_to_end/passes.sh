@@ -25,8 +25,9 @@ count() {
         "$build/tests/trainers/deviates" none --steps "$1"
     awk -v passes="${passes[*]}" '
         BEGIN { n = split(passes, names, " ") }
-        / in wire_[a-z_]* / { match($0, / in wire_[a-z_]*/); name = substr($0, RSTART + 4, RLENGTH - 4) }
-        /already hit/ { for (i = 1; i <= NF; ++i) if ($i == "hit") calls[name] += $(i + 1) }
+        { rank = $1 ~ /^\[[0-9]+\]$/ ? $1 : "first" } # lines of ranks may come in any order
+        / in wire_[a-z_]* / { match($0, / in wire_[a-z_]*/); name[rank] = substr($0, RSTART + 4, RLENGTH - 4) }
+        /already hit/ { for (i = 1; i <= NF; ++i) if ($i == "hit") calls[name[rank]] += $(i + 1) }
         END { for (i = 1; i <= n; ++i) print calls[names[i]] + 0 }' "$work/stdout"
 }
 

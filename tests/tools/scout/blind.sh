@@ -8,6 +8,7 @@ source "$(dirname "$0")/../../end_to_end/lib.sh"
 source "$(dirname "$0")/pasted.sh"
 blind=$sources/tests/tools/scout/blind
 runs_in=$work/runs
+words_at_most=260 # they have up to two optimizers, and print, save and evaluate
 mkdir "$runs_in"
 wanted=("${@:2}")
 

@@ -31,8 +31,9 @@ takes_turns() {
     [ "$code" -eq 0 ] || { sed 's/^/# /' "$work/stdout" "$work/stderr"; }
 }
 
-# The folder in which patched programs run, for those that write files.
+# The folder in which patched programs run, for those that write files; and how much scout may say of one.
 runs_in=$sources
+words_at_most=220
 
 # pasted NAME SOURCES PROGRAM FOLDER "COMPILED WORDS" ARGUMENT...: scouts a program that was compiled from the sources below SOURCES, puts the lines
 # into the copy in FOLDER, and compiles and trains this. With asked=1 scout asks something, and its exit code is 1.
@@ -46,7 +47,7 @@ pasted() {
     check "$name: scouted" test "$code" -eq "${asked:-0}"
     cp "$work/stdout" "$work/$name.out"
     check "$name: nothing is left to be done by hand" test "$(grep -c '^by hand' "$work/$name.out")" -eq 0
-    check "$name: at most 220 words" test "$(wc -w <"$work/$name.out")" -le 220
+    check "$name: at most $words_at_most words" test "$(wc -w <"$work/$name.out")" -le "$words_at_most"
     check "$name: the patch applies" patch -d "$copy" -p0 --fuzz=0 -s -i "$work/$name.diff"
     level=0 compile "$copy" "$work/$name" "${words[@]}" # it has to train the same
     check "$name: the lines compile" test -x "$work/$name"
