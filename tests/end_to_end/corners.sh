@@ -10,6 +10,8 @@ done
 works "tensors of 0 elements" "$ddprun" -n 2 "$corners" empty
 check "tensors of 0 elements are none" grep -q ' 4 gradients,' "$work/stderr"
 fails "a tensor of 0 elements on one rank only" 1 "rank 0 annotates 4 gradients, rank 1 annotates 5; the first that only one has is number 5, .extra." "$ddprun" -n 2 "$corners" empty-on-one
+fails "all of memory whose size CUDA does not know" 1 "DDP_GRADIENT of .malloc.*: the count is DDP_WHOLE, but CUDA has not allocated the memory" \
+    "$ddprun" -n 2 "$corners" whole-of-host
 fails "the address of a pointer" 1 "DDP_GRADIENT number 5 .*a pointer of the program's to device memory, at 0x[0-9a-f]+, not the device memory: did you mean .statistics.\?" \
     "$ddprun" -n 2 "$corners" pointer
 works "a program that prints to descriptors which it has closed" "$ddprun" -n 2 --device softgpu sh -c 'exec "$0" --data "$1" --steps 20 <&- >&- 2>&-' "$digits" "$data"

@@ -110,6 +110,8 @@ annotate(void)
         DDP_STATE(seen, 0, DDP_FLOAT32);
         DDP_BUFFER(statistics, 0, DDP_FLOAT32);
     }
+    if (is_mode("whole-of-host"))
+        DDP_GRADIENT(malloc(COUNT * sizeof(float)), DDP_WHOLE, DDP_FLOAT32);
     if (is_mode("pointer"))
         DDP_GRADIENT((void *)&statistics, 1, DDP_FLOAT32);
 }
@@ -159,6 +161,10 @@ MODE("empty", empty, int step)
     step_plainly(step);
 }
 MODE("empty-on-one", empty_on_one, int step)
+{
+    step_plainly(step);
+}
+MODE("whole-of-host", whole_of_host, int step)
 {
     step_plainly(step);
 }

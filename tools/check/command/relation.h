@@ -166,7 +166,7 @@ bool place_is_alike(const struct finding *finding, const struct where *where);
 /* The number of the operation that says most; SCALAR_ALIKE: none does. All ranks make the operation. */
 void place_find_scalar(const struct finding *finding, size_t at, struct place_scalar *scalar);
 
-/* The place is that number, if it says so much. */
+/* Makes that number the finding's place if its level is at least `least`. Whether it has. */
 bool place_say_scalar(const struct finding *finding, size_t at, enum scalar_level least);
 
 /* ", and `n`, which depends on the size of the share, is ...": the first argument that adds up over the shares. */

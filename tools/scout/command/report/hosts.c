@@ -244,7 +244,7 @@ has_word(const struct source *source, struct span part, const char *word)
     return false;
 }
 
-/* Whether a statement goes on to the next batch where a variable says so: "if (bad) { ...; continue; }". */
+/* Whether the statement leaves the batch out if the variable is set: "if (bad) { ...; continue; }". */
 static bool
 leaves_out(const struct source_node *node, const char *variable)
 {
