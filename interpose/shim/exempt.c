@@ -7,12 +7,15 @@
  */
 #include "interpose/shim/shim.h"
 
+#include "base/message.h"
 #include "base/printable.h"
 
 #include <link.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { EXEMPT_LIBRARIES = 8 };
+/* NCCL, its plug-ins, the engine and the driver's parts are about ten. */
+enum { EXEMPT_LIBRARIES = 64 };
 
 /* Threads add libraries at once: a place is taken by the count, and holds for nothing until its end is written. */
 static struct {
@@ -83,10 +86,14 @@ exempt_add(const void *address)
     if (!object_find(&search) || exempt_has(address))
         return;
     unsigned at = atomic_fetch_add(&exempt_count, 1);
-    if (at < EXEMPT_LIBRARIES) {
-        atomic_store(&exempt[at].begin, search.object.begin);
-        atomic_store(&exempt[at].end, search.object.end);
+    if (at >= EXEMPT_LIBRARIES) {
+        message_line("this process has loaded more than %d libraries of NCCL and the driver; the calls of %s would "
+                     "count as the program's",
+                     EXEMPT_LIBRARIES, search.path);
+        _exit(DDPRUN_EXIT_FAILURE);
     }
+    atomic_store(&exempt[at].begin, search.object.begin);
+    atomic_store(&exempt[at].end, search.object.end);
 }
 
 bool
