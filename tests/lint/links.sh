@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/lib.sh
 build=${1:-build}
 tops='base|bucketing|cmake|comm|docs|interpose|launcher|samples|softgpu|tests|tools|unit|end_to_end'
-mapfile -t pages < <(find README.md CONTRIBUTING.md bucketing docs samples interpose launcher tools tests -name '*.md' ! -path tests/gpu/README.md | sort)
+mapfile -t pages < <(find README.md CONTRIBUTING.md base bucketing cmake comm docs interpose launcher samples softgpu tests tools -name '*.md' ! -path tests/gpu/README.md | sort)
 folders=$(find . -path ./build -prune -o -type d -not -path '*/.*' -printf '%p/\n')
 sources=$(find base bucketing comm interpose launcher samples softgpu tests tools -name '*.[ch]')$'\n'
 count=0
@@ -47,6 +47,21 @@ is_test() {
     grep -qE -- "^$1(_|\$)" <<<"$tests"
 }
 
+# Each alternative of a pattern for ctest -R, such as unit/test_(wire|hash)|comm/, finds a test.
+check_pattern() { # PAGE PATTERN
+    local braces word words
+    if [[ ! $2 =~ ^[a-z0-9_/|()]+$ ]]; then
+        complain "$1: ctest -R $2: only names, ( | and ) are understood"
+        return
+    fi
+    is_test . || true # reads the names of all tests
+    braces=${2//|/,} braces=${braces//(/\{} braces=${braces//)/\}}
+    eval "words=({$braces,})"
+    for word in "${words[@]}"; do
+        grep -qF -- "$word" <<<"$tests" || complain "$1 names the test $word, and there is none"
+    done
+}
+
 check_path() { # PAGE PATH
     there "$2" || is_test "$2" || complain "$1 names $2, which is neither a file nor a test"
 }
@@ -56,13 +71,18 @@ for page in "${pages[@]}"; do
         check_link "$page" "$target"
         count=$((count + 1))
     done < <(grep -oE '\]\([^)]+\)' "$page" | sed -E 's/^\]\(|\)$//g' | grep -vE '^https?:' | sort -u)
+    while IFS= read -r pattern; do
+        check_pattern "$page" "$pattern"
+        count=$((count + 1))
+    done < <(grep -oE "ctest --test-dir build -R ('[^']*'|[a-z0-9_/]+)" "$page" | sed -E "s/.* -R //; s/'//g" | sort -u)
+    text=$(sed -E "s/ctest --test-dir build -R ('[^']*'|[a-z0-9_\/]+)//" "$page")
     while IFS= read -r path; do
         case $path in
         build/*) check_built "$page" "$path" ;;
         *) check_path "$page" "$path" ;;
         esac
         count=$((count + 1))
-    done < <(grep -oE "(^|[^A-Za-z0-9_./-])($tops|build)/[A-Za-z0-9_./*-]*" "$page" | sed -E 's/^[^a-z]//; s/[.]$//' | grep -vxE 'unit/|end_to_end/' | sort -u)
+    done < <(grep -oE "(^|[^A-Za-z0-9_./-])($tops|build)/[A-Za-z0-9_./*-]*" <<<"$text" | sed -E 's/^[^a-z]//; s/[.]$//' | grep -vxE 'unit/|end_to_end/' | sort -u)
     # A folder inside of one: `cluster/`.
     while IFS= read -r folder; do
         [[ $folders == *"/$folder"* ]] || complain "$page names $folder, and there is no such folder"

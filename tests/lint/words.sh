@@ -11,7 +11,7 @@ files+=(CMakeLists.txt CMakePresets.json README.md CONTRIBUTING.md)
 mapfile -t sources < <(find base comm interpose launcher softgpu tools -type f \( -name '*.[ch]' -o -name '*.def' \) | sort)
 mapfile -t documents < <(find docs -type f \( -name '*.md' -o -name '*.in' \) | sort)
 documents+=(README.md CONTRIBUTING.md)
-mapfile -t -O ${#documents[@]} documents < <(find bucketing interpose launcher tools tests -name README.md | sort)
+mapfile -t -O ${#documents[@]} documents < <(find base bucketing cmake comm interpose launcher samples softgpu tools tests -name README.md | sort)
 
 # FILE:LINE:STRING, for each string of a C source.
 strings=$(grep -noHE '"([^"\]|\\.)*"' "${sources[@]}" || true)
