@@ -158,19 +158,19 @@ struct walk {
 static const char *
 spelling(const struct source *source, uint32_t i)
 {
-    return source->lexed.text + source->lexed.tokens[i].begin;
+    return source->code.text + source->code.tokens[i].begin;
 }
 
 static struct name *
 word_add(struct walk *walk, uint32_t i)
 {
-    return names_add(&walk->words, spelling(walk->source, i), walk->source->lexed.tokens[i].length);
+    return names_add(&walk->words, spelling(walk->source, i), walk->source->code.tokens[i].length);
 }
 
 static uint32_t
 word_bits(const struct walk *walk, uint32_t i)
 {
-    return names_bits(&walk->words, spelling(walk->source, i), walk->source->lexed.tokens[i].length);
+    return names_bits(&walk->words, spelling(walk->source, i), walk->source->code.tokens[i].length);
 }
 
 static void
@@ -211,7 +211,7 @@ add_typedef(struct walk *walk, uint32_t i)
 {
     const struct source *source = walk->source;
     uint32_t end = i;
-    while (end < source->lexed.count && !source_is(source, end, ";"))
+    while (end < source->code.count && !source_is(source, end, ";"))
         end = source_next(source, end);
     if (end > i && source_is_word(source, end - 1))
         word_add(walk, end - 1)->bits |= WORD_TYPE;
@@ -224,12 +224,12 @@ collect_words(struct walk *walk)
     add_table(walk, waiting_table, WORD_WAITS);
     add_table(walk, index_table, WORD_INDEX);
     add_table(walk, harmless_table, WORD_HARMLESS);
-    for (uint32_t i = 0; i < source->lexed.count; ++i) {
+    for (uint32_t i = 0; i < source->code.count; ++i) {
         if (!source_is_word(source, i))
             continue;
         if (source_is(source, i, "typedef"))
             add_typedef(walk, i);
-        if (source->lexed.tokens[i].is_system) {
+        if (source->code.tokens[i].is_system) {
             if (source_is(source, i + 1, "("))
                 word_add(walk, i)->bits |= WORD_SYSTEM_CALL;
             continue;
@@ -263,7 +263,7 @@ static bool
 is_value_call(const struct source *source, uint32_t i)
 {
     static const char *const not_types[] = {"else", "do", "try", NULL};
-    const uint32_t close = i - 1, open = source->lexed.tokens[close].match;
+    const uint32_t close = i - 1, open = source->code.tokens[close].match;
     if (!source_is(source, i, "(") || open == 0 || open >= close)
         return false;
     if (source_is(source, close, "]")) /* not of a lambda: [](...) */
@@ -298,7 +298,7 @@ is_unknown_call(const struct walk *walk, uint32_t i, uint32_t end, bool *is_valu
         return false;
     if (source_is(source, i - 1, "::") && source_is(source, i - 2, "std"))
         return false;
-    if (source->lexed.tokens[i].length > 10 && memcmp(spelling(source, i), "__builtin_", 10) == 0)
+    if (source->code.tokens[i].length > 10 && memcmp(spelling(source, i), "__builtin_", 10) == 0)
         return false;
     *is_value = (bits & WORD_DECLARED) != 0;
     return (bits & WORD_SYSTEM_CALL) == 0 || *is_value;
@@ -312,7 +312,7 @@ struct piece {
 static struct piece
 piece_of(const struct source *source, const struct function *function)
 {
-    return (struct piece){function->params, function->body, source->lexed.tokens[function->body].match};
+    return (struct piece){function->params, function->body, source->code.tokens[function->body].match};
 }
 
 /* Whether the word at i, in this piece, is the name of one lambda that the piece makes, and of nothing else there. */
@@ -322,8 +322,8 @@ is_own_lambda(const struct walk *walk, uint32_t i, struct piece piece)
     const struct source *source = walk->source;
     unsigned lambdas = 0, declarations = 0;
     for (uint32_t k = piece.begin + 1; k < piece.end; ++k) {
-        if (!source_is_word(source, k) || source->lexed.tokens[k].length != source->lexed.tokens[i].length ||
-            memcmp(spelling(source, k), spelling(source, i), source->lexed.tokens[i].length) != 0)
+        if (!source_is_word(source, k) || source->code.tokens[k].length != source->code.tokens[i].length ||
+            memcmp(spelling(source, k), spelling(source, i), source->code.tokens[i].length) != 0)
             continue;
         declarations += declared_bits(walk, k) != 0;
         lambdas += source_is(source, k - 1, "auto") && source_is(source, k + 1, "=") && source_is_lambda(source, k + 2);
@@ -337,7 +337,7 @@ spins(const struct source *source, uint32_t i)
 {
     if (!source_is(source, i, "while") || !source_is(source, i + 1, "("))
         return false;
-    for (uint32_t k = i + 2; k < source->lexed.tokens[i + 1].match; ++k) {
+    for (uint32_t k = i + 2; k < source->code.tokens[i + 1].match; ++k) {
         if (source_is(source, k + 1, "(") &&
             (strncmp(spelling(source, k), "atomic", 6) == 0 || source_is(source, k, "load")))
             return true;
@@ -349,7 +349,7 @@ spins(const struct source *source, uint32_t i)
 static bool
 is_warp_function(const struct source *source, uint32_t i)
 {
-    const uint32_t length = source->lexed.tokens[i].length;
+    const uint32_t length = source->code.tokens[i].length;
     return length > 5 && memcmp(spelling(source, i) + length - 5, "_sync", 5) == 0;
 }
 
@@ -363,7 +363,7 @@ look_at(const struct walk *walk, struct piece piece, bool has_indices, struct fi
             findings->calls_value = true;
         if (!source_is_word(source, i))
             continue;
-        const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
+        const struct name *name = names_find(&walk->words, spelling(source, i), source->code.tokens[i].length);
         const uint32_t bits = name != NULL ? name->bits : 0;
         const bool is_function_here = name != NULL && name->first != 0;
         if ((bits & WORD_WAITS) != 0 || is_warp_function(source, i) || spins(source, i))
@@ -395,7 +395,7 @@ push_functions(struct walk *walk, struct piece piece, uint32_t *depth_p)
     for (uint32_t i = piece.begin; i < piece.end; ++i) {
         if (!source_is_word(source, i))
             continue;
-        const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
+        const struct name *name = names_find(&walk->words, spelling(source, i), source->code.tokens[i].length);
         for (uint32_t next = name != NULL ? name->first : 0; next != 0; next = walk->next_of_name[next - 1]) {
             if (!walk->visited[next - 1]) {
                 walk->visited[next - 1] = true;
@@ -433,10 +433,10 @@ static void
 mark_values(const struct walk *walk, bool *is_value)
 {
     const struct source *source = walk->source;
-    for (uint32_t i = 0; i < source->lexed.count; ++i) {
-        if (source->lexed.tokens[i].is_system || !source_is_word(source, i) || is_call(source, i, source->lexed.count))
+    for (uint32_t i = 0; i < source->code.count; ++i) {
+        if (source->code.tokens[i].is_system || !source_is_word(source, i) || is_call(source, i, source->code.count))
             continue;
-        const struct name *name = names_find(&walk->words, spelling(source, i), source->lexed.tokens[i].length);
+        const struct name *name = names_find(&walk->words, spelling(source, i), source->code.tokens[i].length);
         for (uint32_t next = name != NULL ? name->first : 0; next != 0; next = walk->next_of_name[next - 1])
             is_value[next - 1] = true;
     }
@@ -469,7 +469,7 @@ is_host_lambda(const struct source *source, uint32_t i, uint32_t body)
         in_device = in_device || source_is(source, k, "__device__");
     for (size_t f = 0; f < source->function_count; ++f) {
         const struct function *function = &source->functions[f];
-        if (function->params < i && i < source->lexed.tokens[function->body].match)
+        if (function->params < i && i < source->code.tokens[function->body].match)
             *(is_for_device(source, function) ? &in_device : &in_host) = true;
     }
     return in_host && !in_device;
@@ -494,12 +494,12 @@ find_nameless(struct walk *walk, struct findings *unnamed, struct findings *valu
         } else if (is_value[f])
             findings_add(values, follow(walk, piece_of(source, function), false));
     }
-    for (uint32_t i = 0; i < source->lexed.count; ++i) {
-        if (source->lexed.tokens[i].is_system || !source_is_lambda(source, i))
+    for (uint32_t i = 0; i < source->code.count; ++i) {
+        if (source->code.tokens[i].is_system || !source_is_lambda(source, i))
             continue;
         const uint32_t body = source_lambda_body(source, i);
         if (body != i && !is_host_lambda(source, i, body))
-            findings_add(values, follow(walk, (struct piece){body, body, source->lexed.tokens[body].match}, false));
+            findings_add(values, follow(walk, (struct piece){body, body, source->code.tokens[body].match}, false));
     }
     free(is_value);
 }

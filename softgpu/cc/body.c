@@ -35,8 +35,8 @@ declaration_begin(const struct source *source, uint32_t i)
            !source_is(source, i - 1, "}") && !source_is(source, i - 1, ")") && !source_is(source, i - 1, ":"))
         --i;
     /* Back over an attribute that stands first: __attribute__((aligned(16))) __shared__ ... */
-    if (i > 0 && source_is(source, i - 1, ")") && source->lexed.tokens[i - 1].match > 0) {
-        const uint32_t word = source->lexed.tokens[i - 1].match - 1;
+    if (i > 0 && source_is(source, i - 1, ")") && source->code.tokens[i - 1].match > 0) {
+        const uint32_t word = source->code.tokens[i - 1].match - 1;
         if (source_skip_attribute(source, word) == i)
             return declaration_begin(source, word);
     }
@@ -46,7 +46,7 @@ declaration_begin(const struct source *source, uint32_t i)
 static uint32_t
 statement_end(const struct source *source, uint32_t i)
 {
-    while (i < source->lexed.count && !source_is(source, i, ";") && !source_is(source, i, "}"))
+    while (i < source->code.count && !source_is(source, i, ";") && !source_is(source, i, "}"))
         i = source_next(source, i);
     return i;
 }
@@ -55,7 +55,7 @@ statement_end(const struct source *source, uint32_t i)
 static uint32_t
 block_end(const struct source *source, uint32_t i)
 {
-    while (i < source->lexed.count && !source_is(source, i, "}"))
+    while (i < source->code.count && !source_is(source, i, "}"))
         i = source_next(source, i);
     return i;
 }
@@ -169,7 +169,7 @@ mentions(const struct source *source, uint32_t from, uint32_t to, uint32_t word)
 static void
 capture_shared(struct source *source, uint32_t open, const struct shared_names *names)
 {
-    const uint32_t close = source->lexed.tokens[open].match, body = source_lambda_body(source, open);
+    const uint32_t close = source->code.tokens[open].match, body = source_lambda_body(source, open);
     if (body == open)
         return;
     const bool all_by_reference =
@@ -180,7 +180,7 @@ capture_shared(struct source *source, uint32_t open, const struct shared_names *
         const struct shared_name *shared = &names->items[n];
         if (open < shared->from || open > shared->to || all_by_reference || (all_by_copy && shared->is_dynamic) ||
             mentions(source, open + 1, close, shared->name) ||
-            !mentions(source, body, source->lexed.tokens[body].match, shared->name))
+            !mentions(source, body, source->code.tokens[body].match, shared->name))
             continue;
         char *spelled = source_spell(source, shared->name, shared->name + 1);
         source_before(source, close, "%s%s%s", is_empty ? "" : ", ", shared->is_dynamic ? "" : "&", spelled);
@@ -217,8 +217,8 @@ static const struct {
 static void
 refuse(struct source *source, uint32_t i)
 {
-    const struct token *token = &source->lexed.tokens[i];
-    const char *word = source->lexed.text + token->begin;
+    const struct token *token = &source->code.tokens[i];
+    const char *word = source->code.text + token->begin;
     if (source_is(source, i, "tex1Dfetch"))
         return;
     for (size_t k = 0; k < sizeof(refused_table) / sizeof(refused_table[0]); ++k) {
@@ -269,7 +269,7 @@ rewrite_noinline(struct source *source, uint32_t i)
 void
 body_rewrite(struct source *source, const struct function *function)
 {
-    const uint32_t begin = function->body + 1, end = source->lexed.tokens[function->body].match;
+    const uint32_t begin = function->body + 1, end = source->code.tokens[function->body].match;
     const bool is_device = (function->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) != 0;
     const bool is_device_only = is_device && (function->flags & FUNCTION_HOST) == 0;
     struct shared_names names = {0};
@@ -294,12 +294,12 @@ void
 body_rewrite_outside(struct source *source)
 {
     struct shared_names names = {0};
-    for (uint32_t i = 0; i < source->lexed.count; ++i) {
-        if (source->lexed.tokens[i].is_system)
+    for (uint32_t i = 0; i < source->code.count; ++i) {
+        if (source->code.tokens[i].is_system)
             continue;
         rewrite_noinline(source, i);
         if (source_is(source, i, "__shared__") && !source->edits[i].drop)
-            rewrite_shared(source, i, source->lexed.count, &names, false);
+            rewrite_shared(source, i, source->code.count, &names, false);
     }
     free(names.items);
 }

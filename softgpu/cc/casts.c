@@ -52,14 +52,14 @@ is_value_declaration(const struct source *source, uint32_t i)
 static bool
 is_integer_name(const struct source *source, uint32_t i)
 {
-    const struct token *token = &source->lexed.tokens[i];
+    const struct token *token = &source->code.tokens[i];
     if (source_is_one_of(source, i, integer_names))
         return true;
-    const struct name *name = names_find(&source->type_names, source->lexed.text + token->begin, token->length);
+    const struct name *name = names_find(&source->type_names, source->code.text + token->begin, token->length);
     if (name == NULL)
         return false;
     for (uint32_t k = i; k-- > name->first;) {
-        if (!source_same_word(source, k, i) || source->lexed.tokens[k].is_system)
+        if (!source_same_word(source, k, i) || source->code.tokens[k].is_system)
             continue;
         if (is_type_declaration(source, k))
             return true;
@@ -73,11 +73,11 @@ is_integer_name(const struct source *source, uint32_t i)
 static void
 find_type_names(struct source *source)
 {
-    for (uint32_t i = 2; i < source->lexed.count; ++i) {
-        const struct token *token = &source->lexed.tokens[i];
+    for (uint32_t i = 2; i < source->code.count; ++i) {
+        const struct token *token = &source->code.tokens[i];
         if (token->is_system || token->kind != TOKEN_WORD || !is_type_declaration(source, i))
             continue;
-        struct name *name = names_add(&source->type_names, source->lexed.text + token->begin, token->length);
+        struct name *name = names_add(&source->type_names, source->code.text + token->begin, token->length);
         name->first = name->first == 0 ? i : name->first;
     }
 }
@@ -104,9 +104,9 @@ static bool
 is_operand(const struct source *source, uint32_t i)
 {
     static const char *const signs[] = {"-", "+", "!", "~", "*", "&"};
-    const struct token *token = &source->lexed.tokens[i];
+    const struct token *token = &source->code.tokens[i];
     if (token->kind == TOKEN_NUMBER)
-        return memchr(source->lexed.text + token->begin, '.', token->length) != NULL;
+        return memchr(source->code.text + token->begin, '.', token->length) != NULL;
     if (source_is_word(source, i))
         return !source_is_one_of(source, i, no_operands) && !source_is_one_of(source, i, keyword_table);
     bool found = source_is(source, i, "(") || source_is(source, i, "::");
@@ -119,7 +119,7 @@ is_operand(const struct source *source, uint32_t i)
 static bool
 is_expression_place(const struct source *source, uint32_t i)
 {
-    const struct token *previous = &source->lexed.tokens[i - 1];
+    const struct token *previous = &source->code.tokens[i - 1];
     if (previous->kind == TOKEN_WORD)
         return source_is_one_of(source, i - 1, before_expressions);
     if (source_is(source, i - 1, ")"))
@@ -146,14 +146,14 @@ look_at_static_cast(struct source *source, uint32_t i, uint32_t end)
     const uint32_t open = source_skip_angles(source, i + 1, end);
     if (source_is(source, i, "static_cast") && source_is(source, open, "(") && is_operand(source, open + 1) &&
         may_be_integer(source, i + 2, open - 1, true))
-        wrap(source, i + 2, open - 1, open, source->lexed.tokens[open].match);
+        wrap(source, i + 2, open - 1, open, source->code.tokens[open].match);
 }
 
 /* At a '('. */
 static void
 look_at_c_cast(struct source *source, uint32_t i)
 {
-    const uint32_t close = source->lexed.tokens[i].match;
+    const uint32_t close = source->code.tokens[i].match;
     if (!may_be_integer(source, i + 1, close, false) || !is_expression_place(source, i) ||
         !is_operand(source, close + 1))
         return;
@@ -167,7 +167,7 @@ static bool
 is_template_argument(const struct source *source, uint32_t i, uint32_t close)
 {
     const uint32_t bracket = source_enclosing(source, i);
-    const uint32_t end = bracket < source->lexed.count ? source->lexed.tokens[bracket].match : bracket;
+    const uint32_t end = bracket < source->code.count ? source->code.tokens[bracket].match : bracket;
     if (!source_is(source, close + 1, ">") && !source_is(source, close + 1, ","))
         return false;
     for (uint32_t k = i; k-- > 0 && k != bracket && !source_is(source, k, ";");) {
@@ -182,7 +182,7 @@ is_template_argument(const struct source *source, uint32_t i, uint32_t close)
 static void
 look_at_call(struct source *source, uint32_t i)
 {
-    const uint32_t open = i + 1, close = source->lexed.tokens[open].match;
+    const uint32_t open = i + 1, close = source->code.tokens[open].match;
     static const char *const before_statements[] = {";", "{", "}"};
     for (size_t k = 0; k < sizeof(before_statements) / sizeof(before_statements[0]); ++k) {
         if (source_is(source, i - 1, before_statements[k]))
@@ -242,7 +242,7 @@ rewrite_range(struct source *source, uint32_t begin, uint32_t end)
 static void
 rewrite_function(struct source *source, const struct function *function)
 {
-    const uint32_t end = source->lexed.tokens[function->body].match;
+    const uint32_t end = source->code.tokens[function->body].match;
     if ((function->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) != 0) {
         rewrite_range(source, function->body + 1, end);
         return;
@@ -251,10 +251,10 @@ rewrite_function(struct source *source, const struct function *function)
         if (!source_is_lambda(source, i))
             continue;
         const uint32_t body = source_lambda_body(source, i);
-        for (uint32_t k = source->lexed.tokens[i].match; k < body; ++k) {
+        for (uint32_t k = source->code.tokens[i].match; k < body; ++k) {
             if (source_is(source, k, "__device__")) {
-                rewrite_range(source, body + 1, source->lexed.tokens[body].match);
-                i = source->lexed.tokens[body].match;
+                rewrite_range(source, body + 1, source->code.tokens[body].match);
+                i = source->code.tokens[body].match;
                 break;
             }
         }

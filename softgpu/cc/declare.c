@@ -199,12 +199,12 @@ link_function(struct source *source, const struct declaration *d, bool has_body)
 static bool
 is_declared_extern(const struct source *source, uint32_t name)
 {
-    const struct lexed *lexed = &source->lexed;
-    const struct token *wanted = &lexed->tokens[name];
+    const struct code *code = &source->code;
+    const struct token *wanted = &code->tokens[name];
     for (uint32_t i = 1; i < name; ++i) {
-        const struct token *token = &lexed->tokens[i];
+        const struct token *token = &code->tokens[i];
         if (token->is_system || token->kind != TOKEN_WORD || token->length != wanted->length ||
-            memcmp(lexed->text + token->begin, lexed->text + wanted->begin, wanted->length) != 0)
+            memcmp(code->text + token->begin, code->text + wanted->begin, wanted->length) != 0)
             continue;
         for (uint32_t k = i; k > 0 && !source_is(source, k - 1, ";") && !source_is(source, k - 1, "}") &&
                              !source_is(source, k - 1, "{");
@@ -282,8 +282,8 @@ add_function(struct source *source, const struct declaration *d)
 static bool
 is_defined(const struct source *source, uint32_t name)
 {
-    for (uint32_t i = 0; i + 1 < source->lexed.count; ++i)
-        if (!source->lexed.tokens[i].is_system && source_same_word(source, i, name) && source_is(source, i + 1, "(") &&
+    for (uint32_t i = 0; i + 1 < source->code.count; ++i)
+        if (!source->code.tokens[i].is_system && source_same_word(source, i, name) && source_is(source, i + 1, "(") &&
             source_is(source, source_next(source, i + 1), "{"))
             return true;
     return false;
@@ -355,7 +355,7 @@ scan(struct source *source, uint32_t from, uint32_t to, enum scope scope)
 {
     uint32_t begin = from;
     for (uint32_t i = from; i < to;) {
-        if (source->lexed.tokens[i].is_system) {
+        if (source->code.tokens[i].is_system) {
             begin = ++i;
             continue;
         }
@@ -366,7 +366,7 @@ scan(struct source *source, uint32_t from, uint32_t to, enum scope scope)
         } else if (is_access_label(source, i) || source_is(source, i, "}")) {
             begin = ++i;
         } else if (source_is(source, i, "{")) {
-            const uint32_t close = source->lexed.tokens[i].match;
+            const uint32_t close = source->code.tokens[i].match;
             const struct declaration d = read_declaration(source, begin, i, scope);
             const enum brace brace = classify_brace(source, &d);
             if (brace == BRACE_NAMESPACE || brace == BRACE_CLASS)
@@ -387,7 +387,7 @@ scan(struct source *source, uint32_t from, uint32_t to, enum scope scope)
 void
 declare_all(struct source *source)
 {
-    scan(source, 0, source->lexed.count, SCOPE_NAMESPACE);
+    scan(source, 0, source->code.count, SCOPE_NAMESPACE);
 }
 
 /* ---- the first pass of a source ---- */
@@ -395,9 +395,9 @@ declare_all(struct source *source)
 bool
 source_open(struct source *source, const char *text, size_t length, const struct lex_paths *paths)
 {
-    if (!lex(text, length, paths, &source->lexed))
+    if (!lex(text, length, paths, &source->code, &source->files))
         return false;
-    const size_t bytes = ((size_t)source->lexed.count + 1) * sizeof(*source->edits);
+    const size_t bytes = ((size_t)source->code.count + 1) * sizeof(*source->edits);
     source->edits = memset(memory_grow(NULL, bytes), 0, bytes);
     declare_all(source);
     return true;

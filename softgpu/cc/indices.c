@@ -92,9 +92,9 @@ declare(unsigned char *owners, uint32_t from, uint32_t to, int index)
 static uint32_t
 end_of_scope(const struct source *source, uint32_t i)
 {
-    for (; i < source->lexed.count && !source_is(source, i, ";"); i = source_next(source, i)) {
+    for (; i < source->code.count && !source_is(source, i, ";"); i = source_next(source, i)) {
         if (source_is(source, i, "{"))
-            return source->lexed.tokens[i].match;
+            return source->code.tokens[i].match;
     }
     return i;
 }
@@ -105,9 +105,9 @@ static void
 declare_local(const struct source *source, uint32_t i, int index, unsigned char *owners)
 {
     const uint32_t open = source_enclosing(source, i);
-    if (open == source->lexed.count)
+    if (open == source->code.count)
         return;
-    const uint32_t close = source->lexed.tokens[open].match;
+    const uint32_t close = source->code.tokens[open].match;
     declare(owners, i, source_is(source, open, "{") ? close : end_of_scope(source, close + 1), index);
 }
 
@@ -125,7 +125,7 @@ is_declared_later(const struct source *source, uint32_t i)
             return false;
         --begin;
         if (source_is(source, begin, ")") || source_is(source, begin, "]"))
-            begin = source->lexed.tokens[begin].match;
+            begin = source->code.tokens[begin].match;
     }
     return source_is_word(source, begin) && source_is_word(source, begin + 1) &&
            !source_is_one_of(source, begin, not_types);
@@ -135,7 +135,7 @@ is_declared_later(const struct source *source, uint32_t i)
 static void
 declare_template(const struct source *source, uint32_t i, unsigned char *owners)
 {
-    const uint32_t behind = source_skip_angles(source, i + 1, source->lexed.count);
+    const uint32_t behind = source_skip_angles(source, i + 1, source->code.count);
     for (uint32_t k = i + 2; k < behind; ++k) {
         const int index = index_at(source, k);
         if (index >= 0 && is_declared_here(source, k))
@@ -146,7 +146,7 @@ declare_template(const struct source *source, uint32_t i, unsigned char *owners)
 static void
 own_function(const struct source *source, const struct function *function, unsigned char *owners)
 {
-    const uint32_t end = source->lexed.tokens[function->body].match;
+    const uint32_t end = source->code.tokens[function->body].match;
     enum owner owner = OWNER_DEVICE;
     if ((function->flags & FUNCTION_KERNEL) != 0)
         owner = OWNER_KERNEL;
@@ -173,7 +173,7 @@ has_capture_default(const struct source *source, uint32_t open)
 static bool
 is_device_lambda(const struct source *source, uint32_t open, uint32_t body)
 {
-    for (uint32_t i = source->lexed.tokens[open].match; i < body; ++i) {
+    for (uint32_t i = source->code.tokens[open].match; i < body; ++i) {
         if (source_is(source, i, "__device__"))
             return true;
     }
@@ -188,7 +188,7 @@ class_body(const struct source *source, uint32_t i)
     static const char *const ends[] = {";", "(", ")", "=", ",", "*", "&", ">"};
     if (!source_is_one_of(source, i, class_keys))
         return i;
-    for (uint32_t k = i + 1; k < source->lexed.count; k = source_next(source, k)) {
+    for (uint32_t k = i + 1; k < source->code.count; k = source_next(source, k)) {
         if (source_is(source, k, "{"))
             return k;
         for (size_t e = 0; e < sizeof(ends) / sizeof(ends[0]); ++e) {
@@ -217,17 +217,17 @@ own_members(const struct source *source, uint32_t i, int index, unsigned char *o
 {
     const bool is_later =
         source_is(source, i - 1, ",") && (source_is(source, i + 1, ";") || source_is(source, i + 1, ","));
-    const uint32_t open = is_later || is_declared_here(source, i) ? source_enclosing(source, i) : source->lexed.count;
+    const uint32_t open = is_later || is_declared_here(source, i) ? source_enclosing(source, i) : source->code.count;
     if (!source_is(source, open, "{"))
         return; /* also the parameters of a prototype */
-    const uint32_t close = source->lexed.tokens[open].match;
+    const uint32_t close = source->code.tokens[open].match;
     const bool is_namespace = opens_namespace(source, open);
     for (size_t f = 0; f < source->function_count; ++f) {
         const struct function *function = &source->functions[f];
         const bool is_inside = function->head > (is_namespace ? i : open) && function->head < close;
         if ((is_namespace || owner_at(owners, function->body) == OWNER_DEVICE) &&
             (is_inside || (!is_namespace && source_is(source, function->name - 1, "::"))))
-            declare(owners, function->head, source->lexed.tokens[function->body].match, index);
+            declare(owners, function->head, source->code.tokens[function->body].match, index);
     }
 }
 
@@ -248,7 +248,7 @@ own_inner(const struct source *source, uint32_t i, unsigned char *owners)
         body = class_body(source, i);
     }
     if (body != i)
-        own(owners, body, source->lexed.tokens[body].match, OWNER_DEVICE);
+        own(owners, body, source->code.tokens[body].match, OWNER_DEVICE);
 }
 
 static void
@@ -275,12 +275,12 @@ rewrite_word(struct source *source, uint32_t i, int index, const unsigned char *
 static void
 find_owners(const struct source *source, unsigned char *owners)
 {
-    const uint32_t count = source->lexed.count;
+    const uint32_t count = source->code.count;
     memset(owners, OWNER_NOBODY, (size_t)count + 1);
     for (size_t f = 0; f < source->function_count; ++f)
         own_function(source, &source->functions[f], owners);
     for (uint32_t i = 0; i < count; ++i) {
-        if (source->lexed.tokens[i].is_system)
+        if (source->code.tokens[i].is_system)
             continue;
         own_inner(source, i, owners);
         if (source_is(source, i, "template") && source_is(source, i + 1, "<"))
@@ -300,7 +300,7 @@ find_owners(const struct source *source, unsigned char *owners)
 static void
 describe_kernel(const struct source *source, struct function *function, const unsigned char *owners)
 {
-    const uint32_t end = source->lexed.tokens[function->body].match;
+    const uint32_t end = source->code.tokens[function->body].match;
     function->hidden_indices = owners[function->body] / OWNER_DECLARED;
     for (uint32_t i = function->body; i < end; ++i)
         function->declares_indices |= owners[i] / OWNER_DECLARED != 0;
@@ -309,11 +309,11 @@ describe_kernel(const struct source *source, struct function *function, const un
 void
 indices_rewrite(struct source *source)
 {
-    const uint32_t count = source->lexed.count;
+    const uint32_t count = source->code.count;
     unsigned char *owners = memory_grow(NULL, (size_t)count + 1);
     find_owners(source, owners);
     for (uint32_t i = 1; i < count; ++i) {
-        const int index = source_is_word(source, i) && !source->lexed.tokens[i].is_system ? index_at(source, i) : -1;
+        const int index = source_is_word(source, i) && !source->code.tokens[i].is_system ? index_at(source, i) : -1;
         if (index >= 0)
             rewrite_word(source, i, index, owners);
     }

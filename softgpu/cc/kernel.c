@@ -51,7 +51,7 @@ read_parameter(struct source *source, struct parameters *parameters, uint32_t fr
     if (name < to) {
         source_before(source, name, "%s", outer);
         source_drop(source, name);
-        rename_earlier(source, name, to, source->lexed.tokens[source_enclosing(source, from)].match);
+        rename_earlier(source, name, to, source->code.tokens[source_enclosing(source, from)].match);
     } else {
         source_before(source, insert, " %s", outer);
     }
@@ -65,7 +65,7 @@ read_parameter(struct source *source, struct parameters *parameters, uint32_t fr
 static void
 read_parameters(struct source *source, uint32_t open, struct parameters *parameters)
 {
-    const uint32_t close = source->lexed.tokens[open].match;
+    const uint32_t close = source->code.tokens[open].match;
     text_append(&parameters->of_body, "", 0);
     text_append(&parameters->types, "", 0);
     text_append(&parameters->addresses, "", 0);
@@ -88,7 +88,7 @@ read_bounds(struct source *source, const struct function *function)
             source_error(source, i,
                          "softgpu-cc does not support __cluster_dims__; use cudaLaunchAttributeClusterDimension");
         if (source_is(source, i, "__launch_bounds__") && source_is(source, i + 1, "(")) {
-            const uint32_t close = source->lexed.tokens[i + 1].match;
+            const uint32_t close = source->code.tokens[i + 1].match;
             return source_spell(source, i + 2, source_piece_end(source, i + 2, close));
         }
     }
@@ -129,7 +129,7 @@ static int
 find_counter(const struct source *source, const struct function *function)
 {
     static const char *const block_index[] = {"blockIdx", NULL};
-    const uint32_t end = source->lexed.tokens[function->body].match;
+    const uint32_t end = source->code.tokens[function->body].match;
     uint32_t begin = function->body + 1, equals = 0;
     for (uint32_t i = begin; i < end; ++i) {
         if (source_is(source, i, ";") || source_is(source, i, "{") || source_is(source, i, "}") ||
@@ -193,7 +193,7 @@ kernel_rewrite(struct source *source, const struct function *function)
                  "-> void {%s",
                  indices, is_strided ? ", ::softgpu::turn &softgpu_turn" : "", parameters.of_body.data, inner);
     free(indices);
-    source_before(source, source->lexed.tokens[function->body].match,
+    source_before(source, source->code.tokens[function->body].match,
                   "%s}; ::softgpu::stub<%d, softgpu_kernel, decltype(softgpu_body)%s>(softgpu_body, "
                   "__PRETTY_FUNCTION__, (%s)%s); ",
                   inner_end, mode, parameters.types.data, bounds, parameters.addresses.data);

@@ -14,14 +14,14 @@
 static bool
 is_arrow(const struct source *source, uint32_t i, char sign)
 {
-    return token_run(&source->lexed, i, sign, 2) && token_run(&source->lexed, i + 2, sign, 1);
+    return token_run(&source->code, i, sign, 2) && token_run(&source->code, i + 2, sign, 1);
 }
 
 /* "<<<" in a place where it can open a configuration; `operator<<<int>(...)` is an ordinary template call. */
 static bool
 is_opener(const struct source *source, uint32_t i)
 {
-    return i > 0 && !source->lexed.tokens[i].is_system && is_arrow(source, i, '<') &&
+    return i > 0 && !source->code.tokens[i].is_system && is_arrow(source, i, '<') &&
            !source_is(source, i - 1, "operator") && (i < 2 || !source_is(source, i - 1, "<"));
 }
 
@@ -46,7 +46,7 @@ static uint32_t
 find_closer(const struct source *source, uint32_t open)
 {
     uint32_t last = 0;
-    for (uint32_t i = open + 3; i < source->lexed.count; i = source_next(source, i)) {
+    for (uint32_t i = open + 3; i < source->code.count; i = source_next(source, i)) {
         if (source_is(source, i, ";") || source_is(source, i, ")") || source_is(source, i, "}") ||
             source_is(source, i, "]") || is_opener(source, i))
             break;
@@ -66,7 +66,7 @@ is_device_code(const struct source *source, uint32_t i)
         const struct function *function = &source->functions[f];
         const bool is_device = (function->flags & FUNCTION_KERNEL) != 0 ||
                                (function->flags & (FUNCTION_DEVICE | FUNCTION_HOST)) == FUNCTION_DEVICE;
-        if (is_device && i > function->body && i < source->lexed.tokens[function->body].match)
+        if (is_device && i > function->body && i < source->code.tokens[function->body].match)
             return true;
     }
     return false;
@@ -91,14 +91,14 @@ rewrite_launch(struct source *source, uint32_t open)
     char *configuration = source_spell(source, open + 3, close);
     source_before_all(source, begin, "(::softgpu::push_config(%s) ? (void)0 : ", configuration);
     source_drop_range(source, open, arguments);
-    source_after(source, source->lexed.tokens[arguments].match, ")");
+    source_after(source, source->code.tokens[arguments].match, ")");
     free(configuration);
 }
 
 void
 launch_rewrite_all(struct source *source)
 {
-    for (uint32_t i = 0; i < source->lexed.count; ++i) {
+    for (uint32_t i = 0; i < source->code.count; ++i) {
         if (is_opener(source, i))
             rewrite_launch(source, i);
     }

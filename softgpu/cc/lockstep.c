@@ -59,7 +59,7 @@ static const char *const assignments[] = {"=", "+=", "-=", "*=", "/=", "&=", "|=
 static void
 rewrite_assignment(struct source *source, uint32_t name, uint32_t limit)
 {
-    const uint32_t sign = source->lexed.tokens[name + 1].match + 1;
+    const uint32_t sign = source->code.tokens[name + 1].match + 1;
     if (!source_is_one_of(source, name - 1, before_statements) || !source_is_one_of(source, sign, assignments))
         return;
     uint32_t semicolon = sign;
@@ -78,7 +78,7 @@ rewrite_assignment(struct source *source, uint32_t name, uint32_t limit)
 void
 lockstep_rewrite(struct source *source, const struct function *function)
 {
-    const uint32_t end = source->lexed.tokens[function->body].match;
+    const uint32_t end = source->code.tokens[function->body].match;
     struct volatiles volatiles = {0};
     if ((function->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) == 0)
         return;

@@ -33,9 +33,9 @@ static bool
 repeats(const struct source *source, uint32_t from, uint32_t sign)
 {
     for (uint32_t i = from; i < sign; ++i) {
-        const struct token *a = &source->lexed.tokens[i], *b = &source->lexed.tokens[sign + 1 + i - from];
+        const struct token *a = &source->code.tokens[i], *b = &source->code.tokens[sign + 1 + i - from];
         if (a->length != b->length ||
-            memcmp(source->lexed.text + a->begin, source->lexed.text + b->begin, a->length) != 0)
+            memcmp(source->code.text + a->begin, source->code.text + b->begin, a->length) != 0)
             return false;
     }
     return true;
@@ -58,9 +58,9 @@ watch_change(struct source *source, uint32_t from, uint32_t limit)
                            (is_counted && source_is(source, sign, ";"));
     if (sign <= from + 1 || !is_change || (!source_is(source, sign - 1, "]") && !source_is(source, from, "*")))
         return;
-    const struct token *token = &source->lexed.tokens[from];
+    const struct token *token = &source->code.tokens[from];
     source_before(source, from, " ::softgpu::changed(");
-    source_before(source, sign, ", \"%s\", %u)", source->lexed.files.items[token->file], token->line);
+    source_before(source, sign, ", \"%s\", %u)", source->files.names.items[token->file], token->line);
 }
 
 /* At the name of an atomic function or a fence. One that is a statement of its own and gives nothing back orders
@@ -68,7 +68,7 @@ watch_change(struct source *source, uint32_t from, uint32_t limit)
 static void
 watch_order(struct source *source, uint32_t name)
 {
-    const uint32_t close = source->lexed.tokens[name + 1].match;
+    const uint32_t close = source->code.tokens[name + 1].match;
     const bool is_statement =
         source_is_one_of(source, name - 1, before_statements) && source_is(source, close + 1, ";");
     if (source_is_one_of(source, name, fences))
@@ -83,16 +83,16 @@ watch_order(struct source *source, uint32_t name)
 void
 races_rewrite(struct source *source)
 {
-    for (uint32_t i = 0; i + 2 < source->lexed.count; ++i) {
-        if (!source->lexed.tokens[i].is_system && source_is(source, i, "cuda") && source_is(source, i + 1, "::") &&
+    for (uint32_t i = 0; i + 2 < source->code.count; ++i) {
+        if (!source->code.tokens[i].is_system && source_is(source, i, "cuda") && source_is(source, i + 1, "::") &&
             (source_is(source, i + 2, "atomic") || source_is(source, i + 2, "atomic_ref")))
             return;
     }
     for (size_t f = 0; f < source->function_count; ++f) {
         struct function *function = &source->functions[f];
-        const uint32_t end = source->lexed.tokens[function->body].match;
+        const uint32_t end = source->code.tokens[function->body].match;
         if ((function->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) == 0 ||
-            source->lexed.tokens[function->body].is_system)
+            source->code.tokens[function->body].is_system)
             continue;
         function->findings.may_wait = true;
         for (uint32_t i = function->body + 1; i < end; ++i) {

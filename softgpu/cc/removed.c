@@ -74,8 +74,8 @@ is_prototype(const struct source *source, uint32_t i)
 static bool
 is_users(const struct source *source, uint32_t i)
 {
-    for (uint32_t k = 0; k < source->lexed.count; ++k) {
-        if (!source->lexed.tokens[k].is_system && source_same_word(source, k, i) && source_is(source, k + 1, "(") &&
+    for (uint32_t k = 0; k < source->code.count; ++k) {
+        if (!source->code.tokens[k].is_system && source_same_word(source, k, i) && source_is(source, k + 1, "(") &&
             is_prototype(source, k) && !is_member(source, k))
             return true;
     }
@@ -164,7 +164,7 @@ is_properties(const struct source *source, uint32_t sign)
 {
     uint32_t name = sign - 1;
     if (source_is(source, name, "]"))
-        name = source->lexed.tokens[name].match - 1;
+        name = source->code.tokens[name].match - 1;
     while (source_is(source, name, ")"))
         --name;
     bool is_ours = false;
@@ -172,7 +172,7 @@ is_properties(const struct source *source, uint32_t sign)
         if (source_same_word(source, i, name) && is_declaration(source, i, &is_ours))
             return is_ours;
     }
-    for (uint32_t i = name + 1; i < source->lexed.count; ++i) {
+    for (uint32_t i = name + 1; i < source->code.count; ++i) {
         if (source_same_word(source, i, name) && is_declaration(source, i, &is_ours))
             return is_ours;
     }
@@ -209,7 +209,7 @@ look_at_get(struct source *source, uint32_t i)
     const uint32_t dot = source_is(source, i - 1, "template") ? i - 2 : i - 1;
     const bool is_arrow = source_is(source, dot, "->");
     if (!source->allows_removed || !source_is(source, i, "get") || (!source_is(source, dot, ".") && !is_arrow) ||
-        !source_is(source, i + 1, "<") || source->lexed.tokens[i + 2].kind != TOKEN_NUMBER ||
+        !source_is(source, i + 1, "<") || source->code.tokens[i + 2].kind != TOKEN_NUMBER ||
         !source_is(source, i + 3, ">") || !source_is(source, i + 4, "(") || !source_is(source, i + 5, ")"))
         return;
     char *number = source_spell(source, i + 2, i + 3);
@@ -222,8 +222,8 @@ look_at_get(struct source *source, uint32_t i)
 void
 removed_rewrite(struct source *source)
 {
-    for (uint32_t i = 0; i < source->lexed.count; ++i) {
-        if (source->lexed.tokens[i].is_system || !source_is_word(source, i))
+    for (uint32_t i = 0; i < source->code.count; ++i) {
+        if (source->code.tokens[i].is_system || !source_is_word(source, i))
             continue;
         look_at_call(source, i);
         if (i > 1) {

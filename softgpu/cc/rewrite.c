@@ -12,11 +12,11 @@
 static void
 drop_keywords(struct source *source)
 {
-    for (uint32_t i = 0; i < source->lexed.count; ++i) {
+    for (uint32_t i = 0; i < source->code.count; ++i) {
         if (source_is_one_of(source, i, keyword_table))
             source_drop(source, i);
         if (source_is_one_of(source, i, keyword_call_table) && source_is(source, i + 1, "("))
-            source_drop_range(source, i, source->lexed.tokens[i + 1].match + 1);
+            source_drop_range(source, i, source->code.tokens[i + 1].match + 1);
     }
 }
 
@@ -49,11 +49,11 @@ find_quiet(const struct source *source, const struct rewrite_options *options)
 {
     if (!options->quiets_device)
         return NULL;
-    bool *quiet = memory_grow(NULL, source->lexed.count + 1);
-    memset(quiet, 0, source->lexed.count + 1);
+    bool *quiet = memory_grow(NULL, source->code.count + 1);
+    memset(quiet, 0, source->code.count + 1);
     for (size_t f = 0; f < source->function_count; ++f) {
         const struct function *function = &source->functions[f];
-        const uint32_t end = source->lexed.tokens[function->body].match;
+        const uint32_t end = source->code.tokens[function->body].match;
         if ((function->flags & (FUNCTION_DEVICE | FUNCTION_KERNEL)) != 0)
             memset(quiet + function->head, 1, end + 1 - function->head);
     }
@@ -64,8 +64,8 @@ find_quiet(const struct source *source, const struct rewrite_options *options)
 static void
 write_marker(const struct source *source, uint32_t i, bool quiet, struct text *out)
 {
-    const struct token *token = &source->lexed.tokens[i];
-    text_append_format(out, "\n# %u \"%s\"%s\n", token->line, source->lexed.files.items[token->file],
+    const struct token *token = &source->code.tokens[i];
+    text_append_format(out, "\n# %u \"%s\"%s\n", token->line, source->files.names.items[token->file],
                        quiet || token->is_system ? " 3" : "");
 }
 
@@ -92,13 +92,13 @@ write_between(struct text *out, const char *from, const char *to)
 static void
 write_all(const struct source *source, const bool *quiet, struct text *out)
 {
-    const struct lexed *lexed = &source->lexed;
-    const char *at = lexed->text;
+    const struct code *code = &source->code;
+    const char *at = code->text;
     bool was_quiet = false;
-    for (uint32_t i = 0; i < lexed->count; ++i) {
-        const struct token *token = &lexed->tokens[i];
+    for (uint32_t i = 0; i < code->count; ++i) {
+        const struct token *token = &code->tokens[i];
         const struct edit *edit = &source->edits[i];
-        const char *begin = lexed->text + token->begin;
+        const char *begin = code->text + token->begin;
         const bool is_quiet = quiet != NULL && quiet[i];
         write_between(out, at, begin);
         if (is_quiet != was_quiet || (is_quiet && memchr(at, '#', (size_t)(begin - at)) != NULL))
@@ -112,7 +112,7 @@ write_all(const struct source *source, const bool *quiet, struct text *out)
             text_append_string(out, edit->after);
         at = begin + token->length;
     }
-    write_between(out, at, lexed->text + lexed->length);
+    write_between(out, at, code->text + code->length);
 }
 
 bool

@@ -56,13 +56,15 @@ file_asks(const char *path)
 bool
 sides_are_asked(const char *text, size_t length, const struct lex_paths *paths)
 {
-    struct lexed lexed;
+    struct code code;
+    struct files files;
     bool asked = false;
-    if (!lex(text, length, paths, &lexed))
+    if (!lex(text, length, paths, &code, &files))
         return false; /* rewrite() says why again */
-    for (size_t i = 0; i < lexed.files.count && !asked; ++i)
-        asked = !lexed.file_is_system[i] && file_asks(lexed.files.items[i]);
-    lexed_free(&lexed);
+    for (size_t i = 0; i < files.names.count && !asked; ++i)
+        asked = !files.is_system[i] && file_asks(files.names.items[i]);
+    code_free(&code);
+    files_free(&files);
     return asked;
 }
 
@@ -71,9 +73,9 @@ sides_are_asked(const char *text, size_t length, const struct lex_paths *paths)
 static bool
 same_token(const struct merge *merge, uint32_t h, uint32_t d)
 {
-    const struct token *a = &merge->host.lexed.tokens[h], *b = &merge->device.lexed.tokens[d];
+    const struct token *a = &merge->host.code.tokens[h], *b = &merge->device.code.tokens[d];
     return a->length == b->length &&
-           memcmp(merge->host.lexed.text + a->begin, merge->device.lexed.text + b->begin, a->length) == 0;
+           memcmp(merge->host.code.text + a->begin, merge->device.code.text + b->begin, a->length) == 0;
 }
 
 /* Tokens h..h_end and d..d_end. */
@@ -93,20 +95,21 @@ same_tokens(const struct merge *merge, uint32_t h, uint32_t h_end, uint32_t d, u
 static bool
 same_group(const struct merge *merge, uint32_t h, uint32_t d)
 {
-    return same_tokens(merge, h, merge->host.lexed.tokens[h].match, d, merge->device.lexed.tokens[d].match);
+    return same_tokens(merge, h, merge->host.code.tokens[h].match, d, merge->device.code.tokens[d].match);
 }
 
 static bool
 same_file(const struct merge *merge, uint32_t h, uint32_t d)
 {
-    const struct lexed *host = &merge->host.lexed, *device = &merge->device.lexed;
-    return strcmp(host->files.items[host->tokens[h].file], device->files.items[device->tokens[d].file]) == 0;
+    const struct source *host = &merge->host, *device = &merge->device;
+    return strcmp(host->files.names.items[host->code.tokens[h].file],
+                  device->files.names.items[device->code.tokens[d].file]) == 0;
 }
 
 static bool
 are_same(const struct merge *merge, const struct function *h, const struct function *d, bool in_one_line)
 {
-    const struct token *a = &merge->host.lexed.tokens[h->name], *b = &merge->device.lexed.tokens[d->name];
+    const struct token *a = &merge->host.code.tokens[h->name], *b = &merge->device.code.tokens[d->name];
     return same_token(merge, h->name, d->name) && same_file(merge, h->name, d->name) &&
            (in_one_line ? a->line == b->line : same_group(merge, h->params, d->params));
 }
@@ -150,24 +153,24 @@ end_of(const struct token *token)
 static void
 append_marker(struct text *text, const struct source *source, uint32_t i)
 {
-    const struct token *token = &source->lexed.tokens[i];
-    text_append_format(text, "\n# %u \"%s\"\n", token->line, source->lexed.files.items[token->file]);
+    const struct token *token = &source->code.tokens[i];
+    text_append_format(text, "\n# %u \"%s\"\n", token->line, source->files.names.items[token->file]);
 }
 
 /* What stands between the brackets at `open`, with its line. */
 static void
 append_body(struct text *text, const struct source *source, uint32_t open)
 {
-    const struct token *token = &source->lexed.tokens[open];
+    const struct token *token = &source->code.tokens[open];
     append_marker(text, source, open);
-    text_append(text, source->lexed.text + end_of(token), source->lexed.tokens[token->match].begin - end_of(token));
+    text_append(text, source->code.text + end_of(token), source->code.tokens[token->match].begin - end_of(token));
 }
 
 /* The body at h, which is the device's at d: that one, or with `has_both` each on its side. */
 static void
 change_body(struct merge *merge, uint32_t h, uint32_t d, bool has_both)
 {
-    const struct token *open = &merge->host.lexed.tokens[h];
+    const struct token *open = &merge->host.code.tokens[h];
     if (same_group(merge, h, d))
         return;
     struct text text = {0};
@@ -180,7 +183,7 @@ change_body(struct merge *merge, uint32_t h, uint32_t d, bool has_both)
         text_append_string(&text, "}");
     }
     append_marker(&text, &merge->host, open->match);
-    change(merge, end_of(open), merge->host.lexed.tokens[open->match].begin, &text);
+    change(merge, end_of(open), merge->host.code.tokens[open->match].begin, &text);
 }
 
 /* From i on, before `end`: the next lambda for the device, or `end`. */
@@ -205,7 +208,7 @@ next_lambda(const struct source *source, uint32_t i, uint32_t end, bool *has_bot
 static void
 change_lambdas(struct merge *merge, uint32_t h, uint32_t d)
 {
-    const uint32_t h_end = merge->host.lexed.tokens[h].match, d_end = merge->device.lexed.tokens[d].match;
+    const uint32_t h_end = merge->host.code.tokens[h].match, d_end = merge->device.code.tokens[d].match;
     bool has_both;
     if (same_group(merge, h, d))
         return;
@@ -215,8 +218,8 @@ change_lambdas(struct merge *merge, uint32_t h, uint32_t d)
         if (h == h_end || d == d_end)
             return;
         change_body(merge, h, d, has_both);
-        d = merge->device.lexed.tokens[d].match;
-        h = merge->host.lexed.tokens[h].match;
+        d = merge->device.code.tokens[d].match;
+        h = merge->host.code.tokens[h].match;
     }
 }
 
@@ -224,12 +227,12 @@ change_lambdas(struct merge *merge, uint32_t h, uint32_t d)
 static size_t
 place_of(const struct merge *merge, uint32_t d)
 {
-    const struct lexed *host = &merge->host.lexed;
+    const struct code *host = &merge->host.code;
     size_t place = 0;
     for (uint32_t h = 0; h < host->count; ++h) {
         if (!same_file(merge, h, d))
             continue;
-        if (host->tokens[h].line >= merge->device.lexed.tokens[d].line)
+        if (host->tokens[h].line >= merge->device.code.tokens[d].line)
             return host->tokens[h].begin;
         place = end_of(&host->tokens[h]);
     }
@@ -241,12 +244,12 @@ static void
 put_function(struct merge *merge, size_t from, size_t to, const struct function *function)
 {
     const struct source *device = &merge->device;
-    const struct token *first = &device->lexed.tokens[function->head];
-    const struct token *last = &device->lexed.tokens[device->lexed.tokens[function->body].match];
+    const struct token *first = &device->code.tokens[function->head];
+    const struct token *last = &device->code.tokens[device->code.tokens[function->body].match];
     struct text text = {0};
     append_marker(&text, device, function->head);
-    text_append(&text, device->lexed.text + first->begin, end_of(last) - first->begin);
-    append_marker(&text, device, device->lexed.tokens[function->body].match);
+    text_append(&text, device->code.text + first->begin, end_of(last) - first->begin);
+    append_marker(&text, device, device->code.tokens[function->body].match);
     change(merge, from, to, &text);
 }
 
@@ -254,8 +257,8 @@ put_function(struct merge *merge, size_t from, size_t to, const struct function 
 static void
 change_function(struct merge *merge, const struct function *h, const struct function *d)
 {
-    const struct token *tokens = merge->host.lexed.tokens;
-    const uint32_t behind = tokens[h->params].match, d_behind = merge->device.lexed.tokens[d->params].match;
+    const struct token *tokens = merge->host.code.tokens;
+    const uint32_t behind = tokens[h->params].match, d_behind = merge->device.code.tokens[d->params].match;
     const bool has_both = (h->flags & FUNCTION_HOST) != 0 || (h->flags & DEVICE_CODE) == 0;
     const bool is_alike = same_tokens(merge, behind, h->body, d_behind, d->body);
     if (has_both && !is_alike)
@@ -283,7 +286,7 @@ change_functions(struct merge *merge)
     }
     for (size_t h = 0; h < merge->host.function_count; ++h) {
         const struct function *host = &merge->host.functions[h];
-        const struct token *tokens = merge->host.lexed.tokens;
+        const struct token *tokens = merge->host.code.tokens;
         struct text nothing = {0};
         if (!merge->is_taken[h] && (host->flags & DEVICE_CODE) != 0 && (host->flags & FUNCTION_HOST) == 0) {
             append_marker(&nothing, &merge->host, tokens[host->body].match);
@@ -309,7 +312,7 @@ compare(const void *a, const void *b)
 static void
 write_merged(struct merge *merge, struct text *out)
 {
-    const struct lexed *host = &merge->host.lexed;
+    const struct code *host = &merge->host.code;
     size_t at = 0;
     qsort(merge->changes, merge->change_count, sizeof(*merge->changes), compare);
     for (size_t i = 0; i < merge->change_count; ++i) {

@@ -22,6 +22,8 @@
 
 #include "lex.h"
 #include "names.h"
+#include "softgpu/text/declarations.h"
+#include "softgpu/text/walk.h"
 
 enum function_flags {
     FUNCTION_DEVICE = 1u << 0,  /* __device__ */
@@ -58,7 +60,8 @@ struct edit {
 };
 
 struct source {
-    struct lexed lexed;
+    struct code code;
+    struct files files;
     struct edit *edits; /* one for each token and TOKEN_END */
     struct function *functions;
     size_t function_count, function_capacity;
@@ -90,61 +93,94 @@ void source_drop_range(struct source *source, uint32_t from, uint32_t to);
 /* An error at the user's line; the rewriting continues, to find more, and then fails. */
 void source_error(struct source *source, uint32_t i, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- reading tokens ---- */
+/* ---- reading tokens: what softgpu/text/tokens.h, walk.h and declarations.h say of them ---- */
 
 static inline bool
 source_is(const struct source *source, uint32_t i, const char *spelling)
 {
-    return token_is(&source->lexed, i, spelling);
+    return token_is(&source->code, i, spelling);
 }
 
-/* Tokens a and b are the same identifier or keyword. */
-bool source_same_word(const struct source *source, uint32_t a, uint32_t b);
+static inline bool
+source_same_word(const struct source *source, uint32_t a, uint32_t b)
+{
+    return token_is_same_word(&source->code, a, b);
+}
 
-/* Whether token i is a word of this NULL-terminated table. */
-bool source_is_one_of(const struct source *source, uint32_t i, const char *const *table);
+static inline bool
+source_is_one_of(const struct source *source, uint32_t i, const char *const *table)
+{
+    return token_is_one_of(&source->code, i, table);
+}
 
 static inline bool
 source_is_word(const struct source *source, uint32_t i)
 {
-    return source->lexed.tokens[i].kind == TOKEN_WORD;
+    return token_is_word(&source->code, i);
+}
+
+static inline uint32_t
+source_next(const struct source *source, uint32_t i)
+{
+    return token_next(&source->code, i);
+}
+
+static inline uint32_t
+source_enclosing(const struct source *source, uint32_t i)
+{
+    return token_enclosing(&source->code, i);
+}
+
+static inline uint32_t
+source_skip_angles(const struct source *source, uint32_t i, uint32_t end)
+{
+    return token_skip_angles(&source->code, i, end);
+}
+
+static inline uint32_t
+source_open_angle(const struct source *source, uint32_t i, uint32_t begin)
+{
+    return token_open_angle(&source->code, i, begin);
+}
+
+static inline uint32_t
+source_skip_attribute(const struct source *source, uint32_t i)
+{
+    return token_skip_attribute(&source->code, i);
+}
+
+static inline uint32_t
+source_postfix_begin(const struct source *source, uint32_t end)
+{
+    return token_postfix_begin(&source->code, end);
+}
+
+static inline bool
+source_is_lambda(const struct source *source, uint32_t i)
+{
+    return token_is_lambda(&source->code, i);
+}
+
+static inline uint32_t
+source_lambda_body(const struct source *source, uint32_t i)
+{
+    return token_lambda_body(&source->code, i);
+}
+
+static inline uint32_t
+source_declared_name(const struct source *source, uint32_t from, uint32_t to, uint32_t *insert_p)
+{
+    return token_declared_name(&source->code, from, to, insert_p);
+}
+
+static inline uint32_t
+source_piece_end(const struct source *source, uint32_t from, uint32_t to)
+{
+    return token_piece_end(&source->code, from, to);
 }
 
 /* The spelling of tokens from..to (exclusive), with a blank between them; the caller frees it. */
 char *source_spell(const struct source *source, uint32_t from, uint32_t to);
-
-/* Behind the '>' that closes the '<' at i: brackets are jumped over. `end` if no such '>' is before it. */
-uint32_t source_skip_angles(const struct source *source, uint32_t i, uint32_t end);
-
-/* The '<' that the '>' at i closes, or i if no such '<' is after `begin`. */
-uint32_t source_open_angle(const struct source *source, uint32_t i, uint32_t begin);
-
-/* Behind the last token of the group that opens at i, if i is '(' '[' or '{'; else i + 1. */
-uint32_t source_next(const struct source *source, uint32_t i);
-
-/* `__attribute__((...))`, `alignas(...)` and the like at i: after it. Else i. */
-uint32_t source_skip_attribute(const struct source *source, uint32_t i);
-
-/*
- * The name that the declarator in tokens from..to declares, with or without its specifiers: `const float *__restrict__
- * x`, `x[4][N]`, `void (*f)(int)`, `T (&a)[3]`, `Args... args`. Returns `to` if it declares none (`int`, `T *`,
- * `Args...`), with *insert_p where one could be put.
- */
-uint32_t source_declared_name(const struct source *source, uint32_t from, uint32_t to, uint32_t *insert_p);
-
-/* The bracket that is open at i, or the place of TOKEN_END. */
-uint32_t source_enclosing(const struct source *source, uint32_t i);
-
-/* The first token of the postfix expression that ends before `end`: ns::k<T>, table[i], this->f, (*p), get(). */
-uint32_t source_postfix_begin(const struct source *source, uint32_t end);
-
-/* Whether a lambda begins with the '[' at i; and the '{' of its body, or i if it has none. */
-bool source_is_lambda(const struct source *source, uint32_t i);
-uint32_t source_lambda_body(const struct source *source, uint32_t i);
-
-/* Behind the end of the piece that starts at `from`: the next ',' outside of brackets and template arguments, or `to`.
- */
-uint32_t source_piece_end(const struct source *source, uint32_t from, uint32_t to);
 
 /* ---- the passes ---- */
 

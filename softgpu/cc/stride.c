@@ -54,7 +54,7 @@ skip_cast(const struct source *source, uint32_t i, uint32_t end)
         return source_skip_angles(source, i + 1, end);
     if (!source_is(source, i, "("))
         return i;
-    const uint32_t close = source->lexed.tokens[i].match;
+    const uint32_t close = source->code.tokens[i].match;
     uint32_t k = i + 1;
     while (k < close && is_type_word(source, k))
         ++k;
@@ -66,7 +66,7 @@ without_parentheses(const struct source *source, struct tokens tokens)
 {
     for (;;) {
         const uint32_t from = skip_cast(source, tokens.from, tokens.to);
-        const bool all = source_is(source, from, "(") && source->lexed.tokens[from].match == tokens.to - 1;
+        const bool all = source_is(source, from, "(") && source->code.tokens[from].match == tokens.to - 1;
         if (!all)
             return tokens; /* a cast that belongs to the first factor only */
         tokens = (struct tokens){from + 1, tokens.to - 1};
@@ -164,16 +164,16 @@ is_pure(const struct source *source, struct tokens tokens)
     static const char *const operators[] = {
         "+", "-", "*", "/", "%", "(", ")", ".", "<", "<=", ">", ">=", "==", "!=", "&&", "||", "!", "::", "?", ":"};
     for (uint32_t i = tokens.from; i < tokens.to; ++i) {
-        const enum token_kind kind = source->lexed.tokens[i].kind;
+        const enum token_kind kind = source->code.tokens[i].kind;
         bool known = kind == TOKEN_WORD || kind == TOKEN_NUMBER;
         for (size_t k = 0; !known && k < sizeof(operators) / sizeof(operators[0]); ++k)
             known = source_is(source, i, operators[k]);
         const bool is_value_before =
-            i > tokens.from && (source->lexed.tokens[i - 1].kind == TOKEN_NUMBER || source_is(source, i - 1, ")") ||
+            i > tokens.from && (source->code.tokens[i - 1].kind == TOKEN_NUMBER || source_is(source, i - 1, ")") ||
                                 (source_is_word(source, i - 1) && !source_is(source, i - 1, "return")));
         const bool dereferences = source_is(source, i, "*") &&
                                   (!is_value_before || (source_is(source, i - 1, ")") &&
-                                                        skip_cast(source, source->lexed.tokens[i - 1].match, i) == i));
+                                                        skip_cast(source, source->code.tokens[i - 1].match, i) == i));
         const bool calls = source_is(source, i, "(") && i > tokens.from && source_is_word(source, i - 1);
         if (!known || dereferences || calls || source_is(source, i, "volatile"))
             return false;
@@ -248,7 +248,7 @@ callee_of(const struct source *source, uint32_t i, uint32_t begin)
     static const char *const no_calls[] = {"if", "while", "for", "switch", "return", "sizeof", NULL};
     for (uint32_t k = i; k-- > begin;) {
         if (source_is(source, k, ")") || source_is(source, k, "]") || source_is(source, k, "}")) {
-            k = source->lexed.tokens[k].match;
+            k = source->code.tokens[k].match;
         } else if (source_is(source, k, "(")) {
             return source_is_word(source, k - 1) && !source_is_one_of(source, k - 1, no_calls) ? k - 1
                    : source_is(source, k - 1, ">")                                             ? k - 1
@@ -376,7 +376,7 @@ simple_statement_end(const struct source *source, uint32_t i, uint32_t end)
 {
     static const char *const compound[] = {"if", "for", "while", "do", "switch", "else", "try", NULL};
     if (source_is(source, i, "{"))
-        return source->lexed.tokens[i].match + 1;
+        return source->code.tokens[i].match + 1;
     if (source_is_one_of(source, i, compound))
         return end + 1; /* not worth reading */
     return find_semicolon(source, i, end) + 1;
@@ -396,7 +396,7 @@ read_for(struct loop *loop, uint32_t i, uint32_t end)
     struct source *source = loop->source;
     if (!source_is(source, i + 1, "("))
         return false;
-    const uint32_t close = source->lexed.tokens[i + 1].match;
+    const uint32_t close = source->code.tokens[i + 1].match;
     const uint32_t first = find_semicolon(source, i + 2, close), second = find_semicolon(source, first + 1, close);
     if (second >= close || (first > i + 2 && !read_declaration(loop, (struct tokens){i + 2, first})))
         return false;
@@ -415,8 +415,8 @@ read_while(struct loop *loop, uint32_t i, uint32_t end)
     struct source *source = loop->source;
     if (!source_is(source, i + 1, "("))
         return false;
-    const uint32_t close = source->lexed.tokens[i + 1].match;
-    if (loop->index == 0 || !source_is(source, close + 1, "{") || source->lexed.tokens[close + 1].match + 1 != end ||
+    const uint32_t close = source->code.tokens[i + 1].match;
+    if (loop->index == 0 || !source_is(source, close + 1, "{") || source->code.tokens[close + 1].match + 1 != end ||
         !is_condition(loop, (struct tokens){i + 2, close}))
         return false;
     uint32_t step = end - 2; /* back from the last ';' */
@@ -441,7 +441,7 @@ skip_early_return(const struct loop *loop, uint32_t i)
     const struct source *source = loop->source;
     if (!source_is(source, i, "if") || !source_is(source, i + 1, "("))
         return i;
-    const uint32_t close = source->lexed.tokens[i + 1].match;
+    const uint32_t close = source->code.tokens[i + 1].match;
     const struct tokens condition = {i + 2, close};
     return is_pure(source, condition) && !mentions(source, condition, "blockIdx") && !may_differ(loop, condition) &&
                    source_is(source, close + 1, "return") && source_is(source, close + 2, ";")
@@ -453,7 +453,7 @@ static bool
 add_parameters(struct loop *loop, const struct function *function)
 {
     const struct source *source = loop->source;
-    const uint32_t close = source->lexed.tokens[function->params].match;
+    const uint32_t close = source->code.tokens[function->params].match;
     for (uint32_t from = function->params + 1; from < close;) {
         const uint32_t end = source_piece_end(source, from, close);
         uint32_t unused;
@@ -469,7 +469,7 @@ bool
 stride_rewrite(struct source *source, const struct function *function)
 {
     struct loop loop = {.source = source};
-    const uint32_t end = source->lexed.tokens[function->body].match;
+    const uint32_t end = source->code.tokens[function->body].match;
     if (function->findings.may_wait || function->findings.may_ask_too || !add_parameters(&loop, function))
         return false;
     for (uint32_t i = function->body + 1; i < end;) {

@@ -19,17 +19,6 @@ complain(const char *format, ...)
     va_end(args);
 }
 
-void *
-memory_grow(void *block, size_t bytes)
-{
-    void *grown = realloc(block, bytes);
-    if (grown == NULL) {
-        complain("out of memory");
-        exit(EXIT_FAILURE);
-    }
-    return grown;
-}
-
 void
 text_append(struct text *text, const char *bytes, size_t length)
 {

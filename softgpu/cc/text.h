@@ -7,6 +7,8 @@
 #ifndef SOFTGPU_CC_TEXT_H
 #define SOFTGPU_CC_TEXT_H
 
+#include "softgpu/text/memory.h"
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,10 +52,6 @@ void list_add_commas(struct list *list, const char *pieces);
 
 /* Adds the words between white space; quotes and backslashes work as in a shell. */
 void list_add_words(struct list *list, const char *words);
-
-/* ---- memory ---- */
-
-void *memory_grow(void *block, size_t bytes);
 
 /* Writes "softgpu-cc: error: ..." to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
