@@ -67,7 +67,7 @@ function(ddprun_portable name)
             LIBRARY DESTINATION lib/ddprun COMPONENT portable EXCLUDE_FROM_ALL)
 endfunction()
 
-ddprun_portable(ddprun LIBRARIES tools launcher bucketing check_base scout_base base ${portable_libraries})
+ddprun_portable(ddprun LIBRARIES tools launcher bucketing check_base scout_base softgpu_text base ${portable_libraries})
 ddprun_portable(shim)
 ddprun_portable(files)
 ddprun_portable(engine OBJECTS engine_objects LIBRARIES bucketing comm base ${STATIC_crypto} ${STATIC_xxhash} -lm)

@@ -20,9 +20,9 @@ const char *place_name_argument(const char *frames, uint32_t number, bool is_mem
 
 /* The line where the host gives an argument its value: `name` is what the argument is called there, `from` is empty or
  * ", computed from `seen` (train.cu:12)". */
-enum { ORIGIN_PLACE_BYTES = 120, ORIGIN_FROM_BYTES = 300 };
+enum { ORIGIN_NAME_BYTES = 96, ORIGIN_PLACE_BYTES = 120, ORIGIN_FROM_BYTES = 300 };
 struct origin {
-    char name[96], place[ORIGIN_PLACE_BYTES], from[ORIGIN_FROM_BYTES];
+    char name[ORIGIN_NAME_BYTES], place[ORIGIN_PLACE_BYTES], from[ORIGIN_FROM_BYTES];
     bool is_share; /* what it is computed from is the rank's share, by DDP_SHARD */
 };
 /* False: the argument is no variable, or several lines may give it this value. Reads the program's source. */

@@ -84,7 +84,7 @@ is_begun(const struct source *source, size_t at, const struct counter *counter)
     const struct source_node *node = source_statement_at(source, at);
     const char *name = counter->node->source->text + counter->name.begin;
     bool is_set = text[next] == '=' && text[next + 1] != '=';
-    return is_set || (node != NULL && lift_declares(node, name, counter->name.end - counter->name.begin));
+    return is_set || (node != NULL && source_declares(node, name, counter->name.end - counter->name.begin));
 }
 
 /* Whether a part of a source uses the name outside of [free.begin, free.end). */
@@ -110,8 +110,8 @@ is_of_update(struct search *search, const struct counter *counter, struct span f
     const struct source *own = counter->node->source;
     bool is_local = false;
     FOR_EACH_INSIDE(node, function)
-        is_local = is_local || (!counter->is_member && lift_declares(node, own->text + counter->name.begin,
-                                                                     counter->name.end - counter->name.begin));
+        is_local = is_local || (!counter->is_member && source_declares(node, own->text + counter->name.begin,
+                                                                       counter->name.end - counter->name.begin));
     if (is_local)
         return !is_used(own, (struct span){function->begin, function->end}, free, counter);
     for (uint32_t f = 0; f < search->sources.count; ++f) {

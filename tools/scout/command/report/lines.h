@@ -5,6 +5,7 @@
 #ifndef DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_LINES_H
 #define DDPRUN_TOOLS_SCOUT_COMMAND_REPORT_LINES_H
 
+#include "softgpu/text/statements.h"
 #include "tools/common/owned.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/rules.h"
@@ -56,8 +57,7 @@ char *sites_explain(const struct scout_log *log, const char *text);
 /*
  * ---- source.c: the statements of a source file of C, C++ or CUDA, as far as lines can be put between them.
  *
- * No compiler: comments, texts and the preprocessor's lines are passed over, blocks and statements are told from
- * braces, semicolons and the words of control. What cannot be followed has no statement, and no line is put there.
+ * By softgpu/text, which is no compiler. What cannot be followed has no statement, and no line is put there.
  */
 /* A statement, or a block of them. */
 struct source_node {
@@ -65,6 +65,7 @@ struct source_node {
     const struct source_node *parent; /* NULL: the file */
     struct source_node *next;         /* in the order of their begins: parents come before their children */
     size_t begin, end;                /* in the text */
+    struct token_range tokens;        /* of source->code */
     bool is_block;
     bool is_loop; /* for, while, do */
 };
@@ -72,7 +73,10 @@ struct source_node {
 struct source {
     char *path;
     char *text;
-    struct source_node *first, **last;
+    struct code code;
+    struct statements statements;
+    struct source_node *nodes;       /* [statements.count]: node i is statement i */
+    const struct source_node *first; /* NULL: the file has none */
 };
 
 /* Nodes from this one on; and those inside a node. */
@@ -99,6 +103,10 @@ const struct source_node *source_statement_calling(const struct source *source, 
                                                    const char *callee);
 /* The innermost one around a place of the text; NULL. */
 const struct source_node *source_statement_at(const struct source *source, size_t at);
+/* The innermost one around a token; NULL. */
+const struct source_node *source_statement_of(const struct source *source, uint32_t token);
+/* The tokens of a statement in front of the statements inside it. */
+struct token_range source_own(const struct source_node *node);
 /* The number of the line that `at` stands in, from 1. */
 int source_line(const struct source *source, size_t at);
 /* The place of a line's column, both from 1. */
@@ -109,6 +117,8 @@ const struct source_node *source_beside(const struct source_node *inner, const s
 const struct source_node *source_function(const struct source_node *node);
 /* The block among a statement's children; NULL. */
 const struct source_node *source_block(const struct source_node *node);
+/* Whether a statement, but for those inside it, declares a name. */
+bool source_declares(const struct source_node *node, const char *name, size_t length);
 /* Whether a line can be put in front of a statement: it begins its line. */
 bool source_begins_line(const struct source_node *node);
 
@@ -161,9 +171,6 @@ bool lift_argument(const struct source_node *node, uint32_t slot, char to[LIFT_B
 /* Says an expression of the function of frame `depth - 1` as frame `depth`, its caller, has it. False: not known. */
 bool lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth, char expression[LIFT_BYTES])
     __attribute__((warn_unused_result));
-
-/* A statement, but for those inside it, declares the name. */
-bool lift_declares(const struct source_node *node, const char *name, size_t length);
 
 /* Says an expression of the first pass of a loop in front of it: "A[0]" of "A[l]" in "for (int l = 0; ...". */
 void lift_to_front(const struct source_node *loop, char expression[LIFT_BYTES]);

@@ -2,12 +2,76 @@
 #include "tools/scout/command/report/lines.h"
 
 #include "launcher/common/file_read.h"
+#include "softgpu/text/declarations.h"
 #include "tools/common/grown.h"
 
-#define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
-enum { FILE_BYTES_AT_MOST = 16 << 20, DEPTH_AT_MOST = 200 };
+enum { FILE_BYTES_AT_MOST = 16 << 20 };
 
-/* ---- tokens ---- */
+/* ---- files ---- */
+
+/* Where a statement ends in the text: behind its last token. */
+static size_t
+end_of(const struct code *code, struct token_range tokens)
+{
+    return tokens.end > tokens.first ? token_end(code, tokens.end - 1) : code->tokens[tokens.first].begin;
+}
+
+/* The statements as nodes with places in the text, between which lines can be put. */
+static void
+make_nodes(struct source *source)
+{
+    const struct statements *statements = &source->statements;
+    struct source_node *nodes = xcalloc(statements->count + 1, sizeof(*nodes));
+    for (uint32_t i = 0; i < statements->count; ++i) {
+        const struct statement *statement = &statements->list[i];
+        nodes[i] = (struct source_node){
+            .source = source,
+            .parent = statement->parent != STATEMENT_NONE ? &nodes[statement->parent] : NULL,
+            .next = i + 1 < statements->count ? &nodes[i + 1] : NULL,
+            .begin = source->code.tokens[statement->tokens.first].begin,
+            .end = end_of(&source->code, statement->tokens),
+            .tokens = statement->tokens,
+            .is_block = statement->is_block,
+            .is_loop = statement->is_loop,
+        };
+    }
+    source->nodes = nodes;
+    source->first = statements->count > 0 ? nodes : NULL;
+}
+
+const struct source *
+sources_open(struct sources *sources, const char *path)
+{
+    for (uint32_t i = 0; i < sources->count; ++i)
+        if (strcmp(sources->files[i]->path, path) == 0)
+            return sources->files[i]->text != NULL ? sources->files[i] : NULL;
+    struct source *source = xcalloc(1, sizeof(*source));
+    source->path = xstrdup(path);
+    source->text = file_read(path, FILE_BYTES_AT_MOST, NULL, NULL);
+    *GROWN(sources->files, sources->count) = source;
+    if (source->text == NULL || !code_read(source->text, strlen(source->text), &source->code))
+        return NULL;
+    statements_read(&source->code, &source->statements);
+    make_nodes(source);
+    return source;
+}
+
+void
+sources_close(struct sources *sources)
+{
+    for (uint32_t i = 0; i < sources->count; ++i) {
+        statements_free(&sources->files[i]->statements);
+        code_free(&sources->files[i]->code);
+        free(sources->files[i]->nodes);
+        free(sources->files[i]->path);
+        free(sources->files[i]->text);
+        free(sources->files[i]);
+    }
+    free(sources->files);
+    *sources = (struct sources){0};
+}
+
+/* ---- a text without tokens: short ones ---- */
 
 bool
 source_is_word(char character)
@@ -89,178 +153,6 @@ source_skip_angles(const char *text, size_t at, size_t end)
     return at;
 }
 
-/* ---- statements ---- */
-
-static struct source_node *
-add_node(struct source *source, size_t begin, const struct source_node *parent)
-{
-    struct source_node *node = *source->last = xcalloc(1, sizeof(*node));
-    *node = (struct source_node){.source = source, .begin = begin, .end = begin, .parent = parent};
-    source->last = &node->next;
-    return node;
-}
-
-static bool
-is_at(const char *text, size_t at, const char *word)
-{
-    size_t length = strlen(word);
-    return strncmp(text + at, word, length) == 0 && !source_is_word(text[at + length]);
-}
-
-static bool
-is_any(const char *text, size_t at, const char *const *words)
-{
-    for (; *words != NULL; ++words)
-        if (is_at(text, at, *words))
-            return true;
-    return false;
-}
-
-static size_t parse_statement(struct source *source, size_t at, const struct source_node *parent, int depth);
-
-/* From the { on. */
-static size_t
-parse_block(struct source *source, size_t at, const struct source_node *parent, int depth)
-{
-    const char *text = source->text;
-    struct source_node *block = add_node(source, at, parent);
-    block->is_block = true;
-    at = source_skip(text, at + 1);
-    while (text[at] != '\0' && text[at] != '}')
-        at = source_skip(text, parse_statement(source, at, block, depth + 1));
-    at += text[at] == '}';
-    block->end = at;
-    return at;
-}
-
-/* A declaration, an expression, a function, a class: up to its semicolon, or to the block that ends it. */
-static size_t
-parse_plain(struct source *source, size_t at, const struct source_node *node, int depth)
-{
-    const char *text = source->text;
-    int brackets = 0;
-    for (;;) {
-        if (text[at] == '\0' || (text[at] == '}' && brackets == 0))
-            return at;
-        if (text[at] == ';' && brackets == 0)
-            return at + 1;
-        if (text[at] == '{') {
-            at = parse_block(source, at, node, depth);
-            size_t next = source_skip(text, at);
-            if (brackets == 0 && (text[next] == '\0' || strchr(";,)]({.", text[next]) == NULL))
-                return at;
-        } else {
-            brackets += text[at] == '(' || text[at] == '[';
-            brackets -= (text[at] == ')' || text[at] == ']') && brackets > 0;
-            at = source_token(text, at);
-        }
-        at = source_skip(text, at);
-    }
-}
-
-/* Behind "case 3:", "public:", "default:". */
-static size_t
-parse_label(const char *text, size_t at)
-{
-    while (text[at] != '\0' && text[at] != ';' && text[at] != '}') {
-        if (text[at] == ':' && text[at + 1] != ':')
-            return at + 1;
-        at = source_skip(text, source_token(text, at) + (text[at] == ':'));
-    }
-    return at;
-}
-
-/* Behind "if (...)", "for (...)". */
-static size_t
-parse_head(const char *text, size_t at)
-{
-    at = source_skip(text, source_token(text, at));
-    if (is_at(text, at, "constexpr"))
-        at = source_skip(text, source_token(text, at));
-    return source_skip(text, text[at] == '(' ? source_close(text, at) : at);
-}
-
-/* Behind "CREATE(w)" without a semicolon, which a macro's text has: the next line is another statement. `at`: that is
- * none. */
-static size_t
-parse_macro(const char *text, size_t at)
-{
-    size_t end = source_token(text, at), close = source_close(text, end), next = source_skip(text, close);
-    bool is_macro = text[end] == '(' && close > end && strspn(text + at, CAPITALS) == end - at;
-    return is_macro && source_is_word(text[next]) && begins_line(text, next) ? close : at;
-}
-
-static size_t
-parse_statement(struct source *source, size_t at, const struct source_node *parent, int depth)
-{
-    static const char *const heads[] = {"if", "for", "while", "switch", "catch", NULL},
-                             *const loops[] = {"for", "while", "do", NULL}, *const bare[] = {"else", "do", "try", NULL},
-                             *const labels[] = {"case", "default", "public", "private", "protected", NULL};
-    const char *text = source->text;
-    if (depth >= DEPTH_AT_MOST)
-        return at + strlen(text + at);
-    if (text[at] == '{')
-        return parse_block(source, at, parent, depth);
-    struct source_node *node = add_node(source, at, parent);
-    node->is_loop = is_any(text, at, loops);
-    if (is_any(text, at, heads)) {
-        bool is_if = is_at(text, at, "if");
-        at = parse_statement(source, parse_head(text, at), node, depth + 1);
-        size_t next = source_skip(text, at);
-        if (is_if && is_at(text, next, "else"))
-            at = parse_statement(source, source_skip(text, next + 4), node, depth + 1);
-    } else if (is_any(text, at, bare)) {
-        bool is_do = is_at(text, at, "do");
-        at = parse_statement(source, source_skip(text, source_token(text, at)), node, depth + 1);
-        if (is_do)
-            at = parse_plain(source, source_skip(text, at), node, depth);
-    } else if (is_any(text, at, labels)) {
-        at = parse_label(text, at);
-    } else {
-        size_t end = parse_macro(text, at);
-        at = end > at ? end : parse_plain(source, at, node, depth);
-    }
-    node->end = at;
-    return at;
-}
-
-/* ---- files ---- */
-
-const struct source *
-sources_open(struct sources *sources, const char *path)
-{
-    for (uint32_t i = 0; i < sources->count; ++i)
-        if (strcmp(sources->files[i]->path, path) == 0)
-            return sources->files[i]->text != NULL ? sources->files[i] : NULL;
-    struct source *source = xcalloc(1, sizeof(*source));
-    source->path = xstrdup(path);
-    source->last = &source->first;
-    source->text = file_read(path, FILE_BYTES_AT_MOST, NULL, NULL);
-    *GROWN(sources->files, sources->count) = source;
-    if (source->text == NULL)
-        return NULL;
-    size_t at = source_skip(source->text, 0);
-    while (source->text[at] != '\0')
-        at = source_skip(source->text, source->text[at] == '}' ? at + 1 : parse_statement(source, at, NULL, 0));
-    return source;
-}
-
-void
-sources_close(struct sources *sources)
-{
-    for (uint32_t i = 0; i < sources->count; ++i) {
-        for (struct source_node *node = sources->files[i]->first, *next; node != NULL; node = next) {
-            next = node->next;
-            free(node);
-        }
-        free(sources->files[i]->path);
-        free(sources->files[i]->text);
-        free(sources->files[i]);
-    }
-    free(sources->files);
-    *sources = (struct sources){0};
-}
-
 /* ---- where a line may stand ---- */
 
 int
@@ -272,46 +164,87 @@ source_line(const struct source *source, size_t at)
     return line;
 }
 
-/* How many columns a token has where macros are expanded, as far as the file defines them: "#define NAME text". */
 static size_t
-width_of(const char *text, size_t at, int depth)
+length_of_line(const char *text, size_t begin)
+{
+    return strcspn(text + begin, "\n");
+}
+
+static size_t
+begin_of_line(const char *text, int line)
+{
+    size_t begin = 0;
+    for (int i = 1; i < line && text[begin] != '\0'; ++i) {
+        begin += length_of_line(text, begin);
+        begin += text[begin] == '\n';
+    }
+    return begin;
+}
+
+/* What "#define NAME text" of a file has for a word. False: the file does not define it. */
+static bool
+find_macro(const struct code *file, const char *name, size_t length, struct span *body)
+{
+    static const char define[] = "#define ";
+    FOR_EACH(it, file->directives, file->directive_count) {
+        const char *text = file->text + it->begin;
+        const size_t begin = strlen(define) + length;
+        const bool has_name = it->end - it->begin > begin && strncmp(text, define, strlen(define)) == 0 &&
+                              strncmp(text + strlen(define), name, length) == 0;
+        if (!has_name || text[begin] != ' ')
+            continue;
+        *body = (struct span){it->begin + begin + 1, it->begin + length_of_line(file->text, it->begin)};
+        return true;
+    }
+    return false;
+}
+
+static bool
+touches_next(const struct code *code, uint32_t i)
+{
+    return i + 1 == code->count || code->tokens[i + 1].begin == token_end(code, i);
+}
+
+/* How many columns a token has where macros are expanded, as far as the file defines them. */
+static size_t
+width_of(const struct code *file, const struct code *code, uint32_t i, int depth)
 {
     enum { DEEPEST = 8 };
-    size_t end = source_token(text, at), width = 0;
-    OWNED char *define = xasprintf("#define %.*s ", (int)(end - at), text + at);
-    const char *found = source_is_word(text[at]) && depth < DEEPEST ? strstr(text, define) : NULL;
-    size_t next = found != NULL ? (size_t)(found - text) + strlen(define) : 0, stop = next + strcspn(text + next, "\n");
-    if (found == NULL)
-        return end - at;
-    for (next += strspn(text + next, " \t"); next < stop; next = source_skip(text, source_token(text, next))) {
-        size_t last = source_token(text, next);
-        width += width_of(text, next, depth + 1) + (last < stop && isspace((unsigned char)text[last]) != 0);
-    }
+    const char *name = code->text + code->tokens[i].begin;
+    size_t length = code->tokens[i].length, width = 0;
+    struct span body;
+    if (!token_is_word(code, i) || depth >= DEEPEST || !find_macro(file, name, length, &body))
+        return length;
+    struct code macro;
+    if (!code_read(file->text + body.begin, body.end - body.begin, &macro))
+        return length;
+    for (uint32_t k = 0; k < macro.count; ++k)
+        width += width_of(file, &macro, k, depth + 1) + !touches_next(&macro, k);
+    code_free(&macro);
     return width;
 }
 
-/* Compilers of CUDA count columns where macros are expanded, and several blanks inside a line are one. */
+/* Compilers of CUDA count columns where macros are expanded, and what stands between two tokens of a line is one blank.
+ */
 size_t
 source_place(const struct source *source, int line, int column)
 {
-    const char *text = source->text;
-    size_t begin = 0, shown = 1;
-    for (int i = 1; i < line && text[begin] != '\0'; ++i) {
-        begin += strcspn(text + begin, "\n");
-        begin += text[begin] == '\n';
-    }
-    size_t at = begin + strspn(text + begin, " \t");
-    shown += at - begin;
-    if (column <= 0 || (size_t)column < shown)
-        return begin + (column > 0 ? (size_t)column - 1 : 0);
-    while (text[at] != '\0' && text[at] != '\n') {
-        size_t end = source_token(text, at), blanks = strspn(text + end, " \t"), width = width_of(text, at, 0);
+    const struct code *code = &source->code;
+    size_t begin = begin_of_line(source->text, line), end = begin + length_of_line(source->text, begin);
+    size_t at = begin + strspn(source->text + begin, " \t"), shown = 1 + at - begin;
+    if (column <= 1)
+        return begin;
+    if ((size_t)column < shown)
+        return begin + (size_t)column - 1;
+    uint32_t i = code_token_at(code, at);
+    for (; i < code->count && code->tokens[i].begin < end; ++i) {
+        const struct token *token = &code->tokens[i];
+        size_t width = width_of(code, code, i, 0), within = (size_t)column > shown ? (size_t)column - shown : 0;
         if ((size_t)column < shown + width)
-            return at + ((size_t)column - shown < end - at ? (size_t)column - shown : 0);
-        shown += width + (blanks > 0);
-        at = end + blanks;
+            return token->begin + (within < token->length ? within : 0);
+        shown += width + !touches_next(code, i);
     }
-    return at;
+    return end;
 }
 
 const struct source_node *
@@ -324,61 +257,119 @@ source_statement_at(const struct source *source, size_t at)
     return found;
 }
 
-/* Whether a call there may be a macro's, in capitals or around a call of CUDA. Compilers count columns where macros are
- * expanded, so what comes after it on a line has another column. */
-static bool
-calls_macro(const char *text, size_t at, size_t end)
+/* The tokens that begin in a line. */
+static struct token_range
+tokens_of_line(const struct source *source, int line)
 {
-    for (; at < end; at = source_skip(text, source_token(text, at))) {
-        size_t word = source_token(text, at), inner = source_skip(text, word + 1);
-        bool is_lower = ANY_NUMBER(i, at, word, islower((unsigned char)text[i]));
-        if (source_is_word(text[at]) && text[word] == '(' && (!is_lower || strncmp(text + inner, "cuda", 4) == 0))
+    const struct code *code = &source->code;
+    size_t begin = begin_of_line(source->text, line), end = begin + length_of_line(source->text, begin);
+    struct token_range tokens = {code_token_at(code, begin), 0};
+    while (tokens.first < code->count && code->tokens[tokens.first].begin < begin)
+        ++tokens.first;
+    tokens.end = tokens.first;
+    while (tokens.end < code->count && code->tokens[tokens.end].begin < end)
+        ++tokens.end;
+    return tokens;
+}
+
+static bool
+has_lower_case(const struct code *code, uint32_t i)
+{
+    const struct token *token = &code->tokens[i];
+    return ANY_NUMBER(k, token->begin, token_end(code, i), islower((unsigned char)code->text[k]));
+}
+
+/* Whether a call among tokens may be a macro's, in capitals or around a call of CUDA. Compilers count columns where
+ * macros are expanded, so what comes after it on a line has another column. */
+static bool
+calls_macro(const struct code *code, struct token_range tokens)
+{
+    for (uint32_t i = tokens.first; i < tokens.end; ++i) {
+        const bool is_call = token_is_word(code, i) && touches_next(code, i) && token_is(code, i + 1, "(");
+        if (is_call && (!has_lower_case(code, i) || token_begins(code, i + 2, "cuda")))
             return true;
     }
     return false;
 }
 
+static const struct source_node *
+node_of(const struct source *source, uint32_t statement)
+{
+    return statement != STATEMENT_NONE ? &source->nodes[statement] : NULL;
+}
+
 const struct source_node *
-source_statement(const struct source *source, int line, int column)
+source_statement_of(const struct source *source, uint32_t token)
+{
+    return node_of(source, statement_at(&source->statements, token));
+}
+
+/* The first launch among tokens; their end: there is none. */
+static uint32_t
+find_launch(const struct code *code, struct token_range tokens)
+{
+    uint32_t i = tokens.first;
+    while (i < tokens.end && !token_run(code, i, '<', 3))
+        ++i;
+    return i;
+}
+
+/* The last statement that has a part of a line. *is_one_p: all others are around it. */
+static const struct source_node *
+last_of_line(const struct source *source, size_t begin, size_t end, bool *is_one_p)
 {
     const struct source_node *found = NULL;
-    bool is_one = true;
-    size_t begin = source_place(source, line, 1), place = source_place(source, line, column);
-    size_t end = begin + strcspn(source->text + begin, "\n");
-    place += strspn(source->text + place, " \t"); /* a macro may stand one column in front of its name */
-    const char *launch = memmem(source->text + begin, end - begin, "<<<", 3);
-    const struct source_node *first =
-        launch != NULL ? source_statement_at(source, (size_t)(launch - source->text)) : NULL;
-    if (first != NULL && first->begin <= place) /* compilers rewrite it, and columns move */
-        place = (size_t)(launch - source->text);
+    *is_one_p = true;
     FOR_EACH_NODE(node, source->first) {
         if (node->is_block || node->begin >= end || node->end <= begin)
             continue;
-        is_one = is_one && (found == NULL || node->begin < found->end);
+        *is_one_p = *is_one_p && (found == NULL || node->begin < found->end);
         found = node;
     }
+    return found;
+}
+
+const struct source_node *
+source_statement(const struct source *source, int line, int column)
+{
+    const struct code *code = &source->code;
+    size_t begin = source_place(source, line, 1), place = source_place(source, line, column);
+    size_t end = begin + length_of_line(source->text, begin);
+    place += strspn(source->text + place, " \t"); /* a macro may stand one column in front of its name */
+    const struct token_range tokens = tokens_of_line(source, line);
+    const uint32_t launch = find_launch(code, tokens);
+    const struct source_node *first = launch < tokens.end ? source_statement_of(source, launch) : NULL;
+    if (first != NULL && first->begin <= place) /* compilers rewrite it, and columns move */
+        place = code->tokens[launch].begin;
+
+    bool is_one;
+    const struct source_node *found = last_of_line(source, begin, end, &is_one);
     const struct source_node *around = column > 0 && place < end ? source_statement_at(source, place) : NULL;
     if (around != NULL && around->begin < begin && found != around && found->begin < around->end)
         around = NULL; /* between two statements of a line */
-    if (!is_one && around != NULL && calls_macro(source->text, begin, around->begin))
-        around = NULL;
-    return is_one && around == NULL ? found : around;
+    if (around == NULL)
+        return is_one ? found : NULL;
+    if (!is_one && calls_macro(code, (struct token_range){tokens.first, around->tokens.first}))
+        return NULL;
+    return around;
 }
 
 const struct source_node *
 source_statement_calling(const struct source *source, int line, int column, const char *callee)
 {
-    const char *text = source->text;
+    const struct code *code = &source->code;
     const struct source_node *found = source_statement(source, line, column), *only = NULL;
-    size_t at = source_place(source, line, 1), end = at + strcspn(text + at, "\n"), length = strlen(callee);
-    bool launches = found != NULL && memmem(text + found->begin, found->end - found->begin, "<<<", 3) != NULL;
-    bool is_one = found == NULL || launches;
-    for (size_t next; is_one && length > 0 && at < end; at = source_skip(text, next)) {
-        next = source_token(text, at);
-        if (strncmp(text + at, callee, length) != 0 || (launches && next > at + length))
+    const struct token_range tokens = tokens_of_line(source, line);
+    bool launches = found != NULL && find_launch(code, found->tokens) < found->tokens.end;
+    if ((found != NULL && !launches) || callee[0] == '\0')
+        return found;
+    for (uint32_t i = tokens.first; i < tokens.end; ++i) {
+        const bool goes_on = code->tokens[i].length > strlen(callee);
+        if (strncmp(code->text + code->tokens[i].begin, callee, strlen(callee)) != 0 || (launches && goes_on))
             continue;
-        is_one = only == NULL;
-        only = is_one ? source_statement_at(source, at) : NULL;
+        if (only != NULL)
+            return found;
+        only = source_statement_of(source, i);
     }
     return only != NULL ? only : found;
 }
@@ -399,33 +390,41 @@ source_beside(const struct source_node *inner, const struct source_node *other)
     return inner;
 }
 
+static uint32_t
+number_of(const struct source_node *node)
+{
+    return (uint32_t)(node - node->source->nodes);
+}
+
+struct token_range
+source_own(const struct source_node *node)
+{
+    return statement_own(&node->source->statements, number_of(node));
+}
+
 const struct source_node *
 source_block(const struct source_node *node)
 {
-    const struct source_node *block = NULL;
-    FOR_EACH_INSIDE(it, node)
-        if (it->parent == node && it->is_block)
-            block = it;
-    return block;
+    return node_of(node->source, statement_block(&node->source->statements, number_of(node)));
 }
 
 const struct source_node *
 source_function(const struct source_node *node)
 {
-    static const char *const classes[] = {"class", "struct", "union", "namespace", "extern", NULL};
-    const struct source_node *outermost = NULL;
-    for (; node != NULL; node = node->parent) {
-        const char *text = node->source->text;
-        const struct source_node *block = source_block(node);
-        if (node->is_block || block == NULL)
-            continue;
-        size_t word = node->begin;
-        if (is_at(text, word, "template"))
-            word = source_skip_angles(text, source_skip(text, word + strlen("template")), node->end);
-        if (memchr(text + node->begin, '(', block->begin - node->begin) != NULL && !is_any(text, word, classes))
-            outermost = node;
-    }
-    return outermost;
+    return node_of(node->source, statement_function(&node->source->statements, number_of(node)));
+}
+
+bool
+source_declares(const struct source_node *node, const char *name, size_t length)
+{
+    const struct code *code = &node->source->code;
+    struct token_range own = source_own(node);
+    uint32_t open = own.first;
+    while (node->is_loop && open < own.end && !token_is(code, open, "("))
+        ++open;
+    if (node->is_loop && open < own.end)
+        own.first = open + 1;
+    return token_declares(code, own, name, length);
 }
 
 bool
