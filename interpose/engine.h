@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   26u
+#define ENGINE_ABI   27u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -106,6 +106,9 @@ struct shim_services {
     /* The driver's own function `name` as of `version` (as cuGetProcAddress takes them), plain stream flavour; NULL if
      * the driver does not have it, or if no driver was seen yet. */
     void *(*driver_function)(const char *name, int version);
+
+    /* Loads the driver where the program has not: its annotated memory may all be the host's. False: there is none. */
+    bool (*load_driver)(void);
 
     /* Code of the loaded library that holds `address` gets the driver's own pointers from now on. For NCCL. */
     void (*exempt_library)(const void *address);

@@ -478,7 +478,7 @@ class ddp_turn_region_
 /*
  * DDP_BUFFER(ptr, count, type): memory ptr[0..count) holds state that is no parameter, for example running statistics.
  * At every DDP_STEP, of any group, all ranks take the bytes of rank 0, in stream order. Call it before the first
- * DDP_STEP. Ends the job: what ends it in DDP_GRADIENT.
+ * DDP_STEP. Types: those of DDP_STATE. Ends the job: what else ends it in DDP_GRADIENT.
  */
 #define DDP_BUFFER(ptr, count, type) DDP_MEMORY_CALL_(buffer, ptr, count, type)
 

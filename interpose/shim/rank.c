@@ -80,6 +80,7 @@ start_engine(struct rank_status *status)
     static const struct shim_services services = {
         .abi = ENGINE_ABI,
         .driver_function = gate_driver_function,
+        .load_driver = shim_load_driver,
         .exempt_library = exempt_add,
         .inside_nccl = threads_inside_nccl,
         .unknown_calls = recorder_calls,

@@ -16,6 +16,12 @@ shim_loaded_driver(void)
     return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); /* never closed: hooks jump into it */
 }
 
+bool
+shim_load_driver(void)
+{
+    return dlopen("libcuda.so.1", RTLD_LAZY) != NULL && shim_loaded_driver() != NULL;
+}
+
 /* The driver's own function behind shim_routes[index], which the program has not looked up: it was called through a
  * symbol of the shim. NULL if not found. */
 static void *

@@ -150,6 +150,9 @@ enum {
  * is not loaded. */
 void *shim_loaded_driver(void);
 
+/* For struct shim_services. */
+bool shim_load_driver(void);
+
 /* ---- gate.c ---- */
 
 /* For struct shim_services. */

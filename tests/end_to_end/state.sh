@@ -31,7 +31,7 @@ fails "a flag that differs" 1 'state [0-9]+ of [0-9]+ \(.flags., .*state.cu:[0-9
 fails "a flag that differs, at the end" 1 'state [0-9]+ of [0-9]+ \(.flags., .*state.cu:[0-9]+\) differs between ranks 0 and 1 after step 24' "$ddprun" -n 2 "$state" drift
 fails "state that is freed" 1 'state [0-9]+ of [0-9]+ \(.flags., .*state.cu:[0-9]+\) was freed and not annotated again' "$ddprun" -n 2 "$state" freed
 fails "state in another line" 1 'annotate states in another order: number [0-9]+ is .flags.' "$ddprun" -n 2 "$state" another-line
-fails "a gradient of integers" 1 'DDP_GRADIENT number 1 \(.gradient., .*: only DDP_STATE takes elements of type int32' "$ddprun" -n 2 "$state" integer-gradient
+fails "a gradient of integers" 1 'DDP_GRADIENT number 1 \(.gradient., .*: only DDP_STATE and DDP_BUFFER take elements of type int32' "$ddprun" -n 2 "$state" integer-gradient
 
 # DDP_MEAN_AS: one row for a label, whatever it holds.
 works "means with a label" "$ddprun" -n 2 --summary-json "$work/summary.json" "$state" resume

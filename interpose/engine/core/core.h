@@ -201,6 +201,12 @@ enum { DEVICE_AWAITED_EVENT = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC }
 void device_await(CUevent event, const char *what) WITHOUT_LOCK;
 
 void device_ensure_driver(const struct ddp_site *site);
+
+/* Of memory that is not the host's: ends the job if the program has not loaded the driver that this process has. */
+void device_refuse_unseen(const struct ddp_site *site);
+
+/* The calling thread's context; the primary one of the first device if it has none. Retained then, for good. */
+CUcontext device_open_context(void);
 void device_refuse_after_reset(const char *macro, const struct ddp_site *site);
 void device_ensure_events(void); /* of the stream table */
 void device_ensure_collectives(void);

@@ -13,6 +13,53 @@
 /* As long as waking a thread may take. */
 enum { AWAITS_BY_LOOKING_US = 300 };
 
+static _Atomic bool driver_loaded_here; /* the program had not loaded it */
+
+static bool
+driver_is_found(void)
+{
+    return engine_state.services->driver_function("cuInit", 2000) != NULL;
+}
+
+/* A program without CUDA, whose annotated memory is the host's, has not loaded the driver: NCCL needs it. */
+static void
+find_driver(const struct ddp_site *site)
+{
+    if (driver_is_found())
+        return;
+    if (atomic_load(&engine_state.status->call_count) > 0)
+        stop_job("the CUDA driver has no cuGetProcAddress (as of CUDA 12.0); a newer driver is needed");
+    if (!engine_state.services->load_driver())
+        stop_job("%s:%d annotates memory, and the CUDA driver (libcuda.so.1) cannot be loaded", site->file, site->line);
+    atomic_store(&driver_loaded_here, true);
+    if (!driver_is_found())
+        stop_job("the CUDA driver has no cuGetProcAddress (as of CUDA 12.0); a newer driver is needed");
+}
+
+void
+device_refuse_unseen(const struct ddp_site *site)
+{
+    if (atomic_load(&driver_loaded_here))
+        stop_job("%s:%d annotates memory that is not the host's, but no call to the CUDA driver has passed through "
+                 "ddprun: the preload does not reach it (a driver loaded with RTLD_DEEPBIND, or under another name?)",
+                 site->file, site->line);
+}
+
+CUcontext
+device_open_context(void)
+{
+    CUresult (*init)(unsigned) = NULL;
+    CUcontext context = NULL;
+    void *found = engine_state.services->driver_function("cuInit", 2000);
+    ASSERT(found != NULL);
+    memcpy(&init, &found, sizeof(found));
+    require_cuda(init(0), "cuInit");
+    CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &context);
+    if (context == NULL)
+        CUDA("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain, &context, 0);
+    return context;
+}
+
 void
 device_ensure_driver(const struct ddp_site *site)
 {
@@ -20,14 +67,7 @@ device_ensure_driver(const struct ddp_site *site)
         return;
     struct driver driver;
     struct comm_error error;
-    if (engine_state.services->driver_function("cuInit", 2000) == NULL) {
-        if (atomic_load(&engine_state.status->call_count) > 0)
-            stop_job("the CUDA driver has no cuGetProcAddress (as of CUDA 12.0); a newer driver is needed");
-        stop_job(
-            "%s:%d annotates memory, but no call to the CUDA driver has passed through ddprun: the preload does not "
-            "reach it (a driver loaded with RTLD_DEEPBIND, or under another name?)",
-            site->file, site->line);
-    }
+    find_driver(site);
     if (!driver_fill(&driver, engine_state.services->driver_function, &error))
         stop_job("%s", error.text);
 

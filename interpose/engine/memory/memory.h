@@ -152,6 +152,9 @@ struct tensor tensor_copy_compared(size_t index);
 /* Whether memory of the host is among them; takes the lock. The same on all ranks. */
 bool tensor_compares_host(void);
 
+/* Whether one is in memory of a device, or managed; takes the lock. */
+bool tensor_any_on_device(void);
+
 /* "parameter", "gradient", "buffer", "state"; static storage. */
 const char *tensor_role_name(enum tensor_role role);
 

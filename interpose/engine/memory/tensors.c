@@ -153,6 +153,17 @@ tensor_compares_host(void)
     return found;
 }
 
+bool
+tensor_any_on_device(void)
+{
+    bool found = false;
+    engine_lock();
+    for (const struct tensor *tensor = tensor_next(NULL); tensor != NULL && !found; tensor = tensor_next(tensor))
+        found = tensor->kind != MEMORY_HOST;
+    engine_unlock();
+    return found;
+}
+
 const struct tensor *
 tensor_compared(size_t index)
 {

@@ -49,23 +49,16 @@ require_primary_context(const struct tensor *tensor, CUcontext context, int devi
 static void
 require_device_in_use(const struct tensor *tensor)
 {
-    const struct driver *driver = &engine_state.driver;
-    struct memory_facts facts = {.type = 0};
     if (engine_state.context != NULL)
         return;
-    if (driver->cuCtxGetCurrent_p(&facts.context) != CUDA_SUCCESS ||
-        (facts.context == NULL && driver->cuDevicePrimaryCtxRetain_p(&facts.context, 0) != CUDA_SUCCESS))
-        stop_job(MADE_FORMAT ": memory of the host, annotated before the program uses a device: call cudaSetDevice and "
-                             "cudaFree(0) first",
-                 MADE(tensor));
+    CUcontext context = device_open_context(), before = NULL;
     CUdevice device = 0;
-    CUcontext before = NULL;
     CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &before);
-    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, facts.context);
+    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, context);
     CUDA("cuCtxGetDevice", cuCtxGetDevice, &device);
     CUDA("cuCtxSetCurrent", cuCtxSetCurrent, before);
-    (void)device_adopt_context(facts.context, device);
-    require_primary_context(tensor, facts.context, device);
+    (void)device_adopt_context(context, device);
+    require_primary_context(tensor, context, device);
 }
 
 /* Memory of the host that begins with the address of device memory is a pointer: `&g` is annotated, not `g`. */
@@ -93,6 +86,8 @@ require_host_memory(const struct tensor *tensor)
     char file[128];
     refuse_address_of_pointer(tensor);
     size_t there = host_memory_readable(tensor);
+    if (there == 0)
+        device_refuse_unseen(&tensor->site);
     if (there < tensor->bytes)
         stop_job(MADE_FORMAT ": %p is not device memory, and only %zu of %zu bytes of host memory there can be read; "
                              "annotate memory of cudaMalloc, cudaMallocManaged or malloc",
@@ -118,6 +113,7 @@ require_memory(struct tensor *tensor)
         require_host_memory(tensor);
         return;
     }
+    device_refuse_unseen(&tensor->site);
     if (facts.begin != 0 && tensor->bytes > facts.begin + facts.bytes - tensor->address && !is_mapped(tensor))
         stop_job(MADE_FORMAT ": %zu bytes, but the allocation ends after %zu; check count and type", MADE(tensor),
                  tensor->bytes, (size_t)(facts.begin + facts.bytes - tensor->address));
@@ -162,10 +158,13 @@ describe_annotation(enum tensor_role role, void *ptr, size_t count, int type, co
                  MADE(&tensor), type);
     if (type > DDP_UINT8)
         stop_job(MADE_FORMAT ": only DDP_REDUCE takes elements of type %s", MADE(&tensor), type_name(type));
-    if (role != TENSOR_STATE && !type_is_of_gradients(type))
-        stop_job(MADE_FORMAT ": only DDP_STATE takes elements of type %s; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or "
-                             "DDP_BFLOAT16",
-                 MADE(&tensor), type_name(type));
+    bool takes_integers = role == TENSOR_STATE || role == TENSOR_BUFFER;
+    if (!takes_integers && !type_is_of_gradients(type))
+        stop_job(
+            MADE_FORMAT
+            ": only DDP_STATE and DDP_BUFFER take elements of type %s; use DDP_FLOAT32, DDP_FLOAT64, DDP_FLOAT16 or "
+            "DDP_BFLOAT16",
+            MADE(&tensor), type_name(type));
     if (ptr != NULL && count == DDP_WHOLE)
         stop_job("%s of `%s` (%s:%d): the count is DDP_WHOLE, but CUDA has not allocated the memory: say how many "
                  "elements it has",
@@ -268,7 +267,6 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     (void)site;
     CUcontext before = context_enter();
     launch_wait_unused();
-    context_leave(before);
     struct tensor forgotten = {.placed = false};
     engine_lock();
     struct tensor *tensor = tensor_at((CUdeviceptr)ptr);
@@ -282,6 +280,7 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     }
     engine_unlock();
     host_memory_forget(&forgotten);
+    context_leave(before);
 }
 
 void

@@ -35,7 +35,7 @@ step_refuse_unseen(const struct ddp_site *site)
             "the trainer calls %s, in a version or form that this ddprun cannot follow, so it may not see all work on "
             "gradients; use another form of the call, or a newer ddprun",
             name);
-    if (atomic_load(&engine_state.operation_count) == 0)
+    if (atomic_load(&engine_state.operation_count) == 0 && tensor_any_on_device())
         stop_job("DDP_STEP (%s:%d): no kernel launch or copy has been seen so far: ddprun does not see this trainer's "
                  "calls of the CUDA driver",
                  site->file, site->line);

@@ -76,6 +76,8 @@ static void
 fill_driver(void)
 {
     struct comm_error error;
+    if (scout_state.services->driver_function("cuInit", 2000) == NULL)
+        scout_stop("the program has not used CUDA, and ddprun scout looks at work on the device");
     if (!driver_fill(&scout_state.driver, scout_state.services->driver_function, &error))
         scout_stop("%s", error.text);
 }
