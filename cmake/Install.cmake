@@ -6,7 +6,7 @@
 # may be moved as a whole.
 #
 #   bin/ddprun, bin/softgpu-cc          lib/ddprun/        shim and engines
-#   include/ddprun.h, ddprun_lines.h    lib/softgpu/       the stand-in, with toolkit/ for build systems
+#   include/ddprun.h, ddprun_torch.h, ddprun_lines.h    lib/softgpu/       the stand-in, with toolkit/ for build systems
 #   share/pkgconfig/ddprun.pc           share/cmake/ddprun/  find_package(ddprun)
 #   lib/python3/dist-packages/ddprun.py, which Debian's python3 finds under /usr
 include(GNUInstallDirs)
@@ -28,7 +28,7 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME ddprun)
 install(TARGETS ddprun RUNTIME DESTINATION bin)
 install(TARGETS shim engine check_engine scout files LIBRARY DESTINATION lib/ddprun)
 install(TARGETS pmix_member LIBRARY DESTINATION lib/ddprun COMPONENT pmix)
-install(FILES interpose/include/ddprun.h tools/scout/include/ddprun_lines.h DESTINATION include)
+install(FILES interpose/include/ddprun.h interpose/include/ddprun_torch.h tools/scout/include/ddprun_lines.h DESTINATION include)
 install(FILES interpose/python/ddprun.py DESTINATION lib/python3/dist-packages)
 
 configure_file(${package_dir}/ddprun.pc.in ${CMAKE_BINARY_DIR}/package/ddprun.pc @ONLY)

@@ -40,11 +40,12 @@ libeigen3-dev   | file /usr/include/eigen3/Eigen/Dense | a .cu file that include
 python3         | command python3      | trainers in Python
 python3-pip     | python pip           | installs the wheel into an environment of its own
 '
-# Without these the tests of tests/cluster/, a case of softgpu/linkers (mpi.h) and, with the last one, tests/fuzz/ are skipped by
-# name, and nothing else is.
+# Without these the tests of tests/cluster/, samples/torch, a case of softgpu/linkers (mpi.h) and, with the last one, tests/fuzz/ are
+# skipped by name, and nothing else is.
 cluster_packages='
 iproute2        | command ip           | hosts with networks of their own, on one machine
 openmpi-bin     | command mpirun       | starts ranks on several hosts
+libtorch-dev    | file /usr/include/torch/csrc/api/include/torch/torch.h | trainers in libtorch
 libopenmpi-dev  | file /usr/lib/x86_64-linux-gnu/openmpi/include/mpi.h | builds a trainer that speaks MPI
 slurmctld       | command slurmctld    | Slurm: the scheduler
 slurmd          | command slurmd       | Slurm: starts ranks on a host
@@ -245,7 +246,7 @@ case ${1:-} in
         (install_packages "$cluster_packages") || true # said, and below
     fi
     mapfile -t missing < <(missing_packages "$cluster_packages")
-    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts, or the fuzzer, are skipped without ${missing[*]}"
+    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts, of libtorch, or the fuzzer, are skipped without ${missing[*]}"
     (export PIP_RETRIES=2 && fetch_open_mpi) || say "tests of jobs under Open MPI 5 and PRRTE are skipped without $open_mpi_wheel"
     ;;
 --help)

@@ -94,6 +94,10 @@ while read -r macro; do
     grep -qF "$macro(" "$prefix/share/man/man3/ddprun.h.3" || complain "ddprun.h(3) does not mention $macro"
 done <<<"$macros"
 
+for header in ddprun.h ddprun_torch.h ddprun_lines.h; do
+    [ -s "$prefix/include/$header" ] || complain "no include/$header"
+done
+
 # ---- completion ----
 complete_words() {
     PATH=$prefix/bin:$PATH timeout "$(patient 20)" bash -c '

@@ -96,7 +96,7 @@ check_include() {
     name=${text#*[<\"]}
     name=${name%%[>\"]*}
     resolve "$file" "$name"
-    if [ -n "$target" ] && { [[ $text == *\"* ]] || [ "$name" = ddprun.h ] || [[ $name == */* ]]; }; then
+    if [ -n "$target" ] && { [[ $text == *\"* ]] || [ "$name" = ddprun.h ] || [ "$name" = ddprun_torch.h ] || [[ $name == */* ]]; }; then
         may_use "$part" "$target" || complain "$file:$line: $part must not include $target"
     elif [[ $text == *\"* ]]; then
         # Generated headers are named *.inc or *_generated.h and belong to the part that includes them.

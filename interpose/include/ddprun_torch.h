@@ -1,0 +1,673 @@
+/*
+ * ddprun_torch.h - ddprun for libtorch's C++ frontend: what DistributedDataParallel and DistributedSampler are in
+ * Python. Header only, beside ddprun.h; C++17, libtorch 1.13 and later.
+ *
+ *     ddprun::torch::Parallel parallel(model->named_parameters(), model->named_buffers()); // after the initialisation
+ *     auto loader = torch::data::make_data_loader(std::move(data), ddprun::torch::Sampler(size),
+ *                                                 batch / DDP_WORLD_SIZE());
+ *     for (auto &example : *loader) {
+ *         optimizer.zero_grad();
+ *         loss(model->forward(example.data), example.target).backward();
+ *         parallel.step(); // from here on each gradient is the mean over all ranks
+ *         optimizer.step();
+ *     }
+ *
+ * Without ddprun, Parallel does nothing and Sampler yields all items. Misuse ends the program, and with it the job, by
+ * one line that names the place of Parallel or step() and the tensor.
+ */
+#ifndef DDPRUN_TORCH_H
+#define DDPRUN_TORCH_H
+
+#include <ddprun.h>
+
+#include <torch/torch.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+/* This file is there in a libtorch with CUDA only; c10/cuda/CUDAStream.h may be there in others. */
+#if __has_include(<c10/cuda/impl/cuda_cmake_macros.h>) && __has_include(<cuda_runtime_api.h>)
+#include <c10/cuda/CUDAStream.h>
+#define DDP_TORCH_HAS_CUDA_ 1
+#else
+#define DDP_TORCH_HAS_CUDA_ 0
+#endif
+
+namespace ddprun
+{
+namespace torch
+{
+
+/* Where a call stands in the program. */
+struct Place {
+    const char *file;
+    int line;
+};
+
+namespace detail
+{
+
+/* One line, and the program ends: the other ranks would wait for this one. */
+[[noreturn]] inline void
+stop(const Place &place, const std::string &what)
+{
+    std::fprintf(stderr, "ddprun: rank %d: %s:%d: %s\n", DDP_RANK(), place.file, place.line, what.c_str());
+    std::exit(EXIT_FAILURE);
+}
+
+/* The interface keeps pointers to names until the process ends. */
+inline const char *
+keep(const std::string &name)
+{
+    static auto *names = new std::set<std::string>;
+    return names->insert(name).first->c_str();
+}
+
+/* The stream of torch's current work on this device, as the interface takes it. */
+inline void *
+current_stream(const c10::Device &device)
+{
+#if DDP_TORCH_HAS_CUDA_
+    if (device.is_cuda())
+        return ddp_stream(reinterpret_cast<uintptr_t>(c10::cuda::getCurrentCUDAStream(device.index()).stream()));
+#endif
+    (void)device;
+    return ddp_stream(0);
+}
+
+/* How the interface sees a tensor's memory. */
+struct Elements {
+    int type;
+    size_t count;
+};
+
+/* Of a complex number both parts; of a type without a name in ddprun.h its bytes, which only buffers may have. */
+inline Elements
+elements_of(const at::Tensor &tensor)
+{
+    const auto count = static_cast<size_t>(tensor.numel());
+    switch (tensor.scalar_type()) {
+    case at::kFloat:
+        return {DDP_FLOAT32, count};
+    case at::kDouble:
+        return {DDP_FLOAT64, count};
+    case at::kHalf:
+        return {DDP_FLOAT16, count};
+    case at::kBFloat16:
+        return {DDP_BFLOAT16, count};
+    case at::kComplexFloat:
+        return {DDP_FLOAT32, 2 * count};
+    case at::kComplexDouble:
+        return {DDP_FLOAT64, 2 * count};
+    case at::kInt:
+        return {DDP_INT32, count};
+    case at::kLong:
+        return {DDP_INT64, count};
+    default:
+        return {DDP_UINT8, static_cast<size_t>(tensor.nbytes())};
+    }
+}
+
+/* The groups of ddprun.h, one for each Parallel. */
+class Group
+{
+  public:
+    explicit Group(const Place &place)
+    {
+        while (id_ < AT_MOST && taken()[id_])
+            ++id_;
+        if (id_ == AT_MOST)
+            stop(place, "more than 16 objects of Parallel at a time");
+        taken()[id_] = true;
+    }
+    ~Group()
+    {
+        taken()[id_] = false;
+    }
+    Group(const Group &) = delete;
+    Group &operator=(const Group &) = delete;
+    int id() const
+    {
+        return id_;
+    }
+
+  private:
+    enum { AT_MOST = 16 };
+    static bool *taken()
+    {
+        static bool groups[AT_MOST];
+        return groups;
+    }
+    int id_ = 0;
+};
+
+/* A parameter or buffer, and what was annotated of it. */
+struct Entry {
+    std::string name;
+    at::Tensor tensor;
+    c10::Storage storage; /* keeps the annotated memory until it is forgotten */
+    void *memory = nullptr;
+    int64_t count = 0;
+    at::Tensor gradient; /* undefined: it has none, or is frozen */
+    std::shared_ptr<::torch::autograd::Node> accumulator;
+    uintptr_t hook = 0;
+    bool was_placed = false; /* its `grad` has been in `gradient` before */
+    bool is_missing = false; /* in this step it has no gradient on this rank */
+};
+
+/* Called after a gradient has been accumulated. */
+class Hook : public ::torch::autograd::FunctionPostHook
+{
+  public:
+    explicit Hook(std::function<void()> function) : function_(std::move(function))
+    {
+    }
+    ::torch::autograd::variable_list operator()(const ::torch::autograd::variable_list &outputs,
+                                                const ::torch::autograd::variable_list &) override
+    {
+        function_();
+        return outputs;
+    }
+
+  private:
+    std::function<void()> function_;
+};
+
+} // namespace detail
+
+/* Named as the arguments of torch.nn.parallel.DistributedDataParallel. */
+struct ParallelOptions {
+    /* Other parameters may have a gradient in each step, and on each rank. Not needed where the first step shows it. */
+    TORCH_ARG(bool, find_unused_parameters) = false;
+};
+
+/*
+ * The parameters and buffers of a model that all ranks train together, from its construction to its destruction.
+ *
+ * At the construction all ranks take rank 0's parameters. `grad` of each parameter becomes a part of one flat tensor
+ * for each type, where ddprun averages it; this is kept by zero_grad(false), and done again, by a copy, after
+ * gradients were set to none. Buffers become rank 0's at each step(), as do those of DistributedDataParallel before
+ * each forward pass. Frozen parameters (requires_grad is false) have no gradient; one that is no longer frozen gets one
+ * at the next step().
+ *
+ * Several models or optimizers that step separately have a Parallel each, made in the same order on all ranks. All
+ * functions are for the thread that trains. The tensors live at least as long as this object.
+ *
+ * Ends the program: a parameter that is sparse, or has holes, or a type without a mean; tensors on several devices;
+ * tensors that were resized, or moved to other memory, after the construction.
+ */
+class Parallel
+{
+  public:
+    using Tensors = ::torch::OrderedDict<std::string, at::Tensor>;
+
+    /* `file` and `line`: the caller's place, for messages. */
+    explicit Parallel(const Tensors &named_parameters, const Tensors &named_buffers = Tensors(),
+                      ParallelOptions options = ParallelOptions(), const char *file = __builtin_FILE(),
+                      int line = __builtin_LINE())
+        : place_{file, line}, interface_(ddp_interface_get()), group_(place_), options_(options)
+    {
+        add(parameters_, named_parameters, "parameter");
+        add(buffers_, named_buffers, "buffer");
+        for (const detail::Entry &entry : parameters_)
+            refuse_parameter(entry);
+        if (interface_ == nullptr)
+            return;
+        interface_->gradient_group(group_.id(), site("Parallel", place_));
+        annotate_parameters();
+        make_gradients(true);
+        for (const detail::Entry &entry : buffers_)
+            annotate(interface_->buffer, entry);
+        interface_->gradient_group(0, site("Parallel", place_));
+    }
+
+    ~Parallel()
+    {
+        if (interface_ == nullptr)
+            return;
+        for (detail::Entry &entry : parameters_) {
+            if (entry.gradient.defined()) {
+                entry.accumulator->del_post_hook(entry.hook);
+                interface_->forget(entry.gradient.data_ptr(), site(entry.name, place_));
+            }
+            interface_->forget(entry.memory, site(entry.name, place_));
+        }
+        for (const detail::Entry &entry : buffers_)
+            interface_->forget(entry.memory, site(entry.name, place_));
+    }
+
+    Parallel(const Parallel &) = delete;
+    Parallel &operator=(const Parallel &) = delete;
+
+    /*
+     * After backward and before the gradients are used: clipping, norms, optimizer.step(). Gradients become the mean
+     * over all ranks, on torch's current stream; those in memory of the host are there when it returns.
+     *
+     * A parameter that has no gradient on this rank and has one on another gets the mean, as if this rank's were 0. One
+     * without a gradient on all ranks keeps none. Where a parameter has none in the first step, or with
+     * find_unused_parameters, the ranks compare at each step which ones are used, and the host waits for it. Ends the
+     * program: a parameter that loses its gradient later without find_unused_parameters; a step without any gradient.
+     */
+    void step(const char *file = __builtin_FILE(), int line = __builtin_LINE())
+    {
+        if (interface_ == nullptr)
+            return;
+        const Place here = {file, line};
+        refuse_moved(here);
+        make_gradients(false);
+        const size_t missing = place_gradients();
+        share_missing(missing, here);
+        interface_->step_group(group_.id(), detail::current_stream(device()), site("parallel.step()", here));
+        for (detail::Entry &entry : parameters_) {
+            if (entry.gradient.defined() && !entry.is_missing)
+                entry.tensor.mutable_grad() = entry.gradient;
+        }
+        ++steps_;
+    }
+
+    /* Until it goes out of scope, backward passes add to the gradients and nothing is sent: as no_sync() of
+     * DistributedDataParallel, for all passes of an accumulation but the last. */
+    class [[nodiscard]] NoSync
+    {
+      public:
+        explicit NoSync(Parallel &parallel, const ddp_site *site) : parallel_(parallel), site_(site)
+        {
+            if (parallel_.no_sync_depth_++ == 0 && parallel_.interface_ != nullptr)
+                parallel_.interface_->no_sync(1, site_);
+        }
+        ~NoSync()
+        {
+            if (--parallel_.no_sync_depth_ == 0 && parallel_.interface_ != nullptr)
+                parallel_.interface_->no_sync(0, site_);
+        }
+        NoSync(const NoSync &) = delete;
+        NoSync &operator=(const NoSync &) = delete;
+
+      private:
+        Parallel &parallel_;
+        const ddp_site *site_;
+    };
+
+    NoSync no_sync(const char *file = __builtin_FILE(), int line = __builtin_LINE())
+    {
+        return NoSync(*this, site("parallel.no_sync()", {file, line}));
+    }
+
+  private:
+    friend class NoSync;
+    using Annotate = void (*)(void *, size_t, int, const ddp_site *);
+
+    /* Each place and name once; they live as long as the process. */
+    static const ddp_site *site(const std::string &text, const Place &place)
+    {
+        static auto *sites = new std::map<std::pair<std::string, std::pair<std::string, int>>, ddp_site>;
+        const auto made = sites->emplace(std::make_pair(text, std::make_pair(std::string(place.file), place.line)),
+                                         ddp_site{nullptr, nullptr, place.line});
+        ddp_site &found = made.first->second;
+        if (made.second) {
+            found.text = detail::keep(text);
+            found.file = detail::keep(place.file);
+        }
+        return &found;
+    }
+
+    const c10::Device device() const
+    {
+        return parameters_.empty() ? c10::Device(c10::kCPU) : parameters_.front().tensor.device();
+    }
+
+    [[noreturn]] void refuse(const char *kind, const std::string &name, const std::string &what) const
+    {
+        detail::stop(place_, std::string(kind) + " `" + name + "` " + what);
+    }
+
+    /* A tensor that several modules share is there once. */
+    void add(std::vector<detail::Entry> &entries, const Tensors &tensors, const char *kind)
+    {
+        std::set<const void *> seen;
+        for (const auto &item : tensors) {
+            const at::Tensor &tensor = item.value();
+            if (!tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second)
+                continue;
+            if (tensor.layout() != at::kStrided)
+                refuse(kind, item.key(), "is sparse; ddprun averages dense tensors");
+            if (!tensor.is_non_overlapping_and_dense())
+                refuse(kind, item.key(), "has holes in its memory; make it contiguous()");
+            if (!parameters_.empty() && tensor.device() != device())
+                refuse(kind, item.key(),
+                       "is on " + tensor.device().str() + ", others are on " + device().str() +
+                           "; move the model to one device first");
+            detail::Entry entry;
+            entry.name = item.key();
+            entry.tensor = tensor;
+            entry.storage = tensor.storage();
+            entry.memory = tensor.data_ptr();
+            entry.count = tensor.numel();
+            entries.push_back(std::move(entry));
+        }
+    }
+
+    void refuse_parameter(const detail::Entry &entry) const
+    {
+        const at::Tensor &tensor = entry.tensor;
+        if (!tensor.is_floating_point() && !tensor.is_complex())
+            refuse("parameter", entry.name,
+                   std::string("has the type ") + c10::toString(tensor.scalar_type()) +
+                       ", which has no mean; register it as a buffer");
+        if (!tensor.is_leaf())
+            refuse("parameter", entry.name, "is the result of an operation, and autograd keeps no gradient of it");
+        if (!tensor.is_cpu() && !(DDP_TORCH_HAS_CUDA_ && tensor.is_cuda()))
+            refuse("parameter", entry.name,
+                   "is on " + tensor.device().str() + ", and this program was compiled without c10/cuda/CUDAStream.h");
+    }
+
+    void annotate(Annotate function, const detail::Entry &entry) const
+    {
+        const detail::Elements elements = detail::elements_of(entry.tensor);
+        function(entry.memory, elements.count, elements.type, site(entry.name, place_));
+    }
+
+    /* A frozen one is state: ddprun shares and compares it, and misses no gradient of it. */
+    void annotate_parameters() const
+    {
+        for (const detail::Entry &entry : parameters_)
+            annotate(entry.tensor.requires_grad() ? interface_->parameter : interface_->state, entry);
+    }
+
+    /* Gives gradients to parameters that need one and have none: at the construction, or when they are frozen no
+     * longer. */
+    void make_gradients(bool at_first)
+    {
+        std::map<at::ScalarType, std::vector<detail::Entry *>> by_type;
+        for (detail::Entry &entry : parameters_) {
+            if (entry.tensor.requires_grad() && !entry.gradient.defined() && entry.count > 0)
+                by_type[entry.tensor.scalar_type()].push_back(&entry);
+        }
+        if (by_type.empty())
+            return;
+        at::NoGradGuard no_grad;
+        if (!at_first)
+            interface_->gradient_group(group_.id(), site("Parallel", place_));
+        for (const auto &type : by_type)
+            make_flat(type.second);
+        if (!at_first)
+            interface_->gradient_group(0, site("Parallel", place_));
+    }
+
+    void make_flat(const std::vector<detail::Entry *> &entries)
+    {
+        int64_t total = 0;
+        for (const detail::Entry *entry : entries)
+            total += entry->count;
+        const at::TensorOptions options = entries.front()->tensor.options().requires_grad(false);
+        const at::Tensor flat = at::zeros({total}, options);
+        int64_t begin = 0;
+        for (detail::Entry *entry : entries) {
+            /* No view, which zero_grad() could not detach. */
+            entry->gradient = at::empty({0}, options);
+            entry->gradient.set_(flat.storage(), begin, entry->tensor.sizes(), entry->tensor.strides());
+            begin += entry->count;
+            const detail::Elements elements = detail::elements_of(entry->gradient);
+            interface_->gradient(entry->gradient.data_ptr(), elements.count, elements.type, site(entry->name, place_));
+            entry->accumulator = ::torch::autograd::impl::grad_accumulator(entry->tensor);
+            entry->hook = entry->accumulator->add_post_hook(
+                std::make_unique<detail::Hook>([this, entry] { gradient_accumulated(*entry); }));
+        }
+    }
+
+    /* In a thread of autograd. */
+    void gradient_accumulated(detail::Entry &entry)
+    {
+        if (!place_gradient(entry) || no_sync_depth_ > 0)
+            return;
+        interface_->gradient_ready(entry.gradient.data_ptr(), detail::current_stream(entry.tensor.device()),
+                                   site_of_ready());
+    }
+
+    const ddp_site *site_of_ready() const
+    {
+        return ready_;
+    }
+
+    /* Its `grad` is where ddprun averages it. False: it has none. */
+    bool place_gradient(detail::Entry &entry)
+    {
+        at::Tensor &grad = entry.tensor.mutable_grad();
+        if (!grad.defined())
+            return false;
+        if (grad.layout() != at::kStrided)
+            refuse("parameter", entry.name, "has a sparse gradient; ddprun averages dense ones: sparse(false)");
+        if (grad.data_ptr() == entry.gradient.data_ptr())
+            return true;
+        at::NoGradGuard no_grad;
+        entry.gradient.copy_(grad);
+        grad = entry.gradient;
+        if (entry.was_placed)
+            say_copied();
+        entry.was_placed = true;
+        return true;
+    }
+
+    void say_copied()
+    {
+        if (said_copied_ || interface_->rank() != 0)
+            return;
+        said_copied_ = true;
+        std::fprintf(stderr,
+                     "ddprun: %s:%d: gradients are set to none (zero_grad() of libtorch 2 does that), and are copied "
+                     "to where they are averaged in each step; zero_grad(false) saves the copy\n",
+                     place_.file, place_.line);
+    }
+
+    /* All that have a gradient now; returns how many do not. */
+    size_t place_gradients()
+    {
+        size_t missing = 0;
+        at::NoGradGuard no_grad;
+        for (detail::Entry &entry : parameters_) {
+            entry.is_missing = entry.gradient.defined() && !place_gradient(entry);
+            if (!entry.is_missing)
+                continue;
+            entry.gradient.zero_(); /* the mean is that of the ranks that have one */
+            missing += entry.tensor.requires_grad();
+        }
+        return missing;
+    }
+
+    /* Of what this rank has no gradient of, another may have one: then it gets the mean. */
+    void share_missing(size_t missing, const Place &here)
+    {
+        if (steps_ == 0 && !options_.find_unused_parameters()) {
+            volatile int any = missing > 0;
+            options_.find_unused_parameters(interface_->any(&any, site("parallel.step()", here)) != 0);
+        }
+        if (!options_.find_unused_parameters()) {
+            if (missing > 0)
+                refuse_missing(here);
+            return;
+        }
+        std::vector<int32_t> used;
+        for (const detail::Entry &entry : parameters_)
+            used.push_back(entry.gradient.defined() && !entry.is_missing);
+        interface_->reduce(used.data(), used.size(), DDP_INT32, DDP_OP_MAX, ddp_stream(0),
+                           site("used parameters", here));
+        bool any = false;
+        for (size_t i = 0; i < used.size(); ++i) {
+            parameters_[i].is_missing = parameters_[i].gradient.defined() && used[i] == 0;
+            any = any || used[i] != 0;
+        }
+        if (!any)
+            detail::stop(here, "no parameter has a gradient; call step() after backward()");
+    }
+
+    [[noreturn]] void refuse_missing(const Place &here) const
+    {
+        size_t missing = 0, gradients = 0;
+        const detail::Entry *first = nullptr;
+        for (const detail::Entry &entry : parameters_) {
+            gradients += entry.gradient.defined();
+            if (entry.is_missing && missing++ == 0)
+                first = &entry;
+        }
+        if (missing == gradients)
+            detail::stop(here, "no parameter has a gradient; call step() after backward()");
+        detail::stop(here, "parameter `" + first->name + "` has no gradient in step " + std::to_string(steps_ + 1) +
+                               ", and all had one in step 1; if the loss does not use it in every step, say "
+                               "ParallelOptions().find_unused_parameters(true)");
+    }
+
+    void refuse_moved(const Place &here) const
+    {
+        for (const std::vector<detail::Entry> *entries : {&parameters_, &buffers_}) {
+            for (const detail::Entry &entry : *entries) {
+                if (entry.tensor.numel() != entry.count)
+                    detail::stop(here, "`" + entry.name + "` has " + std::to_string(entry.tensor.numel()) +
+                                           " elements, and had " + std::to_string(entry.count) +
+                                           " when Parallel was made (" + place_.file + ":" +
+                                           std::to_string(place_.line) + "); make Parallel after it has its size");
+                if (entry.tensor.data_ptr() != entry.memory)
+                    detail::stop(here, "`" + entry.name + "` is in other memory than when Parallel was made (" +
+                                           place_.file + ":" + std::to_string(place_.line) +
+                                           "); call torch::load(), to() and set_data() before that");
+            }
+        }
+    }
+
+    const Place place_;
+    const ddp_interface *const interface_; /* null: not started by ddprun */
+    detail::Group group_;
+    ParallelOptions options_;
+    std::vector<detail::Entry> parameters_, buffers_; /* their number is fixed: hooks point to entries */
+    const ddp_site *const ready_ = site("parallel", place_);
+    uint64_t steps_ = 0;
+    int no_sync_depth_ = 0;
+    bool said_copied_ = false;
+};
+
+/*
+ * The items of a dataset that this rank trains, for torch::data::make_data_loader(): as DistributedSampler of Python
+ * with the same arguments, in the same order. Each epoch is a permutation of all items by the seed and the number of
+ * the epoch. Rank r of n takes the items r, r + n, r + 2n of it: the ranks' batches together are those of one process
+ * whose batch is n times as large. So that all ranks have as many, the permutation is filled up from its beginning, or
+ * cut with drop_last.
+ *
+ * `seed` is the same on all ranks. Copies share the epoch: set_epoch() of the one that was given to a loader reaches
+ * that loader. Without set_epoch() each epoch that a loader begins is the next one.
+ */
+class Sampler : public ::torch::data::samplers::Sampler<>
+{
+    /* torch::optional or std::optional: as this libtorch has it. */
+    template <typename Class, typename Argument> static Argument argument_of(void (Class::*)(Argument));
+    using Base = ::torch::data::samplers::Sampler<>;
+    using OptionalSize = decltype(argument_of(&Base::reset));
+    using OptionalBatch = decltype(std::declval<Base &>().next(0));
+
+  public:
+    explicit Sampler(size_t size, bool shuffle = true, uint64_t seed = 0, bool drop_last = false)
+        : shuffle_(shuffle), seed_(seed), drop_last_(drop_last), epoch_(std::make_shared<Epoch>())
+    {
+        divide(size);
+    }
+
+    /* From the next begin() of the loader on. */
+    void set_epoch(size_t epoch)
+    {
+        *epoch_ = {epoch, true};
+    }
+
+    size_t epoch() const
+    {
+        return epoch_->number;
+    }
+
+    /* Items of this rank in an epoch. */
+    size_t size() const
+    {
+        return count_;
+    }
+
+    void reset(OptionalSize new_size = OptionalSize()) override
+    {
+        if (new_size)
+            divide(*new_size);
+        if (next_ > 0 && !epoch_->is_set)
+            ++epoch_->number;
+        epoch_->is_set = false;
+        order_.clear();
+        next_ = 0;
+    }
+
+    OptionalBatch next(size_t batch_size) override
+    {
+        if (order_.empty())
+            permute();
+        if (next_ == count_)
+            return OptionalBatch();
+        std::vector<size_t> batch;
+        for (; next_ < count_ && batch.size() < batch_size; ++next_)
+            batch.push_back(order_[(rank_ + next_ * ranks_) % order_.size()]);
+        return OptionalBatch(std::move(batch));
+    }
+
+    void save(::torch::serialize::OutputArchive &archive) const override
+    {
+        archive.write("epoch", at::tensor(static_cast<int64_t>(epoch_->number)), true);
+        archive.write("next", at::tensor(static_cast<int64_t>(next_)), true);
+    }
+
+    void load(::torch::serialize::InputArchive &archive) override
+    {
+        at::Tensor epoch = at::empty({}, at::kLong), next = at::empty({}, at::kLong);
+        archive.read("epoch", epoch, true);
+        archive.read("next", next, true);
+        set_epoch(static_cast<size_t>(epoch.item<int64_t>()));
+        order_.clear();
+        next_ = static_cast<size_t>(next.item<int64_t>());
+    }
+
+  private:
+    struct Epoch {
+        size_t number = 0;
+        bool is_set = false;
+    };
+
+    void divide(size_t size)
+    {
+        const size_t left = size % ranks_;
+        size_ = size;
+        count_ = size / ranks_ + (left > 0 && !drop_last_);
+    }
+
+    void permute()
+    {
+        const auto size = static_cast<int64_t>(size_);
+        const at::Tensor order = shuffle_ ? at::randperm(size, at::detail::createCPUGenerator(seed_ + epoch_->number))
+                                          : at::arange(size, at::kLong);
+        order_.assign(order.data_ptr<int64_t>(), order.data_ptr<int64_t>() + size);
+    }
+
+    const bool shuffle_;
+    const uint64_t seed_;
+    const bool drop_last_;
+    const size_t ranks_ = static_cast<size_t>(DDP_WORLD_SIZE()), rank_ = static_cast<size_t>(DDP_RANK());
+    std::shared_ptr<Epoch> epoch_;
+    size_t size_ = 0, count_ = 0, next_ = 0;
+    std::vector<size_t> order_;
+};
+
+} // namespace torch
+} // namespace ddprun
+
+#endif

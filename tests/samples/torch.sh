@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# torch.sh BUILD - the sample in libtorch trains with 2 and 3 ranks what one process trains, on the same batches, though it calls no CUDA:
+# its parameters are the same up to the order of sums, its printed losses the same, and `ddprun check` finds it equal. A job's messages have
+# the names of the model's tensors. What Parallel annotated is forgotten at its end, so nothing is said of freed memory.
+source "$(dirname "$0")/../end_to_end/lib.sh"
+trainer=$build/samples/torch_digits
+[ -x "$trainer" ] || skip "no libtorch was found when the build was configured (Debian: libtorch-dev)"
+options=(--data "$data" --epochs 2)
+
+works "alone" "$trainer" "${options[@]}" --save "$work/serial"
+cp "$work/stdout" "$work/serial.out"
+check "alone: it learns" awk 'NR == 1 { first = $NF } END { exit !(NR == 2 && $NF < first / 2) }' "$work/serial.out"
+for ranks in 1 2 3; do
+    works "$ranks ranks" "$ddprun" -n "$ranks" --device softgpu --check-every 1 "$trainer" "${options[@]}" --save "$work/rank-%d"
+    check "$ranks ranks: the same losses" cmp "$work/stdout" "$work/serial.out"
+    check "$ranks ranks: serial up to the order of sums" "$compare" --quiet "$work/rank-0" "$work/serial" "$close"
+    check "$ranks ranks: nothing is said of freed memory" [ -z "$(grep 'at the end of the program' "$work/stderr")" ]
+    [ "$ranks" -gt 1 ] || continue
+    same_on_all_ranks "$ranks ranks" "$ranks"
+    check "$ranks ranks: compared before every update but the first" grep -q 'compared 57 times, last after step 57 of 58' "$work/stderr"
+    check "$ranks ranks: tensors have their names" grep -qF 'gradient 1 of 4 (`input.weight`, 3072 float32, main.cpp:' "$work/stderr"
+done
+
+works "ddprun check" "$ddprun" --device softgpu check --steps 8 "$trainer" "${options[@]}"
+check "ddprun check finds it equal" grep -q '^equal: 2 ranks compute what one process computes' "$work/stdout"
+check "ddprun check says why ddprun scout finds nothing" grep -q '^not exercised: .* the program has not used CUDA' "$work/stdout"
+finish
