@@ -203,6 +203,18 @@ tell_placement(const struct job *job)
         message_line("%s", text);
 }
 
+/* Said where it matters: torchrun sets 1, and mpirun nothing. */
+static void
+tell_threads(const struct job *job)
+{
+    int share = job->placement.ranks != NULL ? job->placement.ranks[0].share : 0;
+    bool is_wanted = job->options.verbose || (job->program.uses_openmp && !job->options.quiet);
+    if (share == 0 || !is_wanted || environment_get(job->inherited, "OMP_NUM_THREADS") != NULL)
+        return;
+    message_line("OMP_NUM_THREADS is not set: each rank gets %d, its share of the processors of %s", share,
+                 host_name());
+}
+
 /* `ddprun ./train -n 2`: the program gets -n. */
 static void
 tell_late_ranks(const struct job *job)
@@ -332,8 +344,10 @@ job_prepare(struct job *job, struct error *error)
     ask_nccl(job);
     if (!check_address_space(job, error) || !check_annotations(job, error) || !take_devices(job, error))
         return false;
-    if (job->place.first_rank == 0)
+    if (job->place.first_rank == 0) {
         tell_late_ranks(job);
+        tell_threads(job);
+    }
     tell_connections(job);
     return may_open_files(job, error) && check_page(job, error) && make_trace_dir(job, error) &&
            output_prepare(&job->options, error) &&
@@ -351,6 +365,8 @@ job_settings(const struct job *job, const char *job_dir)
         .devices = &job->devices,
         .installation = &job->installation,
         .equipment = job->equipment,
+        .program = &job->program,
+        .placement = &job->placement,
         .job_dir = job_dir,
     };
 }

@@ -246,3 +246,32 @@ elf_file_search(const struct elf_file *file, const char *text, bool *found)
     free(window);
     return all;
 }
+
+/* The first section of the type; NULL: none. */
+static Elf_Scn *
+find_section(const struct elf_file *file, GElf_Word type, GElf_Shdr *header)
+{
+    Elf_Scn *section = elf_nextscn(file->elf, NULL);
+    while (section != NULL && (gelf_getshdr(section, header) == NULL || header->sh_type != type))
+        section = elf_nextscn(file->elf, section);
+    return section;
+}
+
+bool
+elf_file_needs(const struct elf_file *file, const char *beginning, char *name, size_t bytes)
+{
+    GElf_Shdr header;
+    GElf_Dyn entry;
+    Elf_Scn *section = find_section(file, SHT_DYNAMIC, &header);
+    Elf_Data *data = section != NULL ? elf_getdata(section, NULL) : NULL;
+    for (int i = 0; data != NULL && gelf_getdyn(data, i, &entry) != NULL; ++i) {
+        if (entry.d_tag != DT_NEEDED)
+            continue;
+        const char *library = elf_strptr(file->elf, header.sh_link, entry.d_un.d_val);
+        if (library == NULL || strncmp(library, beginning, strlen(beginning)) != 0 || strlen(library) >= bytes)
+            continue;
+        memcpy(name, library, strlen(library) + 1);
+        return true;
+    }
+    return false;
+}

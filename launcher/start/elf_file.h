@@ -65,4 +65,8 @@ bool elf_file_has_section(const struct elf_file *file, bool (*is_wanted)(const c
  * what is loaded. False: it is not read to its end, for it leads outside of the file. */
 bool elf_file_search(const struct elf_file *file, const char *text, bool *found) __attribute__((warn_unused_result));
 
+/* A library that the file itself needs (DT_NEEDED) and whose name begins with `beginning`, into name[bytes]. False: it
+ * needs none, or the name does not fit. */
+bool elf_file_needs(const struct elf_file *file, const char *beginning, char *name, size_t bytes);
+
 #endif

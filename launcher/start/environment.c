@@ -92,8 +92,7 @@ set_number(char ***list, const char *name, unsigned long long value)
     free(text);
 }
 
-/* Ours come last: a sanitizer's runtime that is already preloaded must stay the first library. */
-/* Adds a library to those that are preloaded, after those that are there. */
+/* Adds a library to those that are preloaded, after those that are there: a sanitizer's runtime must stay the first. */
 static void
 add_preload(char ***list, const char *library)
 {
@@ -105,6 +104,22 @@ add_preload(char ***list, const char *library)
     if (strstr(old, library) != NULL)
         return;
     char *both = xasprintf("%s:%s", old, library);
+    environment_set(list, "LD_PRELOAD", both);
+    free(both);
+}
+
+/* The runtime of AddressSanitizer ends a program into which another library was loaded before it. */
+static void
+preload_sanitizer(char ***list, const char *library)
+{
+    const char *old = environment_get(*list, "LD_PRELOAD");
+    if (old == NULL || old[0] == '\0') {
+        environment_set(list, "LD_PRELOAD", library);
+        return;
+    }
+    if (strstr(old, library) != NULL)
+        return;
+    char *both = xasprintf("%s:%s", library, old);
     environment_set(list, "LD_PRELOAD", both);
     free(both);
 }
@@ -250,6 +265,14 @@ set_place(char ***list, const struct rank_settings *settings, int index)
     free(path);
 }
 
+/* OpenMP would start a thread for each processor of the host, in each of its ranks. */
+static void
+set_threads(char ***list, const struct rank_place *place)
+{
+    if (place->share > 0 && environment_get(*list, "OMP_NUM_THREADS") == NULL)
+        set_number(list, "OMP_NUM_THREADS", (unsigned)place->share);
+}
+
 char **
 environment_for_rank(char *const *inherited, const struct rank_settings *settings, int index)
 {
@@ -257,7 +280,11 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     if (environment_get(list, "PMIX_RANK") != NULL)
         leave_out(list, is_identity, NULL);
+    if (settings->program != NULL && settings->program->sanitizer[0] != '\0')
+        preload_sanitizer(&list, settings->program->sanitizer);
     add_preload(&list, settings->installation->shim);
+    if (settings->placement != NULL && settings->placement->ranks != NULL)
+        set_threads(&list, &settings->placement->ranks[index]);
     set_devices(&list, settings, index);
 
     set_number(&list, DDPRUN_ENV_PROTOCOL, DDPRUN_PROTOCOL_VERSION);

@@ -58,6 +58,8 @@ struct rank_settings {
     const struct device_plan *devices;
     const struct installation *installation;
     const struct rank_equipment *equipment; /* NULL: none */
+    const struct program *program;          /* NULL: not known, like the next */
+    const struct placement *placement;
     const char *job_dir;
 };
 

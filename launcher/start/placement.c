@@ -255,9 +255,40 @@ decide(enum bind_choice bind, const struct gpu_places *places, const struct plac
     return ok;
 }
 
-bool
-placement_make(const struct options *options, const struct device_plan *devices,
-               const struct placement_subject *subject, struct placement *placement, struct error *error)
+/* Processors that a process may run on; 0: this one. */
+static int
+count_processors(pid_t pid)
+{
+    enum { MOST_PROCESSORS = 1 << 16 };
+    size_t bytes = CPU_ALLOC_SIZE(MOST_PROCESSORS);
+    cpu_set_t *set = xcalloc(1, bytes);
+    int count = sched_getaffinity(pid, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
+    free(set);
+    return count;
+}
+
+/*
+ * A rank's share of the processors: those that it is bound to, at most its part of all that the ranks of the host have
+ * together. What a cluster's launcher has bound a rank to, the rank sees by itself.
+ */
+static void
+share_processors(const struct placement_subject *subject, struct placement *placement)
+{
+    int own = count_processors(0);
+    bool is_bound_outside = subject->in_cluster && own < count_processors(1); /* the system's first process */
+    if (subject->local_size < 2 || is_bound_outside)
+        return;
+    int part = own > subject->local_size ? own / subject->local_size : 1;
+    for (int i = 0; i < placement->rank_count; ++i) {
+        struct rank_place *place = &placement->ranks[i];
+        int bound = place->processors != NULL ? CPU_COUNT_S(place->bytes, place->processors) : part;
+        place->share = bound < part ? bound : part;
+    }
+}
+
+static bool
+choose(const struct options *options, const struct device_plan *devices, const struct placement_subject *subject,
+       struct placement *placement, struct error *error)
 {
     if (options->bind == BIND_NONE) {
         *placement = bound_to_nothing(subject->rank_count, "by --bind");
@@ -273,6 +304,16 @@ placement_make(const struct options *options, const struct device_plan *devices,
         ok = decide(options->bind, &places, subject, placement, error);
     free(places.bus_ids);
     return ok;
+}
+
+bool
+placement_make(const struct options *options, const struct device_plan *devices,
+               const struct placement_subject *subject, struct placement *placement, struct error *error)
+{
+    if (!choose(options, devices, subject, placement, error))
+        return false;
+    share_processors(subject, placement);
+    return true;
 }
 
 /* ---- in the rank ---- */

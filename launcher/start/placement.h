@@ -22,6 +22,7 @@ struct rank_place {
     size_t bytes;          /* of it */
     int memory_node;       /* NUMA node that memory is taken from while there is some; -1: as the system does */
     char *list;            /* the processors as taskset takes them: "0-3,8"; NULL as above */
+    int share;             /* how many processors it should keep busy; 0: all that it sees */
 };
 
 /* Release with placement_free(). */

@@ -169,6 +169,21 @@ check_script(const char *path, int fd, int depth, struct program *program, struc
     return error_set(error, DDPRUN_EXIT_NOT_RUN, "script %s: its interpreter: %.1500s", path, inner.text);
 }
 
+/* Libraries that the compiler adds, by their names in gcc, clang and Intel's compilers. */
+static void
+note_runtimes(int fd, struct program *program)
+{
+    static const char *const openmp[] = {"libgomp.so", "libomp.so", "libiomp5.so"};
+    struct elf_file file;
+    char name[PROGRAM_LIBRARY_BYTES];
+    if (elf_file_open(fd, &file) != 0)
+        return;
+    (void)elf_file_needs(&file, "libasan.so", program->sanitizer, sizeof(program->sanitizer));
+    for (size_t i = 0; i < sizeof(openmp) / sizeof(openmp[0]); ++i)
+        program->uses_openmp = program->uses_openmp || elf_file_needs(&file, openmp[i], name, sizeof(name));
+    elf_file_close(&file);
+}
+
 static bool
 check_content(const char *path, int fd, int depth, struct program *program, struct error *error)
 {
@@ -181,6 +196,7 @@ check_content(const char *path, int fd, int depth, struct program *program, stru
     if (facts.kind != ELF_KIND_DYNAMIC)
         return refuse_elf(path, facts.kind, error);
     program->built_for_softgpu = facts.built_for_softgpu;
+    note_runtimes(fd, program);
     return check_loader(path, &facts, error);
 }
 

@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
+enum { PROGRAM_LIBRARY_BYTES = 64 };
+
 /* As much as the kernel reads of a #! line (BINPRM_BUF_SIZE), and a NUL. */
 enum { PROGRAM_INTERPRETER_BYTES = 257 };
 
@@ -19,6 +21,8 @@ struct program {
     bool is_script;                              /* begins with #! */
     bool built_for_softgpu;                      /* its ELF file carries the stand-in's note */
     char interpreter[PROGRAM_INTERPRETER_BYTES]; /* of a script */
+    char sanitizer[PROGRAM_LIBRARY_BYTES]; /* "libasan.so.8", which must be the first library; "": it needs none */
+    bool uses_openmp;                      /* it needs a runtime of OpenMP */
 };
 
 /* The Python that starts the script `name`, under `python -m ddprun`; NULL: the program is started by itself. */

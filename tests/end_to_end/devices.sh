@@ -38,4 +38,11 @@ check "nothing is allocated on a second device" absent "$work/stdout" 'allocated
 
 fails "a program that chooses one GPU for all ranks" 1 'ranks 0 and 1 use the same GPU, 0000:[0-9a-f:.]+, which NCCL refuses; does a script or the program set' \
     env SOFTGPU_DEVICES=2 "$ddprun" -n 2 --device softgpu "$devices" visible
+# A program that is built with AddressSanitizer wants its runtime before all other libraries.
+if [ -e "${devices}_asan" ]; then
+    works "AddressSanitizer in the program" "$ddprun" -n 2 "${devices}_asan" localrank
+    works "AddressSanitizer, preloaded by the user" env LD_PRELOAD="$(gcc -print-file-name=libasan.so)" "$ddprun" -n 2 "${devices}_asan" localrank
+    works "doctor on AddressSanitizer" "$ddprun" doctor "${devices}_asan"
+    check "doctor: its runtime is no finding" grep -q 'shim: is preloaded, after the sanitizer.s libasan' "$work/stdout"
+fi
 finish

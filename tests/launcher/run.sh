@@ -237,6 +237,19 @@ report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\]
     "$out" '^nccl=nccl.so$' "$out" "^trace_dir=$top/trace\$" "$out" "^_DDPRUN_ENGINE=$top/lib/libddprun-engine.so" \
     "$out" '^verify=0$' "$out" '^stop_on_nan=0$' "$out" '^unannotated=0$' "$out" '^reduction=0$' "$out" '^compression=0$')"
 report "the options have the version of the variables" "$(diff <(sed -n 's/^_DDPRUN_PROTOCOL=//p' "$out") <(sed -n 's/^protocol=//p' "$out"))"
+# Threads of OpenMP: a rank's share of the processors, also where one of them is left.
+first=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/') share=$(($(nproc) / 2))
+[ "$share" -gt 0 ] || share=1
+run -n 2 -v "$fake" env OMP_NUM_THREADS
+report "OMP_NUM_THREADS is a rank's share" "$(expect 0 "$out" "^OMP_NUM_THREADS=$share\$" "$out" "^\[1\] OMP_NUM_THREADS=$share\$" \
+    "$err" "^ddprun: OMP_NUM_THREADS is not set: each rank gets $share, its share of the processors of ")"
+gives "two ranks on one processor" 0 "$out" '^OMP_NUM_THREADS=1$' -- \
+    run_in_front taskset -c "$first" timeout -k 1 "$limit" "$ddprun" -n 2 "$fake" env OMP_NUM_THREADS
+report "no line about OMP_NUM_THREADS where OpenMP is not needed" "$(grep OMP "$err")"
+OMP_NUM_THREADS=7 run -n 2 -v "$fake" env OMP_NUM_THREADS
+report "OMP_NUM_THREADS stays as it is set" "$(expect 0 "$out" '^OMP_NUM_THREADS=7$')$(grep OMP "$err")"
+run -n 1 -v "$fake" env OMP_NUM_THREADS
+report "one rank has all processors" "$(expect 0)$(grep OMP= "$out" "$err")"
 DDPRUN_REDUCE=sum DDPRUN_OVERLAP=1 run --unannotated --verify --stop-on-nan "$fake" env DDPRUN_REDUCE options
 report "a user's setting and what the engine gets have names of their own" "$(expect 0 "$out" '^DDPRUN_REDUCE=sum$' "$out" '^reduction=1$' \
     "$out" '^verify=1$' "$out" '^stop_on_nan=1$' "$out" '^unannotated=1$' "$out" '^overlap=1$' \

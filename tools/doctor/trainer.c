@@ -93,6 +93,8 @@ judge_preload(struct examination *it, const struct loader_list *loaded)
             "check that the program is not a wrapper with its own loader, and that ddprun is installed for this system",
             "the loader does not preload it into the program%s%s", loaded->complaint != NULL ? ": " : "",
             loaded->complaint != NULL ? loaded->complaint : "");
+    else if (before != NULL && strcmp(before, it->program.sanitizer) == 0)
+        findings_ok(it, "shim", "is preloaded, after the sanitizer's %s, which must be the first library", before);
     else if (before != NULL)
         findings_say(it, FINDING_NOTE, "shim",
                      "ignore this if that library belongs to a sanitizer or a profiler; otherwise unset LD_PRELOAD",
@@ -138,8 +140,11 @@ environment_of_rank(const struct examination *it)
 {
     char *visible[] = {NULL};
     struct device_plan devices = {.softgpu = it->softgpu, .rank_count = 1, .visible = visible};
-    struct rank_settings settings = {
-        .options = it->options, .devices = &devices, .installation = &it->found, .job_dir = "/nonexistent"};
+    struct rank_settings settings = {.options = it->options,
+                                     .devices = &devices,
+                                     .installation = &it->found,
+                                     .program = &it->program,
+                                     .job_dir = "/nonexistent"};
     return environment_for_rank(environ, &settings, 0);
 }
 
