@@ -12,6 +12,7 @@
  *   index       the data lies on the device, and a kernel takes a batch by its number
  *   copied      the same, and a copy takes it
  *   lengths     a step has another number of layers each time, and a loop in front of it repeats
+ *   renewed     each step adds to the gradient of the one before, into memory of its own
  */
 #include "tests/tools/scout/habit.h"
 
@@ -299,5 +300,31 @@ HABIT("lengths", train_lengths)
         for (int i = 8 + (int)(random_number() * 12); i > 0; --i)
             RUN(square_delta, BATCH * OUTPUTS)(y, wanted, wanted, BATCH * OUTPUTS);
         train_on_batch();
+    }
+}
+
+/* ---- renewed ---- */
+
+ELEMENTWISE(add_both, (float *sum, const float *a, const float *b, int count), count, sum[i] = a[i] + b[i])
+
+HABIT("renewed", train_renewed)
+{
+    const int count = tensor_count[0];
+    create_net();
+    float *kept = floats(count, 0);
+    for (int step = 0; step < STEPS; ++step) {
+        float *part, *sum;
+        load();
+        forward();
+        compute_deltas(BATCH);
+        CHECK(cudaMalloc(&part, count * sizeof(float)));
+        compute_gradient(part, 0, BATCH, false);
+        CHECK(cudaMalloc(&sum, count * sizeof(float)));
+        RUN(add_both, count)(sum, kept, part, count);
+        CHECK(cudaFree(kept));
+        CHECK(cudaFree(part));
+        kept = sum;
+        RUN(descend, count)(w[0], kept, rate, count);
+        CHECK(cudaMemset(kept, 0, count * sizeof(float)));
     }
 }

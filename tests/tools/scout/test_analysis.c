@@ -216,6 +216,10 @@ static const struct row rows[] = {
      "x 2048\nc 64\na 256 int\ns 64\nn 8\nstep\nh2d x\nfill s\nfill n\nassign: a = x c\nsums: s += x a; n += a\nmean: "
      "c += ~s n\n",
      "refused: data reaches a1[0:256] without passing through a gradient, by mean"},
+    {"k-means whose nearest centres stay where points change a little",
+     "x 2048\nc 64\na 256 int\nd 256\ns 64\nn 8 int\nstep\nh2d x\nassign: a = c; d = x c\nsums: s = x a; n = a\nmean: "
+     "c += ~s n\n",
+     "refused: data reaches a1[0:256] without passing through a gradient, by mean"},
     {"data of which a batch is as large as a parameter",
      "x 256\nt 256\nw 256\ny 256\ng 256\nstep\nh2d x\nh2d t\nforward: y = ~x ~w\nbackward: g = ~x ~y ~t\nsgd: w += "
      "~g\n",

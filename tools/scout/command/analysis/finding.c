@@ -458,8 +458,8 @@ scout_find(const struct scout_log *log, const struct scout_finding *without, str
         deep = true;
     }
     if (finding->period == 0)
-        finding->reason = xstrdup(deep ? "the program's operations do not repeat"
-                                       : "the program ended before its operations repeated");
+        finding->reason =
+            deep ? renewed_reason(log, last) : xstrdup("the program ended before its operations repeated");
     else if (!finding->feeds_back)
         refuse_loop(log, last, finding);
     if (finding->found)

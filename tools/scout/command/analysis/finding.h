@@ -152,6 +152,11 @@ enum period_likeness {
 uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end, enum period_likeness likeness,
                       struct period *periods, uint32_t room);
 
+/* ---- renewed.c ---- */
+/* Why a program whose deep pass ends before operation `end` of the log has no period: a text for users, which the
+ * caller frees. */
+char *renewed_reason(const struct scout_log *log, uint32_t end);
+
 /* ---- borrow.c ---- */
 /* Not every period shows all: of a launch with more inputs than the recorder tries at a time each shows other ones,
  * and in a step that a flag leaves out launches do nothing. What one period shows is lent to the others. */

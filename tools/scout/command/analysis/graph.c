@@ -510,6 +510,39 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
     }
 }
 
+/* Whether the launch has overwritten a version with other whole numbers, whatever its memory held before. */
+static bool
+holds_new_integers(const struct builder *builder, const struct scout_effect *effect, uint32_t number)
+{
+    const struct graph_version *version = &builder->graph->versions[number];
+    const uint32_t alloc = builder->graph->memories[version->memory].alloc;
+    bool is_overwritten = ANY(segment, effect->segments, effect->segment_count,
+                              segment->alloc == alloc && covers(&segment->killed, version->lo, version->hi));
+    bool is_other = ANY(written, effect->written, effect->written_count,
+                        written->alloc == alloc && graph_ranges_meet(&written->ranges, version->lo, version->hi));
+    return version->type == SCOUT_INTEGER && is_overwritten && is_other;
+}
+
+/* Whole numbers say which of several is the nearest, or how many are positive: they may stay where floats change a
+ * little. So those that a launch has computed depend on all floats that its other results depend on. */
+static void
+add_integer_edges(struct builder *builder, const struct scout_op *op, uint32_t number)
+{
+    const struct scout_effect *effect = op->effect;
+    const uint32_t alloc = builder->graph->memories[builder->graph->versions[number].memory].alloc;
+    if (!holds_new_integers(builder, effect, number))
+        return;
+    FOR_EACH(segment, effect->segments, effect->segment_count) {
+        const uint32_t from = NUMBER_OF(segment);
+        bool is_float = segment->type != SCOUT_INTEGER && segment->type != SCOUT_UNKNOWN;
+        bool is_read = ANY(it, effect->dependences, effect->dependence_count, it->from == from);
+        bool is_seen = ANY(it, effect->dependences, effect->dependence_count, it->from == from && it->to == alloc);
+        if (is_float && is_read && !is_seen)
+            add_edges(builder, enter_memory(builder->graph, segment->alloc), segment->lo, segment->hi, segment->type,
+                      number, NULL);
+    }
+}
+
 static void
 add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
 {
@@ -536,6 +569,7 @@ add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
             op->effect->hidden_read != 0 || op->effect->hidden_write != SCOUT_NONE || op->effect->why != SCOUT_NONE;
         add_self_edges(builder, op, number, i, end);
         add_dependence_edges(builder, op, number, i, end);
+        add_integer_edges(builder, op, number);
     }
     put_versions(builder, before);
 }
