@@ -116,6 +116,21 @@ every.rank.writes.the.file fopen(
 END
 fi
 
+# The same, where the number of the update is that of the batch: ranks train to the bits of those that count.
+if is_wanted counted; then
+    mkdir "$work/by_batch.s"
+    sed -E 's/struct adam \*of\)/struct adam *of, int t)/; /^    \+\+of->updates;/d; s/of->updates/t/g; s/&adam\)/\&adam, batch + 1)/
+        s/(float \*second, float rate)\)/\1, int t)/; s/w\[i\] -= rate/w[i] -= (t > 0) * rate/; s/(of->second, rate)\)/\1, t)/' \
+        "$sources/tests/tools/scout/counted.cu" >"$work/by_batch.s/by_batch.cu"
+    alone by_batch "$work/by_batch.s/by_batch.cu"
+    check "by_batch: three numbers of batches become those of updates" \
+        test "$(grep -o '(t + DDP_WORLD_SIZE() - 1) / DDP_WORLD_SIZE()' "$work/by_batch.diff" | wc -l)" -eq 3
+    for name in counted by_batch; do
+        run "$ddprun" -q -n 2 --device softgpu "$work/$name" "$work/$name.w"
+    done
+    check "by_batch: it trains as one that counts updates" cmp "$work/counted.w" "$work/by_batch.w"
+fi
+
 # A batch that the host leaves out by a result of the device.
 if is_wanted left_out; then
     compile "$sources" "$work/left_out" -I. tests/tools/scout/left_out.cu

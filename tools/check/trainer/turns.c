@@ -29,6 +29,14 @@ struct held {
 static struct held *held[TENSOR_ROLES]; /* [held_count[role]], by the tensor's number in its role */
 static size_t held_count[TENSOR_ROLES];
 
+static struct engine *shown; /* what the program asks */
+
+void
+turns_show(struct engine *engine)
+{
+    shown = engine;
+}
+
 struct observed_rounds
 turns_taken(const struct ddp_site *site)
 {
@@ -45,6 +53,8 @@ turns_taken(const struct ddp_site *site)
                       values_reader()->header.turns, turns, turns);
     if (!check_turns.any)
         values_note(CHECK_ROW_TURNS, 0, turns);
+    if (!check_turns.any && is_alone)
+        shown->world_size = (int)turns; /* the program computes with it, as with the number of an update */
     check_turns.any = true;
     turn_host_batch(site);
     if (!is_alone)

@@ -4,8 +4,9 @@
  * The host runs its part of the update in each batch, and the device makes the update once a round. So a statement that
  * counts updates, such as Adam's, is made where DDP_TURN_UPDATES() is not 0. It is found where the update's kernels get
  * a number that changes from step to step: a statement of its own that only counts, in a function of the update, or in
- * the region, whose name is used for nothing but the update. Where there is none, the number may count updates, or be
- * the training's progress: lines leave it, and a note names it.
+ * the region, whose name is used for nothing but the update. Where there is none, the number of the update may be
+ * computed from that of the batch (corrections.c). Any other number may be the training's progress: lines leave it, and
+ * a note names it.
  */
 #include "tools/scout/command/report/lines.h"
 
@@ -176,22 +177,46 @@ guard_update(struct search *search, uint32_t op, const struct borders *borders)
     return any;
 }
 
+/* What is left where scout has changed nothing: a whole number that grows by one counts, any other may be a rate that
+ * follows the progress of the training. */
+static void
+note_counted(struct search *search, uint32_t op)
+{
+    char name[SCOUT_NAME_BYTES], place[256];
+    bool counts = corrections_slot(search, op) >= 0;
+    const char *begin = counts ? "by hand:" : "note:";
+    const char *what = counts ? "gets a number that grows by one in each batch: where it is the number of the update, "
+                                "give it (number + DDP_WORLD_SIZE() - 1) / DDP_WORLD_SIZE()"
+                              : "gets a number that changes in each batch: where it counts updates, as Adam does, "
+                                "divide it by DDP_WORLD_SIZE()";
+    notes_add(search, xasprintf("%s %s (%s) %s", begin, scout_op_name(search->log, &search->ops[op], name),
+                                sites_text(search->sites, search->ops[op].site, place, sizeof(place)), what));
+}
+
+/* Of one region. */
+static void
+count_region(struct search *search, const struct region *region, const struct borders *borders)
+{
+    const uint32_t begin = search->finding->groups[region->group].complete + 1;
+    uint32_t first = SCOUT_NONE;
+    bool is_guarded = false, is_corrected = false;
+    for (uint32_t op = begin; op <= region->last; ++op) {
+        if (!is_counted(search, op))
+            continue;
+        first = first == SCOUT_NONE ? op : first;
+        is_guarded = guard_update(search, op, borders) || is_guarded;
+    }
+    if (first == SCOUT_NONE || is_guarded)
+        return;
+    for (uint32_t op = first; op <= region->last; ++op)
+        is_corrected = (is_counted(search, op) && corrections_place(search, op, borders)) || is_corrected;
+    if (!is_corrected)
+        note_counted(search, first);
+}
+
 void
 counters_place(struct search *search)
 {
-    const struct insertions *to = search->to;
-    char name[SCOUT_NAME_BYTES], place[256];
-    for (uint32_t i = 0; i < to->region_count; ++i) {
-        const struct scout_group *group = &search->finding->groups[to->regions[i].group];
-        for (uint32_t op = group->complete + 1; op <= to->regions[i].last; ++op) {
-            if (!is_counted(search, op))
-                continue;
-            if (!guard_update(search, op, &search->borders[i]))
-                notes_add(search, xasprintf("note: %s (%s) gets a number that changes in each batch: where it counts "
-                                            "updates, as Adam does, divide it by DDP_WORLD_SIZE()",
-                                            scout_op_name(search->log, &search->ops[op], name),
-                                            sites_text(search->sites, search->ops[op].site, place, sizeof(place))));
-            break;
-        }
-    }
+    for (uint32_t i = 0; i < search->to->region_count; ++i)
+        count_region(search, &search->to->regions[i], &search->borders[i]);
 }

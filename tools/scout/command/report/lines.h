@@ -317,6 +317,9 @@ void spot_add_text(struct search *search, const struct spot *spot, const char *t
 void spot_add_step(struct search *search, const struct spot *spot, uint32_t group);
 /* Adds text in front of a statement, on its line. */
 void spot_add_within(struct search *search, const struct spot *spot, const char *text);
+/* Adds text before and after an expression, once. */
+void spot_wrap(struct search *search, const struct source *source, struct span part, const char *before,
+               const char *after);
 /* The statement of frame `depth`; NULL: not known. */
 const struct source_node *spot_node(struct search *search, const struct site_place *frames, uint32_t depth);
 /* Behind the statement of a frame; in a function's header, at the begin of its body. */
@@ -335,9 +338,17 @@ void hosts_note(struct search *search);
 /* Adds a line for people; the text is malloc'ed, and the list's from then on. */
 void notes_add(struct search *search, char *text);
 
+/* ---- corrections.c: the number of an update, where a program has that of a batch ---- */
+/* Changes the counts of batches that the update of an operation uses as those of updates. False: none is known. */
+bool corrections_place(struct search *search, uint32_t op, const struct borders *borders);
+/* The argument of a launch that is a whole number and grows by one in each batch; -1: none does. */
+int corrections_slot(const struct search *search, uint32_t op);
+
 /* ---- counters.c: what the host counts for updates ---- */
-/* Adds `if (DDP_TURN_UPDATES())` in front of statements that count updates; a note where there is none. */
+/* Adds `if (DDP_TURN_UPDATES())` in front of statements that count updates; where there is none, corrections.c's
+ * changes; else a note, or what is left by hand. */
 void counters_place(struct search *search);
+
 /* ---- tensor_line.c, for insert.c, uses.c and made.c: the line of a tensor ---- */
 enum { LINE_BYTES = 1024 };
 /* The line of a tensor in this memory, with so many elements; or, `said`, as its allocation is said. False: no room. */

@@ -143,7 +143,7 @@ patch_put(FILE *out, FILE *summary, const struct insertions *insertions, struct 
         for (uint32_t done = 0; done < end - begin;)
             done += put_hunk(out, source, items + done, end - begin - done, &added);
         for (uint32_t i = 0; i < end - begin; ++i)
-            added += items[i].within > 0 && items[i].text[0] != '{';
+            added += items[i].within > 0 && strchr("{(", items[i].text[0]) == NULL;
         fprintf(summary, "%s%d in %s", begin > 0 ? ", " : "", added, name[0] == '.' ? name + 2 : name);
     }
     sources_close(&sources);

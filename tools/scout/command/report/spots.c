@@ -51,18 +51,28 @@ spot_fill_stack(struct search *search, uint32_t op, struct site_place frames[SIT
 
 /* ---- lines ---- */
 
-/* Adds a line in front of line `line`, once. */
+/* Adds text to a line, once: in front of it, or, from 1, in this place of it. */
 static struct insertion *
-add_line(struct insertions *to, const char *file, int line, const char *indent, const char *text)
+add_text(struct insertions *to, const char *file, int line, size_t within, const char *text)
 {
-    for (uint32_t i = 0; i < to->count; ++i)
-        if (to->items[i].line == line && strcmp(to->items[i].text, text) == 0 && strcmp(to->items[i].file, file) == 0)
-            return &to->items[i];
+    for (uint32_t i = 0; i < to->count; ++i) {
+        struct insertion *it = &to->items[i];
+        if (it->line == line && it->within == within && strcmp(it->text, text) == 0 && strcmp(it->file, file) == 0)
+            return it;
+    }
     uint32_t number = to->count;
     struct insertion *added = GROWN(to->items, to->count);
-    *added = (struct insertion){.file = xstrdup(file), .line = line, .text = xstrdup(text), .number = number};
-    snprintf(added->indent, sizeof(added->indent), "%s", indent);
+    *added = (struct insertion){
+        .file = xstrdup(file), .line = line, .within = within, .text = xstrdup(text), .number = number};
     return added;
+}
+
+/* Adds a line in front of line `line`, once. */
+static void
+add_line(struct insertions *to, const char *file, int line, const char *indent, const char *text)
+{
+    struct insertion *added = add_text(to, file, line, 0, text);
+    snprintf(added->indent, sizeof(added->indent), "%s", indent);
 }
 
 /* Adds a statement at a place within a line. */
@@ -70,10 +80,10 @@ static void
 add_within(struct search *search, const struct source *source, size_t at, const char *text)
 {
     int line = source_line(source, at);
-    struct insertion *added = add_line(search->to, source->path, line, "", text);
-    added->within = at + 1 - source_place(source, line, 1);
-    for (char *end; (end = strchr(added->text, '\n')) != NULL;)
+    OWNED char *of_line = xstrdup(text);
+    for (char *end; (end = strchr(of_line, '\n')) != NULL;)
         *end = ' ';
+    (void)add_text(search->to, source->path, line, at + 1 - source_place(source, line, 1), of_line);
 }
 
 /* Whether a statement goes elsewhere, so that none after it is reached. */
@@ -197,6 +207,14 @@ spot_add_within(struct search *search, const struct spot *spot, const char *text
     const struct source *source = spot->node->source;
     add_include(search, source, text);
     add_within(search, source, spot->node->begin, text);
+}
+
+void
+spot_wrap(struct search *search, const struct source *source, struct span part, const char *before, const char *after)
+{
+    add_include(search, source, after);
+    add_within(search, source, part.begin, before);
+    add_within(search, source, part.end, after);
 }
 
 /* ---- spots ---- */
