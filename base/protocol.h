@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DDPRUN_PROTOCOL_VERSION 25
+#define DDPRUN_PROTOCOL_VERSION 26
 
 /*
  * ---- environment: launcher to shim and engine ----

@@ -123,8 +123,9 @@ follow_program(struct rank_status *status)
 }
 
 /* Beside a process that is the rank, or becomes it just now: the record is that one's. */
-static void __attribute__((noreturn)) stop_second(const struct ddp_site *site, const struct rank_status *status)
+static void __attribute__((noreturn)) stop_second(const struct ddp_site *site, struct rank_status *status)
 {
+    atomic_fetch_add(&status->refusal_count, 1);
     char place[512] = "annotates";
     if (site->line > 0)
         snprintf(place, sizeof(place), "annotates at %.450s:%d", site->file, site->line);

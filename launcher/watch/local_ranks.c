@@ -243,30 +243,64 @@ is_kept(const struct local_ranks *local, pid_t pid)
     return false;
 }
 
+/* Whether a process that rank i has left is in a session of its own: it has fallen to us, and its environment names the
+ * rank. */
+static bool
+has_left_session(const struct process *process, int i)
+{
+    char variable[64];
+    if (process->parent != getpid())
+        return false;
+    snprintf(variable, sizeof(variable), DDPRUN_ENV_STATUS_INDEX "=%d", i);
+    return process_has_variable(process->pid, variable);
+}
+
+/* The process that the status page names as the trainer of rank i, if it is a live one of ours; else 0. */
+static pid_t
+find_named_trainer(pid_t trainer)
+{
+    struct process process;
+    bool lives = process_descends(trainer, getpid()) && process_read(trainer, 0, &process) && !process.is_zombie;
+    return lives ? trainer : 0;
+}
+
+/* Whether a process is a copy of the trainer of rank i, called `name`, that the trainer has left in a session of its
+ * own, as daemon(3) does, or that may be about to enter one. */
+static bool
+is_copy(const struct local_ranks *local, int i, const struct process *process, const char *name, uint64_t now)
+{
+    uint64_t ended_ns = local->seen[i].ended_ns;
+    bool may_enter = ended_ns == 0 || now - ended_ns < ENTERING_NS;
+    if (process->parent != getpid() || strcmp(process->name, name) != 0)
+        return false;
+    return may_enter || getsid(process->pid) != getsid(0);
+}
+
 /* A process of rank i that may be its trainer and lives although the rank's own has ended: the one that the status page
- * names, in the middle of its training; a copy that the trainer has left in a session of its own, as daemon(3) does, or
- * that may be about to enter one; or, where nothing has trained, any of the rank's group. 0: no such process. */
+ * names, in the middle of its training; a copy of the rank's own, which was the trainer; or, where nothing has trained,
+ * any of the rank's group, and any that has left it. 0: no such process. */
 static pid_t
 find_left(const struct local_ranks *local, int i, uint64_t now)
 {
     const struct rank_status *status = status_page_rank(local->status_page, i);
     unsigned stage = atomic_load(&status->stage);
     pid_t trainer = atomic_load(&status->pid), left = 0;
-    struct process process;
+    struct process own;
     if (stage >= RANK_STAGE_ENDED)
         return 0;
-    bool midway = stage >= RANK_STAGE_RANK, has_name = midway && process_read(local->pids[i], 0, &process);
+    bool midway = stage >= RANK_STAGE_RANK;
     if (midway && trainer != local->pids[i])
-        return process_descends(trainer, getpid()) && process_read(trainer, 0, &process) && !process.is_zombie ? trainer
-                                                                                                               : 0;
-    bool is_fresh = local->seen[i].ended_ns == 0 || now - local->seen[i].ended_ns < ENTERING_NS;
+        return find_named_trainer(trainer);
+    if (midway && !process_read(local->pids[i], 0, &own))
+        return 0;
     struct process_list processes = {0};
     process_list_read(&processes);
     for (size_t k = 0; k < processes.count; ++k) {
         const struct process *other = &processes.items[k];
-        bool is_copy = has_name && other->parent == getpid() && (is_fresh || getsid(other->pid) != getsid(0)) &&
-                       strcmp(other->name, process.name) == 0;
-        if ((midway ? is_copy : other->group == local->pids[i]) && !is_kept(local, other->pid) && !other->is_zombie)
+        if (is_kept(local, other->pid) || other->is_zombie)
+            continue;
+        if (midway ? is_copy(local, i, other, own.name, now)
+                   : other->group == local->pids[i] || has_left_session(other, i))
             left = other->pid;
     }
     process_list_free(&processes);

@@ -143,6 +143,24 @@ process_survives(pid_t pid, int number)
 }
 
 bool
+process_has_variable(pid_t pid, const char *variable)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    char *entry = NULL;
+    size_t room = 0;
+    bool has = false;
+    while (!has && getdelim(&entry, &room, '\0', file) > 0)
+        has = strcmp(entry, variable) == 0;
+    free(entry);
+    fclose(file);
+    return has;
+}
+
+bool
 process_descends(pid_t pid, pid_t ancestor)
 {
     struct process process;

@@ -59,6 +59,9 @@ process_signal_is_in(uint64_t signals, int number)
 /* Whether the process lives on when it gets the signal: it catches, ignores or blocks it. */
 bool process_survives(pid_t pid, int number);
 
+/* Whether the process was started with this variable in its environment: "NAME=value". False: it is not to be read. */
+bool process_has_variable(pid_t pid, const char *variable);
+
 /* Whether `ancestor` is the process or one of its ancestors. */
 bool process_descends(pid_t pid, pid_t ancestor);
 

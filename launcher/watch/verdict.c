@@ -49,10 +49,14 @@ verdict_is_needed(const struct rank_view *ranks, int count, int rank, bool by_an
     return false;
 }
 
+/* A trainer may try a helper or two; what starts a worker for each that ends goes on for ever. */
+enum { MOST_REFUSALS = 10 };
+
 /* How a rank failed, from the best explanation of a job's end to the worst. */
 enum fault {
     FAULT_SAID,      /* it stopped the job and says why */
     FAULT_DIED,      /* signal, exit code */
+    FAULT_REFUSED,   /* something in it starts process after process that would be the rank, too */
     FAULT_ALONE,     /* by plan: it has trained alone */
     FAULT_LEFT,      /* exit code 0 in the middle of training */
     FAULT_ASIDE,     /* its process ended well, and what may be its trainer did not */
@@ -197,6 +201,8 @@ fault_of(const struct rank_view *ranks, int count, int i)
         return rank->failure_by == RANK_MAY_FOLLOW ? FAULT_UNCLEAR : FAULT_FOLLOWED;
     if (rank->ended && (rank->exit_code != 0 || rank->signal != 0))
         return FAULT_DIED;
+    if (rank->refusal_count >= MOST_REFUSALS)
+        return FAULT_REFUSED;
     if (rank->ended && rank->alone_updates > 0)
         return FAULT_ALONE;
     if (rank->ended && rank->left_pid != 0)
@@ -245,6 +251,8 @@ hint_for_signal(const struct rank_view *rank)
         return "; it has no handler for the signal, which a scheduler may have sent to all processes of the job: leave "
                "that "
                "out (Slurm: --signal), or add a handler";
+    case SIGPIPE:
+        return "; the reader of its output, or of a connection, has left";
     case SIGSEGV:
     case SIGBUS:
     case SIGABRT:
@@ -316,6 +324,14 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
     case FAULT_DIED:
         describe_death(rank, i, error, code);
         break;
+    case FAULT_REFUSED:
+        error_set(error, code,
+                  "rank %d has started %" PRIu64
+                  " processes that annotate, too, beside its trainer, and each was ended: "
+                  "annotate in the trainer's process only (in Python below `if __name__ == \"__main__\"`, where "
+                  "workers do not run)",
+                  i, rank->refusal_count);
+        break;
     case FAULT_ALONE:
         error_set(error, code, "rank %d made %" PRIu64 " updates alone%s: what it saved is not the result of %d ranks",
                   i, rank->alone_updates, far, count);
@@ -329,7 +345,8 @@ describe_fault(const struct rank_view *ranks, int count, int i, enum fault fault
     case FAULT_ASIDE:
         error_set(error, code,
                   "rank %d ended with exit code 0 and left process %d (%s) running, which ddprun ends; if that is "
-                  "the trainer, start it with `exec`, or end the script with `wait`",
+                  "the trainer, start it in the foreground (with `exec`, not as a daemon), or end the script with "
+                  "`wait`",
                   i, rank->left_pid, rank->left_name);
         break;
     case FAULT_MISSED:

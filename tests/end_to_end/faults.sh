@@ -146,6 +146,10 @@ export LADDER_PROGRAM="$ladder --steps 2"
 works "a second annotated program: the first continues" "$ddprun" -n 2 "$ladder" --steps 12 --fault program --fault-step 7
 check "a second annotated program: it stops" grep -qx 'the program ended with 256' "$work/stdout"
 check "a second annotated program: says why" grep -Eq '^ddprun: process [0-9]+ annotates at .*, but process [0-9]+ already is rank 0' "$work/stderr"
+export LADDER_PROGRAM="for i in 1 2 3 4 5 6 7 8 9 10 11 12; do $ladder --steps 2; done; sleep 600"
+run "$ddprun" -n 2 "$ladder" --steps 12 --fault program --fault-step 7
+check "a helper that is started again and again: ends the job" [ "$code" -eq 1 ]
+check "a helper that is started again and again: says why" grep -Eq '^ddprun: rank [01] has started 1[0-2] processes that annotate, too, beside its trainer' "$work/stderr"
 # The first has only the lock so far: the second's words are not left in the record, which the first is about to fill.
 run "$ddprun" -n 2 --device "$device" sh -c '(exec 9>>"$_DDPRUN_JOB_DIR/rank-$_DDPRUN_STATUS_INDEX.lock"; flock -n 9 || exit; "$0" --steps 2; echo "it ended with $?"); exec "$0" --steps 12' "$ladder"
 succeeded "a second annotated program while the first starts: the first continues"

@@ -204,6 +204,12 @@ preload_watch_look(struct preload_watch *watch, struct process_list *processes, 
 }
 
 bool
+process_has_variable(pid_t pid, const char *variable)
+{
+    return pid % 8 == 0 && variable[0] != '\0';
+}
+
+bool
 process_descends(pid_t pid, pid_t ancestor)
 {
     return pid % 2 == 0 && (ancestor == 0 || pid % 4 == 0);

@@ -55,10 +55,21 @@ for way in '"$@" &' 'nohup "$@" >"$dir/log$RANK" 2>&1 &' '("$@"; exit $?) &'; do
     report "a script that ends before its trainer trains: $way" \
         "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "trainers are left")"
 done
-# A process with a group of its own has nothing to do with its rank any more, but it ends with the job.
+# What has entered a session of its own may be the trainer, too: setsid, a script that uses it, a program that becomes a daemon.
+for way in 'exec setsid "$0" pid "$1" hang' 'setsid -f "$0" pid "$1" hang; until [ -e "$1/rank$RANK" ]; do sleep 0.01; done'; do
+    new_pids
+    run --device softgpu -n 2 sh -c "$way" "$fake" "$pids"
+    report "a trainer in another session before it trains: $way" \
+        "$(expect 1 "$err" "$left")$(grep 'side by side' "$err")$(all_gone "$pids" || echo "processes are left")"
+done
 new_pids
-run --device softgpu -n 2 sh -c 'setsid -f "$0" pid "$1" hang; until [ -e "$1/rank$RANK" ]; do sleep 0.01; done' "$fake" "$pids"
-report "what has left its rank ends with the job" "$(expect 0)$(files_in "$pids" 2 || echo "not both")$(all_gone "$pids" || echo "processes are left")"
+run -n 2 "$fake" daemon "$pids"
+report "a daemon before it trains" "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "processes are left")"
+run --device softgpu -n 2 sh -c 'setsid -f sleep 0.3'
+report "what enters another session and ends soon is waited for" "$(expect 0)$(grep left "$err")"
+new_pids
+run --device softgpu -n 2 sh -c 'setsid -f "$0" pid "$1" hang; exec "$0" stage 3 step 5 await "$1/rank$RANK" stage 4' "$fake" "$pids"
+report "a helper in another session ends with the job that has trained" "$(expect 0)$(grep left "$err")$(all_gone "$pids" || echo "processes are left")"
 new_pids
 run --device softgpu -n 2 sh -c 'sleep 700 & echo $! >"$0/$RANK"' "$pids"
 report "what is left behind and trains nowhere is ended, and named" "$(expect 1 "$err" "$left")$(all_gone "$pids" || echo "processes are left")"
@@ -69,7 +80,7 @@ report "loaders of a program that has ended are no trainers" \
 new_pids
 run -n 2 "$fake" @1 daemon "$pids" exit 0 @0 stage 3 hang
 report "also those in a session of their own" \
-    "$(expect 1 "$err" '^ddprun: rank 1 ended without taking part')$(all_gone "$pids" || echo "processes are left")"
+    "$(expect 1 "$err" '^ddprun: rank 1 ended with exit code 0 and left process [0-9]+')$(all_gone "$pids" || echo "processes are left")"
 run --device softgpu -n 2 sh -c '[ "$RANK" = 1 ] || exec sleep 1; sleep 0.3 &'
 report "what is left behind and ends soon is waited for" "$(expect 0)$(grep left "$err")"
 run --device softgpu -n 2 sh -c '[ "$RANK" = 0 ] || exit 4; sleep 700 & echo $! >"$0/0"' "$pids"
