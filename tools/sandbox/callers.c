@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <sys/auxv.h>
 
-enum { CALLERS = 1024, TRIES = 8, FRAMES = 32, ELF_TYPE_AT = 16, ELF_FIXED = 2 };
+enum { CALLERS = 1024, TRIES = 8, FRAMES = 32, OUTER_FRAMES = 4, ELF_TYPE_AT = 16, ELF_FIXED = 2 };
 
 static _Atomic uintptr_t known[CALLERS]; /* by hash: twice the address, and 1 more if it is the program's */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
@@ -112,17 +112,36 @@ keep_caller(const void *caller, bool is_programs)
     return place != NULL && atomic_compare_exchange_strong(place, &none, (uintptr_t)caller << 1 | is_programs);
 }
 
+/* As the object's program headers count. */
+static size_t
+offset_in(const Dl_info *object, const void *address)
+{
+    const char *header = object->dli_fbase;
+    return (uintptr_t)address - (header[ELF_TYPE_AT] != ELF_FIXED ? (uintptr_t)header : 0);
+}
+
+/* Appends the calls of the same object around the one that returns to `caller`: that one may stand in a header of a
+ * library. */
+static void
+add_outer_calls(const Dl_info *object, const void *caller, char text[OUTER_FRAMES * 18])
+{
+    void *stack[FRAMES];
+    int depth = backtrace(stack, FRAMES), i = 0;
+    size_t used = 0;
+    while (i < depth && stack[i] != caller)
+        ++i;
+    for (int end = i + 1 + OUTER_FRAMES; ++i < depth && i < end && holds(object, stack[i]);)
+        used += (size_t)snprintf(text + used, 18, ",%zx", offset_in(object, stack[i]));
+}
+
 static void
 note_reading(const char *name, const Dl_info *object, const void *caller)
 {
-    char path[PATH_MAX], file[FILES_PATH_MAX], line[PATH_MAX + 128];
-    const char *header = object->dli_fbase;
-    uintptr_t offset = (uintptr_t)caller;
+    char path[PATH_MAX], file[FILES_PATH_MAX], outer[OUTER_FRAMES * 18] = "", line[PATH_MAX + 256];
     if (!find_path(is_program(object) ? NULL : object->dli_fname, path))
         return;
-    if (header[ELF_TYPE_AT] != ELF_FIXED)
-        offset -= (uintptr_t)header;
-    int length = snprintf(line, sizeof(line), "%zx %s %s\n", (size_t)offset, name, path);
+    add_outer_calls(object, caller, outer);
+    int length = snprintf(line, sizeof(line), "%zx%s %s %s\n", offset_in(object, caller), outer, name, path);
     snprintf(file, sizeof(file), "%s/" FILES_READINGS, files_date()->dir);
     int fd = raw_open(file, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (fd < 0)

@@ -70,8 +70,9 @@
 #define FILES_RANDOM_BYTES ((size_t)4 << 20)
 
 /*
- * In the private folder: the places that have read the date or random bytes. A line each: where the call
- * returns to, hexadecimal, as the object's program headers count; the call; the object's path. Absent: there are none.
+ * In the private folder: the places that have read the date or random bytes. A line each: where the call returns to,
+ * hexadecimal, as the object's program headers count, and after commas where the calls around it in the same object
+ * return to, innermost first; the call; the object's path. Absent: there are none.
  */
 #define FILES_READINGS "readings"
 

@@ -137,6 +137,23 @@ static const struct scene {
      {.makes_rows = true, .is_probable = true},
      PLACE_SHARE,
      "is probably the first operation that differs: the ranks' rows"},
+    {"rows that are right on the first rank alone",
+     {.makes_rows = true, .are_rows_of_rank_0 = true, .changed = "argument 3", .unmoved = "; argument 1"},
+     PLACE_SCALAR,
+     "points to rank 0's rows are one process's, but other ranks' rows are not: it counts rows, or reads data, from "
+     "the "
+     "beginning of the share and not of the batch; argument 1"},
+    {"the first data on all ranks",
+     {.makes_rows = true,
+      .are_rows_of_rank_0 = true,
+      .unmoved = "; argument 1 points to the same values",
+      .scalar = {.level = SCALAR_RISES, .argument = "argument 8", .values = "0 on rank 0"}},
+     PLACE_SCALAR,
+     "are not; argument 1 points to the same values; or argument 8 is wrong, which is 0 on rank 0"},
+    {"a result of a share",
+     {.scalar = {.level = SCALAR_PART, .is_of_mean = true}, .unmoved = "; argument 2"},
+     PLACE_SHARE,
+     "has; argument 2"},
     {"a result of a share", {.is_of_reduce = true}, PLACE_SHARE, "if these are initial values"},
 };
 
@@ -223,6 +240,7 @@ make_random_operation(unsigned seed)
     operation.gets_same = is_tossed(&seed);
     operation.are_alike = is_tossed(&seed);
     operation.scalar.level = (enum scalar_level)(rand_r(&seed) % (SCALAR_WEIGHS + 1));
+    operation.scalar.is_of_mean = operation.scalar.level == SCALAR_PART && is_tossed(&seed);
     toss_text(&seed, operation.input.text);
     toss_text(&seed, operation.input_of_rows.text);
     if (operation.is_update)
@@ -233,6 +251,7 @@ make_random_operation(unsigned seed)
     toss_text(&seed, operation.gradient);
     operation.is_late = is_tossed(&seed);
     operation.makes_rows = is_tossed(&seed);
+    operation.are_rows_of_rank_0 = operation.makes_rows && is_tossed(&seed);
     operation.adds_same_term = operation.is_late && is_tossed(&seed);
     operation.sum.is_there = is_tossed(&seed);
     if (operation.sum.is_there)

@@ -131,6 +131,10 @@ static const struct scene {
      EDITS(EDIT(FORCED, .value = 1, .from = 1), EDIT(DIFFERENCE, PERTURBED, 0.5, EVERY(GRADIENT)),
            DIFFERS(2, EVERY(GRADIENT))),
      NOT_COMPARABLE(NOT_REPEATABLE), .says = "in one process differ by 0.5 in"},
+    {"... and another gradient differs beyond any rounding",
+     EDITS(EDIT(FORCED, .value = 1, .from = 1), EDIT(DIFFERENCE, PERTURBED, 0.5, ONE(GRADIENT, 1)),
+           DIFFERS(20, ONE(GRADIENT, 1), .from = 2), DIFFERS(0.1, ONE(GRADIENT, 2))),
+     TENSOR("gradient_2")},
     {"... where steps do not begin from the reference",
      EDITS(EDIT(DIFFERENCE, PERTURBED, 0.5, EVERY(GRADIENT)), DIFFERS(2, EVERY(GRADIENT))), NOT_COMPARABLE(CHAOTIC)},
     {"... and the ranks do not differ", EDITS(EDIT(DIFFERENCE, PERTURBED, 0.5, EVERY(GRADIENT)))},
@@ -301,7 +305,28 @@ static const struct scene {
     {"a half that the update undoes, and a gradient that is no half in step 3",
      EDITS(HALF_AS_FORCED, EDIT(FACTOR, .value = 0.6, ONE(GRADIENT, 3), .from = 3),
            EDIT(ADDED, SCALED, 0.5, ONE(PARAMETER, 0), .from = 2)),
-     NOT_COMPARABLE(SCALE), .wishes = "factor"},
+     TENSOR("gradient_3"), .says = "in step 3"},
+    {"a half that the update undoes, and one parameter that differs",
+     EDITS(HALF_AS_FORCED, DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3),
+           EDIT(ADDED, SCALED, 0.5, ONE(PARAMETER, 0), .from = 2)),
+     TENSOR("parameter_2"), .says = "after step 2"},
+    {"the same, if only the parameter that differs would show it",
+     EDITS(HALF_AS_FORCED, DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3),
+           EDIT(ADDED, SCALED, 0.5, ONE(PARAMETER, 2), .from = 2)),
+     DIFFERENT(SCALE), .wishes = "factor"},
+
+    /* ---- updates ---- */
+    {"parameters that are updated after the last DDP_STEP", EDITS(EDIT(UPDATED_AFTER, .first = 1)), DIFFERENT(UPDATE),
+     .says = "after step 3, the last DDP_STEP"},
+    {"the same, and a parameter that differs", EDITS(EDIT(UPDATED_AFTER, .first = 1), PARAMETERS_MOVE),
+     DIFFERENT(UPDATE), .says = "gradients of the step are equal"},
+    {"ranks that update after two DDP_STEPs, and one process after three",
+     EDITS(EDIT(UNMOVED, .role = ANY), EDIT(MOVED, EVERY(PARAMETER), .from = 4),
+           DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3)),
+     DIFFERENT(UPDATE), .says = "the ranks update it after 2 DDP_STEPs, and one process after 3"},
+    {"gradients of fewer elements than what is updated",
+     EDITS(EDIT(COUNT, .value = 512, EVERY(GRADIENT)), PARAMETERS_MOVE), DIFFERENT(UPDATE),
+     .says = "DDP_GRADIENT names 3072 elements in all"},
     {"a half, and one parameter that differs", EDITS(GRADIENTS_TIMES(0.5), DIFFERS(0.1, ONE(PARAMETER, 2), .from = 3)),
      DIFFERENT(SCALE), .says = "the reciprocal of the number of ranks"},
 
@@ -876,9 +901,9 @@ TEST(an_infinite_floor_is_noticed)
     setenv("DDPRUN_MUTANT", "CHECK_FLOOR_INFINITE", 1);
     for (size_t i = 0; i < SCENES; ++i) {
         const struct scene *scene = &scenes[i];
-        bool has_hash = false; /* which no floor covers */
+        bool has_hash = false; /* which no floor covers, nor what is not compared */
         for (size_t k = 0; k < MOST_EDITS; ++k)
-            has_hash = has_hash || scene->edits[k].what == HASH;
+            has_hash = has_hash || scene->edits[k].what == HASH || scene->edits[k].what == UPDATED_AFTER;
         if (scene->result != CHECK_DIFFERENT || scene->cause == CAUSE_STOPPED || scene->cause == CAUSE_SAME_BATCH ||
             has_hash)
             continue;

@@ -161,7 +161,8 @@ change_norms(struct check_row *row, const struct edit *edit)
         norms->endless = (uint64_t)edit->value;
         break;
     case UNMOVED:
-        row->moved = false;
+    case MOVED:
+        row->moved = edit->what == MOVED;
         break;
     case TOO_SMALL:
         set_difference(norms, 0);
@@ -219,8 +220,8 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
                             .uneven = edit->what == UNEVEN,
                             .tensor.number = (uint32_t)edit->first,
                             .norms.product = edit->value};
-    if (kind == CHECK_ROW_UNSTEPPED || kind == CHECK_ROW_ENDLESS) {
-        row.tensor.role = kind == CHECK_ROW_ENDLESS ? CHECK_PARAMETER : CHECK_GRADIENT;
+    if (kind == CHECK_ROW_UNSTEPPED || kind == CHECK_ROW_ENDLESS || kind == CHECK_ROW_AFTER) {
+        row.tensor.role = kind == CHECK_ROW_UNSTEPPED ? CHECK_GRADIENT : CHECK_PARAMETER;
         row.tensor.group = kind == CHECK_ROW_UNSTEPPED;
         row.tensor.count = edit->what == UNSTEPPED && edit->value > 0 ? (uint64_t)edit->value : ELEMENTS;
     }
@@ -333,6 +334,9 @@ apply(struct world *world, const struct edit *edit)
         return;
     case STOPPED:
         snprintf(evidence->stopped, sizeof(evidence->stopped), "rank 1 waited");
+        return;
+    case UPDATED_AFTER:
+        set_note(&evidence->alone, edit, CHECK_ROW_AFTER);
         return;
     case ENDED:
         add_note(&evidence->alone, CHECK_ROW_END, world->steps, 0);

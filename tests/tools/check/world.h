@@ -32,6 +32,7 @@ enum what {
     IN_PLACE,   /* of memory: where the same call gets annotated parameters */
     MISSING,    /* rows are not there */
     UNMOVED,    /* no step has changed it on one rank */
+    MOVED,      /* one has */
     CHANGED,    /* `value`: relative to what a step changes */
     TIMES,      /* `value` times what a step changes on one rank */
     COUNT,      /* `value` elements */
@@ -57,7 +58,8 @@ enum what {
     RETAINED,  /* of memory number `first`: `value` is left */
     OVERLAPPED,
     STOPPED,
-    ENDED, /* one rank's program ends by itself behind the last step, and the ranks' does not */
+    UPDATED_AFTER, /* parameter number `first`, again and again after the last DDP_STEP of one process */
+    ENDED,         /* one rank's program ends by itself behind the last step, and the ranks' does not */
     COMPRESSED,
     SUMS,
     SAME_DATA, /* the engines say so */

@@ -14,10 +14,7 @@
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
 #include "tools/check/command/place.h"
-#include "tools/check/command/placed.h"
 #include "tools/check/command/session.h"
-#include "tools/check/evidence/items.h"
-#include "tools/check/format/look.h"
 #include "tools/common/each.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/owned.h"
@@ -28,17 +25,6 @@
 enum { MOST_EXTRA_RUNS = 2 + CHECK_REPEATS };
 
 /* ---- the ranks ---- */
-
-static struct check_order
-order_ranks(const struct check *check, const char *name, const char *title)
-{
-    struct check_order order = session_order(check, name, title, CHECK_COMPARES);
-    order.ranks = check->in_cluster ? 0 : check->ranks;
-    order.turns = 0;
-    order.ahead = check->ahead;
-    order.arguments = check->options->program;
-    return order;
-}
 
 /* As many as another launcher has started, which rank 0 wrote into its first row of a step; 0: it made none. */
 static int
@@ -114,7 +100,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
 static bool
 rehearse_program(struct check *check, struct error *error)
 {
-    struct check_order order = order_ranks(check, "rehearsal", "all ranks");
+    struct check_order order = session_order_ranks(check, "rehearsal", "all ranks");
     struct check_outcome outcome;
     order.dry = true;
     if (check->in_cluster || check->only_writes)
@@ -149,7 +135,7 @@ static bool
 run_ranks_again(struct check *check, const char *name, bool plain, struct check_rows **rows, struct error *error)
 {
     OWNED char *title = xasprintf("%d ranks %s", check->ranks, plain ? "without overlap" : "once more");
-    struct check_order order = order_ranks(check, name, title);
+    struct check_order order = session_order_ranks(check, name, title);
     order.plain = plain;
     int count;
     return run_ranks(check, &order, rows, &count, error);
@@ -260,142 +246,93 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
 
 /* ---- dates ---- */
 
-/* A run of the ranks with dates of the order, `ahead`: its rows, or NULL where it does not compute as one rank does. */
+/* A run of the ranks with dates of the order, `ahead`: its rows, or NULL where there is none. */
 static bool
 run_dated(struct check *check, int ahead, struct check_rows **rows, struct error *error)
 {
-    struct check_order order = order_ranks(check, ahead == 0 ? "dated" : "behind",
-                                           ahead == 0 ? "all ranks, with one date and the same random bytes"
-                                                      : "all ranks, with dates in reverse order");
+    struct check_order order = session_order_ranks(check, ahead == 0 ? "dated" : "behind",
+                                                   ahead == 0 ? "all ranks, with one date and the same random bytes"
+                                                              : "all ranks, with dates in reverse order");
     int count = 0;
     order.ahead = ahead;
     order.plain = check->is_plain;
     *rows = NULL;
     bool made = run_ranks(check, &order, rows, &count, error);
-    if (!made || !check_facts_are_right(&check->evidence, *rows))
+    if (!made)
         free_ranked(rows, count);
     return made || error->exit_code <= 128; /* a signal asked for the end */
 }
 
+static bool
+is_right(const struct check *check, struct check_rows *rows)
+{
+    return rows != NULL && check_facts_are_right(&check->evidence, rows);
+}
+
+/* The rows are judged from now on, which are of ranks with such dates. */
+static bool
+judge_instead(struct check *check, struct check_rows *rows, int ahead, struct check_verdict *verdict,
+              struct error *error)
+{
+    struct check_evidence *evidence = &check->evidence;
+    free_ranked(&evidence->ranked, evidence->ranks);
+    free_ranked(&evidence->plain, evidence->ranks);
+    free_repeats(evidence);
+    evidence->ranked = rows;
+    check->ahead = ahead;
+    return judge_runs(check, verdict, error);
+}
+
+/* With one date another tensor differs first, or in another step: dates explain what differs first, and not that. */
+static bool
+differs_otherwise(const struct check *check, const struct check_verdict *verdict, struct check_rows *same)
+{
+    struct check_evidence evidence = check->evidence;
+    struct check_facts facts;
+    evidence.ranked = same;
+    check_facts_find(&evidence, &facts);
+    const struct check_item *now = facts.first.item, *then = verdict->first;
+    bool is_other = now != NULL && then != NULL &&
+                    (!check_same_tensor(&now->tensor, &then->tensor) || now->made_in_step != then->made_in_step);
+    check_facts_free(&facts);
+    return is_other;
+}
+
+/* Ranks that agree on the highest date have another one than one process; not if rank 0's is the highest. */
+static bool
+judge_reverse(struct check *check, struct check_verdict *verdict, struct error *error)
+{
+    struct check_rows *reverse = NULL;
+    bool ok = run_dated(check, -1, &reverse, error);
+    if (ok && is_right(check, reverse))
+        return judge_instead(check, reverse, -1, verdict, error);
+    free_ranked(&reverse, check->evidence.ranks);
+    verdict_say_seeded(verdict, true);
+    return ok;
+}
+
 /* In training each rank has a clock and random bytes of its own, and so it has in the run that is judged. A shuffle
- * that is seeded by them is one shuffle if all have the same. Ranks that agree on the highest date have another one
- * than one process; not if rank 0's is the highest. */
+ * that is seeded by them is one shuffle if all have the same. What differs with one date, too, is the verdict, and what
+ * dates explain is a further cause. */
 static bool
 judge_dates(struct check *check, struct check_verdict *verdict, struct error *error)
 {
     struct check_evidence *evidence = &check->evidence;
-    struct check_rows *same, *reverse = NULL;
+    struct check_rows *same = NULL;
     if (verdict->result != CHECK_DIFFERENT || evidence->readings == 0 || check->ahead == 0)
         return true;
-    bool ok = run_dated(check, 0, &same, error) && (same == NULL || run_dated(check, -1, &reverse, error));
-    if (ok && reverse != NULL) {
-        free_ranked(&evidence->ranked, evidence->ranks);
-        free_repeats(evidence);
-        evidence->ranked = reverse;
-        check->ahead = -1;
-        ok = judge_runs(check, verdict, error);
-    } else if (ok && same != NULL) {
-        verdict_say_seeded(verdict);
+    bool ok = run_dated(check, 0, &same, error);
+    if (ok && is_right(check, same)) {
+        ok = judge_reverse(check, verdict, error);
+    } else if (ok && same != NULL && differs_otherwise(check, verdict, same)) {
+        struct check_verdict seeded = *verdict;
+        verdict_say_seeded(&seeded, false);
+        ok = judge_instead(check, same, 0, verdict, error);
+        verdict_add(verdict, &seeded);
+        return ok;
     }
     free_ranked(&same, evidence->ranks);
     return ok;
-}
-
-/* ---- the place ---- */
-
-/* Causes that are read from far away: of the others the verdict itself has the place. */
-static bool
-is_looked_at(const struct check *check, const struct check_verdict *verdict)
-{
-    static const bool causes[CAUSE_COUNT] = {
-        [CAUSE_DIRECTION] = true, [CAUSE_UPDATE] = true,      [CAUSE_TENSOR] = true,
-        [CAUSE_SCALE] = true,     [CAUSE_START] = true,       [CAUSE_INDIVISIBLE] = true,
-        [CAUSE_REDUCTION] = true, [CAUSE_UNANNOTATED] = true, [CAUSE_RANKS] = true};
-    const struct check_evidence *evidence = &check->evidence;
-    uint32_t role = verdict->first->tensor.role;
-    bool has_place = role != CHECK_MEAN && (role != CHECK_REDUCE || check_evidence_in_rounds(evidence));
-    bool is_scale = verdict->cause == CAUSE_SCALE && sentence_factor(verdict->facts, verdict->factor)[0] != '\0' &&
-                    !question_is_divided(evidence, verdict);
-    bool is_possible = !check->in_cluster && !check->has_reference && !evidence->by_plan &&
-                       check_evidence_is_forced(evidence) &&
-                       verdict->facts->bearable <= ITEMS_BEARABLE * items_tolerance(0);
-    return verdict->result != CHECK_EQUAL && is_possible && causes[verdict->cause] && has_place &&
-           !verdict->is_precise && !is_scale;
-}
-
-/* Makes a step once more, on one rank and on all, and finds the operation in which both part. */
-static bool
-look_at_step(struct check *check, struct place_question *question, struct place *place, bool *found,
-             struct error *error)
-{
-    struct check_order one =
-        session_order(check, "look", "one process, recording each operation of a step", CHECK_COMPARES);
-    struct check_order all = order_ranks(check, "look-ranks", "all ranks, recording each operation of a step");
-    one.run.look = all.run.look = question->interval + 1;
-    uint32_t since = question->is_update && question->unseen < question->since ? question->unseen : question->since;
-    one.run.look_since = all.run.look_since = since > 0 ? since - 1 : 0;
-    one.run.looks_early = all.run.looks_early = question->is_early && !question->is_averaged;
-    one.run.steps = one.run.look + LOOK_MORE < check->steps ? one.run.look + LOOK_MORE : check->steps;
-    all.run.steps = one.run.look < check->steps ? one.run.look + 1 : check->steps;
-    all.plain = true;
-    struct check_outcome outcomes[2] = {0};
-    bool ok = true;
-    for (int k = 0; k < 2 && ok; ++k) {
-        const struct check_order *order = k == 0 ? &one : &all;
-        ok = session_start(check, order, &outcomes[k], error) &&
-             ((outcomes[k].signal == 0 && !outcomes[k].late) ||
-              session_explain(check, order, &outcomes[k], NULL, true, error));
-        question->results[k] = outcomes[k].results;
-    }
-    question->ranks = check->ranks;
-    *found = ok && place_find(question, place);
-    if (ok && place->is_lost)
-        message_line("cannot write %s-0.look, or one beside it: the verdict is given without its place; make room "
-                     "there, or set TMPDIR",
-                     outcomes[0].results);
-    free(outcomes[0].results);
-    free(outcomes[1].results);
-    return ok;
-}
-
-/* For tests: the tensor of a program that is equal, as if it differed in step 2. */
-static bool
-is_forced(const struct check_verdict *verdict, struct check_item *item)
-{
-    const char *forced = getenv("_DDPRUN_CHECK_LOOK");
-    uint32_t tensor = forced != NULL && verdict->result == CHECK_EQUAL ? (uint32_t)strtoul(forced, NULL, 16) : 0;
-    const struct check_item *wanted = FIND(it, verdict->facts->items, verdict->facts->item_count,
-                                           tensor == ((it->tensor.role + 1) << 24 | it->tensor.number));
-    if (wanted == NULL)
-        return false;
-    *item = *wanted;
-    item->first_step = 2;
-    return true;
-}
-
-static bool
-look_for_place(struct check *check, struct check_verdict *verdict, struct error *error)
-{
-    struct check_item item;
-    struct check_verdict other = *verdict;
-    struct place place;
-    bool found = false, forced = is_forced(verdict, &item);
-    if (forced)
-        other.first = &item;
-    else if (verdict->first == NULL || !is_looked_at(check, verdict))
-        return true;
-    struct place_question question = question_find(&check->evidence, &other);
-    if (!look_at_step(check, &question, &place, &found, error)) {
-        if (error->exit_code > 128) /* a signal asked for the end */
-            return false;
-        message_line("%s; the verdict is given without its place", error->text);
-        return true;
-    }
-    if (found && forced)
-        message_line("a place in an equal program: %s", place.text);
-    if (found && !forced)
-        placed_verdict(verdict, &place);
-    return true;
 }
 
 /* ---- all of it ---- */
@@ -447,7 +384,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
     check->ahead = check->in_cluster || check->evidence.by_plan ? 0 : 1;
     check->evidence.one_date = check->ahead == 0;
     OWNED char *title = check->ranks > 0 ? xasprintf("%d ranks", check->ranks) : xstrdup("all ranks");
-    struct check_order order = order_ranks(check, "ranks", title);
+    struct check_order order = session_order_ranks(check, "ranks", title);
     struct check_verdict verdict = {.result = CHECK_EQUAL};
     bool ok;
     if (check->cluster_rank > 0) { /* rank 0 judges, and its exit code is to be the job's */
@@ -461,7 +398,8 @@ run_all(struct check *check, int *exit_code, struct error *error)
             *error = check->failure;
             ok = false;
         }
-        ok = ok && turns_judge(&check->evidence, &verdict) && look_for_place(check, &verdict, error);
+        ok = ok && turns_judge(&check->evidence, &verdict) && closer_look(check, &verdict, error) &&
+             closer_look_further(check, &verdict, error);
         if (ok)
             *exit_code = show_verdict(check, turns_advise(&check->evidence, &verdict));
     }

@@ -252,6 +252,7 @@ find_arguments(const struct finding *finding, const struct where *where, struct 
         return;
     operation->is_late = gets_changed(finding, at, CHECK_GRADIENT);
     operation->makes_rows = !relation_is_result(finding, where);
+    operation->are_rows_of_rank_0 = operation->makes_rows && relation_are_rows_of_rank_0(finding, where);
     operation->adds_same_term = operation->is_late && relation_adds(finding, where, true) == RELATION_SAME;
     (void)place_describe_share(finding, at, operation->share_size);
     find_sum(finding, at, operation);

@@ -160,21 +160,62 @@ differs_between_ranks(const struct finding *finding, const struct where *where)
                       relation_argument(finding, r, where)->before != relation_argument(finding, 0, where)->before);
 }
 
-/* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward. */
+/* The memory was computed from a gradient after DDP_STEP, as its norm is. */
 static bool
-is_of_backward(const struct finding *finding, const struct where *gradient)
+is_of_gradient(const struct finding *finding, size_t at, const struct look_argument *it)
 {
-    const struct looked *one = &finding->one, *rank = finding->ranks;
-    const struct step *step = &one->steps[gradient->at];
+    const struct step *steps = finding->one.steps;
     struct where by;
-    if (!place_find_writer(one, gradient->at, &step->list[gradient->argument], step->its->interval, &by))
-        return ALL_NUMBERS(r, 0, finding->question->ranks, /* one process need not make it */
-                           !place_find_writer(&rank[r], (size_t)rank[r].of[gradient->at],
-                                              relation_argument(finding, r, gradient), step->its->interval, &by));
-    const struct look_argument *list = one->steps[by.at].list;
-    return ANY_NUMBER(a, 0, one->steps[by.at].its->arguments,
-                      list[a].is_memory && list[a].tensor == 0 && list[a].end == 0 &&
-                          relation_of(finding, &(struct where){by.at, a, false}) != RELATION_SAME);
+    return place_find_writer(&finding->one, at, it, steps[at].its->interval, &by) &&
+           ANY(of, steps[by.at].list, steps[by.at].its->arguments, place_is_of(of, CHECK_GRADIENT));
+}
+
+/* It reads the rank's own rows. */
+static bool
+reads_own_rows(const struct finding *finding, size_t at)
+{
+    const struct step *step = &finding->one.steps[at];
+    FOR_EACH(it, step->list, step->its->arguments) {
+        const struct where read = {.at = at, .argument = (size_t)(it - step->list)};
+        bool may_be = it->is_memory && it->tensor == 0 && it->end == 0 && !is_of_gradient(finding, at, it);
+        if (may_be && relation_of(finding, &read) != RELATION_SAME)
+            return true;
+    }
+    return false;
+}
+
+/* No rank has changed the gradient since the last DDP_STEP; one process need not make the operation. */
+static bool
+is_as_it_was(const struct finding *finding, const struct where *gradient)
+{
+    const struct looked *ranks = finding->ranks;
+    uint32_t interval = finding->one.steps[gradient->at].its->interval;
+    struct where by;
+    return ALL_NUMBERS(r, 0, finding->question->ranks,
+                       !place_find_writer(&ranks[r], (size_t)ranks[r].of[gradient->at],
+                                          relation_argument(finding, r, gradient), interval, &by));
+}
+
+/* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward, *by_p.
+ * What changes averages, as a clipping does, is none. */
+static bool
+is_of_backward(const struct finding *finding, struct where gradient, struct where *by_p)
+{
+    const struct looked *one = &finding->one;
+    uint32_t interval = one->steps[gradient.at].its->interval;
+    struct where by;
+    bool is_first = true;
+    *by_p = gradient;
+    while (place_find_writer(one, gradient.at, &one->steps[gradient.at].list[gradient.argument], interval, &by)) {
+        *by_p = by;
+        if (reads_own_rows(finding, by.at))
+            return true;
+        gradient = (struct where){.at = by.at, .argument = by.argument};
+        if (relation_missing_on(finding, by.at) >= 0 || !differs_between_ranks(finding, &gradient))
+            return false;
+        is_first = false;
+    }
+    return is_first ? is_as_it_was(finding, &gradient) : true;
 }
 
 /* Of operations between backward and an update, the first that reads a gradient of the rank's own, such as one that
@@ -211,13 +252,13 @@ say_unaveraged(const struct finding *finding)
             const struct look_argument *of = &step->list[where.argument];
             bool is_gradient = place_is_of(of, CHECK_GRADIENT) && of->end == 0;
             if (!is_gradient || relation_missing_on(finding, where.at) >= 0 ||
-                !differs_between_ranks(finding, &where) || !is_of_backward(finding, &where))
+                !differs_between_ranks(finding, &where) || !is_of_backward(finding, where, &by))
                 continue;
             const struct where reader = find_reader(finding, where);
             bool is_other = reader.at != where.at;
             const struct step *first = &finding->one.steps[reader.at];
             of = &first->list[reader.argument];
-            bool is_written = place_find_writer(&finding->one, reader.at, of, first->its->interval, &by);
+            bool is_written = by.at < reader.at;
             place_say(finding, PLACE_BEFORE, first, &reader,
                       finding->question->has_groups
                           ? "call DDP_STEP_GROUP of this gradient's group between backward and this update; the group "
@@ -410,50 +451,6 @@ find_place(struct finding *finding)
     return say_added(finding);
 }
 
-/* The number is a width, of rows that the operation writes, of which the last elements may stay, or of a parameter that
- * it gets. */
-static bool
-is_width(const struct finding *finding, size_t at, uint64_t number)
-{
-    const struct step *own = &finding->ranks[0].steps[finding->ranks[0].of[at]];
-    uint64_t rows = number * finding->question->items / (uint64_t)finding->question->ranks * sizeof(float);
-    return ANY(it, own->list, own->its->arguments,
-               it->is_memory && (place_is_of(it, CHECK_PARAMETER) ? it->bytes / element_size(it->type) % number == 0
-                                                                  : it->end <= rows && it->end > rows - rows / 10));
-}
-
-/* Where gradients are the Nth part of one rank's, what divides them is of the whole batch, on each rank: one divided by
- * its items; and, probably, the items, which may also be a width, or one divided by any whole number. */
-static bool
-find_divisor(const struct finding *finding)
-{
-    enum { BY_ITEMS, ITEMS, ITEMS_OR_WIDTH, BY_ANY, TURNS };
-    for (size_t i = 0; i < TURNS * finding->one.count; ++i) {
-        int turn = (int)(i / finding->one.count);
-        struct where of = {.at = i % finding->one.count};
-        const struct step *step = &finding->one.steps[of.at];
-        for (; of.argument < step->its->arguments && finding->matters[of.at] != 0; ++of.argument) {
-            const struct look_argument *it = &step->list[of.argument];
-            double items = (double)finding->question->items, inverse = 1 / it->value,
-                   divisor = it->value < 1 ? rint(inverse) : it->value;
-            bool is_whole = inverse > 1.5 && fabs(inverse - divisor) < 1e-6 * inverse,
-                 is_it = turn == ITEMS || turn == ITEMS_OR_WIDTH ? it->value == items
-                                                                 : is_whole && (turn == BY_ANY || divisor == items);
-            if (it->is_memory || !is_it || !place_is_alike(finding, &of) ||
-                (turn == ITEMS && is_width(finding, of.at, finding->question->items)))
-                continue;
-            finding->place->is_probable = turn != BY_ITEMS;
-            return place_say(
-                finding, PLACE_SCALAR, step, NULL, "",
-                "%s is %s%.0f on each rank and in one process, but must depend on the rank's share: %.0f %s the "
-                "whole batch",
-                ARGUMENT_OF(step, it), it->value < 1 ? "1/" : "", divisor, divisor,
-                divisor == items ? "items are" : "is of");
-        }
-    }
-    return false;
-}
-
 /* Of gradients that were not compared, as where one rank's update changes nothing, or comes after several DDP_STEPs. */
 static bool
 find_unseen(struct finding *finding)
@@ -489,7 +486,7 @@ place_find(const struct place_question *question, struct place *place)
     bool found = ok && question->is_update && find_unseen(&finding), any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
     found = found || (any && (say_unaveraged(&finding) || say_read_early(&finding) || say_part(&finding) ? true
-                              : question->is_divided ? find_divisor(&finding)
+                              : question->is_divided ? place_find_divisor(&finding)
                               : in_parts             ? place_find_in_parts(&finding)
                                                      : find_place(&finding)));
     found = found || (ok && !any && find_all_extra(&finding, finding.one.count));

@@ -192,6 +192,10 @@ say_memory(const struct finding *finding, const struct where *read)
     const struct look_argument *of = &step->list[read->argument];
     struct written_by written = find_last_writer(finding, read);
     const struct step *last = &finding->one.steps[written.is_written ? written.by.at : 0];
+    if (place_begins_elsewhere(finding, read)) {
+        (void)place_say_begin(finding, read);
+        return;
+    }
     uint32_t gradient = written.is_before ? find_gradient(last) : 0;
     if (gradient != 0)
         finding->place->tensor = gradient;
@@ -271,8 +275,11 @@ static bool
 is_suspect(const struct search *search, const struct where *read, enum relation relation, bool in_part)
 {
     bool is_update = search->finding->question->is_update;
-    if (relation == RELATION_SAME || relation == RELATION_DATA)
+    bool is_elsewhere = relation == RELATION_DATA && place_begins_elsewhere(search->finding, read);
+    if (relation == RELATION_SAME || (relation == RELATION_DATA && !is_elsewhere))
         return false;
+    if (is_elsewhere)
+        return !search->reads_only;
     if (search->reads_only && relation != RELATION_SUM)
         return false;
     bool is_known = relation == RELATION_ROWS || (relation != RELATION_NONE && !is_update);

@@ -169,6 +169,29 @@ describe(const struct finding *finding, const struct where *where, struct place_
         (void)place_describe_read(finding, where->at, scalar->host_reads);
 }
 
+bool
+place_is_size(const struct finding *finding, const struct where *where)
+{
+    return judge_scalar(finding, where) == SCALAR_SIZE;
+}
+
+/* Of a number that is the share's part: the operation also gets the size by which it divides. */
+static bool
+is_of_mean(const struct finding *finding, const struct where *where)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    double one = value_of(finding, -1, where);
+    for (struct where size = {.at = where->at}; size.argument < step->its->arguments; ++size.argument) {
+        if (step->list[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
+            continue;
+        if (ALL_NUMBERS(
+                r, 0, finding->question->ranks,
+                is_near(value_of(finding, r, where) * value_of(finding, r, &size), one * value_of(finding, -1, &size))))
+            return true;
+    }
+    return false;
+}
+
 void
 place_find_scalar(const struct finding *finding, size_t at, struct place_scalar *scalar)
 {
@@ -180,9 +203,12 @@ place_find_scalar(const struct finding *finding, size_t at, struct place_scalar 
         if (step->list[where.argument].is_memory)
             continue;
         enum scalar_level level = judge_with_step_before(finding, &where, &advances);
-        if (level <= scalar->level)
+        bool is_mean = level == SCALAR_PART && is_of_mean(finding, &where);
+        bool says_more = scalar->is_of_mean ? level == SCALAR_RISES || level > SCALAR_PART : level > scalar->level;
+        if (!says_more || (is_mean && scalar->level == SCALAR_RISES))
             continue;
         scalar->level = level;
+        scalar->is_of_mean = is_mean;
         scalar->advances_by_share = advances;
         found = where;
     }

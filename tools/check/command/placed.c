@@ -76,6 +76,21 @@ advises_better(const struct check_verdict *verdict, const struct place *place)
     }
 }
 
+/* Others speak of shares of a batch. */
+static bool
+holds_in_turns(const struct place *place)
+{
+    switch (place->kind) {
+    case PLACE_SCALAR:
+    case PLACE_BEFORE:
+    case PLACE_UNNAMED:
+    case PLACE_MISSING:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void
 put_text(struct check_verdict *verdict, const struct place *place)
 {
@@ -102,6 +117,8 @@ placed_verdict(struct check_verdict *verdict, const struct place *place)
         verdict->cause = proved_cause(verdict, place);
     if (verdict->cause == CAUSE_BATCH_DEPENDENT)
         verdict->result = CHECK_NOT_COMPARABLE;
-    if (advises_better(verdict, place))
-        sentence_say(verdict->advice, "%s", place->advice);
+    if (!advises_better(verdict, place))
+        return;
+    sentence_say(verdict->advice, "%s", place->advice);
+    verdict->is_advised_by_place = place->advice[0] != '\0' && holds_in_turns(place);
 }

@@ -10,7 +10,8 @@ enum { UNSEEN_AT_MOST = 8 /* steps that are looked at before an update */ };
 bool
 question_is_divided(const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
-    return verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02;
+    bool is_part = verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02;
+    return is_part && !check_evidence_takes_turns(evidence); /* in turns no batch is divided */
 }
 
 /* The interval in which a tensor comes about that differs in the step: of what DDP_REDUCE finds, of the round before,
@@ -23,17 +24,32 @@ first_interval(uint32_t role, uint32_t step)
     return step > 2 ? step - 2 : 0;
 }
 
+/* How many elements of the gradient were annotated in the step, or last before it: another life of the program may have
+ * annotated fewer. */
+static uint64_t
+count_in_step(const struct check_evidence *evidence, const struct check_item *gradient, uint32_t step)
+{
+    uint64_t count = gradient->tensor.count;
+    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_GRADIENT) {
+        if (row->step <= step && check_same_tensor(&row->tensor, &gradient->tensor))
+            count = row->tensor.count;
+    }
+    return count;
+}
+
 /* The tensor that differs, if a parameter of its size has no annotated gradient; else NULL. */
 static const struct check_tensor *
-find_forgotten(const struct check_facts *facts, const struct check_tensor *tensor)
+find_forgotten(const struct check_evidence *evidence, const struct check_facts *facts, const struct check_item *first)
 {
+    const struct check_tensor *tensor = &first->tensor;
     int64_t elements = 0, alike = 0; /* of gradients that are missing; and gradients as large as this tensor */
     FOR_EACH(item, facts->items, facts->item_count) {
         bool needs_gradient = item->tensor.role == CHECK_PARAMETER && item->moved && !item->is_averaged,
              is_gradient = item->tensor.role == CHECK_GRADIENT;
         int more = needs_gradient - is_gradient;
-        elements += (int64_t)item->tensor.count * more;
-        if (item->tensor.count == tensor->count && item->tensor.type == tensor->type)
+        uint64_t count = is_gradient ? count_in_step(evidence, item, first->made_in_step) : item->tensor.count;
+        elements += (int64_t)count * more;
+        if (count == tensor->count && item->tensor.type == tensor->type)
             alike += more;
     }
     return elements > 0 && alike > 0 ? tensor : NULL;
@@ -93,7 +109,7 @@ question_find(const struct check_evidence *evidence, const struct check_verdict 
         .items = shard != NULL && shard->value > 1 ? shard->value : 0,
         .is_divided = question_is_divided(evidence, verdict),
         .takes_turns = check_evidence_takes_turns(evidence),
-        .forgotten = find_forgotten(verdict->facts, &first->tensor),
+        .forgotten = find_forgotten(evidence, verdict->facts, first),
         .has_groups = has_groups(evidence, verdict->facts),
     };
     question.is_update = role != CHECK_GRADIENT && !is_reduced && !question.is_early;

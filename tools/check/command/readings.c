@@ -3,28 +3,59 @@
  */
 #include "tools/check/command/session.h"
 
-enum { NAME_BYTES = 160 };
+enum { NAME_BYTES = 160, FRAMES_BYTES = 2400 };
+
+/* A row's text: ",OUTER,OUTER NAME PATH", as FILES_READINGS has it behind the row's value. */
+struct reading {
+    const char *outer, *name, *path;
+    int name_length;
+};
+
+static struct reading
+read_row(const struct check_row *row)
+{
+    struct reading reading = {.outer = row->text};
+    reading.name = row->text + strcspn(row->text, " ");
+    reading.name += reading.name[0] == ' ';
+    reading.name_length = (int)strcspn(reading.name, " ");
+    reading.path = reading.name + reading.name_length;
+    reading.path += reading.path[0] == ' ';
+    return reading;
+}
 
 static enum check_reading
-kind_of(const struct check_row *row)
+kind_of(const struct reading *reading)
 {
     static const char *const random[] = {"/dev/", "getrandom", "getentropy", "arc4random", "std::random_device"};
     for (size_t i = 0; i < sizeof(random) / sizeof(random[0]); ++i) {
-        if (strncmp(row->text, random[i], strlen(random[i])) == 0)
+        if (strncmp(reading->name, random[i], strlen(random[i])) == 0)
             return CHECK_READS_RANDOM;
     }
     return CHECK_READS_DATE;
+}
+
+/* The frames of the call, innermost first, as place_name() wants them. */
+static void
+list_frames(const struct check_row *row, const struct reading *reading, char frames[FRAMES_BYTES])
+{
+    size_t used = (size_t)snprintf(frames, FRAMES_BYTES, "%s %llx", reading->path, (unsigned long long)row->value);
+    for (const char *outer = reading->outer; outer[0] == ',' && used < FRAMES_BYTES;) {
+        char *rest = NULL;
+        unsigned long long offset = strtoull(outer + 1, &rest, 16);
+        used += (size_t)snprintf(frames + used, FRAMES_BYTES - used, "\n%s %llx", reading->path, offset);
+        outer = rest;
+    }
 }
 
 /* "`time` (train.cu:12)", into `name`. Whether the place is a line of a source file. */
 static bool
 name_place(const struct check_row *row, char name[NAME_BYTES])
 {
-    char place[80], frame[600];
-    size_t call_length = strcspn(row->text, " ");
-    snprintf(frame, sizeof(frame), "%s %llx", row->text + call_length + 1, (unsigned long long)row->value);
-    place_name(frame, place, sizeof(place));
-    snprintf(name, NAME_BYTES, "`%.*s` (%s)", (int)call_length, row->text, place);
+    char place[80], frames[FRAMES_BYTES];
+    struct reading reading = read_row(row);
+    list_frames(row, &reading, frames);
+    place_name(frames, place, sizeof(place));
+    snprintf(name, NAME_BYTES, "`%.*s` (%s)", reading.name_length, reading.name, place);
     return strchr(place, ':') != NULL;
 }
 
@@ -43,7 +74,8 @@ add_rows(struct check_evidence *evidence, const struct check_rows *rows, bool wi
 {
     EACH_ROW(row, rows, CHECK_ROW_READING) {
         char name[NAME_BYTES];
-        evidence->readings |= kind_of(row);
+        struct reading reading = read_row(row);
+        evidence->readings |= kind_of(&reading);
         if (name_place(row, name) == with_line)
             add_name(evidence, name);
     }

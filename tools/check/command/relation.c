@@ -459,6 +459,33 @@ count_layers(const struct numbers *numbers, int ranks)
     return best;
 }
 
+static bool
+are_rows_of(const struct finding *finding, const struct where *where, const struct numbers *one, int rank,
+            bool *known_p)
+{
+    const struct look_argument *it = relation_argument(finding, rank, where);
+    OWNED_NUMBERS own = {.count = 0};
+    size_t begin = 0;
+    *known_p = it != NULL && it->is_memory && it->end > it->first &&
+               numbers_of(finding, rank, where, it->first, it->end, false, &own) && own.count > 0;
+    begin = (size_t)rank * own.count;
+    *known_p = *known_p && begin + own.count <= one->count;
+    return *known_p && numbers_norm(own.list, one->list + begin, 1, own.count) <=
+                           NUMBERS_NEAR * numbers_norm(one->list + begin, NULL, 0, own.count);
+}
+
+bool
+relation_are_rows_of_rank_0(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    OWNED_NUMBERS one = {.count = 0};
+    bool known = mine->end > mine->first && numbers_of(finding, -1, where, mine->first, mine->end, false, &one),
+         is_right = known && are_rows_of(finding, where, &one, 0, &known), differs = false;
+    for (int r = 1; r < finding->question->ranks && is_right && known; ++r)
+        differs = !are_rows_of(finding, where, &one, r, &known) || differs;
+    return is_right && known && differs;
+}
+
 /* Of rows that each rank has changed, the bytes of an equal share; the first and the last elements may be as they were.
  * 0: none. */
 static uint64_t

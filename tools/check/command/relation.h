@@ -62,6 +62,9 @@ enum relation relation_of(const struct finding *finding, const struct where *whe
 /* Each rank has changed as many bytes of an argument as one process: they are no rows. */
 bool relation_is_result(const struct finding *finding, const struct where *where);
 
+/* Of rows of equal shares: rank 0's are the first ones of one process, and another rank's are not those that follow. */
+bool relation_are_rows_of_rank_0(const struct finding *finding, const struct where *where);
+
 /* Of what all operations of the call have changed there, in the interval: rows, a sum, or the last is part of a sum. */
 enum relation relation_of_call(const struct finding *finding, const struct where *where);
 
@@ -171,6 +174,20 @@ bool place_say_scalar(const struct finding *finding, size_t at, enum scalar_leve
 
 /* ", and `n`, which depends on the size of the share, is ...": the first argument that adds up over the shares. */
 const char *place_describe_share(const struct finding *finding, size_t at, char text[OPERATION_SENTENCE_BYTES]);
+
+/* A number that is the size of the rank's share, and in one process that of the batch. All ranks make the operation. */
+bool place_is_size(const struct finding *finding, const struct where *where);
+
+/* ---- place_divisor.c ---- */
+/* Gradients are the Nth part of one rank's: the number that divides them is of the whole batch, on each rank. Only a
+ * number that the batch explains is named. */
+bool place_find_divisor(const struct finding *finding);
+
+/* ---- place_data.c ---- */
+/* Of data that stay on the device, which an operation gets: rank 0, whose share begins where the batch does, begins
+ * elsewhere than one process. */
+bool place_begins_elsewhere(const struct finding *finding, const struct where *read);
+bool place_say_begin(const struct finding *finding, const struct where *read);
 
 /* ---- place_inputs.c ---- */
 /* The place is what the operation gets, and no operation of the step has changed, if that is in no relation to the one

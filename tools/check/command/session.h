@@ -99,6 +99,8 @@ bool session_prepare(struct check *check, struct error *error) MUST_USE;
 
 /* ---- single.c ---- */
 struct check_order session_order(const struct check *check, const char *name, const char *title, enum check_mode mode);
+/* Of all ranks, with dates as in the run that is judged. */
+struct check_order session_order_ranks(const struct check *check, const char *name, const char *title);
 bool session_start(struct check *check, const struct check_order *order, struct check_outcome *outcome,
                    struct error *error) MUST_USE;
 
@@ -132,6 +134,12 @@ bool session_run(struct check *check, enum session_run which, double factor, str
 bool session_run_floor(struct check *check, struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
+
+/* ---- closer.c ---- */
+/* Makes the step of the verdict's tensor once more, and puts the first operation that differs into its sentence. */
+bool closer_look(struct check *check, struct check_verdict *verdict, struct error *error) MUST_USE;
+/* Adds causes that the verdict's does not explain: where a seed comes in, and an update that differs by itself. */
+bool closer_look_further(struct check *check, struct check_verdict *verdict, struct error *error) MUST_USE;
 
 /* ---- question.c ---- */
 /* Of the verdict's tensor: what is asked of the place where it comes about. The caller fills in the results of

@@ -211,6 +211,15 @@ print_facts(FILE *out, const char *text)
     fputc('\n', out);
 }
 
+static void
+print_also(FILE *out, const struct verdict_also *also)
+{
+    fputs("also: ", out);
+    print_facts(out, also->text);
+    if (also->advice[0] != '\0')
+        fprintf(out, "what to do: %s\n", also->advice);
+}
+
 void
 check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool colour)
 {
@@ -233,6 +242,8 @@ check_print_verdict(FILE *out, const struct check_evidence *evidence, const stru
         print_facts(out, verdict->text);
     if (verdict->advice[0] != '\0')
         fprintf(out, "what to do: %s\n", verdict->advice);
+    FOR_EACH(also, verdict->also, verdict->also_count)
+        print_also(out, also);
     if (verdict->result == CHECK_EQUAL) {
         print_unseen(out, evidence);
         turns_print(out, evidence);
@@ -326,6 +337,12 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     json_object_object_add(object, "exit_code", json_object_new_int(exit_code));
     play_put_text(object, "text", verdict->text[0] != '\0' ? verdict->text : NULL);
     play_put_text(object, "advice", verdict->advice[0] != '\0' ? verdict->advice : NULL);
+    struct json_object *also = play_put_list(object, "also");
+    for (size_t i = 0; i < verdict->also_count; ++i) {
+        struct json_object *one = play_put_item(also);
+        play_put_text(one, "text", verdict->also[i].text);
+        play_put_text(one, "advice", verdict->also[i].advice[0] != '\0' ? verdict->also[i].advice : NULL);
+    }
     json_object_object_add(object, "ranks", json_object_new_int(evidence->ranks));
     play_put_number(object, "steps", evidence->steps);
     json_object_object_add(object, "same_bits", json_object_new_boolean(check_evidence_same_bits(evidence)));

@@ -29,6 +29,17 @@ session_order(const struct check *check, const char *name, const char *title, en
     return order;
 }
 
+struct check_order
+session_order_ranks(const struct check *check, const char *name, const char *title)
+{
+    struct check_order order = session_order(check, name, title, CHECK_COMPARES);
+    order.ranks = check->in_cluster ? 0 : check->ranks;
+    order.turns = 0;
+    order.ahead = check->ahead;
+    order.arguments = check->options->program;
+    return order;
+}
+
 bool
 session_explain(const struct check *check, const struct check_order *order, const struct check_outcome *outcome,
                 const struct check_row *stop, bool any_step, struct error *error)

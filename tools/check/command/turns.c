@@ -26,6 +26,8 @@ static const char *const choose_alike =
     "computed of its own batches; an action or a sample that the model chooses is to be computed before "
     "DDP_TURN_BEGIN, where all ranks make the work";
 
+static const char *const update_in_region = "; in turns all of the update stands in the region, after DDP_STEP";
+
 static const char *const guard_update =
     "put all of the update into the region, after DDP_STEP; what the host does of it (an optimizer, a loss scaler, a "
     "counter) runs in each batch, also before the averages are there: let it run where DDP_TURN_UPDATES() is not 0";
@@ -139,6 +141,13 @@ is_any(const struct check_row *row)
     return row != NULL;
 }
 
+/* A call that sets all of the memory is given it, but does not read it. */
+static bool
+is_set(const struct check_row *row)
+{
+    return strncmp(row->tensor.text, "cuMemset", strlen("cuMemset")) == 0;
+}
+
 /* Such memory, the first by step and by the calls of a batch; NULL: there is none. */
 static const struct check_row *
 find_left(const struct check_evidence *evidence, left_fn *is_meant, int *rank_p)
@@ -148,7 +157,7 @@ find_left(const struct check_evidence *evidence, left_fn *is_meant, int *rank_p)
         EACH_ROW(row, &evidence->ranked[r], CHECK_ROW_LEFT) {
             const bool is_earlier = first == NULL || row->step < first->step ||
                                     (row->step == first->step && row->tensor.number < first->tensor.number);
-            if (!is_earlier || !is_meant(row) || is_unrepeated(evidence, row))
+            if (!is_earlier || !is_meant(row) || is_set(row) || is_unrepeated(evidence, row))
                 continue;
             first = row;
             *rank_p = r;
@@ -336,6 +345,28 @@ conclude_stuck(struct check_verdict *verdict)
 
 /* ---- the verdict ---- */
 
+static bool
+is_before(const struct check_row *call, uint32_t step)
+{
+    return call != NULL && call->step <= step;
+}
+
+/* Memory that is updated as parameters are says more than what it makes of later batches. */
+static bool
+is_parameter(const struct check_verdict *verdict)
+{
+    return verdict->cause == CAUSE_UNANNOTATED && verdict->first != NULL && verdict->first->tensor.group == 1;
+}
+
+/* The host decides by what other ranks' batches should have computed, and that explains the verdict. */
+static bool
+is_of_host(const struct check_verdict *verdict, const struct check_row *call)
+{
+    if (call == NULL || verdict->result == CHECK_EQUAL || verdict->cause == CAUSE_STOPPED)
+        return call != NULL;
+    return verdict->first != NULL && call->step <= verdict->first->made_in_step;
+}
+
 bool
 turns_judge(const struct check_evidence *evidence, struct check_verdict *verdict)
 {
@@ -346,13 +377,12 @@ turns_judge(const struct check_evidence *evidence, struct check_verdict *verdict
     const struct check_row *left = NULL;
     if (verdict->result == CHECK_EQUAL)
         left = find_left(evidence, is_carried, &rank);
-    else if (!is_stopped)
+    else if (!is_stopped && !is_parameter(verdict))
         left = find_cause(evidence, verdict->first, &rank);
     const struct check_row *call = find_call(evidence, false);
-    const bool is_of_host = call != NULL && (verdict->result == CHECK_EQUAL || is_stopped);
-    if (left != NULL)
+    if (left != NULL && !is_before(call, left->step))
         conclude_left(verdict, left, rank);
-    else if (is_of_host)
+    else if (is_of_host(verdict, call))
         conclude_call(verdict, call);
     else if (evidence->is_blind_stuck && verdict->result == CHECK_EQUAL)
         conclude_stuck(verdict);
@@ -374,10 +404,15 @@ turns_advise(const struct check_evidence *evidence, struct check_verdict *verdic
     const struct check_item *first = verdict->first;
     const bool is_gradient = first != NULL && first->tensor.role == CHECK_GRADIENT;
     const bool is_of_update = first != NULL && is_updated(first);
-    const bool is_of_host =
+    const bool is_of_step =
         verdict->cause == CAUSE_UPDATE || verdict->cause == CAUSE_TENSOR || verdict->cause == CAUSE_DATA;
     if (!check_evidence_takes_turns(evidence) || verdict->result == CHECK_EQUAL || verdict->cause == CAUSE_TURNS)
         return verdict;
+    if (verdict->is_advised_by_place) {
+        printable_append(verdict->advice, sizeof(verdict->advice), "%s",
+                         is_of_update && is_of_step ? update_in_region : "");
+        return verdict;
+    }
     if (is_gradient && verdict->cause == CAUSE_DATA)
         sentence_say(verdict->advice, "%s", choose_alike);
     else if (verdict->cause == CAUSE_SAME_BATCH)
@@ -389,7 +424,7 @@ turns_advise(const struct check_evidence *evidence, struct check_verdict *verdic
                      "look in this batch for what depends on the batches before, beside parameters and "
                      "state: %s",
                      move_out);
-    else if (is_of_update && is_of_host)
+    else if (is_of_update && is_of_step)
         sentence_say(verdict->advice, "%s", guard_update);
     return verdict;
 }

@@ -117,29 +117,27 @@ largest_so_far(const struct check_rows *rows, const struct check_row *row)
     return most;
 }
 
+/* The row of a gradient is `factor` times the reference's, or noise. */
 static bool
-holds_on_rank(const struct check_evidence *evidence, const struct check_rows *rows, double factor)
+is_explained(const struct check_evidence *evidence, const struct check_rows *rows, const struct check_row *row,
+             double factor)
+{
+    double apart = norms_apart(&row->norms, factor), reference = row->norms.reference,
+           bearable = evidence->bearable * factor;
+    bool is_noise = reference * reference < 1e-8 * measure_gradient_square(rows, row->step);
+    if (apart <= bearable * reference || is_noise)
+        return true;
+    return apart <= bearable * largest_so_far(rows, row);
+}
+
+/* The ranks' gradients were set to `factor` times the reference's, or to it. */
+static bool
+is_forced_to(const struct check_rows *rows, double factor)
 {
     EACH_ROW(row, rows, CHECK_ROW_FORCED)
         if (row->norms.product != factor && row->norms.product != 1)
             return false;
-    EACH_ROW_OF(row, rows, CHECK_GRADIENT) {
-        double apart = norms_apart(&row->norms, factor), reference = row->norms.reference,
-               bearable = evidence->bearable * factor;
-        bool is_noise = reference * reference < 1e-8 * measure_gradient_square(rows, row->step);
-        if (apart <= bearable * reference || is_noise)
-            continue;
-        if (!(apart <= bearable * largest_so_far(rows, row)))
-            return false;
-    }
     return true;
-}
-
-/* In all steps the ranks' gradients are `factor` times the reference's. */
-static bool
-holds(const struct check_evidence *evidence, double factor)
-{
-    return ALL(rows, evidence->ranked, evidence->ranks, holds_on_rank(evidence, rows, factor));
 }
 
 /* One rank with such gradients makes the same difference. */
@@ -152,34 +150,75 @@ is_made_by_factor(const struct check_evidence *evidence, const struct check_item
            fabs(row->norms.difference - scaled->norms.difference) <= 0.1 * row->norms.difference;
 }
 
-/* An optimizer that knows no factors leaves parameters equal, too: it hides a wrong divisor. So one rank's parameters
- * must have been seen to differ with such gradients. */
+/* A parameter that is equal in all steps, and would differ with such gradients in one process. */
 static bool
-is_undone(const struct check_evidence *evidence, const struct pattern *pattern)
+shows_factor(const struct check_evidence *evidence, const struct check_item *item)
+{
+    if (item->tensor.role != CHECK_PARAMETER || !item->moved || item->differs)
+        return false;
+    return items_scaled_differs(evidence, item);
+}
+
+/* An optimizer that knows no factors leaves parameters equal, too: it hides a wrong divisor. So of the parameters that
+ * are equal in all steps, one must have been seen to differ with such gradients. */
+static bool
+is_undone(const struct check_evidence *evidence, const struct check_item *items, size_t count,
+          const struct pattern *pattern, double *factor_p)
 {
     double factor;
     if (evidence->scaled.count == 0 || pattern->moment != items_moment(CHECK_GRADIENT, 1))
         return false;
-    if (pattern->ever[CHECK_PARAMETER] > 0 || pattern->all[CHECK_PARAMETER] == 0)
-        return false;
     if (!factor_of_gradients(evidence, &factor))
         return false;
     const struct check_row *forced = check_rows_find(&evidence->ranked[0], CHECK_ROW_FORCED);
-    if (forced == NULL || !holds(evidence, forced->norms.product))
+    if (forced == NULL)
         return false;
-    return items_scaled_differ(evidence, CHECK_PARAMETER);
+    *factor_p = forced->norms.product;
+    if (!ALL(rows, evidence->ranked, evidence->ranks, is_forced_to(rows, *factor_p)))
+        return false;
+    return ANY(item, items, count, shows_factor(evidence, item));
+}
+
+/* Where the gradient first differs by more than the factor; false: nowhere. */
+static bool
+settle_gradient(const struct check_evidence *evidence, struct check_item *item, double factor)
+{
+    const struct check_row *first = NULL;
+    for (int r = 0; r < evidence->ranks; ++r) {
+        EACH_ROW_OF(row, &evidence->ranked[r], CHECK_GRADIENT) {
+            if (!check_same_tensor(&row->tensor, &item->tensor) ||
+                is_explained(evidence, &evidence->ranked[r], row, factor))
+                continue;
+            if (first != NULL && first->step <= row->step)
+                continue;
+            first = row;
+            item->first_rank = r;
+        }
+    }
+    if (first == NULL)
+        return false;
+    item->first_step = item->made_in_step = first->step;
+    item->moment = items_moment_of(first);
+    item->rank_count = 1;
+    item->at_first = norms_apart(&first->norms, factor) / (factor * first->norms.reference);
+    item->limit = evidence->bearable;
+    item->block_count = 0;
+    return true;
 }
 
 void
 factor_settle(const struct check_evidence *evidence, struct check_item *items, size_t count, struct pattern *pattern)
 {
-    if (!is_undone(evidence, pattern))
+    double factor;
+    if (!is_undone(evidence, items, count, pattern, &factor))
         return;
     FOR_EACH_MUTABLE(item, items, count) {
         uint32_t role = item->tensor.role;
-        bool is_memory = role == CHECK_MEMORY || role == CHECK_STATE,
-             is_made = role == CHECK_GRADIENT || (is_memory && is_made_by_factor(evidence, item));
-        if (!item->differs || !is_made)
+        bool is_memory = role == CHECK_MEMORY || role == CHECK_STATE;
+        if (!item->differs || (role != CHECK_GRADIENT && !is_memory))
+            continue;
+        bool is_left = is_memory ? !is_made_by_factor(evidence, item) : settle_gradient(evidence, item, factor);
+        if (is_left)
             continue;
         item->differs = item->unclear = false;
         item->compensated = true;

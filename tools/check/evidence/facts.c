@@ -89,6 +89,29 @@ is_unmoved(const struct check_evidence *evidence, const struct check_facts *fact
     return any;
 }
 
+/* The first step that changes a parameter in one process; 0: none. */
+static uint32_t
+find_first_update(const struct check_evidence *evidence)
+{
+    uint32_t first = 0;
+    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_PARAMETER) {
+        bool is_earlier = first == 0 || row->step - 1 < first;
+        if (row->moved && row->step > 1 && is_earlier)
+            first = row->step - 1;
+    }
+    return first;
+}
+
+static void
+count_elements(struct check_facts *facts)
+{
+    FOR_EACH(item, facts->items, facts->item_count) {
+        bool is_trained = item->tensor.role == CHECK_PARAMETER && item->moved && !item->is_averaged;
+        facts->trained_elements += is_trained ? item->tensor.count : 0;
+        facts->gradient_elements += item->tensor.role == CHECK_GRADIENT ? item->tensor.count : 0;
+    }
+}
+
 static bool
 has_trained(const struct check_rows *rows)
 {
@@ -97,15 +120,17 @@ has_trained(const struct check_rows *rows)
 }
 
 static void
-find_tensors(const struct check_evidence *evidence, struct check_facts *facts)
+find_tensors(const struct check_evidence *evidence, const struct pattern *pattern, struct check_facts *facts)
 {
     find_largest(facts);
     facts->unclear = FIND(item, facts->items, facts->item_count, item->unclear);
     facts->wide = find_wide(facts);
     facts->is_unmoved = is_unmoved(evidence, facts);
+    facts->first_update = find_first_update(evidence);
+    count_elements(facts);
     facts->is_memory_different =
         ANY(item, facts->items, facts->item_count, item->tensor.role == CHECK_MEMORY && item->differs);
-    facts->unrepeated = repeats_worst(evidence, facts->items, facts->item_count);
+    facts->unrepeated = repeats_worst(evidence, facts->items, facts->item_count, pattern->first);
     facts->is_unrepeated = facts->unrepeated > fmax(unrepeatable, evidence->tolerance);
     facts->is_compared = evidence->ranks > 0 && ALL(rows, evidence->ranked, evidence->ranks, has_trained(rows));
 }
@@ -126,6 +151,8 @@ find_ends(const struct check_evidence *evidence, unsigned moment, struct check_f
 {
     facts->alarm = ends_alarm(evidence);
     facts->continues = ends_rank_that_continues(evidence);
+    EACH_ROW(row, &evidence->alone, CHECK_ROW_AFTER)
+        facts->after = row->tensor.role == CHECK_PARAMETER ? &row->tensor : facts->after;
     facts->is_stopped_first = facts->stopped != NULL && !ends_after_difference(evidence, moment);
     const struct check_row *endless = ends_endless(evidence, moment);
     if (endless != NULL) {
@@ -166,6 +193,7 @@ find_ranks(const struct check_evidence *evidence, const struct pattern *pattern,
     facts->have_one_batch = shares_are_one_batch(evidence);
     facts->take_whole_batches = !facts->takes_turns && shares_are_whole_batches(evidence);
     facts->parameters_equal = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0;
+    facts->has_equal_parameter = pattern->all[CHECK_PARAMETER] > pattern->ever[CHECK_PARAMETER];
     facts->all_parameters_move = pattern->differing[CHECK_PARAMETER] >= pattern->all[CHECK_PARAMETER];
     return earlier(moment, pattern->moment);
 }
@@ -275,7 +303,7 @@ check_facts_find(const struct check_evidence *given, struct check_facts *facts)
     reductions_settle(evidence, facts->items, facts->item_count);
     struct pattern pattern = pattern_find(evidence, facts->items, facts->item_count);
     factor_settle(evidence, facts->items, facts->item_count, &pattern);
-    find_tensors(evidence, facts);
+    find_tensors(evidence, &pattern, facts);
     unsigned moment = find_ranks(evidence, &pattern, facts);
     find_ends(evidence, moment, facts);
     find_differences(evidence, &pattern, facts);

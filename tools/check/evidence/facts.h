@@ -122,6 +122,9 @@ struct check_facts {
     bool is_unrepeated;                 /* it is too far from itself */
     bool is_compared;                   /* something that is trained was compared, of each rank */
     bool is_unmoved;                    /* no step has changed a parameter */
+    uint32_t first_update;              /* the first step that has; 0: none */
+    uint64_t trained_elements;          /* of parameters that move, and that DDP_STEP averages the gradients of; */
+    uint64_t gradient_elements;         /* and of all gradients */
     const struct check_tensor *endless; /* a parameter that is infinite or NaN, before anything differs; NULL: none */
     uint32_t endless_step;              /* after which it is */
     const struct check_tensor *wide;    /* a gradient of float64, where no parameter has this type; NULL: none */
@@ -129,16 +132,19 @@ struct check_facts {
     const char *reading_places;         /* "`time` (train.cu:12)"; empty: it has read none */
 
     /* ---- how the runs ended ---- */
-    const char *stopped;   /* why ddprun ended the run of the ranks; NULL: it did not */
-    bool is_stopped_first; /* ... and nothing has differed a whole step before */
-    const char *alarm;     /* what would have ended it; NULL: nothing */
-    int continues;         /* a rank that continues after the last step of one process; -1: none */
+    const char *stopped;              /* why ddprun ended the run of the ranks; NULL: it did not */
+    bool is_stopped_first;            /* ... and nothing has differed a whole step before */
+    const char *alarm;                /* what would have ended it; NULL: nothing */
+    const struct check_tensor *after; /* a parameter that is updated again and again after the last DDP_STEP, in one
+                                         process, too; NULL: none */
+    int continues;                    /* a rank that continues after the last step of one process; -1: none */
 
     /* ---- the ranks ---- */
     struct facts_apart apart;
     bool have_one_batch;      /* all ranks compute the same */
     bool take_whole_batches;  /* each rank takes as much as one rank alone */
     bool parameters_equal;    /* there are parameters, and none differs at any time */
+    bool has_equal_parameter; /* one has moved, and differs at no time */
     bool all_parameters_move; /* of parameters that have moved, each first differs at the moment of `first` */
     bool are_alike_at_first;  /* the ranks have the same bits when `first` differs */
 

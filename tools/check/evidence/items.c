@@ -564,14 +564,28 @@ items_sort(struct check_item *items, size_t count)
     SORT(items, count, compare_items);
 }
 
-bool
-items_scaled_differ(const struct check_evidence *evidence, uint32_t role)
+static struct check_item *
+make_scaled(const struct check_evidence *evidence, size_t *count_p)
 {
     struct check_evidence one = *evidence;
     struct check_rows scaled = evidence->scaled;
-    size_t count;
     one.ranks = 1;
     one.ranked = &scaled;
-    OWNED struct check_item *items = items_make(&one, &scaled, &count);
+    return items_make(&one, &scaled, count_p);
+}
+
+bool
+items_scaled_differ(const struct check_evidence *evidence, uint32_t role)
+{
+    size_t count;
+    OWNED struct check_item *items = make_scaled(evidence, &count);
     return ANY(item, items, count, item->tensor.role == role && item->differs);
+}
+
+bool
+items_scaled_differs(const struct check_evidence *evidence, const struct check_item *like)
+{
+    size_t count;
+    OWNED struct check_item *items = make_scaled(evidence, &count);
+    return ANY(item, items, count, item->differs && check_same_tensor(&item->tensor, &like->tensor));
 }

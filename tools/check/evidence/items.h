@@ -43,5 +43,7 @@ int items_compare_rows(const void *a, const void *b);
 
 /* Whether a tensor of the role differs on one rank with gradients, or results, that were multiplied. */
 bool items_scaled_differ(const struct check_evidence *evidence, uint32_t role);
+/* The same of one tensor. */
+bool items_scaled_differs(const struct check_evidence *evidence, const struct check_item *like);
 
 #endif

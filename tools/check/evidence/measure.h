@@ -94,8 +94,9 @@ const struct check_row *ends_endless(const struct check_evidence *evidence, unsi
 
 /* ---- repeats.c: how far one process is from itself ---- */
 /* The worst of parameters and gradients when it runs again, and of gradients that are not equal where it starts nearby,
- * if rounding cannot make that. */
-double repeats_worst(const struct check_evidence *evidence, const struct check_item *items, size_t count);
+ * if rounding cannot make that; not where `first`, which differs first, or NULL, does so beyond any rounding. */
+double repeats_worst(const struct check_evidence *evidence, const struct check_item *items, size_t count,
+                     const struct check_item *first);
 
 /* ---- reductions.c: what DDP_REDUCE finds ---- */
 /* Results that are the number of ranks times one rank's, or that part of it, do not count as different: the program may

@@ -28,11 +28,19 @@ is_beyond_rounding(const struct check_item *item)
            isfinite(item->floor);
 }
 
+/* What differs first does so beyond any rounding: then it is a difference, whatever rounding makes of others. */
+static bool
+is_clear(const struct check_evidence *evidence, const struct check_item *first)
+{
+    return first != NULL && first->limit <= evidence->bearable;
+}
+
 double
-repeats_worst(const struct check_evidence *evidence, const struct check_item *items, size_t count)
+repeats_worst(const struct check_evidence *evidence, const struct check_item *items, size_t count,
+              const struct check_item *first)
 {
     double worst = worst_again(evidence);
-    if (!check_evidence_is_forced(evidence))
+    if (!check_evidence_is_forced(evidence) || is_clear(evidence, first))
         return worst;
     FOR_EACH(item, items, count)
         worst = is_beyond_rounding(item) ? fmax(worst, item->floor) : worst;

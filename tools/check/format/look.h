@@ -26,6 +26,7 @@ struct look_argument {
     bool is_before;                    /* set by the reader: the tensor's annotation comes after the operation */
     double value;                      /* of a scalar */
     uint64_t address, bytes;           /* of memory: so many bytes were kept */
+    uint64_t offset;                   /* of the address, from where its allocation begins */
     uint64_t before, after;            /* their hashes, by which their contents are found */
     uint64_t first, end;               /* bytes that were changed; `end` 0: none */
 };

@@ -150,11 +150,12 @@ enum check_row_kind {
     CHECK_ROW_TYPES,     /* at the end: `value` has CHECK_TYPES_... of what calls of libraries have named */
     CHECK_ROW_FORCED,    /* the gradients of tensor.group were set to norms.product times the reference's */
     CHECK_ROW_DATE,      /* `value`: the date with which compared runs begin, microseconds since 1970 */
-    CHECK_ROW_READING,   /* at the end: text: "CALL OBJECT", which has read the date or random bytes; `value`: where in
-                            the object */
+    CHECK_ROW_READING,   /* at the end: text: ",OUTER,OUTER CALL OBJECT", which has read the date or random bytes;
+                            `value`: where in the object, and OUTER the calls around it */
     CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
-    CHECK_ROW_AFTER,     /* `tensor` is memory that an updater has changed again and again after the last DDP_STEP */
+    CHECK_ROW_AFTER,     /* `tensor` is memory without annotation, or a parameter, that an updater has changed again and
+                            again after the last DDP_STEP */
     CHECK_ROW_TURNS,     /* DDP_TURN_BEGIN has come; `value`: turns of a round, which is a step */
     CHECK_ROW_BATCHES,   /* at the end: `value`: batches of turns that have begun */
     CHECK_ROW_LEFT,      /* `tensor`: unannotated memory that the rank's batch leaves otherwise than one process;

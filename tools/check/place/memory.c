@@ -31,10 +31,6 @@ say_first_rows(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s%s%s", operation->changed_element, operation->share_size, operation->unmoved);
 }
 
-static const char add_first[] =
-    "add `first` of DDP_SHARD to where each rank's share begins, and to a row's number in the share where positions or "
-    "random numbers depend on it";
-
 /* ---- whole numbers ---- */
 
 static bool
@@ -120,13 +116,13 @@ const struct place_row place_rows_of_memory[] = {
      .kind = PLACE_SCALAR,
      .applies = is_unmoved,
      .say = say_first_rows,
-     .advice = add_first},
+     .advice = place_add_first},
     {.name = "the first rows on all ranks",
      .stage = STAGE_ONE_BATCH,
      .kind = PLACE_SHARE,
      .applies = are_first_rows,
      .say = say_first_rows,
-     .advice = add_first},
+     .advice = place_add_first},
     {.name = "integers that differ",
      .stage = STAGE_INTEGERS,
      .kind = PLACE_SHARE,

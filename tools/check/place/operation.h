@@ -33,6 +33,7 @@ struct place_scalar {
     char operation[OPERATION_NAME_BYTES]; /* whose argument it is */
     char argument[OPERATION_ARGUMENT_BYTES];
     char values[OPERATION_VALUES_BYTES];
+    bool is_of_mean;           /* it is one divided by the size of the share, as a mean over the share has it */
     bool advances_by_share;    /* since the step before, where one process's advances by the batch */
     char variable[96];         /* the program's, from which the argument gets its value; empty: not known */
     char line[120];            /* where the variable gets it; empty: not known */
@@ -80,9 +81,11 @@ struct operation {
     bool is_target;                                /* the same, or the memory that is asked for */
     bool is_of_gradient;                           /* it is an annotated gradient */
     bool is_annotated;                             /* it is annotated */
-    bool makes_rows;     /* it is rows of the share, not a result of the same size on all; never of an update */
-    bool is_part;        /* the ranks' changes add up to one process's */
-    bool adds_same_term; /* each rank adds what one process adds */
+    bool makes_rows;         /* it is rows of the share, not a result of the same size on all; never of an update */
+    bool are_rows_of_rank_0; /* rank 0's rows are the first ones of one process; another rank's are not those that
+                                follow */
+    bool is_part;            /* the ranks' changes add up to one process's */
+    bool adds_same_term;     /* each rank adds what one process adds */
     char equal_number[OPERATION_SENTENCE_BYTES]; /* ", and alpha is 0.1 ..." of such a term; may be empty */
 
     /* ---- what it gets ---- */

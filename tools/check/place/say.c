@@ -16,6 +16,10 @@ const char place_reduce_value[] =
     "if this value is a count, such as the number of valid labels, call DDP_WEIGHT(count of the share, count of the "
     "batch) before backward; reduce any other value over the batch (DDP_REDUCE)";
 
+const char place_add_first[] =
+    "add `first` of DDP_SHARD to where each rank's share begins, and to a row's number in the share where positions or "
+    "random numbers depend on it";
+
 const char place_move_step[] =
     "if this operation clips gradients, searches them for infinities, or computes their sign, norm or a threshold, "
     "call DDP_STEP between backward and this operation; if it adds random numbers, use the same seed on all ranks";

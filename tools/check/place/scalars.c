@@ -91,16 +91,19 @@ is_at_least_count(const struct operation *operation)
     return operation->scalar.level >= SCALAR_COUNT;
 }
 
+/* A mean over the share is right; data that are the same on all ranks are not. */
 static bool
 is_at_least_part(const struct operation *operation)
 {
-    return operation->scalar.level >= SCALAR_PART;
+    bool is_explained = operation->scalar.is_of_mean && operation->unmoved[0] != '\0' && !operation->is_update;
+    return operation->scalar.level >= SCALAR_PART && !is_explained;
 }
 
 static bool
 is_at_least_rising(const struct operation *operation)
 {
-    return operation->scalar.level >= SCALAR_RISES;
+    bool is_explained = operation->scalar.is_of_mean && !is_at_least_part(operation);
+    return operation->scalar.level >= SCALAR_RISES && !is_explained;
 }
 
 static void

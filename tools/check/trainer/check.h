@@ -228,6 +228,9 @@ void turn_after_operation_ends(bool has_update);
 /* ---- updaters.c ---- */
 /* What the reference says. */
 void updaters_open(void);
+/* The program ends: adds a CHECK_ROW_AFTER for each parameter that was updated after the last boundary, far more often
+ * than between two of them. */
+void updaters_end(uint32_t step);
 /* A boundary of the first group; `step` as in values_tensor(). */
 void updaters_boundary(uint32_t step);
 void updaters_operation_begins(const struct operation *operation);

@@ -219,7 +219,7 @@ note_readings(void)
     for (int i = 0; file != NULL && i < READINGS_AT_MOST && getline(&line, &room, file) > 0; ++i) {
         char *text = NULL;
         struct check_row row = {.kind = CHECK_ROW_READING, .step = course.steps, .value = strtoull(line, &text, 16)};
-        snprintf(row.text, sizeof(row.text), "%s", text + strspn(text, " "));
+        snprintf(row.text, sizeof(row.text), "%s", text);
         row.text[strcspn(row.text, "\n")] = '\0';
         values_row(&row);
     }
@@ -571,7 +571,7 @@ check_program_ends(void)
         look_at(TENSOR_PARAMETER, course.steps, true);
         look_at(TENSOR_STATE, course.steps, true);
         if (!course.in_rounds)
-            memory_ends(course.steps), updaters_boundary(course.steps);
+            memory_ends(course.steps), updaters_end(course.steps), updaters_boundary(course.steps);
     }
     end_run(course.steps > 0 ? course.steps - 1 : 0, false);
 }

@@ -80,6 +80,7 @@ bytes_behind_pointer(const struct pointed *pointed, struct look_argument *argume
     CUdeviceptr next, end = facts.begin + facts.bytes;
     if (facts.begin == 0)
         return 0;
+    argument->offset = pointed->address - facts.begin;
     if (pointers_annotated(pointed->address, &tensor, &next)) {
         uint32_t role = tensor.role == TENSOR_STATE ? CHECK_STATE : (uint32_t)tensor.role;
         argument->tensor = (role + 1) << 24 | (uint32_t)tensor.index;
@@ -95,7 +96,7 @@ bytes_behind_pointer(const struct pointed *pointed, struct look_argument *argume
     return pointed->bytes > 0 && pointed->bytes < bytes ? pointed->bytes : bytes;
 }
 
-/* A number, as its bits are an ordinary float or double, or a small integer. */
+/* A number, as its bits are an ordinary float or double, or an integer. */
 static void
 keep_scalar(uint32_t number, const void *bytes, size_t count)
 {
@@ -112,7 +113,7 @@ keep_scalar(uint32_t number, const void *bytes, size_t count)
         memcpy(&wide, bytes, sizeof(wide));
         memcpy(&whole, bytes, sizeof(whole));
     }
-    bool is_float = isnormal(wide) && fabs(wide) > 1e-30 && fabs(wide) < 1e30;
+    bool is_float = isnormal(wide) && fabs(wide) > 1e-12 && fabs(wide) < 1e12; /* else a seed, such as the time */
     if (around.operation.arguments < LOOK_ARGUMENTS && (is_float || (whole > INT32_MIN && whole < INT32_MAX)))
         around.list[around.operation.arguments++] =
             (struct look_argument){.number = number, .is_whole = !is_float, .value = is_float ? wide : (double)whole};
@@ -163,20 +164,17 @@ is_pair(const void *bytes)
            ALL(it, each, 2, fabsf(*it) > 1e-6F && fabsf(*it) < 1e6F);
 }
 
-/* What the argument of an operation points to. A library's number, such as alpha, may be the host's. */
-static void
-keep_pointed(void *arg, const struct pointed *pointed)
+/* The bytes that are kept, 0: there is no memory, or no room. */
+static size_t
+keep_memory(const struct pointed *pointed)
 {
-    (void)arg;
     uint32_t at = around.operation.arguments;
-    if (at == LOOK_ARGUMENTS)
-        return;
     struct look_argument argument = {.number = pointed->argument, .is_memory = true, .address = pointed->address};
+    if (at == LOOK_ARGUMENTS)
+        return 0;
     argument.bytes = bytes_behind_pointer(pointed, &argument);
-    if (argument.bytes == 0 && pointed->is_read && device_ask_about(pointed->address).begin == 0)
-        keep_scalar(pointed->argument, (const void *)(uintptr_t)pointed->address, pointed->bytes);
     if (argument.bytes == 0)
-        return;
+        return 0;
     size_t most = around.operation.from_host ? LOOK_COPY_BYTES : LOOK_BYTES;
     argument.is_part = argument.bytes > most;
     argument.bytes = argument.is_part ? most : argument.bytes;
@@ -185,6 +183,36 @@ keep_pointed(void *arg, const struct pointed *pointed)
     argument.before = put_contents(around.before[at], argument.bytes);
     around.list[at] = argument;
     ++around.operation.arguments;
+    return argument.bytes;
+}
+
+/* A gradient begins there: of one buffer each part may be annotated by itself. */
+static bool
+begins_gradient(CUdeviceptr address)
+{
+    struct tensor tensor;
+    CUdeviceptr next;
+    return pointers_annotated(address, &tensor, &next) && tensor.role == TENSOR_GRADIENT && tensor.address == address;
+}
+
+/* What the argument of an operation points to, and gradients that follow a gradient there. A library's number, such as
+ * alpha, may be the host's. */
+static void
+keep_pointed(void *arg, const struct pointed *pointed)
+{
+    enum { PARTS_AT_MOST = 8 };
+    (void)arg;
+    size_t bytes = keep_memory(pointed);
+    if (bytes == 0 && pointed->is_read && device_ask_about(pointed->address).begin == 0)
+        keep_scalar(pointed->argument, (const void *)(uintptr_t)pointed->address, pointed->bytes);
+    const struct look_argument *first = &around.list[around.operation.arguments - (bytes > 0)];
+    bool is_gradient = bytes > 0 && first->tensor >> 24 == 1 + CHECK_GRADIENT && pointed->bytes == 0;
+    struct pointed part = *pointed;
+    for (int i = 1; i < PARTS_AT_MOST && is_gradient && begins_gradient(part.address + bytes); ++i) {
+        part.address += bytes;
+        bytes = keep_memory(&part);
+        is_gradient = bytes > 0;
+    }
 }
 
 static void

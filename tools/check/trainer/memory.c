@@ -30,6 +30,7 @@ enum {
 struct range_found {
     struct check_memory memory;
     CUdeviceptr address;    /* in this step; 0: its operation has not come */
+    uint64_t buffer;        /* the allocation that the operation wrote to: buffer_of() */
     bool updated;           /* it has, since the last boundary */
     uint32_t updates;       /* steps that have updated it */
     uint32_t calls;         /* of the function that writes it, since the last boundary */
@@ -50,14 +51,27 @@ static struct {
     size_t range_count;
 } memory;
 
+/* The driver's number of the allocation that the address lies in: memory that was freed and allocated again has another
+ * one, at the same address, too. 0: it is not known. */
+static uint64_t
+buffer_of(CUdeviceptr address)
+{
+    unsigned long long buffer = 0;
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    void *value = &buffer;
+    bool is_known = engine_state.driver.cuPointerGetAttributes_p != NULL &&
+                    engine_state.driver.cuPointerGetAttributes_p(1, &attribute, &value, address) == CUDA_SUCCESS;
+    return is_known ? buffer : 0;
+}
+
 /* ---- for updaters.c ---- */
 
 static void
 add_range(const struct check_memory *found, CUdeviceptr address)
 {
     memory.ranges = values_room(memory.ranges, (memory.range_count + 1) * sizeof(*memory.ranges));
-    memory.ranges[memory.range_count++] =
-        (struct range_found){.memory = *found, .address = address, .updated = address != 0};
+    memory.ranges[memory.range_count++] = (struct range_found){
+        .memory = *found, .address = address, .buffer = address != 0 ? buffer_of(address) : 0, .updated = address != 0};
 }
 
 void
@@ -92,6 +106,7 @@ memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
         if (its->call == at->call && its->owner == at->owner && its->ordinal == at->ordinal &&
             its->argument == at->argument) {
             range->address = pointer + (CUdeviceptr)range->memory.offset;
+            range->buffer = buffer_of(range->address);
             range->updated = true;
         }
     }
@@ -136,12 +151,15 @@ key_of_sketch(const struct range_found *range, uint32_t step)
         .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
 }
 
-/* Of no bytes: it is not where it was, or nothing of the kind. */
+/* Of no bytes: it is not where it was, or nothing of the kind; or it was freed after its update, and what is there now
+ * is other memory, as an evaluation's activations are. */
 static struct tensor
 tensor_of(const struct range_found *range)
 {
     struct memory_facts facts = range->address != 0 ? device_ask_about(range->address) : (struct memory_facts){0};
     if (facts.begin == 0 || facts.begin + facts.bytes < range->address + range->memory.bytes)
+        return (struct tensor){.bytes = 0};
+    if (buffer_of(range->address) != range->buffer)
         return (struct tensor){.bytes = 0};
     return (struct tensor){.address = range->address,
                            .kind = facts.type == CU_MEMORYTYPE_HOST ? MEMORY_HOST : MEMORY_DEVICE,

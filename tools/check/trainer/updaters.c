@@ -40,6 +40,13 @@ struct given {
     unsigned times;
 };
 
+/* A parameter that an updater is given where it changes one. */
+struct updated {
+    uint64_t call;
+    struct tensor tensor;
+    unsigned times, usual; /* since the last boundary; and at most between two of them */
+};
+
 /* Guarded by memory_lock. */
 static struct {
     uint32_t step; /* boundaries so far */
@@ -54,6 +61,8 @@ static struct {
     size_t looked_count;
     struct given *owners; /* [owner_count]: in this step, so often updater `call` was called with `address`, an owner */
     size_t owner_count;
+    struct updated *updated; /* [updated_count]: parameters */
+    size_t updated_count;
 } updaters;
 
 /* What the current operation of this thread was given, from before it to after it. */
@@ -298,6 +307,25 @@ note_owner(void *arg, const struct pointed *pointed)
         around.owner = ((uint32_t)tensor.role + 1) << 24 | (uint32_t)tensor.index;
 }
 
+static void
+note_updated(void *arg, const struct pointed *pointed)
+{
+    const size_t *updater = arg;
+    struct tensor tensor;
+    CUdeviceptr next;
+    if (!is_parameters_place(*updater, pointed->argument) || !pointers_annotated(pointed->address, &tensor, &next) ||
+        tensor.role != TENSOR_PARAMETER)
+        return;
+    struct updated *known =
+        FIND(it, updaters.updated, updaters.updated_count, it->call == around.call && it->tensor.index == tensor.index);
+    if (known == NULL) {
+        updaters.updated = values_room(updaters.updated, (updaters.updated_count + 1) * sizeof(*updaters.updated));
+        known = &updaters.updated[updaters.updated_count++];
+        *known = (struct updated){.call = around.call, .tensor = tensor};
+    }
+    ++known->times;
+}
+
 /* Which call of the updater's it is. */
 static void
 count_call(size_t updater, const struct operation *operation, const struct function_layout *layout)
@@ -360,6 +388,7 @@ begin_operation(const struct operation *operation, const struct function_layout 
     if (updater == updaters.count)
         return;
     count_call(updater, operation, layout);
+    pointers_visit(operation, layout, false, note_updated, &updater);
     pointers_visit(operation, layout, false, resolve_pointed, NULL);
     if (looks_at_memory(updater, operation, layout)) {
         int type = updaters.list[updater].found.type;
@@ -437,9 +466,36 @@ updaters_boundary(uint32_t step)
     memory_boundary(step);
     updaters.step = step;
     updaters.owner_count = 0;
+    FOR_EACH_MUTABLE(it, updaters.updated, updaters.updated_count) {
+        it->usual = it->times > it->usual ? it->times : it->usual;
+        it->times = 0;
+    }
     for (; values_writer() != NULL && step >= 2 && updaters.written < updaters.count; ++updaters.written) {
         const struct check_updater *found = &updaters.list[updaters.written].found;
         values_put(&(struct reference_key){.kind = REFERENCE_UPDATER, .number = (uint32_t)updaters.written}, found,
                    sizeof(*found));
+    }
+}
+
+/* How often the updater is given one parameter between two boundaries, at most. */
+static unsigned
+usual_of(uint64_t call)
+{
+    unsigned usual = 0;
+    FOR_EACH(it, updaters.updated, updaters.updated_count)
+        usual = it->call == call && it->usual > usual ? it->usual : usual;
+    return usual;
+}
+
+void
+updaters_end(uint32_t step)
+{
+    enum { TIMES_NEEDED = 3 };
+    HOLD(&memory_lock);
+    FOR_EACH(it, updaters.updated, updaters.updated_count) {
+        unsigned usual = usual_of(it->call);
+        bool is_more = usual > 0 && it->times >= TIMES_NEEDED * usual;
+        if (values_writer() != NULL && is_more)
+            compare_note(CHECK_ROW_AFTER, step, &it->tensor);
     }
 }

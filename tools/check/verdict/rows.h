@@ -41,6 +41,7 @@ enum verdict_stage {
     STAGE_UNBOUNDED,     /* infinite or NaN: norms and factors of such a tensor mean nothing */
     STAGE_MEMORY,        /* unannotated memory that differs makes annotated tensors differ later */
     STAGE_START,         /* before the first step no gradient and no update can be wrong */
+    STAGE_PACE,          /* ranks that update in another step than one process: all later steps are of other batches */
     STAGE_TYPE,          /* a gradient of the wrong type is read as other numbers: all later rows would be misled */
     STAGE_UNEVEN,        /* unequal shares explain any difference of gradients */
     STAGE_FACTOR,        /* so does a factor, and more precisely than what comes then */
@@ -106,6 +107,8 @@ void memory_advise(const struct check_facts *facts, char text[VERDICT_BYTES]);
 
 /* ---- seeded.c ---- */
 /* To the advice: which clock or random bytes the program reads, and where. */
+/* "the clock", "random bytes", of which the program has read. */
+const char *seeded_source(const struct check_facts *facts);
 void seeded_add_readings(const struct check_facts *facts, char text[VERDICT_BYTES]);
 
 /* ---- sentence.c ---- */

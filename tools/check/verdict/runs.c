@@ -24,8 +24,10 @@ is_unrepeated(const struct check_facts *facts)
 static void
 say_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
-    sentence_say(text, "runs of the program in one process differ by %.2g in %u steps", facts->unrepeated,
-                 facts->steps);
+    sentence_say(text, "runs of the program in one process differ by %.2g in %u steps%s", facts->unrepeated,
+                 facts->steps, facts->readings != 0 ? ", and the program reads " : "");
+    if (facts->readings != 0)
+        printable_append(text, VERDICT_BYTES, "%s: %s", seeded_source(facts), facts->reading_places);
 }
 
 static bool
@@ -85,6 +87,22 @@ static void
 say_continues(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     sentence_say(text, "one process ends after %u steps, but rank %d continues", facts->steps, facts->continues);
+}
+
+static bool
+updates_without_step(const struct check_facts *facts)
+{
+    return facts->after != NULL && !facts->takes_turns && !continues(facts) && facts->first.item == NULL;
+}
+
+static void
+say_updates_without_step(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(
+        text,
+        "after step %u, the last DDP_STEP, %s, is updated again and again: each rank trains by its own gradients "
+        "then, and these updates were not compared",
+        facts->steps, TENSOR_NAME(facts->after));
 }
 
 /* ---- what was compared ---- */
@@ -234,6 +252,14 @@ const struct verdict_row verdict_rows_of_runs[] = {
      .advice =
          "count the items of the whole batch, not of the rank's share; stop by a loss that DDP_MEAN has averaged, "
          "not by a rank's own loss"},
+    {.name = "updates without DDP_STEP",
+     .stage = STAGE_CONTINUES,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE,
+     .applies = updates_without_step,
+     .say = say_updates_without_step,
+     .advice = "call DDP_STEP between backward and each update: also after a checkpoint is read, in a second training "
+               "or another branch of the program"},
     {.name = "ranks that do not repeat their difference",
      .stage = STAGE_UNSTEADY,
      .result = CHECK_DIFFERENT,

@@ -13,10 +13,18 @@ are_few(const struct check_facts *facts)
     return is_of_update(facts) && facts->first.is_few;
 }
 
+/* Some of what is trained has no annotated gradient. */
+static bool
+lacks_gradients(const struct check_facts *facts)
+{
+    bool is_short = facts->gradient_elements > 0 && facts->gradient_elements < facts->trained_elements;
+    return is_of_update(facts) && !facts->first.is_few && is_short;
+}
+
 static bool
 are_many(const struct check_facts *facts)
 {
-    return is_of_update(facts) && !facts->first.is_few;
+    return is_of_update(facts) && !facts->first.is_few && !lacks_gradients(facts);
 }
 
 static double
@@ -68,7 +76,74 @@ advise_update(const struct check_facts *facts, char text[VERDICT_BYTES])
                            "before DDP_STEP; or DDP_STEP comes before backward, within it or after the optimizer");
 }
 
+/* ---- gradients that are missing ---- */
+
+static const struct check_item *
+find_gradient(const struct check_facts *facts)
+{
+    for (size_t i = 0; i < facts->item_count; ++i) {
+        if (facts->items[i].tensor.role == CHECK_GRADIENT)
+            return &facts->items[i];
+    }
+    return NULL;
+}
+
+static void
+say_lacks(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    const struct check_item *gradient = find_gradient(facts);
+    say_update(facts, text);
+    printable_append(text, VERDICT_BYTES,
+                     "; DDP_GRADIENT names %llu elements in all (%s), and the update changes %llu elements of "
+                     "parameters: the others' gradients are not averaged",
+                     (unsigned long long)facts->gradient_elements, TENSOR_NAME(&gradient->tensor),
+                     (unsigned long long)facts->trained_elements);
+}
+
+/* ---- an update in another step ---- */
+
+/* One process changes no parameter in this step, nor before it. */
+static bool
+updates_early(const struct check_facts *facts)
+{
+    const struct check_item *first = facts->first.item;
+    if (first == NULL || first->tensor.role != CHECK_PARAMETER || first->is_averaged || first->made_in_step == 0)
+        return false;
+    return !facts->takes_turns && facts->first_update > first->made_in_step;
+}
+
+static void
+say_updates_early(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say_place(
+        facts, facts->first.item, text,
+        ": the ranks update it after %u DDP_STEPs, and one process after %u: DDP_STEP is called for each "
+        "part of a batch, and a rank computes fewer parts",
+        facts->first.item->made_in_step, facts->first_update);
+}
+
 const struct verdict_row verdict_rows_of_updates[] = {
+    {.name = "an update after fewer DDP_STEPs",
+     .stage = STAGE_PACE,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE,
+     .applies = updates_early,
+     .about = verdict_about_first,
+     .say = say_updates_early,
+     .advice = "call DDP_STEP once for each update: after the loop over the parts of a batch (micro-batches), and "
+               "before the update",
+     .is_precise = true},
+    {.name = "an update with gradients that are missing",
+     .stage = STAGE_LAST,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE,
+     .applies = lacks_gradients,
+     .about = verdict_about_first,
+     .say = say_lacks,
+     .advice =
+         "annotate all gradients with DDP_GRADIENT, each with as many elements as its parameter has; the count is "
+         "in elements, not in bytes",
+     .factor = scale_of_change},
     {.name = "the update of a few tensors",
      .stage = STAGE_LAST,
      .result = CHECK_DIFFERENT,

@@ -46,7 +46,12 @@ enum check_cause {
 #undef CAUSE
 };
 
-enum { VERDICT_BYTES = 1024 };
+enum { VERDICT_BYTES = 1024, VERDICT_ALSO_MOST = 3 };
+
+/* A further cause, which the first one does not explain. */
+struct verdict_also {
+    char text[VERDICT_BYTES], advice[VERDICT_BYTES];
+};
 
 struct check_verdict {
     enum check_result result;
@@ -56,8 +61,11 @@ struct check_verdict {
     double factor;                   /* of CAUSE_SCALE and CAUSE_UPDATE: of gradients or of a step's change, relative to
                                         one rank's; 0: none */
     bool is_precise;                 /* the sentence names the call or the annotation: no closer look */
-    char text[VERDICT_BYTES];        /* the verdict in a sentence; empty: equal */
-    char advice[VERDICT_BYTES];      /* what to do next; may be empty */
+    bool is_advised_by_place;   /* the advice is that of the operation that differs first, and holds in turns, too */
+    char text[VERDICT_BYTES];   /* the verdict in a sentence; empty: equal */
+    char advice[VERDICT_BYTES]; /* what to do next; may be empty */
+    struct verdict_also also[VERDICT_ALSO_MOST];
+    size_t also_count;
 };
 
 /* By the row of rows.h that applies. */
@@ -107,8 +115,12 @@ const char *sentence_place(const struct check_facts *facts, const struct check_i
 const char *sentence_factor(const struct check_facts *facts, double factor);
 
 /* ---- seeded.c ---- */
-/* Another verdict in its place: ranks with one date do what one rank does, and ranks with dates and random bytes of
- * their own do not. */
-void verdict_say_seeded(struct check_verdict *verdict);
+/* Another verdict in its place: ranks with dates and random bytes of their own do not do what one rank does. `is_all`:
+ * ranks with one date do; else they do something else. What is to be annotated stays the cause: then it may start from
+ * any seed. */
+void verdict_say_seeded(struct check_verdict *verdict, bool is_all);
+
+/* The other's sentence and advice, as a further cause; the first few are kept. */
+void verdict_add(struct check_verdict *verdict, const struct check_verdict *other);
 
 #endif

@@ -40,7 +40,7 @@ wished_factor(const struct check_facts *facts, const struct check_verdict *verdi
     enum { TIMES = 2 };
     if (verdict->cause == CAUSE_INDEPENDENT)
         return facts->has_scaled ? 0 : TIMES;
-    bool removes = verdict->cause == CAUSE_SCALE && !facts->in_rounds && facts->parameters_equal;
+    bool removes = verdict->cause == CAUSE_SCALE && !facts->in_rounds && facts->has_equal_parameter;
     return removes && facts->is_forced ? facts->first.factor_of_all : 0;
 }
 

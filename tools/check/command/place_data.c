@@ -1,0 +1,39 @@
+/*
+ * place_data.c - data that stay on the device: does each rank read them from where its share begins (relation.h)?
+ */
+#include "tools/check/command/relation.h"
+
+static const char begin_with_batch[] =
+    "begin where the batch begins, and add `first` of DDP_SHARD: the beginning of a batch must advance by the whole "
+    "batch in each step, not by the rank's share";
+
+/* Memory without annotation, which no operation of the steps that were looked at has written. */
+static bool
+is_data(const struct finding *finding, const struct where *read)
+{
+    const struct look_argument *of = relation_argument(finding, -1, read);
+    struct where by;
+    return of->is_memory && of->tensor == 0 && of->end == 0 &&
+           !place_find_writer(&finding->one, read->at, of, finding->question->since, &by);
+}
+
+bool
+place_begins_elsewhere(const struct finding *finding, const struct where *read)
+{
+    const struct look_argument *one = relation_argument(finding, -1, read), *own = relation_argument(finding, 0, read);
+    if (finding->question->is_update || finding->question->takes_turns || !is_data(finding, read))
+        return false;
+    return own != NULL && own->is_memory && own->offset != one->offset;
+}
+
+bool
+place_say_begin(const struct finding *finding, const struct where *read)
+{
+    const struct step *step = &finding->one.steps[read->at];
+    const struct look_argument *one = relation_argument(finding, -1, read), *own = relation_argument(finding, 0, read);
+    return place_say(finding, PLACE_DATA, step, NULL, begin_with_batch,
+                     "%s points to byte %llu of its memory on rank 0, and to byte %llu in one process: rank 0's share "
+                     "does not begin where the batch begins",
+                     ARGUMENT_OF(step, &step->list[read->argument]), (unsigned long long)own->offset,
+                     (unsigned long long)one->offset);
+}
