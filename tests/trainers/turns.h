@@ -124,7 +124,18 @@ touch_loss(void)
 }
 
 static inline void
-net_create(bool is_pair, bool has_gradients)
+net_annotate(bool has_gradients)
+{
+    for (const tensor &one : tensors) {
+        DDP_GRADIENT_GROUP(one.group);
+        DDP_PARAMETER(one.weight, one.count, DDP_FLOAT32);
+        if (has_gradients)
+            DDP_GRADIENT(one.gradient, one.count, DDP_FLOAT32);
+    }
+}
+
+static inline void
+net_allocate(bool is_pair)
 {
     stream = stream_create();
     x = device_floats(ITEMS * INPUTS);
@@ -141,11 +152,14 @@ net_create(bool is_pair, bool has_gradients)
         one->weight = device_copy(values.data(), one->count);
         one->gradient = device_floats(one->count);
         one->group = is_pair ? t : 0;
-        DDP_GRADIENT_GROUP(one->group);
-        DDP_PARAMETER(one->weight, one->count, DDP_FLOAT32);
-        if (has_gradients)
-            DDP_GRADIENT(one->gradient, one->count, DDP_FLOAT32);
     }
+}
+
+static inline void
+net_create(bool is_pair, bool has_gradients)
+{
+    net_allocate(is_pair);
+    net_annotate(has_gradients);
 }
 
 static inline void

@@ -365,6 +365,22 @@ MODE("sums", train_and_sum, int batches)
     DDP_REDUCE(sum, 1, DDP_FLOAT32, DDP_OP_SUM, stream);
 }
 
+/* The same, where the first batch's region annotates, as the lines of ddprun scout may do. */
+MODE("sums-late", train_and_sum_late, int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        add_loss<<<1, 1, 0, stream>>>(sum, delta, 1);
+        if (batch == 0)
+            net_annotate(true);
+        if (step())
+            update_all();
+    }
+    DDP_REDUCE(sum, 1, DDP_FLOAT32, DDP_OP_SUM, stream);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -373,7 +389,9 @@ main(int argc, char **argv)
     take_options(argc, argv, 2, {{"--batches", &batches}});
     auto train = mode_of<void(int)>::given();
     REQUIRE(train != NULL);
-    net_create(false, true);
+    net_allocate(false);
+    if (!is_mode("sums-late"))
+        net_annotate(true);
     state = device_floats(PART);
     running = device_floats(INPUTS);
     sum = device_floats(1);

@@ -324,7 +324,7 @@ compare_range(const struct left_range *range, const char *mine, const char *thei
                                        .argument = range->known.argument & ((1U << POINTER_WORD_SHIFT) - 1)},
                             .value = turn->turn,
                             .of_change = is_changed,
-                            .uneven = found.is_found_so,
+                            .uneven = range->last != 0 && found.is_found_so, /* at its first batch that is not known */
                             .moved = found.is_added};
     snprintf(row.tensor.text, sizeof(row.tensor.text), "%s", range->known.name);
     snprintf(row.text, sizeof(row.text), "%s", range->known.frames);
