@@ -135,9 +135,10 @@ fi
 if is_wanted left_out; then
     compile "$sources" "$work/left_out" -I. tests/tools/scout/left_out.cu
     cd "$sources" || exit
-    run "$ddprun" -q --device softgpu scout "$work/left_out"
+    run "$ddprun" -q --device softgpu scout -v "$work/left_out"
     check "left_out: the place is named" grep -q "^by hand: a result of the device leaves batches out at left_out.cu:$(
         grep -n 'if (bad)' tests/tools/scout/left_out.cu | cut -d : -f 1): decide" "$work/stdout"
+    check "left_out: all ranks look for an overflow in the averages" grep -q 'find_overflow<<<' <(sed -n '/^+ *DDP_STEP(0);/{n;p}' "$work/stdout")
 fi
 
 # The annotations of a copy of the sources are taken out.
