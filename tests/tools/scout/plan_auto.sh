@@ -41,7 +41,7 @@ check "the bits of --plan FILE" cmp auto.par by_file.par
 check "one plan is kept" test "$(kept)" -eq 1
 check "mode 0700 and 0600" test "$(stat -c %a "$plans" "$plans"/*.json | tr '\n' ' ')" = '700 600 '
 for text in 'averaged over 2 ranks, before .* at .*:[0-9]+' 'gradient +a[0-9]+\[[0-9]+:[0-9]+\], .* allocated at .*:[0-9]+' \
-    'compared on all ranks; all bits must be the same' 'parameter +a[0-9]+' 'proof .d.: passed' '2 batches of the program make one update' \
+    'compared on all ranks; all bits must be the same' 'parameter +a[0-9]+' 'proof .d.: passed' '2 ranks train 2 whole batches of the unchanged program at once, which make one update' \
     'the program prints the loss of each batch, from the rank' \
     'forecast: 2 ranks take [0-9.e+]+ ms for 2 batches, one process [0-9.e+]+ ms: [0-9.]+ times as fast' 'not proved: that later batches' 'state bitwise identical on all ranks' \
     '2 ranks took [0-9.e+]+ ms for 2 batches \(forecast: [0-9.e+]+ ms\), [0-9.]+ times as fast'; do

@@ -185,9 +185,11 @@ print_by_gradients(struct json_object *plan, int ranks)
     for (size_t i = 0; i < play_length(notes); ++i)
         message_line("note: %s", json_object_get_string(json_object_array_get_idx(notes, i)));
     message_line(
-        "%d batches of the program make one update: rank r computes batch r of them. The learning rate stays the "
-        "program's. If the last batches are fewer than %d, they change nothing",
-        ranks, ranks);
+        "%d ranks train %d whole batches of the unchanged program at once, which make one update: rank r computes "
+        "batch "
+        "r of them. The learning rate stays the program's: give it one for %d times the batch. If the last batches are "
+        "fewer than %d, they change nothing",
+        ranks, ranks, ranks, ranks);
 }
 
 /* Whether the host reads sums over all ranks. */
