@@ -148,7 +148,7 @@ cp -r "$sources/samples" "$matrix"
 cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$matrix/tests"
 cp "$sources"/tests/lib/{elementwise,trainer*}.h "$matrix/tests/lib"
 cp "$sources"/tests/tools/{frame,kernels}.h "$matrix/tests/tools"
-cp "$sources"/tests/tools/scout/{habit.h,layers.h,public*} "$matrix/tests/tools/scout"
+cp "$sources"/tests/tools/scout/{habit.h,layers.h,missed.cu,public*} "$matrix/tests/tools/scout"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
     -e 's/DDP_RANK\(\)/0/; s/DDP_WORLD_SIZE\(\)/1/; s/#include <ddprun.h>//' "$matrix"/tests/{matrix,trainers,tools/scout}/* "$matrix/tests/tools/frame.h"
 sed -i '1s/^/\xEF\xBB\xBF/' "$matrix/tests/tools/scout/public_nets.cu" # a byte-order mark
@@ -226,6 +226,7 @@ while read -r mark program habit rest; do
     of_matrix "$habit" "$program" "-I. tests/tools/scout/$program.cu -lcurand" "$habit"
 done <<END
 + public_nets reuse DDP_TURN_BEGIN before the batch, .*: several updates have gradients in one memory, and each needs a region
++ missed hidden decide about the memory in question
 + public_updates swap
 - public_updates clears
 + public_updates blas

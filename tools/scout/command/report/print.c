@@ -59,8 +59,8 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
         ok = whole_file_write(path, diff, size) ||
              error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
     if (size > 0 && !finding->found)
-        fputs("note: these lines do not annotate the memory in question. That is right if it is scratch; what is "
-              "carried from batch to batch cannot take turns; ddprun check tests it\n",
+        fputs("by hand: decide about the memory in question, which these lines do not annotate. That is right if it is "
+              "scratch; what is carried from batch to batch cannot take turns: divide each batch (DDP_SHARD)\n",
               out);
     if (ok && path != NULL)
         fprintf(out, "next: patch -p0 <%s; add each line that 'by hand:' names; compile; ddprun check\n", path);
