@@ -64,7 +64,10 @@ take_crashes(struct supervisor *s)
         struct rank_status *status = status_page_rank(s->job->status_page, i);
         bool is_wanted = !s->ending && !s->job->options.quiet && s->crashes[i] == NULL;
         char *stacks = report_crash(&s->ranks[i], status, is_wanted);
-        s->crashes[i] = stacks != NULL ? stacks : s->crashes[i];
+        if (stacks == NULL)
+            continue;
+        s->crashes[i] = stacks;
+        report_crash_place(stacks, s->ranks[i].crash_place, sizeof(s->ranks[i].crash_place));
     }
 }
 

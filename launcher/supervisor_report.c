@@ -147,7 +147,9 @@ make_page(const void *data)
     struct error error;
     helper_takes_time();
     if (!job->make_page(job->options.job.trace_dir, job->options.page, "--page", &error))
-        message_line("no page, in --page: %s", error.text);
+        message_line("there is no page: %s", error.text);
+    else if (!job->options.quiet && strcmp(job->options.page, "-") != 0)
+        message_line("the page of this run: %s", job->options.page);
     return 0;
 }
 

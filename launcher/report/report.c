@@ -140,6 +140,87 @@ report_crash(const struct rank_view *view, struct rank_status *status, bool is_w
     return text;
 }
 
+/* ---- where the program was when it crashed ---- */
+
+/* One line of a stack (stacks.c): "step+0x12 (train+0x3456) at train.cu:88", "inner (inlined) at train.cu:7". */
+struct frame {
+    char function[96], module[96], source[96]; /* module: "": the call is inlined; source: "": not known */
+};
+
+/* Up to `end` of the text: what stands before it in the line is put into `part`, without the offset "+0x12". */
+static void
+take_part(const char *begin, const char *end, char part[96])
+{
+    snprintf(part, 96, "%.*s", (int)(end - begin), begin);
+    part[strcspn(part, "+")] = '\0';
+}
+
+/* `line` has no newline. False: it is no frame. */
+static bool
+parse_frame(const char *line, struct frame *frame)
+{
+    *frame = (struct frame){0};
+    const char *begin = line + strspn(line, " "), *open = strstr(begin, " ("), *at = strstr(begin, ") at ");
+    const char *close = open != NULL ? strchr(open, ')') : NULL;
+    if (close == NULL)
+        return false;
+    take_part(begin, open, frame->function);
+    if (strncmp(open, " (inlined)", strlen(" (inlined)")) != 0)
+        take_part(open + strlen(" ("), close, frame->module);
+    if (at != NULL)
+        snprintf(frame->source, sizeof(frame->source), "%s", at + strlen(") at "));
+    return true;
+}
+
+/* A library whose frames say where a program's call has led, and not where the program was. */
+static bool
+is_library(const char *module)
+{
+    static const char *const names[] = {
+        "libc.so",  "libc-",     "libpthread",  "ld-linux",  "libm.so",    "libm-",    "libstdc++",
+        "libgcc_s", "libgomp",   "libcuda",     "libcublas", "libcudnn",   "libcufft", "libcurand",
+        "libnccl",  "libnvidia", "libopenblas", "libddprun", "libsoftgpu", "[vdso]",   "linux-vdso"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (strncmp(module, names[i], strlen(names[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+put_place(const struct frame *frame, const struct frame *around, char *place, size_t bytes)
+{
+    if (frame->source[0] != '\0')
+        snprintf(place, bytes, "%s, in %s()", frame->source, frame->function);
+    else
+        snprintf(place, bytes, "%s (%s)", frame->function, around->module);
+}
+
+void
+report_crash_place(const char *crash, char *place, size_t bytes)
+{
+    char line[LINE_BYTES];
+    struct frame frame, inner; /* inner: the innermost of the calls that are inlined into `frame` */
+    bool has_inner = false;
+    snprintf(place, bytes, "%s", "");
+    const char *at = crash + strcspn(crash, "\n"); /* what stands before it names the thread */
+    for (at += *at != '\0'; *at != '\0'; at += strcspn(at, "\n"), at += *at != '\0') {
+        snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
+        if (strncmp(line + strspn(line, " "), "thread ", strlen("thread ")) == 0 || !parse_frame(line, &frame))
+            return; /* the next thread */
+        if (frame.module[0] == '\0') {
+            inner = has_inner ? inner : frame;
+            has_inner = true;
+            continue;
+        }
+        if (!is_library(frame.module)) {
+            put_place(has_inner ? &inner : &frame, &frame, place, bytes);
+            return;
+        }
+        has_inner = false;
+    }
+}
+
 void
 report_others(const struct rank_view *views, int count, int but, int nor, char *text, size_t bytes)
 {

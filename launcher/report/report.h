@@ -45,6 +45,13 @@ void report_rank(const struct report_subject *subject, char *text, size_t bytes)
  */
 char *report_crash(const struct rank_view *view, struct rank_status *status, bool is_wanted);
 
+/*
+ * The innermost frame of the thread that crashed, in `crash` (report_crash()), that is of the program and not of a
+ * library of the system, of CUDA or of ddprun, into place[bytes]: "train.cu:88, in forward()", or the frame as it
+ * stands in `crash` if its source is not known; "" if there is none. Pure.
+ */
+void report_crash_place(const char *crash, char *place, size_t bytes);
+
 /* What all ranks but `but` and `nor` do, a line each, of many ranks the first 16: from their views, so they may be
  * anywhere. */
 void report_others(const struct rank_view *views, int count, int but, int nor, char *text, size_t bytes);

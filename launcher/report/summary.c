@@ -1,6 +1,7 @@
 /* summary.c - see summary.h. */
 #include "launcher/report/summary.h"
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/printable.h"
 #include "base/protocol.h"
@@ -101,6 +102,8 @@ describe_rank(const struct rank_view *rank, int number, const struct pace *pace,
     add_index(object, "exit_code", rank->ended && rank->signal == 0 ? rank->exit_code : -1);
     add_text(object, "signal", rank->signal != 0 ? sigabbrev_np(rank->signal) : NULL);
     add_text(object, "killed", killed_text(rank->killed));
+    add_text(object, "crash_place", rank->crash_place);
+    add_text(object, "last_line", rank->last_line);
     return object;
 }
 
@@ -358,13 +361,28 @@ is_of_this_job(int fd, int64_t begun_unix_ns, const struct summary *summary)
     return summary->restarts > 0 || unix_ns >= begun_unix_ns;
 }
 
+/* The program's name and arguments, as they were given. */
+static struct json_object *
+describe_arguments(char *const *program)
+{
+    struct json_object *words = json_object_new_array();
+    for (size_t i = 0; program[i] != NULL; ++i)
+        json_object_array_add(words, new_string(program[i]));
+    return words;
+}
+
 static bool
 add_line(int fd, const struct summary *summary, const struct options *options)
 {
+    char folder[JOB_PATH_BYTES];
+    int64_t begun_unix_ns = clock_unix_ns() - (int64_t)(1e9 * summary->seconds);
     struct json_object *line = json_object_new_object();
     json_object_object_add(line, "summary", summary_describe(summary));
     json_object_object_add(line, "settings", describe_settings(options));
     add_text(line, "program", file_name_of(options->program[0]));
+    json_object_object_add(line, "arguments", describe_arguments(options->program));
+    add_text(line, "folder", getcwd(folder, sizeof(folder)));
+    json_object_object_add(line, "begun_unix_ns", json_object_new_int64(begun_unix_ns));
     char *text = xasprintf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));
     size_t bytes = strlen(text);
     bool written = write(fd, text, bytes) == (ssize_t)bytes;

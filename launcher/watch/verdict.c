@@ -237,9 +237,12 @@ exit_code_of(const struct rank_view *rank, enum fault fault)
     return DDPRUN_EXIT_FAILURE;
 }
 
+/* Nothing more where the place is known: the report below has the stack. */
 static const char *
 hint_for_signal(const struct rank_view *rank)
 {
+    if (rank->crash_place[0] != '\0')
+        return "";
     switch (rank->signal) {
     case SIGKILL:
         if (rank->out_of_memory)
@@ -269,13 +272,15 @@ describe_death(const struct rank_view *rank, int i, struct error *error, int cod
 {
     char step[RANK_STEP_BYTES];
     const char *far = how_far(rank, step);
-    char last[sizeof(rank->last_line) + 24] = "";
+    char last[sizeof(rank->last_line) + 24] = "", place[sizeof(rank->crash_place) + 8] = "";
     if (rank->last_line[0] != '\0')
         snprintf(last, sizeof(last), "; its last line: \"%s\"", rank->last_line);
+    if (rank->crash_place[0] != '\0')
+        snprintf(place, sizeof(place), ", at %s", rank->crash_place);
     if (rank->signal != 0)
-        error_set(error, code, "rank %d was ended by SIG%s (%s)%s%s%s", i,
+        error_set(error, code, "rank %d was ended by SIG%s (%s)%s%s%s%s", i,
                   sigabbrev_np(rank->signal) != NULL ? sigabbrev_np(rank->signal) : "?",
-                  sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far,
+                  sigdescr_np(rank->signal) != NULL ? sigdescr_np(rank->signal) : "unknown signal", far, place,
                   hint_for_signal(rank), last);
     else
         error_set(error, code, "rank %d ended with exit code %d%s%s", i, rank->exit_code, far,

@@ -136,7 +136,7 @@ SCALE = """(() => {
 })()"""
 SIGHT = "(e => { e.scrollIntoView({block: 'center'}); const p = e.getBoundingClientRect(); return [p.left + p.width / 2, p.top + p.height / 2]; })(%s)"
 # What is folded opens by a click; all else is there to be read.
-CURVE = "[...document.querySelectorAll('details')].find(d => d.querySelector('th')?.textContent === 'Step')"
+CURVE = "[...document.querySelectorAll('section:not(#late) details')].find(d => d.querySelector('th')?.textContent === 'Step')"
 WITHOUT = """(() => [...document.querySelectorAll('td, dd, p')].filter(e => !e.closest('details:not([open])')
   && e.textContent.trim() !== '' && e.getBoundingClientRect().height === 0).map(e => e.textContent.slice(0, 60)))()"""
 

@@ -19,7 +19,8 @@ looked "four ranks" "$work/summary"
 check "percentiles and the curve are those of the trace" python3 "$here/page.py" agree "$page" "$trace"
 check "only the user may read it" [ "$(stat -c %a "$page")" = 600 ]
 check "... and it names the program" grep -q '<h1>ladder</h1>' "$page"
-check "arguments are not in a trace" bash -c "! grep -q arguments '$trace/rank-0.jsonl'"
+check "... with its arguments" grep -q "<p class='code'>$ladder --layers 6 --width 64 --batch 64 --steps 60</p>" "$page"
+check "arguments are in a trace once, in the launcher's line" [ "$(grep -c '"arguments":' "$trace"/rank-0.jsonl)" -eq 1 ]
 run "$ddprun" report "$trace" -o -
 check "a page on standard output is the same" cmp "$work/stdout" "$page"
 cp "$page" "$work/four.html"
@@ -38,7 +39,7 @@ works "--page and --trace: ends well" "$ddprun" -n 2 --page "$page" --trace "$wo
 check "--page and --trace: the trace stays" [ -s "$work/kept/rank-1.jsonl" ]
 looked "--page and --trace"
 works "a program without steps keeps its exit code" "$ddprun" -n 2 --device softgpu -q --unannotated --page "$work/none.html" true
-check "... and has no page" bash -c "[ ! -e '$work/none.html' ] && grep -q 'no page, in --page: ' '$work/stderr'"
+check "... and has no page" bash -c "[ ! -e '$work/none.html' ] && grep -q 'there is no page: ' '$work/stderr'"
 
 # A job that failed has one, too, also before steps are measured.
 for step in 1 4 40; do

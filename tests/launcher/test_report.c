@@ -283,6 +283,35 @@ TEST(a_report_tells_all_of_it)
     free(status);
 }
 
+/* The program's own frame counts, and of calls that are inlined into it the innermost. */
+TEST(a_crash_is_placed_in_the_program)
+{
+    static const struct {
+        const char *frames, *place;
+    } all[] = {
+        {"  raise+0x12 (libc.so.6+0x3bfb2) at raise.c:26\n  inner (inlined) at a.cu:7\n  outer (inlined) at a.cu:20\n"
+         "  main+0x29 (train+0x9e75) at a.cu:42\n",
+         "a.cu:7, in inner()"},
+        {"  raise (inlined) at raise.c:1\n  abort+0x1 (libc.so.6+0x1) at abort.c:9\n  step+0x4 (train+0x5) at b.c:3\n",
+         "b.c:3, in step()"},
+        {"  memcpy+0x1 (libc.so.6+0x1)\n  dgemm+0x3 (libopenblas.so.0+0x3)\n  step+0x4 (train+0x5)\n  main+0x1 "
+         "(train+0x1)"
+         " at b.c:3\n",
+         "step (train)"},
+        {"  step+0x4 (model.so+0x5) at m.cpp:3\n", "m.cpp:3, in step()"},
+        {"  raise+0x12 (libc.so.6+0x3bfb2)\nthread 9 (t) sleeps:\n  main+0x1 (train+0x1) at b.c:3\n", ""},
+        {"", ""},
+    };
+    char crash[1024], place[128];
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
+        snprintf(crash, sizeof(crash), "thread 8 (train) received SIGSEGV:\n%s", all[i].frames);
+        report_crash_place(crash, place, sizeof(place));
+        ck_assert_str_eq(place, all[i].place);
+    }
+    report_crash_place("no stacks: ptrace is not permitted\n", place, sizeof(place));
+    ck_assert_str_eq(place, "");
+}
+
 /* In the middle of backward every device is behind: what is known is said, once, and no cause is guessed. */
 TEST(a_device_at_work_is_not_accused)
 {

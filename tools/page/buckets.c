@@ -189,18 +189,20 @@ put_group(json_object *section, const struct group_facts *of, size_t groups)
     snprintf(tensors, sizeof(tensors), "Tensors%s", group);
     snprintf(trials, sizeof(trials), "Trials of overlap%s", group);
     put_trials(section, of, trials);
-    if (of->plan == NULL)
-        report_sentence(section, "notes", "The trace has no plan of buckets.");
+    if (of->plan == NULL) {
+        report_sentence(section, "notes", "The trace has no plan of buckets%s.",
+                        of->facts->world > 1 ? "" : ": one rank averages nothing");
+        return;
+    }
     struct table table = report_table(section, buckets, "",
                                       "Bucket:count|Tensors:count|Bytes:bytes|Ready before backward's end:time|"
                                       "All-reduce:time|GB/s:number|Longest wait:time|Comes last|Packed|Sent as",
                                       MOST_BUCKETS / groups);
-    if (of->plan != NULL)
-        report_sentence(table.object, "notes",
-                        "Medians of the steps after step %llu. Ready: on rank %d. All-reduce: of the rank that comes "
-                        "last to it, so without waiting for other ranks. Longest wait: of the rank that comes first.",
-                        (unsigned long long)of->plan->after_step, of->run->rank);
-    for (size_t k = 0; of->plan != NULL && k < of->plan->bucket_count; ++k)
+    report_sentence(table.object, "notes",
+                    "Medians of the steps after step %llu. Ready: on rank %d. All-reduce: of the rank that comes "
+                    "last to it, so without waiting for other ranks. Longest wait: of the rank that comes first.",
+                    (unsigned long long)of->plan->after_step, of->run->rank);
+    for (size_t k = 0; k < of->plan->bucket_count; ++k)
         put_bucket(&table, of, (unsigned)k);
     put_tensors(section, of, tensors, MOST_TENSORS / groups);
 }

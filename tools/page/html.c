@@ -61,6 +61,18 @@ put_sentence(FILE *out, json_object *sentence)
 }
 
 static void
+put_command(FILE *out, json_object *command)
+{
+    put(out, "<p class='code'>%s</p>\n", json_object_get_string(command));
+}
+
+static void
+put_link(FILE *out, json_object *link)
+{
+    put(out, "<p><a href='#%s'>%s</a></p>\n", facts_string(link, "to"), facts_string(link, "text"));
+}
+
+static void
 put_figure(FILE *out, json_object *figure)
 {
     char text[FIGURE_BYTES];
@@ -132,31 +144,55 @@ html_put_title(FILE *out, json_object *report)
         facts_string(json_object_array_get_idx(report_list(report, "sections"), 0), "title"));
 }
 
+/* Figures that lead stand above the sentences, the others below; those that show after a click are the last. */
+static void
+put_figures(FILE *out, json_object *section, bool leads)
+{
+    json_object *list = report_list(section, "figures");
+    bool folded = false;
+    put(out, leads ? "<div class='figures lead'>\n" : "<div class='figures'>\n");
+    for (size_t i = 0; i < json_object_array_length(list); ++i) {
+        json_object *figure = json_object_array_get_idx(list, i);
+        if (json_object_get_boolean(json_object_object_get(figure, "leads")) != leads)
+            continue;
+        if (!folded && json_object_get_boolean(json_object_object_get(figure, "folded"))) {
+            folded = true;
+            put(out, "</div>\n<details><summary>more figures</summary><div class='figures'>\n");
+        }
+        put_figure(out, figure);
+    }
+    put(out, folded ? "</div></details>\n" : "</div>\n");
+}
+
+static void
+put_list(FILE *out, json_object *section, const char *name, void (*put_one)(FILE *out, json_object *one))
+{
+    json_object *list = report_list(section, name);
+    if (json_object_array_length(list) == 0)
+        return;
+    put(out, "<div class='%s'>\n", name);
+    for (size_t i = 0; i < json_object_array_length(list); ++i)
+        put_one(out, json_object_array_get_idx(list, i));
+    put(out, "</div>\n");
+}
+
 static void
 put_section(FILE *out, json_object *section, const char *tag)
 {
-    static const struct {
-        const char *list;
-        void (*put)(FILE *out, json_object *one);
-    } parts[] = {{"bad", put_sentence}, {"notes", put_sentence}, {"figures", put_figure}, {"tables", put_table}};
+    bool has_figures = json_object_array_length(report_list(section, "figures")) > 0;
     fprintf(out, "<section id='%s'>\n<%s>", facts_string(section, "id"), tag);
     put(out, "%s", facts_string(section, "title"));
     fprintf(out, "</%s>\n", tag);
     put(out, "<p class='caption'>%s</p>\n", facts_string(section, "caption"));
-    for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); ++p) {
-        json_object *list = report_list(section, parts[p].list);
-        bool folded = false;
-        put(out, "<div class='%s'>\n", parts[p].list);
-        for (size_t i = 0; i < json_object_array_length(list); ++i) {
-            json_object *part = json_object_array_get_idx(list, i);
-            if (!folded && json_object_get_boolean(json_object_object_get(part, "folded"))) {
-                folded = true; /* figures that show after a click are the last of their list */
-                put(out, "</div>\n<details><summary>more figures</summary><div class='figures'>\n");
-            }
-            parts[p].put(out, part);
-        }
-        put(out, folded ? "</div></details>\n" : "</div>\n");
-    }
+    put_list(out, section, "command", put_command);
+    if (has_figures)
+        put_figures(out, section, true);
+    put_list(out, section, "bad", put_sentence);
+    put_list(out, section, "notes", put_sentence);
+    put_list(out, section, "links", put_link);
+    if (has_figures)
+        put_figures(out, section, false);
+    put_list(out, section, "tables", put_table);
     put(out, "</section>\n");
 }
 

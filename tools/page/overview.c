@@ -4,10 +4,25 @@
  */
 #include "tools/page/report.h"
 
+#include "base/printable.h"
+#include "tools/common/owned.h"
+
 #include <json-c/json.h>
 
 #include <math.h>
 #include <time.h>
+
+enum { COMMAND_BYTES = 200 };
+
+/* Its beginning, if it is long: the settings have all of it. */
+static void
+put_command(json_object *section, const struct facts *facts)
+{
+    OWNED char *command = command_text(facts);
+    if (command != NULL)
+        report_sentence(section, "command", "%.*s%s", COMMAND_BYTES, command,
+                        strlen(command) > COMMAND_BYTES ? " ..." : "");
+}
 
 void
 section_head(json_object *report, const struct facts *facts)
@@ -28,6 +43,7 @@ section_head(json_object *report, const struct facts *facts)
                  : "");
     json_object *nonfinite,
         *section = report_section(report, "head", facts->program[0] != '\0' ? facts->program : "A training", caption);
+    put_command(section, facts);
     double code = facts_number(facts->summary, "exit_code");
     const char *reason = facts_string(facts->summary, "reason");
     if (code > 0 || (code == 0 && reason[0] != '\0'))
@@ -39,7 +55,7 @@ section_head(json_object *report, const struct facts *facts)
     /* also of a job that trains on: it has lost its parameters, too */
     if (json_object_object_get_ex(facts->summary, "nonfinite", &nonfinite) && nonfinite != NULL)
         report_sentence(section, "bad", "%s", facts_string(nonfinite, "text"));
-    for (size_t i = 0; i < facts->trace->remark_count; ++i)
+    for (size_t i = 0; i < facts->trace->remark_count && !(code > 0); ++i) /* else it is no news: see the settings */
         report_sentence(section, "bad", "The trace is incomplete: %s", facts->trace->remarks[i]);
 }
 
@@ -58,16 +74,28 @@ put_longest(json_object *section, const struct facts *facts)
     }
     if (longest != NULL && facts->step_us > 1.5 * p50_us)
         report_sentence(section, "notes",
-                        "Half of the recorded steps take at most %s. The longest recorded step was step %llu: %s on "
-                        "its slowest rank. Steps in which ddprun tried other settings do not count. An "
-                        "evaluation or a checkpoint between two calls of DDP_STEP is part of a step.",
+                        "Half of the recorded steps take at most %s. The longest, step %llu, took %s on its slowest "
+                        "rank: an evaluation or a checkpoint between two calls of DDP_STEP counts as a part of a step.",
                         figure_time(p50_us, half), (unsigned long long)longest->number,
                         figure_time(longest->most_us, most));
 }
 
+enum lost { LOST_WAITING, LOST_EXPOSED, LOST_SLOWED };
+
 /* Which lost part of a step is the largest: the figures have all. */
+static enum lost
+find_most_lost(const struct facts *facts)
+{
+    const double us[] = {facts->waiting_us, facts->exposed_us, facts->slowed_us};
+    enum lost most = LOST_WAITING;
+    for (enum lost i = LOST_EXPOSED; i <= LOST_SLOWED; ++i)
+        most = us[i] > us[most] ? i : most;
+    return most;
+}
+
+/* That part, and what to do about it if that is known: `advice`, which begins with a blank. */
 static void
-put_lost(json_object *section, const struct facts *facts)
+put_lost(json_object *section, const struct facts *facts, const char *advice)
 {
     char text[FIGURE_BYTES], waiting[40] = "waiting for other ranks";
     if (facts->waited.straggler >= 0)
@@ -75,13 +103,13 @@ put_lost(json_object *section, const struct facts *facts)
     const char *const names[] = {waiting, "exposed communication (waiting for the network after backward)",
                                  "kernels slowed by all-reduces"};
     const double us[] = {facts->waiting_us, facts->exposed_us, facts->slowed_us};
-    size_t most = 0;
-    for (size_t i = 1; i < sizeof(us) / sizeof(us[0]); ++i)
-        most = us[i] > us[most] ? i : most;
-    if (most == 0 && !facts->waited.matters) /* nor where it is not known */
-        return;
-    report_sentence(section, "notes", "Most of the lost time is %s: %s per step.", names[most],
-                    figure_time(us[most], text));
+    enum lost most = find_most_lost(facts);
+    bool is_small = most == LOST_WAITING && !facts->waited.matters; /* or is not known */
+    if (!is_small)
+        report_sentence(section, "notes", "Most of the lost time is %s: %s per step.%s", names[most],
+                        figure_time(us[most], text), advice);
+    else if (advice[0] != '\0')
+        report_sentence(section, "notes", "%s", advice + 1);
 }
 
 /* ---- what may save time, but for overlap: trials have tried both ways in the run ---- */
@@ -124,49 +152,71 @@ may_compress(const struct facts *facts, const struct trace_step *last)
            run->cost_count > 1 && run->costs[run->cost_count - 1].ns >= 2 * run->costs[0].ns;
 }
 
-/* For one rank, or for ranks that are late in turns. */
+enum { ADVICE_BYTES = 2 * LATE_TEXT_BYTES };
+
+/* About one rank, or ranks that are late in turns. */
 static void
-put_late(json_object *section, const struct facts *facts, double least_us)
+advise_late(const struct facts *facts, double least_us, char advice[ADVICE_BYTES])
 {
-    char text[FIGURE_BYTES];
+    char text[FIGURE_BYTES], longer[LATE_TEXT_BYTES];
     json_object *unbound;
     const struct rank_facts *late = facts->waited.straggler >= 0 ? &facts->ranks[facts->waited.straggler] : NULL;
-    if (late != NULL && late->kept_us >= least_us)
-        report_sentence(section, "notes",
-                        "About %s of a step can be saved: look at rank %d (%s): the load of its host, its data loader, "
-                        "its share of the batch, its GPU's clock.",
-                        figure_time(late->kept_us, text), late->run->rank, late->run->host);
-    else if (late == NULL && facts->waited.matters && facts->waiting_us >= least_us)
-        report_sentence(section, "notes", "What may help: %s.",
-                        json_object_object_get_ex(facts->summary, "unbound", &unbound) &&
-                                json_object_get_boolean(unbound)
-                            ? "--bind core (each rank gets its own cores)"
-                            : "give all ranks batches of one size, and cores without other processes");
+    if (late != NULL && late->kept_us >= least_us) {
+        printable_append(advice, ADVICE_BYTES, " About %s of a step can be saved: look at rank %d (%s)%s.",
+                         figure_time(late->kept_us, text), late->run->rank, late->run->host,
+                         late_describe(facts, longer));
+        return;
+    }
+    if (late != NULL || !facts->waited.matters || facts->waiting_us < least_us)
+        return;
+    bool is_unbound =
+        json_object_object_get_ex(facts->summary, "unbound", &unbound) && json_object_get_boolean(unbound);
+    printable_append(advice, ADVICE_BYTES, " What may help: %s.",
+                     is_unbound ? "--bind core (each rank gets its own cores)"
+                                : "give all ranks batches of one size, and cores without other processes");
 }
 
-/* What may save a hundredth of a step or more. */
+/* About time for the network. */
+static void
+advise_exposed(const struct facts *facts, double least_us, char advice[ADVICE_BYTES])
+{
+    const struct trace_step *last = find_last(facts);
+    if (last == NULL || facts->exposed_us < least_us)
+        return;
+    if (last->overlapped && facts->first->bucket_bytes > 0)
+        printable_append(advice, ADVICE_BYTES,
+                         " What may help: leave --bucket-mb out: buckets are then planned from measured times.");
+    if (may_compress(facts, last))
+        printable_append(advice, ADVICE_BYTES,
+                         " What may help: --compress fp16 or bf16 sends half of the bytes, and rounds gradients.");
+}
+
+/* What is lost, and what to do about it: what may save a hundredth of a step or more. */
 static void
 put_advice(json_object *section, const struct facts *facts)
 {
+    char late[ADVICE_BYTES] = "", exposed[ADVICE_BYTES] = "";
     const char *missing = find_missing(facts);
     double least_us = LEAST_GAIN * facts->step_us;
-    size_t before = json_object_array_length(report_list(section, "notes"));
-    if (missing != NULL) {
-        report_sentence(section, "notes", "Possible gains are not known: %s.", missing);
-        return;
+    if (facts->world > 1 && missing == NULL) {
+        advise_late(facts, least_us, late);
+        advise_exposed(facts, least_us, exposed);
     }
+    bool is_exposed_first = find_most_lost(facts) == LOST_EXPOSED;
+    const char *first = is_exposed_first ? exposed : late, *other = is_exposed_first ? late : exposed;
     if (facts->world > 1)
-        put_late(section, facts, least_us);
-    const struct trace_step *last = find_last(facts);
-    bool is_exposed = facts->world > 1 && last != NULL && facts->exposed_us >= least_us;
-    if (is_exposed && last->overlapped && facts->first->bucket_bytes > 0)
+        put_lost(section, facts, first);
+    if (other[0] != '\0')
+        report_sentence(section, "notes", "%s", other + 1);
+    if (late[0] != '\0' || exposed[0] != '\0')
+        return;
+    if (facts->world == 1)
         report_sentence(section, "notes",
-                        "What may help: leave --bucket-mb out: buckets are then planned from measured times.");
-    if (is_exposed && may_compress(facts, last))
-        report_sentence(section, "notes",
-                        "What may help: --compress fp16 or bf16 sends half of the bytes, and rounds gradients.");
-    if (json_object_array_length(report_list(section, "notes")) == before)
-        report_sentence(section, "notes", "No option of ddprun is known to save 1 %% of a step or more.");
+                        "One rank averages nothing: what several lose is known after a run with -n 2.");
+    else if (missing != NULL)
+        report_sentence(section, "notes", "What may save time is not known: %s.", missing);
+    else
+        report_sentence(section, "notes", "No setting of ddprun is known that would save 1 %% of a step or more.");
 }
 
 /* Without averaging, exposed, and the larger of slowed and waiting add up to what a step takes. */
@@ -175,59 +225,69 @@ put_figures(json_object *section, const struct facts *facts)
 {
     json_object *summary = facts->summary;
     double steps = facts_number(summary, "steps"), alone_us = facts->world > 1 ? facts_alone(facts) : NAN;
+    double efficiency = alone_us / facts->step_us;
+    enum figure_place least = isnan(efficiency) ? FIGURE_LEADS : FIGURE_PLAIN; /* where no other leads */
     const struct {
         const char *id, *name, *kind;
         double value;
         const char *note;
-        bool folded; /* not for a first reading */
+        enum figure_place place;
     } figures[] = {
-        {"ranks", "ranks", "count", facts->world, ""},
+        {"efficiency", "efficiency", "share", efficiency, "time of a step without averaging / time of a step",
+         FIGURE_LEADS},
+        {"speedup", "speed-up over one GPU", "number", efficiency * facts->world,
+         "estimate: efficiency x ranks, if one GPU needs as many times as long for the work of all", FIGURE_LEADS},
         {"step", "a step takes", "time", facts->step_us,
-         "mean, from one DDP_STEP to the next: evaluation and checkpoints count"},
+         "mean, from one DDP_STEP to the next: evaluation and checkpoints count", least},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "estimate: step - exposed communication - max(waiting for other ranks, slowed kernels)"
-                          : ""},
-        {"efficiency", "efficiency", "share", alone_us / facts->step_us, "time without averaging / time of a step"},
+         facts->world > 1 ? "estimate: a step less exposed communication, and less waiting or slowed kernels, the "
+                            "larger of the two"
+                          : "",
+         FIGURE_PLAIN},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
-         "waiting for the network after backward, mean"},
+         "waiting for the network after backward, mean", FIGURE_PLAIN},
         {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us,
-         "extra time per step of kernels while all-reduces run, measured with overlap on and off"},
+         "extra time per step of kernels while all-reduces run, measured with overlap on and off", FIGURE_PLAIN},
         {"waiting", "waiting for other ranks", "time", facts->waiting_us,
-         facts->waited.straggler >= 0 ? "per step, mean over the other ranks" : "per step, mean over the ranks"},
-        {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up"},
+         facts->waited.straggler >= 0 ? "per step, mean over the other ranks" : "per step, mean over the ranks",
+         FIGURE_PLAIN},
+        {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up", FIGURE_PLAIN},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),
-         "items that DDP_SHARD divides"},
+         "items that DDP_SHARD divides", FIGURE_PLAIN},
+        {"ranks", "ranks", "count", facts->world, "", FIGURE_FOLDED},
         {"steps", "steps", "count", isnan(steps) ? (double)facts->step_count : steps,
-         isnan(steps) ? "in the trace" : ""},
-        {"batches", "batches in turns", "count", facts_turns(facts), "of all ranks; a step is a round of them"},
+         isnan(steps) ? "in the trace" : "", FIGURE_FOLDED},
+        {"batches", "batches in turns", "count", facts_turns(facts), "of all ranks; a step is a round of them",
+         FIGURE_FOLDED},
         {"batches_per_second", "batches per second", "number",
-         facts->steps_per_s * facts_turns(facts) / facts_number(summary, "turn_rounds"), "of all ranks"},
-        {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end"},
-        {"p50", "p50", "time", facts_percentile(facts, 50), "median of the recorded steps", true},
-        {"p95", "p95", "time", facts_percentile(facts, 95), "", true},
-        {"p99", "p99", "time", facts_percentile(facts, 99), "", true}};
+         facts->steps_per_s * facts_turns(facts) / facts_number(summary, "turn_rounds"), "of all ranks", FIGURE_FOLDED},
+        {"seconds", "wall time", "time", 1e6 * facts_number(summary, "seconds"), "from start to end", FIGURE_FOLDED},
+        {"p50", "p50", "time", facts_percentile(facts, 50), "median of the recorded steps", FIGURE_FOLDED},
+        {"p95", "p95", "time", facts_percentile(facts, 95), "95 of 100 steps take at most this", FIGURE_FOLDED},
+        {"p99", "p99", "time", facts_percentile(facts, 99), "99 of 100 steps take at most this", FIGURE_FOLDED}};
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); ++i)
         if (!isnan(figures[i].value))
             report_figure(section, figures[i].id, figures[i].name, figures[i].kind, figures[i].value, figures[i].note,
-                          figures[i].folded);
+                          figures[i].place);
 }
 
 void
 section_verdict(json_object *report, const struct facts *facts)
 {
-    char caption[100], group[40] = "", text[FIGURE_BYTES];
+    char caption[160], group[40] = "", text[FIGURE_BYTES];
     if (facts->group_count > 1)
         snprintf(group, sizeof(group), " of gradient group %d", facts->group);
-    snprintf(caption, sizeof(caption), "Means are of steps %llu to %llu%s.", (unsigned long long)facts->first_counted,
+    snprintf(caption, sizeof(caption), "A step takes %s. Means are of steps %llu to %llu%s.",
+             figure_time(facts->step_us, text), (unsigned long long)facts->first_counted,
              (unsigned long long)facts->last_counted, group);
     json_object *section =
         report_section(report, "verdict", "Verdict", isnan(facts->step_us) ? "No step was measured." : caption);
-    if (!isnan(facts->step_us))
-        report_sentence(section, "notes", "A step takes %s.", figure_time(facts->step_us, text));
+    put_advice(section, facts);
+    if (facts->world > 1 && facts->waited.matters)
+        report_link(section, "late", "The steps with the longest waits");
     put_longest(section, facts);
-    put_lost(section, facts);
     if (facts->noise != NULL)
         report_sentence(section, "notes", "By the gradients, %s.", facts_string(facts->noise, "text"));
-    put_advice(section, facts);
     put_figures(section, facts);
+    whole_put(section, facts);
 }

@@ -19,6 +19,7 @@ report_make(const struct trace *trace)
     section_head(report, &facts);
     section_verdict(report, &facts);
     section_ends(report, &facts);
+    section_late(report, &facts);
     section_steps(report, &facts);
     section_timeline(report, &facts);
     section_means(report, &facts);

@@ -34,6 +34,33 @@ function ticks(from, to, most) {
     return Array.from({length: most + 1}, (_, i) => (Math.ceil(from / step) + i) * step).filter(value => value <= to);
 }
 
+// ---- an axis ----
+
+// Of a curve's values, and of the least and the greatest of its bands. Few times far above the others would flatten
+// these: such an axis is logarithmic. It begins at the least value above 0, or at a thousandth of the median. `of` is
+// a value's place, from 0 to 1.
+function axisOf(values, least, greatest, isTime) {
+    const sorted = [...values].sort((a, b) => a - b), median = sorted[sorted.length >> 1];
+    if (isTime && median > 0 && greatest > 4.5 * median) {
+        const positive = sorted.find(value => value > 0);
+        const low = Math.max(positive, median / 1000) / 1.1, high = greatest * 1.1;
+        const of = value => clamp(Math.log(value / low) / Math.log(high / low), 0, 1);
+        return {isLogarithmic: true, of, ticks: powers(low, high)};
+    }
+    const low = isTime ? 0 : least;
+    const span = greatest - low > 1e-6 * Math.abs(greatest) ? greatest - low : Math.abs(greatest) || 1;
+    return {isLogarithmic: false, of: value => clamp((value - low) / span, 0, 1), ticks: ticks(low, low + span, 4)};
+}
+
+// Of 1, 2 and 5 times powers of ten, or of ten, a hundred and so on alone: at most five.
+function powers(low, high) {
+    const first = Math.floor(Math.log10(low)), all = Array.from({length: 40}, (_, i) => 10 ** (first + i));
+    const inside = values => values.filter(value => value >= low && value <= high);
+    const fine = inside(all.flatMap(power => [power, 2 * power, 5 * power])), coarse = inside(all);
+    const shown = fine.length <= 5 ? fine : coarse, each = Math.ceil(shown.length / 5);
+    return shown.filter((_, i) => i % each === 0);
+}
+
 // ---- what is under the pointer ----
 
 function showTip(event, text) {
@@ -119,6 +146,22 @@ function drawParts(table, data) {
     legend(table.parentElement, Object.entries(BARS).map(([name, colour]) => [colour, name]));
 }
 
+// A table of one row as one bar, above it: what a whole is made of.
+const WHOLE = {Start: 'before', 'Usual steps': 'backward', 'Longer steps': 'network', 'After the last step': 'ranks'};
+
+function drawWhole(table, data) {
+    const place = placeAbove(table), names = data.columns.map(column => column.name), row = data.rows[0];
+    const parts = names.map((name, i) => [WHOLE[name], name, row[i]]).filter(([colour]) => colour);
+    const whole = parts.reduce((sum, part) => sum + part[2], 0) || 1;
+    const svg = add(place, 'svg', {class: 'whole', role: 'img', 'aria-label': data.title});
+    parts.reduce((x, [colour, , value]) => {
+        const width = 100 * value / whole;
+        add(svg, 'rect', {style: fill(colour), x: x + '%', width: width + '%', height: 18});
+        return x + width;
+    }, 0);
+    legend(place, parts.map(([colour, name, value]) => [colour, `${name}: ${figure('time', value)}`]));
+}
+
 // ---- curves ----
 
 function drawCurve(table, data) {
@@ -126,25 +169,21 @@ function drawCurve(table, data) {
     const isTime = kind === 'time', place = placeAbove(table);
     const rows = data.rows.map(([step, value, mark, low = value, high = value]) => [step, value, low, high, mark]);
     const steps = rows.map(row => row[0]), first = steps[0], last = steps.at(-1);
-    const known = rows.filter(row => row[1] !== null), sorted = known.map(row => row[3]).sort((a, b) => a - b);
+    const known = rows.filter(row => row[1] !== null), column = i => known.map(row => row[i]);
     if (known.length === 0)
         return;
-    // Few times far above the others do not flatten these: what is cut is said.
-    const greatest = sorted.at(-1), cut = 3 * sorted[sorted.length >> 1];
-    const above = isTime && greatest > 1.5 * cut ? sorted.filter(value => value > cut).length : 0;
-    const least = isTime ? 0 : Math.min(...known.map(row => row[2])), most = above > 0 ? cut : greatest;
-    const height = most - least > 1e-6 * Math.abs(most) ? most - least : Math.abs(most) || 1;
+    const axis = axisOf(column(1), Math.min(...column(2)), Math.max(...column(3)), isTime);
     // From gap to gap.
     const runs = [[]];
     rows.forEach(row => row[1] === null ? runs.push([]) : runs.at(-1).push(row));
     let across;
-    const down = value => TOP + (HEIGHT - TOP - BOTTOM) * clamp((least + height - value) / height, -0.04, 1);
+    const down = value => TOP + (HEIGHT - TOP - BOTTOM) * (1 - axis.of(value));
     const point = (row, column) => across(row[0]).toFixed(1) + ' ' + down(row[column]).toFixed(1);
     const path = (rows, column) => rows.map(row => point(row, column)).join('L');
     const draw = (svg, width) => {
         const right = width - RIGHT;
         across = step => LEFT + (right - LEFT) * (last > first ? (step - first) / (last - first) : 0.5);
-        for (const value of ticks(least, least + height, 4)) {
+        for (const value of axis.ticks) {
             add(svg, 'line', {class: 'grid', x1: LEFT, x2: right, y1: down(value), y2: down(value)});
             add(svg, 'text', {x: LEFT - 8, y: down(value) + 4, 'text-anchor': 'end'}, figure(kind, value));
         }
@@ -165,8 +204,8 @@ function drawCurve(table, data) {
         const band = low < high ? ` (${figure(kind, low)} to ${figure(kind, high)})` : '';
         return `step ${step.toLocaleString('en-US')}: ${figure(kind, value)}${band}\n${mark}`.trim();
     });
-    if (above > 0)
-        add(place, 'p', {class: 'caption'}, `${above} of ${known.length} points are higher than the picture.`);
+    if (axis.isLogarithmic)
+        add(place, 'p', {class: 'caption'}, 'The axis of times is logarithmic: some are far above the others.');
     legend(place, [...new Set(known.map(row => row[4]))].filter(mark => mark).map(mark => ['mark', mark]));
 }
 
@@ -174,7 +213,8 @@ function drawCurve(table, data) {
 
 const PARTS = {
     'before backward': 'before', backward: 'backward', 'waits for other ranks': 'ranks',
-    'exposed communication': 'network', 'begins during backward': 'early', 'begins after backward': 'late'};
+    'exposed communication': 'network', 'all-reduce, begun during backward': 'early',
+    'all-reduce, begun after backward': 'late'};
 
 function drawTimeline(table, data) {
     const [ROW, BAR, NAME, GAP, BOTTOM, ZOOM] = [24, 16, 18, 8, 24, 1.5], place = placeAbove(table);
@@ -249,7 +289,7 @@ function drawTimeline(table, data) {
 // ---- all of it ----
 
 const tables = report.sections.flatMap(section => section.tables ?? []);
-const DRAW = {timeline: drawTimeline, curve: drawCurve, parts: drawParts};
+const DRAW = {timeline: drawTimeline, curve: drawCurve, parts: drawParts, whole: drawWhole};
 document.querySelectorAll('table').forEach((table, i) => {
     sortable(table, tables[i]);
     DRAW[tables[i].drawn]?.(table, tables[i]);

@@ -76,6 +76,19 @@ report_sentence(json_object *section, const char *list, const char *format, ...)
     va_end(arguments);
 }
 
+void
+report_link(struct json_object *section, const char *target, const char *format, ...)
+{
+    va_list arguments;
+    char *text;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) >= 0) {
+        (void)add_object(section, "links", "text", text, "to", target, NULL);
+        free(text);
+    }
+    va_end(arguments);
+}
+
 /* ---- figures ---- */
 
 const char *
@@ -115,11 +128,12 @@ figure_text(const char *kind, double value, char text[FIGURE_BYTES])
 
 void
 report_figure(json_object *section, const char *id, const char *name, const char *kind, double value, const char *note,
-              bool folded)
+              enum figure_place place)
 {
     json_object *figure = add_object(section, "figures", "id", id, "name", name, "kind", kind, "note", note, NULL);
     json_object_object_add(figure, "value", number_of(value));
-    json_object_object_add(figure, "folded", json_object_new_boolean(folded));
+    json_object_object_add(figure, "folded", json_object_new_boolean(place == FIGURE_FOLDED));
+    json_object_object_add(figure, "leads", json_object_new_boolean(place == FIGURE_LEADS));
 }
 
 /* ---- tables ---- */

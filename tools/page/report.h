@@ -20,17 +20,24 @@ enum { REPORT_VERSION = 1, REPORT_VERDICT = 1 /* the number of its section */, F
 struct json_object *report_section(struct json_object *report, const char *id, const char *title, const char *caption);
 
 /* Adds a sentence to the section's list of this name: "notes", or "bad", which are of failures and stand first. A table
- * has "notes", too, above its rows. */
+ * has "notes", too, above its rows. In the list "links" of a section a sentence leads to the section `target` (its id).
+ */
 void report_sentence(struct json_object *section, const char *list, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void report_link(struct json_object *section, const char *target, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
  * What a number is: "time" (microseconds), "bytes", "count", "share" (1: all) or "number". Kinds of texts are "text"
- * and "code". A figure's text has three digits and a unit, and is "-" where it is not known. What is `folded` shows
- * after a click.
+ * and "code". A figure's text has three digits and a unit, and is "-" where it is not known.
  */
+enum figure_place {
+    FIGURE_LEADS, /* in large type, above the sentences of its section */
+    FIGURE_PLAIN,
+    FIGURE_FOLDED, /* shows after a click */
+};
 void report_figure(struct json_object *section, const char *id, const char *name, const char *kind, double value,
-                   const char *note, bool folded);
+                   const char *note, enum figure_place place);
 const char *figure_text(const char *kind, double value, char text[FIGURE_BYTES]);
 #define figure_time(us, text) figure_text("time", us, text)
 
@@ -41,8 +48,8 @@ struct table {
 };
 
 /* `columns`: their names, parted by '|'; after a ':' the kind of what is in one, or else it is text. `drawn`: what
- * page.js makes of it: "timeline", "curve", "parts" (bars of the parts of a step), or ""; "closed": it opens by a
- * click. */
+ * page.js makes of it: "timeline", "curve", "parts" (bars of the parts of a step), "whole" (one bar, of the first row),
+ * or ""; "closed": it opens by a click. */
 struct table report_table(struct json_object *section, const char *title, const char *drawn, const char *columns,
                           size_t most);
 
@@ -73,9 +80,16 @@ struct json_object *report_list(struct json_object *object, const char *name);
 /* overview.c: whose run it was, why it failed, what the trace lacks; and the verdict with the key figures. */
 void section_head(struct json_object *report, const struct facts *facts);
 void section_verdict(struct json_object *report, const struct facts *facts);
+/* late.c: what of a step a straggler takes longer for; a sentence about it, which may be "", and its worst steps */
+enum { LATE_TEXT_BYTES = 300 };
+const char *late_describe(const struct facts *facts, char text[LATE_TEXT_BYTES]);
+void section_late(struct json_object *report, const struct facts *facts);
+/* whole.c: the table "The whole run", of where its time went; nothing where the trace does not know */
+void whole_put(struct json_object *section, const struct facts *facts);
 /* job.c: of a job that failed, who, where, and how many steps each rank had made; and what was warned of */
 void section_ends(struct json_object *report, const struct facts *facts);
-/* settings, versions, checks */
+/* settings, versions, checks; and the program with its arguments: malloc'ed, NULL: not known */
+char *command_text(const struct facts *facts);
 void section_settings(struct json_object *report, const struct facts *facts);
 /* steps.c: over the run, and by rank; and the curves of DDP_MEAN */
 void section_steps(struct json_object *report, const struct facts *facts);

@@ -19,18 +19,22 @@ put_ranks(json_object *section, const struct facts *facts)
     struct table table =
         report_table(section, "What each rank does in a step", "parts",
                      "Rank:count|Host|Before backward:time|Backward:time|Exposed:time|Waits for ranks:time|Step:time|"
-                     "Came last in steps:count",
+                     "Came last in steps:count|Host:time",
                      MOST_RANKS);
-    report_sentence(table.object, "notes",
-                    "Means of steps %llu to %llu. Exposed: waiting for the network after backward.",
-                    (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
+    report_sentence(
+        table.object, "notes",
+        "Means of steps %llu to %llu. Exposed: waiting for the network after backward. Host: from the return of "
+        "one DDP_STEP to the call of the next: loading data, copies, launches. If it is nearly a whole step, "
+        "the host may set the pace.",
+        (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
     FOR_EACH(rank, facts->ranks, facts->rank_count) {
         uint32_t r = NUMBER_OF(rank);
         double waits_us = facts_waiting(facts, r), own_us = rank->step_us - facts->exposed_us - waits_us;
         /* The trace has some of quick steps, and the means are of more: the share is that of the trace. */
         double share = rank->before_us / (rank->before_us + rank->backward_us);
         report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {own_us * share}, {own_us * (1 - share)},
-                               {facts->exposed_us}, {waits_us}, {rank->step_us}, {(double)facts->waits[r].last_count}));
+                               {facts->exposed_us}, {waits_us}, {rank->step_us}, {(double)facts->waits[r].last_count},
+                               {rank->host_us}));
     }
 }
 
@@ -84,7 +88,9 @@ section_steps(json_object *report, const struct facts *facts)
     if (facts->graph_steps > 0)
         report_sentence(section, "notes", "%zu steps in CUDA graphs have no times.", facts->graph_steps);
     if (isnan(facts_percentile(facts, 50))) {
-        report_sentence(section, "notes", "No step has times of all ranks.");
+        report_sentence(section, "notes", "%s",
+                        facts->world > 1 ? "No step has times of all ranks."
+                                         : "With one rank nothing is averaged, and a trace has no times of its steps.");
         return;
     }
     put_curves(section, facts);

@@ -98,8 +98,8 @@ put_step(const struct lane *lane, const struct trace_step *step)
         snprintf(name, sizeof(name), "bucket %.*s%u", many ? (int)sizeof(group) : 0, group, bucket->number);
         if (!isnan(bucket->begin_us) && !isnan(bucket->end_us))
             put_slice(lane, "collectives", name,
-                      bucket->begin_us < 0 ? "begins during backward" : "begins after backward", step, bucket->begin_us,
-                      bucket->end_us, bucket->ready_us, (double)bucket->bytes);
+                      bucket->begin_us < 0 ? "all-reduce, begun during backward" : "all-reduce, begun after backward",
+                      step, bucket->begin_us, bucket->end_us, bucket->ready_us, (double)bucket->bytes);
     }
 }
 
@@ -125,21 +125,22 @@ section_timeline(json_object *report, const struct facts *facts)
     const struct step_facts *step = choose_step(facts);
     json_object *section = report_section(
         report, "timeline", "One step",
-        "Each rank has two rows: its stream, and its all-reduces. An all-reduce that is queued during backward may "
-        "start after it.");
+        "Each rank has two rows: its stream above, its all-reduces below. An all-reduce that is queued during backward "
+        "may start after it.");
     if (step == NULL) {
-        report_sentence(section, "notes", "No step has times of all ranks.");
+        report_sentence(section, "notes", "No step has times of all ranks%s.",
+                        facts->world > 1 ? "" : ": with one rank, nothing is averaged");
         return;
     }
     report_sentence(
         section, "notes",
-        "Step %llu took %s on the quickest rank and %s on the slowest. The clocks of the ranks are aligned "
-        "at the end of the last all-reduce. Exposed communication ends when the result of that all-reduce is unpacked.",
+        "Step %llu took %s on the quickest rank and %s on the slowest. The last all-reduce ends on all ranks at the "
+        "same moment of the picture; exposed communication ends a little later, when its result is unpacked.",
         (unsigned long long)step->number, figure_time(step->least_us, shortest), figure_time(step->most_us, longest));
     if (lanes < facts->rank_count)
         report_sentence(section, "notes", "The picture shows %zu of %zu ranks.", lanes, facts->rank_count);
     struct table table =
-        report_table(section, "All slices", "timeline",
+        report_table(section, "What each device did", "timeline",
                      "Rank:count|Track|Slice|Part|Begin:time|Takes:time|Ready:time|Bytes:bytes", MOST_SLICES);
     FOR_EACH(rank, facts->ranks, lanes) {
         const struct trace_step *own = facts_step_of(rank, step->number);

@@ -53,6 +53,16 @@ facts_step_of(const struct rank_facts *rank, uint64_t number)
     return found != NULL ? *found : NULL;
 }
 
+double
+facts_host_us(const struct rank_facts *rank, uint64_t number)
+{
+    const struct trace_step *own = facts_step_of(rank, number),
+                            *before = number > 0 ? facts_step_of(rank, number - 1) : NULL;
+    if (own == NULL || before == NULL || before->left_ns == 0 || own->entered_ns < before->left_ns)
+        return NAN;
+    return (double)(own->entered_ns - before->left_ns) / 1e3;
+}
+
 /* The runs of the last job, one of each rank. */
 static void
 take_ranks(struct facts *facts)
@@ -115,6 +125,8 @@ take_job(struct facts *facts)
     json_object *found, *job = facts->first->told;
     facts->program = facts_string(job, "program");
     facts->summary = facts->first->summary;
+    if (json_object_object_get_ex(job, "arguments", &found) && json_object_is_type(found, json_type_array))
+        facts->arguments = found;
     (void)json_object_object_get_ex(facts->summary, "noise_scale", &facts->noise);
     if (json_object_object_get_ex(job, "settings", &found) && json_object_is_type(found, json_type_object))
         facts->settings = found;
@@ -185,11 +197,14 @@ static void
 take_rank(struct facts *facts, size_t r)
 {
     struct rank_facts *rank = &facts->ranks[r];
-    double count = 0;
+    double count = 0, host_count = 0;
     FOR_EACH(step, facts->steps, facts->step_count) {
         const struct trace_step *own = facts_step_of(rank, step->number);
+        double host_us = facts_host_us(rank, step->number);
         if (!step->counts)
             continue;
+        host_count += !isnan(host_us);
+        rank->host_us += isnan(host_us) ? 0 : host_us;
         rank_waits_add(&facts->waits[r], (int)r, fmax(own->released_us, 0), &step->last);
         rank->kept_us += step->last.rank == (int)r ? last_rank_gap(&step->last) / (double)facts->counted : 0;
         if (isnan(own->begin_us))
@@ -200,6 +215,7 @@ take_rank(struct facts *facts, size_t r)
         rank->step_us += fmax(own->released_us, 0) - own->begin_us;
         ++count;
     }
+    rank->host_us = host_count > 0 ? rank->host_us / host_count : NAN;
     rank->step_us = count > 0 ? rank->step_us / count : NAN;
     rank->before_us = count > 0 ? rank->before_us / count : NAN;
     rank->backward_us = count > 0 ? rank->backward_us / count : NAN;

@@ -18,6 +18,7 @@ struct rank_facts {
     const struct trace_step **steps; /* [step_count]: of the group, with times, by number */
     size_t step_count;
     double before_us, backward_us, step_us; /* its own */
+    double host_us;                         /* its host, from the return of one DDP_STEP to the call of the next */
     double kept_us;                         /* a step: how much earlier all others would have been done without it */
 };
 
@@ -54,6 +55,7 @@ struct facts {
     struct json_object *summary, *settings; /* of the launcher's line; NULL: the trace has none */
     struct json_object *noise;              /* the summary's gradient noise scale; NULL: not said */
     const char *program;                    /* "": not known */
+    struct json_object *arguments;          /* the program's, with its own name: texts; NULL: not known */
 };
 
 /* The trace stays until facts_free(). */
@@ -76,5 +78,8 @@ double facts_turns(const struct facts *facts);
 
 /* The rank's step of that number; NULL: it has none. */
 const struct trace_step *facts_step_of(const struct rank_facts *rank, uint64_t number);
+
+/* What the rank's host took from its return from the DDP_STEP before to the call of this one; NAN: not known. */
+double facts_host_us(const struct rank_facts *rank, uint64_t number);
 
 #endif

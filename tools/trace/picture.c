@@ -52,13 +52,21 @@ picture_run(const struct picture *picture, const struct command *command, char *
                        &error);
 }
 
+/* Without steps a page is made of a job that failed, and of one rank, whose trace has none. */
+static bool
+is_told(const struct trace_run *run, bool ends)
+{
+    if (!ends || run->summary == NULL)
+        return false;
+    return facts_number(run->summary, "exit_code") > 0 || (run->world == 1 && facts_number(run->summary, "steps") > 0);
+}
+
 bool
 picture_read(const char *folder, bool ends, struct trace *trace, struct error *error)
 {
     if (!trace_read(folder, trace, error))
         return false;
-    return ANY(run, trace->runs, trace->run_count,
-               run->step_count > 0 || (ends && facts_number(run->summary, "exit_code") > 0)) ||
+    return ANY(run, trace->runs, trace->run_count, run->step_count > 0 || is_told(run, ends)) ||
            error_set(error, DDPRUN_EXIT_FAILURE,
                      "the trace in %s has no steps: the job had one rank, or ended before its first DDP_STEP", folder);
 }

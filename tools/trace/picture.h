@@ -18,7 +18,7 @@ extern const struct option_row picture_rows[]; /* up to one without a name */
 /* What is made of a trace. */
 struct picture {
     const char *command, *name; /* "report", "page" */
-    bool ends;                  /* also of a trace without steps, in a job whose summary says that it failed */
+    bool ends;                  /* also of a trace without steps, of a job of one rank or one that failed */
     void (*write)(FILE *out, const struct trace *trace);
 };
 

@@ -440,7 +440,9 @@ look_for_ranks(struct trace *trace)
             FIND(run, trace->runs, trace->run_count, run->rank == rank && (run + 1 == run_end || run[1].rank != rank));
         if (own == NULL || own->job != trace->job)
             first = missing++ == 0 ? rank : first;
-        if (own != NULL && !own->ended && !own->cut)
+        bool has_steps =
+            own != NULL && (own->step_count > 0 || trace->world > 1); /* one rank writes none, nor an end */
+        if (has_steps && !own->ended && !own->cut)
             first_unended = unended++ == 0 ? rank : first_unended;
         if (own != NULL && own->summary != NULL)
             code = facts_number(own->summary, "exit_code");

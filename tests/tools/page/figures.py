@@ -188,7 +188,7 @@ def hold_picture(output, report, summary):
     """The picture of one step has that step's raw events: what each rank waits and exposes, and all-reduces that end together."""
     number = int(re.search(r"Step (\d+) took", section(report, "timeline")["notes"][0])[1])
     of = [lines_of(rank)[number] for rank in range(summary["ranks"])]
-    exposed, slices = min(line["released_us"] for line in of), rows(report, "timeline", "All slices")
+    exposed, slices = min(line["released_us"] for line in of), rows(report, "timeline", "What each device did")
     for rank, line in enumerate(of):
         shown = {row["Part"]: row for row in slices if row["Rank"] == rank and row["Track"] == "device"}
         for part, us in (("exposed communication", exposed), ("waits for other ranks", line["released_us"] - exposed)):
