@@ -233,10 +233,12 @@ put_figures(json_object *section, const struct facts *facts)
         const char *note;
         enum figure_place place;
     } figures[] = {
-        {"efficiency", "efficiency", "share", efficiency, "time of a step without averaging / time of a step",
+        {"efficiency", "efficiency", "share", efficiency, "a step without averaging / a step",
          FIGURE_LEADS},
         {"speedup", "speed-up over one GPU", "number", efficiency * facts->world,
-         "estimate: efficiency x ranks, if one GPU needs as many times as long for the work of all", FIGURE_LEADS},
+         efficiency * facts->world < 1 ? "estimate: efficiency x ranks; below 1, one GPU alone would be faster"
+                                       : "estimate: efficiency x ranks",
+         FIGURE_LEADS},
         {"step", "a step takes", "time", facts->step_us,
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count", least},
         {"alone", "without averaging", "time", alone_us,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # latecomers.sh BUILD - the page's table of buckets tells the network's time from the wait for a rank that comes late: a trace is written in
-# which one rank is 70 ms late, and each figure is held against its events (latecomers.py).
+# which one rank is 70 ms late, and each figure is held against its events (latecomers.py); so are the bar of the whole run and the worst waits.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 here, which writes the trace"
 program=$(dirname "$0")/latecomers.py
