@@ -9,6 +9,7 @@
 #   include/ddprun.h, ddprun_torch.h, ddprun_lines.h    lib/softgpu/       the stand-in, with toolkit/ for build systems
 #   share/pkgconfig/ddprun.pc           share/cmake/ddprun/  find_package(ddprun)
 #   lib/python3/dist-packages/ddprun.py, which Debian's python3 finds under /usr
+#   share/ddprun/rust/         the crate for Rust, as sources
 include(GNUInstallDirs)
 set(package_dir ${CMAKE_SOURCE_DIR}/cmake/package)
 
@@ -30,6 +31,8 @@ install(TARGETS shim engine check_engine scout files LIBRARY DESTINATION lib/ddp
 install(TARGETS pmix_member LIBRARY DESTINATION lib/ddprun COMPONENT pmix)
 install(FILES interpose/include/ddprun.h interpose/include/ddprun_torch.h tools/scout/include/ddprun_lines.h DESTINATION include)
 install(FILES interpose/python/ddprun.py DESTINATION lib/python3/dist-packages)
+install(FILES interpose/rust/Cargo.toml interpose/rust/README.md LICENSE DESTINATION share/ddprun/rust)
+install(DIRECTORY interpose/rust/src interpose/rust/examples interpose/rust/tests DESTINATION share/ddprun/rust)
 
 configure_file(${package_dir}/ddprun.pc.in ${CMAKE_BINARY_DIR}/package/ddprun.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/package/ddprun.pc DESTINATION share/pkgconfig)

@@ -40,9 +40,9 @@ libeigen3-dev   | file /usr/include/eigen3/Eigen/Dense | a .cu file that include
 python3         | command python3      | trainers in Python
 python3-pip     | python pip           | installs the wheel into an environment of its own
 '
-# Without these the tests of tests/cluster/, samples/torch, a case of softgpu/linkers (mpi.h) and, with the last one, tests/fuzz/ are
-# skipped by name, and nothing else is.
-cluster_packages='
+# Without these the tests of tests/cluster/, samples/torch, a case of softgpu/linkers (mpi.h), tests/fuzz/ (libFuzzer) and tests/rust/
+# are skipped by name, and nothing else is.
+optional_packages='
 iproute2        | command ip           | hosts with networks of their own, on one machine
 openmpi-bin     | command mpirun       | starts ranks on several hosts
 libtorch-dev    | file /usr/include/torch/csrc/api/include/torch/torch.h | trainers in libtorch
@@ -51,6 +51,8 @@ slurmctld       | command slurmctld    | Slurm: the scheduler
 slurmd          | command slurmd       | Slurm: starts ranks on a host
 slurm-client    | command srun         | Slurm: its commands
 libclang-rt-14-dev | file /usr/lib/llvm-14/lib/clang/14.0.6/lib/linux/libclang_rt.fuzzer-x86_64.a | libFuzzer
+rustc           | command rustc        | trainers in Rust
+cargo           | command cargo        | builds and packages the crate
 '
 wheel_packages='
 python3-pip     | python pip           | downloads the wheels of the CUDA toolkit
@@ -243,10 +245,10 @@ case ${1:-} in
 --tests)
     install_packages "$build_packages$test_packages"
     if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-        (install_packages "$cluster_packages") || true # said, and below
+        (install_packages "$optional_packages") || true # said, and below
     fi
-    mapfile -t missing < <(missing_packages "$cluster_packages")
-    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts, of libtorch, or the fuzzer, are skipped without ${missing[*]}"
+    mapfile -t missing < <(missing_packages "$optional_packages")
+    [ ${#missing[@]} -eq 0 ] || say "tests of jobs on several hosts, of libtorch, of the crate for Rust, or the fuzzer, are skipped without ${missing[*]}"
     (export PIP_RETRIES=2 && fetch_open_mpi) || say "tests of jobs under Open MPI 5 and PRRTE are skipped without $open_mpi_wheel"
     ;;
 --help)

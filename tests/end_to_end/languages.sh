@@ -56,7 +56,9 @@ else
 fi
 
 block rust >train.rs
-compiled Rust rustc rustc -O -D warnings "${libraries[@]:0:2}" -o train train.rs && trains Rust ./train
+crate=(rustc -O -D warnings --edition 2021)
+! command -v rustc >/dev/null || check "the crate compiles" "${crate[@]}" --crate-type rlib --crate-name ddprun "$root/interpose/rust/src/lib.rs"
+compiled Rust rustc "${crate[@]}" --extern ddprun=libddprun.rlib "${libraries[@]:0:2}" -o train train.rs && trains Rust ./train
 
 block c >ddprun_fortran.c
 block fortran >train.f90

@@ -182,6 +182,12 @@ if command -v python3 >/dev/null; then
     grep -qx '\[1\] 1' "$work/out" || complain "the installed module under the installed ddprun says: $(cat "$work/out")"
 fi
 
+if rustc --version >/dev/null 2>&1; then
+    rust=$(PKG_CONFIG_PATH=$prefix/share/pkgconfig pkg-config --variable=rustdir ddprun)
+    must_run rustc --edition 2021 --crate-type rlib --crate-name ddprun --out-dir "$work" "$rust/src/lib.rs"
+    [ -e "$rust/examples/driver/kernels.cu" ] || complain "the package has the crate without its example"
+fi
+
 mkdir "$work/project"
 cat >"$work/project/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.22)
