@@ -395,14 +395,6 @@ scout_finding_name(struct scout_finding *finding, const char *list, bool is_test
 }
 
 bool
-scout_writes_nothing(const struct scout_effect *effect)
-{
-    return effect != NULL && effect->written_count == 0 && effect->dependence_count == 0 &&
-           ALL(segment, effect->segments, effect->segment_count,
-               segment->killed.count == 0 && segment->modified.count == 0);
-}
-
-bool
 scout_is_read_by_host(const struct scout_log *log, const struct scout_tensor *tensor)
 {
     return ANY(op, log->ops, log->op_count,

@@ -107,7 +107,13 @@ bool scout_list_next(const char **list, uint32_t *alloc) __attribute__((warn_unu
 bool scout_finding_name(struct scout_finding *finding, const char *list, bool is_tested)
     __attribute__((warn_unused_result));
 /* Whether an operation was looked at, and has changed nothing, as it was and with other inputs. */
-bool scout_writes_nothing(const struct scout_effect *effect);
+static inline bool
+scout_writes_nothing(const struct scout_effect *effect)
+{
+    return effect != NULL && effect->written_count == 0 && effect->dependence_count == 0 &&
+           ALL(segment, effect->segments, effect->segment_count,
+               segment->killed.count == 0 && segment->modified.count == 0);
+}
 /* Whether the program copies any of it to the host. */
 bool scout_is_read_by_host(const struct scout_log *log, const struct scout_tensor *tensor);
 /* Whether an allocation is made or freed in each step. */

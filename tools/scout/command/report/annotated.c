@@ -300,9 +300,10 @@ static uint64_t
 count_elements(const struct scout_log *log, uint32_t kind)
 {
     uint64_t elements = 0;
-    for (uint32_t i = 0; i < log->annotation_count; ++i) {
-        uint32_t bytes = scout_type_bytes(log->annotations[i].type);
-        elements += log->annotations[i].says == kind ? log->annotations[i].bytes / (bytes > 0 ? bytes : 1) : 0;
+    FOR_EACH(annotation, log->annotations, log->annotation_count) {
+        uint32_t bytes = scout_type_bytes(annotation->type);
+        if (annotation->says == kind)
+            elements += annotation->bytes / (bytes > 0 ? bytes : 1);
     }
     return elements;
 }

@@ -47,8 +47,11 @@ static void
 put_insertion(FILE *out, const struct insertion *insertion, const char *begin, bool has_returns)
 {
     OWNED char *text = xstrdup(insertion->text);
-    for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL; begin = "")
+    char *rest = text, *line;
+    while ((line = strsep(&rest, "\n")) != NULL) {
         fprintf(out, "+%s%s%s%s\n", begin, insertion->indent, line, has_returns ? "\r" : "");
+        begin = "";
+    }
 }
 
 /* The insertions of one file that lie near each other. Returns how many; *added_p: lines that were added in front. */

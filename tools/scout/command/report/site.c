@@ -79,6 +79,25 @@ make_absolute(Dwarf_Die *unit, struct site_place *place)
     snprintf(place->file, sizeof(place->file), "%s", real != NULL ? real : path);
 }
 
+/* Moves a place to where an inlined function is called. False: that is not known. */
+static bool
+move_to_call(Dwarf_Die *scope, Dwarf_Files *files, struct site_place *place)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word file, line, column;
+    if (dwarf_formudata(dwarf_attr(scope, DW_AT_call_file, &attribute), &file) != 0 ||
+        dwarf_formudata(dwarf_attr(scope, DW_AT_call_line, &attribute), &line) != 0)
+        return false;
+    const char *path = dwarf_filesrc(files, file, NULL, NULL);
+    if (path == NULL)
+        return false;
+    snprintf(place->file, sizeof(place->file), "%s", path);
+    place->line = (int)line;
+    bool has_column = dwarf_formudata(dwarf_attr(scope, DW_AT_call_column, &attribute), &column) == 0;
+    place->column = has_column ? (int)column : 0;
+    return true;
+}
+
 /* The calls that were inlined around an address, innermost first, up to the function that holds the code. Returns how
  * many places there are. */
 static uint32_t
@@ -100,24 +119,15 @@ look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct sit
         dwarf_getsrcfiles(unit, &files, NULL) == 0) {
         int scope_count = dwarf_getscopes_die(&subroutine, &scopes);
         for (int i = 0; i < scope_count && count < room; ++i) {
-            Dwarf_Attribute attribute;
-            Dwarf_Word file, line, column;
             int tag = dwarf_tag(&scopes[i]);
-            const char *name = dwarf_diename(&scopes[i]), *path;
+            const char *name = dwarf_diename(&scopes[i]);
             if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
                 continue;
             if (name != NULL)
                 snprintf(place.function, sizeof(place.function), "%s", name);
             places[count++] = place;
-            if (tag == DW_TAG_subprogram ||
-                dwarf_formudata(dwarf_attr(&scopes[i], DW_AT_call_file, &attribute), &file) != 0 ||
-                dwarf_formudata(dwarf_attr(&scopes[i], DW_AT_call_line, &attribute), &line) != 0 ||
-                (path = dwarf_filesrc(files, file, NULL, NULL)) == NULL)
+            if (tag == DW_TAG_subprogram || !move_to_call(&scopes[i], files, &place))
                 break;
-            snprintf(place.file, sizeof(place.file), "%s", path);
-            place.line = (int)line;
-            bool has_column = dwarf_formudata(dwarf_attr(&scopes[i], DW_AT_call_column, &attribute), &column) == 0;
-            place.column = has_column ? (int)column : 0;
         }
     }
     if (count == 0)

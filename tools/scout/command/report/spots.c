@@ -81,8 +81,9 @@ add_within(struct search *search, const struct source *source, size_t at, const 
 {
     int line = source_line(source, at);
     OWNED char *of_line = xstrdup(text);
-    for (char *end; (end = strchr(of_line, '\n')) != NULL;)
-        *end = ' ';
+    for (char *at = of_line; *at != '\0'; ++at)
+        if (*at == '\n')
+            *at = ' ';
     (void)add_text(search->to, source->path, line, at + 1 - source_place(source, line, 1), of_line);
 }
 
@@ -119,15 +120,25 @@ spot_is_usable(const struct spot *spot)
     return !leaves;
 }
 
+/* The last comment that begins in a part of a text; NULL: none does. */
+static const char *
+find_last_comment(const char *from, const char *end)
+{
+    const char *last = NULL, *at = from;
+    while ((at = memmem(at, (size_t)(end - at), "/*", 2)) != NULL) {
+        last = at;
+        at += 2;
+    }
+    return last;
+}
+
 bool
 spot_has_line(const struct spot *spot)
 {
     const char *text = spot->node->source->text, *from = text + spot->behind, *line = from + strcspn(from, "\n");
-    const char *comment = NULL;
-    for (const char *at = from; (at = memmem(at, (size_t)(line - at), "/*", 2)) != NULL; at += 2)
-        comment = at;
     if (spot->behind == 0)
         return source_begins_line(spot->node);
+    const char *comment = find_last_comment(from, line);
     if (comment != NULL && memmem(comment, (size_t)(line - comment), "*/", 2) == NULL) /* the next line is inside it */
         return false;
     return text + source_skip(text, spot->behind) >= line && (!spot->needs_braces || source_begins_line(spot->node));
@@ -140,17 +151,34 @@ spot_line(const struct spot *spot)
                              : source_line(spot->node->source, spot->behind) + 1;
 }
 
+/* The last macro of the system's before the first #include; NULL: there is none. */
+static const char *
+find_system_macro(const char *all, const char *include)
+{
+    const char *last = NULL, *at = all;
+    while ((at = strstr(at, "#define _")) != NULL) {
+        if (at >= include)
+            break;
+        last = at++;
+    }
+    return last;
+}
+
 /* The line of the #include: after the last macro of the system's, and after the end of the #if in which that is. */
 static int
 include_line(const struct source *source)
 {
-    const char *all = source->text, *include = strstr(all, "#include"), *macro = NULL, *at = all;
+    const char *all = source->text, *include = strstr(all, "#include"), *at = all;
+    const char *macro = include != NULL ? find_system_macro(all, include) : NULL;
     int depth = 0;
-    while ((at = strstr(at, "#define _")) != NULL && at < include)
-        macro = at++;
-    for (at = all; macro != NULL && at < include && (at <= macro || depth > 0); ++at)
-        depth += (strncmp(at, "#if", 3) == 0) - (strncmp(at, "#endif", 6) == 0);
-    return macro == NULL ? 1 : source_line(source, (size_t)((depth > 0 ? macro : at - 1) - all)) + 1;
+    if (macro == NULL)
+        return 1;
+    for (; at < include && (at <= macro || depth > 0); ++at) {
+        depth += strncmp(at, "#if", 3) == 0;
+        depth -= strncmp(at, "#endif", 6) == 0;
+    }
+    const char *last = depth > 0 ? macro : at - 1;
+    return source_line(source, (size_t)(last - all)) + 1;
 }
 
 /* The header that text needs. */
