@@ -76,6 +76,9 @@ man_page(softgpu-cc.1 softgpu $<TARGET_FILE:softgpu-cc>)
 install(FILES docs/softgpu.md DESTINATION share/doc/ddprun-softgpu COMPONENT softgpu)
 install(FILES LICENSE DESTINATION share/doc/ddprun-softgpu RENAME copyright COMPONENT softgpu)
 
+# ---- cmake --build build --target uninstall ----
+add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -D build=${CMAKE_BINARY_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/Uninstall.cmake VERBATIM)
+
 # ---- a wheel for Python: cmake --build build --target wheel ----
 add_custom_target(packaged)
 add_custom_target(wheel COMMAND python3 ${package_dir}/wheel.py ${CMAKE_BINARY_DIR} ${CMAKE_BINARY_DIR}/wheel VERBATIM)

@@ -68,6 +68,7 @@ struct job {
     void *status_page;
     int trace_fd; /* the folder of --trace, locked; -1: none is */
     struct terminal_input input;
+    struct empty_input empty;
     int started;                           /* ranks */
     int64_t begun_unix_ns;                 /* time of day when job_start() began */
     pid_t *pids;                           /* [started]; each leads its process group */

@@ -21,6 +21,7 @@ struct job
 job_new(void)
 {
     return (struct job){.input = {.read_end = -1, .write_end = -1},
+                        .empty = {.fd = -1},
                         .folder = {.fd = -1},
                         .signals = {.fd = -1},
                         .trace_fd = -1,

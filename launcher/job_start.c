@@ -69,6 +69,8 @@ make_shared_things(struct job *job, struct error *error)
         return false;
     if (job->options.plan != NULL && !make_plan(job, error))
         return false;
+    if (job->place.rank_count > 1)
+        job->empty = empty_input_open();
     return job->place.first_rank != 0 || terminal_input_open(&job->input, error);
 }
 
@@ -78,20 +80,24 @@ note_started(struct job *job, int index, const struct spawned *spawned, struct s
     int rank = job->place.first_rank + index;
     ASSERT(index == job->started && index < job->place.rank_count);
     job->pids[index] = spawned->pid;
-    if (spawned->output >= 0)
-        job->outputs[job->output_count++] = (struct relay_source){.fd = spawned->output,
-                                                                  .rank = rank,
-                                                                  .unchanged = rank == 0,
-                                                                  .has_stderr = order->one_pipe,
-                                                                  .copy = order->output_copy};
-    if (spawned->error >= 0)
-        job->errors[job->error_count++] =
-            (struct relay_source){.fd = spawned->error,
-                                  .rank = rank,
-                                  .unchanged = rank == 0,
-                                  .has_stderr = true,
-                                  .held_back = rank > 0 && job->options.output == OUTPUT_RANK0,
-                                  .copy = order->error_copy};
+    bool has_hosts = job->place.local_size < job->place.world_size;
+    struct relay_source source = {.rank = rank,
+                                  .unchanged = rank == 0 && !job->options.timestamps,
+                                  .has_time = job->options.timestamps,
+                                  .host = has_hosts ? host_name() : NULL};
+    if (spawned->output >= 0) {
+        source.fd = spawned->output;
+        source.has_stderr = order->one_pipe;
+        source.copy = order->output_copy;
+        job->outputs[job->output_count++] = source;
+    }
+    if (spawned->error >= 0) {
+        source.fd = spawned->error;
+        source.has_stderr = true;
+        source.held_back = rank > 0 && job->options.output == OUTPUT_RANK0;
+        source.copy = order->error_copy;
+        job->errors[job->error_count++] = source;
+    }
     order->output_copy = order->error_copy = -1; /* the relays' */
     job->started = index + 1;
     if (!job->options.verbose)
@@ -112,7 +118,7 @@ start_rank(struct job *job, const struct rank_settings *settings, int index, str
         .path = job->program.path,
         .arguments = arguments,
         .signals = &job->signals,
-        .input = job->input.read_end,
+        .input = job->place.first_rank + index == 0 ? job->input.read_end : job->empty.fd,
         .limit_s = job->options.timeout_s < START_LIMIT_S ? job->options.timeout_s : START_LIMIT_S,
         .place = &job->placement.ranks[index],
     };
@@ -179,8 +185,11 @@ job_start(struct job *job, struct error *error)
     if (job->options.verbose)
         tell_start(job);
     struct rank_settings settings = job_settings(job, job->folder.path);
+    settings.free_port = job->place.local_size == job->place.world_size ? network_free_port() : 0;
     options_settle_job(&job->options, status_page_options(job->status_page, count));
-    bool ok = true;
+    const struct output_ranks ranks = {
+        .first = job->place.first_rank, .count = count, .world_size = job->place.world_size};
+    bool ok = output_set_aside(&job->options, &ranks, error);
     for (int i = 0; ok && i < count; ++i)
         ok = start_rank(job, &settings, i, error);
     return ok && start_relays(job, error);
@@ -238,6 +247,7 @@ job_end(struct job *job)
     if (job->status_page != NULL)
         status_page_unmap(job->status_page, job->place.rank_count);
     terminal_input_close(&job->input);
+    empty_input_close(&job->empty);
     close_net(job);
     if (job->trace_fd >= 0)
         close(job->trace_fd);

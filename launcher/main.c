@@ -5,6 +5,7 @@
  * the first thread; the job folder is made last and removed on every way out.
  */
 #include "base/assertion.h"
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/protocol.h"
 #include "launcher/common/network.h"
@@ -20,6 +21,7 @@
 #include "tools/plan/command/auto.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -206,6 +208,34 @@ restart_refusal(const struct job *job)
     return NULL;
 }
 
+/* --restart-delay. False: a signal that asks for the end has come meanwhile. */
+static bool
+wait_for_restart(const struct job *job)
+{
+    enum { NS_OF_MS = 1000000, NS_OF_S = 1000000000 };
+    int64_t end_ns = clock_now_ns() + (int64_t)job->options.restart_delay_s * NS_OF_S, left_ns;
+    while ((left_ns = end_ns - clock_now_ns()) > 0) {
+        struct pollfd asked = {.fd = job->signals.fd, .events = POLLIN};
+        (void)poll(&asked, 1, (int)(left_ns / NS_OF_MS) + 1);
+        if (signals_end_was_asked(&job->signals))
+            return false;
+    }
+    return true;
+}
+
+static void
+tell_restart(const struct job *job)
+{
+    const struct options *options = &job->options;
+    unsigned number = job->restarts + 1;
+    char when[32] = "";
+    if (options->restart_delay_s > 0)
+        snprintf(when, sizeof(when), " in %u s", options->restart_delay_s);
+    message_line(
+        "restart %u of %u%s: DDPRUN_RESTART=%u tells %s to continue from its checkpoint; ddprun does not check that",
+        number, options->max_restarts, when, number, options->program[0]);
+}
+
 /*
  * --max-restarts: begins anew as a new ddprun in this process, so that nothing of the job that failed is left in it.
  * Returns if there is no reason to, or no way. The exit code tells success from failure and no more: a rank may end
@@ -221,6 +251,10 @@ restart(struct job *job, char **argv, int exit_code)
         return;
     bool is_first = job->place.first_rank == 0;
     const char *refusal = restart_refusal(job);
+    if (refusal == NULL && is_first)
+        tell_restart(job);
+    if (refusal == NULL && !wait_for_restart(job))
+        refusal = restart_refusal(job);
     if (refusal != NULL) {
         if (is_first)
             message_line("%s", refusal);
@@ -230,10 +264,6 @@ restart(struct job *job, char **argv, int exit_code)
     char number[16];
     char *own = xasprintf("%d:%u:%s", (int)getpid(), made + 1, job->attempts != NULL ? job->attempts : "");
     snprintf(number, sizeof(number), "%u", made + 1);
-    if (is_first)
-        message_line(
-            "restart %u of %u: DDPRUN_RESTART=%u tells %s to continue from its checkpoint; ddprun does not check that",
-            made + 1, options->max_restarts, made + 1, options->program[0]);
     environment_set(&job->inherited, DDPRUN_ENV_RESTART, number);
     environment_set(&job->inherited, DDPRUN_ENV_RESTARTED, own);
     environment_unset(job->inherited, "PMIX_NAMESPACE"); /* the job of one process that this one was, and has left */

@@ -79,6 +79,7 @@ look(struct supervisor *s, bool news)
     local_ranks_look(&s->local);
     take_crashes(s);
     xid_watch_look(s->xids);
+    empty_input_look(&s->job->empty);
     for (int i = 0; i < s->job->started; ++i) {
         struct rank_view *view = &s->ranks[i];
         if (!s->ending && !s->before[i].ended && (view->exit_code != 0 || view->signal != 0))
@@ -331,7 +332,8 @@ open_supervisor(struct supervisor *s, struct job *job, const struct error *error
                   .loss = "the trace lacks its summary"},
         .page = {job->is_client || error != NULL ? NULL : options->page, "--page", .loss = "there is no page"},
         .details = {.of = {{.rank = -1}, {.rank = -1}}},
-        .report_file = {.wanted = options->report},
+        .report_file = {.wanted = options->report,
+                        .folder = options->output == OUTPUT_FILES ? options->output_dir : NULL},
     };
     s->local = (struct local_ranks){.count = job->started,
                                     .pids = job->pids,

@@ -83,6 +83,8 @@ summarize(struct supervisor *s, double seconds)
         .attempts = s->job->attempts,
         .grace_s = s->job->options.job.grace_s,
         .signal = s->has_grace ? s->grace.signal : 0,
+        .program = s->job->options.program,
+        .begun_unix_ns = s->job->begun_unix_ns,
     };
     const struct trace_summary trace = {&s->job->options, s->job->begun_unix_ns, &summary};
     summary_write(&s->summary, &summary);
@@ -115,6 +117,7 @@ report_on_ranks(struct supervisor *s)
         report_on_client(s);
         return;
     }
+    empty_input_look(&s->job->empty);
     double seconds = (double)(clock_ns() - s->begin_ns) * 1e-9;
     char text[NONFINITE_TEXT_BYTES];
     bool has_failed = s->failed && !s->interrupted;

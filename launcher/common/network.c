@@ -104,3 +104,16 @@ host_name(void)
     printable_make(name, ""); /* the kernel takes any byte */
     return name;
 }
+
+unsigned
+network_free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_found = fd >= 0 && bind(fd, (struct sockaddr *)&address, bytes) == 0 &&
+                    getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_found ? ntohs(address.sin_port) : 0;
+}

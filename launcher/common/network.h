@@ -27,4 +27,7 @@ char *network_interfaces(const char *text) __attribute__((warn_unused_result));
 /* "localhost" where the system says none. The same string at each call. One thread. */
 const char *host_name(void);
 
+/* A port of 127.0.0.1 that no process of this host listened at just now; 0: there is none. */
+unsigned network_free_port(void);
+
 #endif

@@ -7,6 +7,12 @@
 
 #include "base/protocol.h"
 
+static bool
+passes_lines_on(const struct options *options)
+{
+    return options->output == OUTPUT_FILES ? options->tee : options->output != OUTPUT_NONE;
+}
+
 bool
 contradictions_check(const struct options *options, struct error *error)
 {
@@ -24,6 +30,9 @@ contradictions_check(const struct options *options, struct error *error)
          "out"},
         {options->tee && options->output != OUTPUT_FILES,
          "--tee needs --output files=DIR; give both, or leave --tee out"},
+        {options->timestamps && !passes_lines_on(options),
+         "--timestamps is for lines that ddprun passes on, and --output sends them elsewhere; add --tee, or leave "
+         "--timestamps out"},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); ++i) {
         if (all[i].holds)

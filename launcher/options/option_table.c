@@ -22,6 +22,19 @@ take_gpus(const struct option_row *row, void *target, const char *value, struct 
     return gpu_list_parse(value, &options->gpus, error);
 }
 
+/* torchrun's words ask for the default. */
+static bool
+take_ranks(const struct option_row *row, void *target, const char *value, struct error *error)
+{
+    struct options *options = target;
+    unsigned long count = 0;
+    bool is_default = strcmp(value, "auto") == 0 || strcmp(value, "gpu") == 0;
+    if (!is_default && !option_whole_number(value, 1, OPTIONS_MOST_RANKS, &count))
+        return option_bad_value(row, "", value, error);
+    options->rank_count = (int)count;
+    return true;
+}
+
 static bool
 take_interface(const struct option_row *row, void *target, const char *value, struct error *error)
 {

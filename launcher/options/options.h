@@ -83,6 +83,7 @@ struct options {
     enum output_choice output;
     const char *output_dir; /* with OUTPUT_FILES */
     bool tee;               /* with OUTPUT_FILES: as OUTPUT_TAGGED besides */
+    bool timestamps;        /* before lines that are passed on */
     enum progress_choice progress;
     const char *summary_json; /* file for the summary; NULL: none */
     const char *page;         /* file for a page about the run; NULL: none */
@@ -94,7 +95,7 @@ struct options {
     bool slow;           /* also where ranks are slower than one process */
     const char *metrics; /* file for figures of the job while it runs; NULL: none */
     const char *report;  /* file for long reports, "-": stderr; NULL: report.h names one */
-    unsigned max_restarts;
+    unsigned max_restarts, restart_delay_s;
     bool quiet, verbose;
     bool mixed;              /* the command of options_mix() was asked for */
     const char *mixed_given; /* name of the first of its options that was given; NULL: none was */

@@ -53,22 +53,28 @@ is_same_place(void)
            output.st_ino == cause.st_ino;
 }
 
-/* Which streams pass through a relay. A single rank has no other ranks whose lines could get between its own. */
+/* Which streams pass through a relay. A single rank has no other ranks whose lines could get between its own.
+ * `always`: all, for their lines are changed. */
 static void
-choose_pipes(int rank_count, struct spawn_order *order)
+choose_pipes(int rank_count, bool always, struct spawn_order *order)
 {
     bool several = rank_count > 1;
-    order->pipe_output = order->rank > 0 || (several && !isatty(STDOUT_FILENO));
-    order->pipe_error = order->rank > 0 || (several && !isatty(STDERR_FILENO));
+    order->pipe_output = always || order->rank > 0 || (several && !isatty(STDOUT_FILENO));
+    order->pipe_error = always || order->rank > 0 || (several && !isatty(STDERR_FILENO));
     order->one_pipe = order->rank == 0 && order->pipe_output && order->pipe_error && is_same_place();
 }
 
-/* A running job holds the lock of each of its files as long as the rank, or the relay, has it open. It is asked before
- * the file is emptied. Pipes and file systems without locks have no lock. */
-static bool
-is_of_running_job(int fd)
+bool
+output_is_of_running_job(int fd)
 {
     return flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+bool
+output_refuse_running(const char *dir, struct error *error)
+{
+    return error_set(error, DDPRUN_EXIT_USAGE,
+                     "a running job writes its output into %s, in --output; name another folder", dir);
 }
 
 static bool
@@ -85,14 +91,10 @@ open_file(const char *dir, int rank, const char *ending, int *fd_p, struct error
     if (fd < 0)
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s/rank-%d.%s, in --output: %s; name another folder",
                          dir, rank, ending, file_why(errno));
-    if (is_of_running_job(fd)) {
+    if (output_is_of_running_job(fd)) {
         close(fd);
-        return error_set(error, DDPRUN_EXIT_USAGE,
-                         "a running job writes its output into %s, in --output; name another folder", dir);
+        return output_refuse_running(dir, error);
     }
-    if (getenv(DDPRUN_ENV_RESTART) ==
-        NULL)                    /* else the file has what the ranks said before --max-restarts began again */
-        (void)!ftruncate(fd, 0); /* a device or a pipe has no length */
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     *fd_p = fd;
     return true;
@@ -124,7 +126,7 @@ output_choose(const struct options *options, int rank_count, struct spawn_order 
         break;
     case OUTPUT_RANK0:
     case OUTPUT_TAGGED:
-        choose_pipes(rank_count, order);
+        choose_pipes(rank_count, options->timestamps, order);
         bool by_plan = options->plan != NULL && !options->verbose; /* all ranks run the whole program */
         if ((options->output != OUTPUT_TAGGED || by_plan) && order->rank > 0) {
             order->pipe_output = false;

@@ -17,6 +17,30 @@ bool output_prepare_folder(const char *dir, const char *option, bool only_looks,
 /* The same for --output files=DIR, if that was asked for. Error (DDPRUN_EXIT_USAGE): it cannot be had. */
 bool output_prepare(const struct options *options, struct error *error) MUST_USE;
 
+/* ---- earlier.c: what earlier runs, or earlier attempts of this one, have written there ---- */
+
+/* The ranks that this launcher starts, of `world_size`. */
+struct output_ranks {
+    int first, count, world_size;
+};
+
+/*
+ * With --output files=DIR: moves the files of these ranks, for rank 0 also those of ranks that this job lacks, to
+ * DIR/earlier-K with the first K that is free, so that nothing of another run is overwritten or taken for this one's.
+ * Of launchers that start a rank each, each moves its own. Error (DDPRUN_EXIT_USAGE): a running job writes there;
+ * (DDPRUN_EXIT_FAILURE): a file cannot be moved.
+ */
+bool output_set_aside(const struct options *options, const struct output_ranks *ranks, struct error *error) MUST_USE;
+
+/* Whether a running job has this file open. It holds the lock of each of its files as long as the rank, or the relay,
+ * has it open. Pipes and file systems without locks have none. */
+bool output_is_of_running_job(int fd);
+
+/* Error (DDPRUN_EXIT_USAGE): that it writes into `dir`. */
+bool output_refuse_running(const char *dir, struct error *error);
+
+/* ---- output.c ---- */
+
 /*
  * Fills in what `order` says of output, for order->rank of `rank_count`. Opens files, which the launcher closes with
  * output_close() once the rank has been started. Error (DDPRUN_EXIT_FAILURE): a file cannot be written.

@@ -12,12 +12,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <time.h>
 
 enum {
     UNFINISHED_MS = 100, /* after which an unfinished line of rank 0 is shown: a prompt, dots that show progress */
     LINE_BYTES = 64 * 1024,
     OUT_BYTES = PIPE_BUF, /* a pipe takes this much in one piece, so that lines do not mix with those of rank 0 */
-    PREFIX_BYTES = 32,
+    PREFIX_BYTES = 128,
+    STAMP_BYTES = 32,
     MOST_DRAINED_BYTES = 2 << 20, /* more than any pipe holds: later writers are not waited for */
     LAST_BYTES = 200,
     HELD_BYTES = 8 * 1024,
@@ -116,6 +118,19 @@ hold_line(struct source *source, const char *bytes, size_t count)
     source->held[source->held_used++] = '\n';
 }
 
+/* "2026-03-01T14:02:59.125Z ": the time of day, or nothing. Returns its length. */
+static size_t
+make_stamp(const struct source *source, char stamp[STAMP_BYTES])
+{
+    struct timespec now;
+    struct tm parts;
+    stamp[0] = '\0';
+    if (!source->of.has_time || clock_gettime(CLOCK_REALTIME, &now) != 0 || gmtime_r(&now.tv_sec, &parts) == NULL)
+        return 0;
+    size_t used = strftime(stamp, STAMP_BYTES, "%Y-%m-%dT%H:%M:%S", &parts);
+    return used + (size_t)snprintf(stamp + used, STAMP_BYTES - used, ".%03ldZ ", now.tv_nsec / 1000000);
+}
+
 /* Puts out bytes without their newline, as one line. */
 static void
 put_line(struct relay *relay, struct source *source, const char *bytes, size_t count)
@@ -127,8 +142,11 @@ put_line(struct relay *relay, struct source *source, const char *bytes, size_t c
     }
     const char *prefix = source->continues ? source->more_prefix : source->prefix;
     size_t prefix_bytes = strlen(prefix);
-    if (prefix_bytes + count + 1 > OUT_BYTES - relay->out_used)
+    char stamp[STAMP_BYTES];
+    size_t stamp_bytes = make_stamp(source, stamp);
+    if (stamp_bytes + prefix_bytes + count + 1 > OUT_BYTES - relay->out_used)
         flush(relay);
+    relay_append(relay, stamp, stamp_bytes);
     relay_append(relay, prefix, prefix_bytes);
     relay_append(relay, bytes, count);
     relay_append(relay, "\n", 1);
@@ -327,15 +345,17 @@ run(void *data)
 }
 
 static void
-make_prefixes(struct source *source, int rank, bool colour)
+make_prefixes(struct source *source, bool colour)
 {
     static const int colours[] = {36, 33, 35, 32, 34, 31}; /* cyan, yellow, magenta, green, blue, red */
+    const char *host = source->of.host != NULL ? source->of.host : "", *colon = host[0] != '\0' ? ":" : "";
+    int rank = source->of.rank;
     char begin[16] = "";
     if (colour)
         snprintf(begin, sizeof(begin), "\033[%dm", colours[rank % 6]);
     const char *end = colour ? "\033[0m" : "";
-    snprintf(source->prefix, sizeof(source->prefix), "%s[%d]%s ", begin, rank, end);
-    snprintf(source->more_prefix, sizeof(source->more_prefix), "%s[%d]%s+", begin, rank, end);
+    snprintf(source->prefix, sizeof(source->prefix), "%s[%.64s%s%d]%s ", begin, host, colon, rank, end);
+    snprintf(source->more_prefix, sizeof(source->more_prefix), "%s[%.64s%s%d]%s+", begin, host, colon, rank, end);
 }
 
 static void
@@ -372,7 +392,7 @@ relay_start(int target, const struct relay_source *sources, int count, bool colo
         source->of = sources[i];
         source->bytes = xcalloc(1, LINE_BYTES);
         source->held = source->of.held_back ? xcalloc(1, HELD_BYTES) : NULL;
-        make_prefixes(source, sources[i].rank, colour);
+        make_prefixes(source, colour);
         fcntl(source->of.fd, F_SETFL,
               fcntl(source->of.fd, F_GETFL) | O_NONBLOCK); /* our end only; the rank's stays as it is */
     }

@@ -6,6 +6,8 @@
  * stays at 64 KiB for each rank and stream.
  *
  *   [3] a line                     lines come out whole; the last one of a stream gets its newline if it had none
+ *   [h2:3] a line                  where the job has several hosts
+ *   2026-03-01T14:02:59.125Z [3] a line     with the time, in UTC (ISO 8601)
  *   [3]+rest of a long line        what does not fit into 64 KiB comes in pieces, each on a line
  *
  * Of a source that is held back only lines of ddprun come through; relays_ask_last() has the last others shown at the
@@ -33,8 +35,10 @@ struct relay;
 struct relay_source {
     int fd;
     int rank;
-    bool unchanged;  /* without a prefix, byte for byte */
-    bool has_stderr; /* the rank's stderr is in it: relays_ask_last() */
+    bool unchanged;   /* without a prefix, byte for byte */
+    bool has_time;    /* each line begins with the time at which it is passed on */
+    const char *host; /* in the prefix; NULL: not */
+    bool has_stderr;  /* the rank's stderr is in it: relays_ask_last() */
     bool held_back;
     int copy; /* what it brings is written there, too; 0 or -1: nowhere */
 };

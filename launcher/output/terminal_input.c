@@ -1,11 +1,16 @@
 /* terminal_input.c - see terminal_input.h. */
 #include "launcher/output/terminal_input.h"
 
+#include "base/message.h"
 #include "base/protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 bool
@@ -73,4 +78,59 @@ terminal_input_close(struct terminal_input *input)
     if (input->write_end >= 0)
         close(input->write_end);
     input->read_end = input->write_end = -1;
+}
+
+/* ---- the stdin of the other ranks ---- */
+
+/* null(4). */
+static bool
+is_nothing(int fd)
+{
+    enum { NULL_MAJOR = 1, NULL_MINOR = 3 };
+    struct stat file;
+    return fstat(fd, &file) != 0 || (S_ISCHR(file.st_mode) && file.st_rdev == makedev(NULL_MAJOR, NULL_MINOR));
+}
+
+static bool
+was_accessed(const struct empty_input *input)
+{
+    struct stat file;
+    return fstat(input->fd, &file) == 0 &&
+           (file.st_atim.tv_sec != input->unread.tv_sec || file.st_atim.tv_nsec != input->unread.tv_nsec);
+}
+
+struct empty_input
+empty_input_open(void)
+{
+    struct empty_input input = {.fd = -1};
+    struct stat file;
+    char path[64];
+    int written = is_nothing(STDIN_FILENO) ? -1 : memfd_create("stdin", MFD_CLOEXEC);
+    if (written < 0)
+        return input;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", written);
+    input.fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (input.fd >= 0 && fstat(input.fd, &file) == 0)
+        input.unread = file.st_atim;
+    close(written);
+    return input;
+}
+
+void
+empty_input_look(struct empty_input *input)
+{
+    if (input->fd < 0 || input->is_told || !was_accessed(input))
+        return;
+    input->is_told = true;
+    message_warning("stdin_read",
+                    "a rank above 0 has read its stdin, which is empty: only rank 0 gets that of ddprun; pass what all "
+                    "ranks need as arguments or in a file");
+}
+
+void
+empty_input_close(struct empty_input *input)
+{
+    if (input->fd >= 0)
+        close(input->fd);
+    input->fd = -1;
 }

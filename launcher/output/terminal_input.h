@@ -12,7 +12,9 @@
 #include "launcher/common/error.h"
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 struct terminal_input {
     int read_end;  /* for rank 0; close it after the start. -1: stdin is no terminal */
@@ -30,5 +32,23 @@ void terminal_input_poll(const struct terminal_input *input, struct pollfd *poll
 void terminal_input_move(struct terminal_input *input, const struct pollfd *polled);
 
 void terminal_input_close(struct terminal_input *input);
+
+/* ---- the stdin of the other ranks ---- */
+/*
+ * An empty file in memory, which reads as /dev/null does. Its time of access tells whether a rank has read it: a
+ * program may take settings from there, which rank 0 alone gets.
+ */
+struct empty_input {
+    int fd; /* for the ranks above 0; -1: they have /dev/null, and none is watched */
+    struct timespec unread;
+    bool is_told;
+};
+
+/* Where ddprun's own stdin is /dev/null, or the system has no such files, there is none. */
+struct empty_input empty_input_open(void);
+
+/* Warns once that a rank has read it. */
+void empty_input_look(struct empty_input *input);
+void empty_input_close(struct empty_input *input);
 
 #endif

@@ -76,7 +76,7 @@ static void
 put_name(const struct text *text, const char *name)
 {
     fprintf(text->out, "ddprun_%s", name);
-    put_label(text->out, "job", text->job->name, "{");
+    put_label(text->out, "run", text->job->name, "{"); /* Prometheus has a label `job` of its own */
     put_label(text->out, "program", text->job->program, ",");
 }
 

@@ -271,6 +271,9 @@ report_take(struct report *report, const struct rank_view *views, int count, int
             const struct report_sources *sources)
 {
     *report = (struct report){.of = {{.rank = -1}, {.rank = -1}}};
+    bool lost_reader = rank >= 0 && views[rank].ended && views[rank].signal == SIGPIPE; /* such as `| head` */
+    if (lost_reader)
+        return;
     bool crashed = rank >= 0 && rank < sources->here && sources->crashes[rank] != NULL;
     if (!crashed && !report_is_worth(views, count))
         return;
@@ -505,7 +508,7 @@ open_file(struct report_file *file)
     if (file->path != NULL)
         return open(file->path, O_WRONLY | O_APPEND | O_CLOEXEC);
     const char *folder = getenv("TMPDIR");
-    int fd = open_new("", &file->path);
+    int fd = open_new(file->folder != NULL ? file->folder : "", &file->path);
     return fd >= 0 ? fd : open_new(folder != NULL && folder[0] == '/' ? folder : "/tmp", &file->path);
 }
 

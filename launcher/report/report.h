@@ -60,12 +60,13 @@ void report_others(const struct rank_view *views, int count, int but, int nor, c
 
 /*
  * For what a report holds beyond the lines that are printed. It is a result of the job, not a part of the job's folder:
- * it stays. The user names it by --failure-report; else it is ddprun-report.PID.txt in the current folder, or, where
- * that cannot be written, in $TMPDIR or /tmp. A file that is there already is left alone, and the name gets a number.
- * Reports of one job follow each other in one file.
+ * it stays. The user names it by --failure-report; else it is ddprun-report.PID.txt in the folder of --output
+ * files=DIR, or in the current folder, or, where that cannot be written, in $TMPDIR or /tmp. A file that is there
+ * already is left alone, and the name gets a number. Reports of one job follow each other in one file.
  */
 struct report_file {
-    const char *wanted; /* by --failure-report; NULL: as above. Borrowed */
+    const char *wanted; /* by --failure-report; NULL: as above. Borrowed, like the next */
+    const char *folder; /* of --output; NULL: the current one */
     char *path;         /* where the reports of this job are; NULL: there was none yet */
     bool failed;        /* it could not be written: reports are printed whole */
 };
@@ -100,7 +101,8 @@ struct report_sources {
 
 /*
  * Takes it; report_free() releases it. `rank`, `suspect`: -1 for none. There is no report if the line above says all
- * that is known: `rank` has not crashed, and no rank has begun to train, or one rank trains alone.
+ * that is known: `rank` has not crashed, and no rank has begun to train, or one rank trains alone; or `rank` has lost
+ * the reader of its output.
  */
 void report_take(struct report *report, const struct rank_view *views, int count, int rank, int suspect,
                  const struct report_sources *sources);

@@ -18,6 +18,9 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <time.h>
+
+enum { TIME_BYTES = 32 };
 
 static void
 add_count(struct json_object *object, const char *name, uint64_t value)
@@ -271,13 +274,34 @@ describe_noise_scale(const struct noise_scale *noise)
     return object;
 }
 
+/* Of the trainer, without its name. */
+static struct json_object *
+describe_arguments(char *const *program)
+{
+    struct json_object *words = json_object_new_array();
+    for (char *const *word = program != NULL ? program + 1 : NULL; word != NULL && *word != NULL; ++word)
+        json_object_array_add(words, new_string(*word));
+    return words;
+}
+
+/* As ISO 8601 has it, in UTC. */
+static const char *
+time_text(int64_t unix_ns, char text[TIME_BYTES])
+{
+    time_t seconds = (time_t)(unix_ns / 1000000000);
+    struct tm parts;
+    if (gmtime_r(&seconds, &parts) == NULL || strftime(text, TIME_BYTES, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+        text[0] = '\0';
+    return text;
+}
+
 /* The figures of base/rank_fields.def, in their order; the caller's, for json_object_put(). */
 static struct json_object *
 summary_describe(const struct summary *job)
 {
     const struct rank_view *first = &job->ranks[0];
     struct pace pace = pace_of(job->ranks, job->rank_count, NULL);
-    char hash[24], nccl[32];
+    char hash[24], nccl[32], times[2][TIME_BYTES];
     snprintf(hash, sizeof(hash), "%016" PRIx64, first->parameter_hash);
     struct json_object *object = json_object_new_object();
 #define add_part                                 json_object_object_add

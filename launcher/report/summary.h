@@ -15,13 +15,15 @@ struct summary {
     const struct rank_view *ranks; /* [rank_count], and one if that is 0 */
     int rank_count;
     int exit_code;
-    const char *reason;   /* of a failure; NULL or "": none */
-    double seconds;       /* from the first rank's start to the end */
-    unsigned restarts;    /* of --max-restarts, so far */
-    bool unbound;         /* ranks are bound to no cores, and there is one for each */
-    const char *attempts; /* summary_attempts() of the attempt before; NULL: none */
-    unsigned grace_s;     /* --grace */
-    int signal;           /* that asked ranks to stop, and the job then ended; 0: none */
+    const char *reason;    /* of a failure; NULL or "": none */
+    double seconds;        /* from the first rank's start to the end */
+    unsigned restarts;     /* of --max-restarts, so far */
+    bool unbound;          /* ranks are bound to no cores, and there is one for each */
+    const char *attempts;  /* summary_attempts() of the attempt before; NULL: none */
+    unsigned grace_s;      /* --grace */
+    int signal;            /* that asked ranks to stop, and the job then ended; 0: none */
+    char *const *program;  /* the trainer and its arguments; NULL: not known */
+    int64_t begun_unix_ns; /* when this attempt began; 0: it did not */
 };
 
 /*

@@ -148,6 +148,19 @@ is_library(const struct elf_file *file)
     return !is_program;
 }
 
+/* Whether all that is loaded of it is there: a copy may have been cut. */
+static bool
+is_whole(const struct elf_file *file)
+{
+    GElf_Phdr segment;
+    unsigned char last;
+    for (size_t next = 0; next_segment(file, PT_LOAD, &next, &segment);) {
+        if (segment.p_filesz > 0 && !read_at(file, &last, 1, segment.p_offset + segment.p_filesz - 1))
+            return false;
+    }
+    return true;
+}
+
 struct elf_facts
 elf_file_facts(const struct elf_file *file)
 {
@@ -168,7 +181,7 @@ elf_file_facts(const struct elf_file *file)
     } else {
         facts.kind = ELF_KIND_STATIC;
         if (header.e_phentsize != sizeof(Elf64_Phdr) || gelf_getphdr(file->elf, 0, &segment) == NULL ||
-            !inspect_interpreter(file, &facts) || !inspect_notes(file, &facts))
+            !is_whole(file) || !inspect_interpreter(file, &facts) || !inspect_notes(file, &facts))
             facts.kind = ELF_KIND_DAMAGED;
         else if (facts.kind == ELF_KIND_STATIC && header.e_type == ET_DYN && is_library(file))
             facts.kind = ELF_KIND_LIBRARY;

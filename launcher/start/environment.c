@@ -247,6 +247,23 @@ is_identity(const char *entry, const char *unused)
     return is;
 }
 
+/* What programs for torchrun ask for besides, to meet at a place of their own. Ranks are numbered by host; where hosts
+ * have unlike numbers of ranks, the number of a host does not follow from a rank's. */
+static void
+set_rendezvous(char ***list, const struct rank_settings *settings)
+{
+    const struct job_place *place = &settings->place;
+    bool is_even = place->local_size > 0 && place->world_size % place->local_size == 0;
+    if (is_even && environment_get(*list, "GROUP_RANK") == NULL)
+        set_number(list, "GROUP_RANK", (unsigned)(place->first_rank / place->local_size));
+    bool one_host = place->local_size == place->world_size;
+    if (!one_host || settings->free_port == 0 || environment_get(*list, "MASTER_ADDR") != NULL ||
+        environment_get(*list, "MASTER_PORT") != NULL)
+        return;
+    environment_set(list, "MASTER_ADDR", "127.0.0.1");
+    set_number(list, "MASTER_PORT", settings->free_port);
+}
+
 static void
 set_place(char ***list, const struct rank_settings *settings, int index)
 {
@@ -294,6 +311,7 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
         settings->equipment->choose(settings, &list);
     set_nccl(&list, settings->devices->nccl_version, settings->options->interface);
     set_place(&list, settings, index);
+    set_rendezvous(&list, settings);
     environment_unset(list, DDPRUN_ENV_MEMBER); /* this process's own */
     return list;
 }

@@ -61,6 +61,7 @@ struct rank_settings {
     const struct program *program;          /* NULL: not known, like the next */
     const struct placement *placement;
     const char *job_dir;
+    unsigned free_port; /* of this host, for programs with a rendezvous of their own; 0: not asked for */
 };
 
 char **environment_copy(char *const *list);

@@ -97,8 +97,8 @@ refuse_elf(const char *path, enum elf_kind kind, struct error *error)
         return error_set(error, DDPRUN_EXIT_NOT_RUN,
                          "%s is an object file or a core dump, not a program; link it first", path);
     default:
-        return error_set(error, DDPRUN_EXIT_NOT_RUN, "%s is damaged: its ELF headers make no sense; build it again",
-                         path);
+        return error_set(error, DDPRUN_EXIT_NOT_RUN,
+                         "%s is damaged: it was cut, or its ELF headers make no sense; build or copy it again", path);
     }
 }
 

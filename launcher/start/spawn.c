@@ -59,7 +59,9 @@ open_pipes(struct pipes *pipes, const struct spawn_order *order)
 static void
 connect_descriptors(const struct spawn_order *order, const struct pipes *pipes)
 {
-    int input = order->rank == 0 ? order->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int input = order->input;
+    if (input < 0 && order->rank > 0)
+        input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input >= 0)
         dup2(input, STDIN_FILENO);
     if (order->output_file >= 0)

@@ -17,7 +17,7 @@ struct spawn_order {
     char *const *arguments; /* argv, NULL-terminated */
     char ***environment;    /* NULL-terminated; gets DDPRUN_ENV_STDOUT, or loses it */
     const struct signals *signals;
-    int input;        /* rank 0: what becomes its stdin, -1 for the launcher's own; other ranks get /dev/null */
+    int input;        /* what becomes its stdin; -1: rank 0 has the launcher's own, other ranks /dev/null */
     bool pipe_output; /* its stdout is to be a pipe; else the launcher's own */
     bool pipe_error;  /* likewise stderr */
     bool one_pipe;    /* with both: stderr goes into the pipe of stdout, so that their order is kept */

@@ -201,4 +201,16 @@ must_run cmake -S "$work/project" -B "$work/project/build" "-DCMAKE_PREFIX_PATH=
 must_run cmake --build "$work/project/build"
 must_run "$work/project/build/annotated"
 
+# The target `uninstall`, on lists as cmake leaves them: all files go, and the folders that are ours; others' files stay.
+there=$work/there
+mkdir -p "$work/lists" "$there"/{bin,lib/ddprun/deep,share/doc/ddprun}
+touch "$there/bin/ddprun" "$there/bin/theirs" "$there/lib/ddprun/deep/a.so" "$there/share/doc/ddprun/theirs" "$there/share/doc/ddprun/README.md"
+ln -s nowhere "$there/lib/ddprun/link"
+printf '%s\n' "$there"/bin/ddprun "$there"/lib/ddprun/{deep/a.so,link,gone} >"$work/lists/install_manifest.txt"
+printf '%s' "$there/share/doc/ddprun/README.md" >"$work/lists/install_manifest_pmix.txt"
+must_run cmake -D "build=$work/lists" -P "$repository/cmake/Uninstall.cmake"
+left=$(cd "$there" && find . ! -type d | sort | tr '\n' ' ')
+[ "$left" = './bin/theirs ./share/doc/ddprun/theirs ' ] || complain "uninstalling leaves $left"
+[ -d "$there/bin" ] && [ -d "$there/lib" ] && [ ! -e "$there/lib/ddprun" ] || complain "folders after uninstalling: $(find "$there" -type d)"
+
 finish 'three packages, installed and used from a prefix of their own'

@@ -123,6 +123,13 @@ report "--max-restarts" "$why$(no_folders_left)"
 DDPRUN_RESTART=2 _DDPRUN_RESTARTED=1:2 run -n 1 --max-restarts 1 "$fake" env DDPRUN_RESTART env _DDPRUN_RESTARTED exit 7
 why=$(expect 7 "$err" '^ddprun: restart 1 of 1' "$out" '^DDPRUN_RESTART unset' "$out" '^DDPRUN_RESTART=1')
 report "restarts of a ddprun around this one are not its own" "$why$(grep RESTARTED= "$out")$(no_folders_left)"
+gives "--restart-delay" 7 "$err" '^ddprun: restart 1 of 1 in 1 s: DDPRUN_RESTART=1 tells ' "$out" '^DDPRUN_RESTART=1' -- \
+    run -n 1 --max-restarts 1 --restart-delay 1 "$fake" env DDPRUN_RESTART exit 7
+start -n 1 --max-restarts 1 --restart-delay 80000 "$fake" exit 7
+within 20 grep -q 'restart 1 of 1 in 80000 s' "$err"
+kill -TERM "$job"
+end_job
+report "a signal ends the wait for a restart" "$(expect 7 "$err" '^ddprun: no restart: a signal ended the job')$(no_folders_left)"
 run -n 2 --max-restarts 2 "$fake" exit 0
 report "no restart of what went well" "$(expect 0)$(grep restart "$err")"
 run --max-restarts 2 --bucket-mb 0 "$fake"

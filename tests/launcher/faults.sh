@@ -43,7 +43,12 @@ done
 run $soft -n 2 --output files="$top/shared" sh -c 'echo THIRD'
 why=$(expect 0)
 [ "$(cat "$top/shared/rank-1.out")" = THIRD ] || why+="rank-1.out holds: $(cat "$top/shared/rank-1.out")"
-report "a later job writes the files again" "$why"
+[ "$(cat "$top/shared/earlier-2/rank-0.out")" = "FIRST early of 0"$'\n'"FIRST late of 0" ] || why+="the job before is lost: $(cd "$top/shared" && head -n 3 */*) "
+run $soft -n 1 --output files="$top/shared" sh -c 'echo FOURTH'
+why+=$(expect 0)
+[ "$(cat "$top/shared/rank-0.out" "$top/shared/earlier-3/rank-1.out")" = FOURTH$'\n'THIRD ] || why+="not apart: $(cd "$top/shared" && head -n 3 */*) "
+[ ! -e "$top/shared/rank-1.out" ] || why+="a rank of the larger job is there "
+report "later jobs have files of their own" "$why"
 
 # ---- ddprun is killed ----
 new_pids

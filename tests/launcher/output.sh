@@ -18,6 +18,18 @@ for rank in 0 1 2; do
     [ "$(cat "$top/tee/rank-$rank.out")" = out ] && [ "$(cat "$top/tee/rank-$rank.err")" = err ] || why+="rank $rank's files are wrong "
 done
 report "--tee: files, and all lines" "$why"
+# Times of day are not known here, their form is; rank 0 has its number, too.
+stamp='[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z'
+gives "--timestamps" 0 "$out" "^$stamp \[0\] one\$" "$out" "^$stamp \[0\] two\$" "$out" "^$stamp \[1\] two\$" "$err" "^$stamp \[0\] err\$" -- \
+    run -n 2 --timestamps "$fake" say $'one\ntwo\n' complain err
+gives "--timestamps, one rank" 0 "$out" "^$stamp \[0\] one\$" -- run -n 1 --timestamps "$fake" say one
+run -q -n 1 --timestamps --output "files=$top/stamped" --tee "$fake" say one
+report "files have lines as they were" "$(expect 0 "$out" "^$stamp \[0\] one\$")$(grep -vx one "$top/stamped/rank-0.out")"
+bad "--timestamps of lines that go elsewhere" 2 '--timestamps is for lines that ddprun passes on' --timestamps --output none "$fake"
+# A reader that leaves: one line, whatever the ranks still had to say.
+run_in_front sh -c 'timeout -k 1 "$limit" "$0" -n 2 "$1" stage 3 step 5 flood 1000000 hang | head -n 1' "$ddprun" "$fake"
+why=$(expect 0 "$out" '^(\[1\] )?line 0000000000' "$err" '^ddprun: rank [01] was ended by SIGPIPE .* after step 5; the reader of its output, or of a connection, has left$')
+report "| head is quiet" "$why$([ "$(wc -l <"$err")" = 1 ] || head -n 20 "$err")"
 run -n 3 --output rank0 "$fake" say out complain err
 why=$(expect 0 "$err" '^err')
 [ "$(cat "$out")" = out ] && ! grep -q '\[[12]\]' "$err" || why+="stdout: $(cat "$out") "
@@ -62,6 +74,12 @@ bad "--summary-json to nowhere" 2 "cannot write to" --summary-json "$top/nowhere
 # ---- input and output ----
 run_in_front sh -c 'printf "some\ninput" | timeout -k 1 "$limit" "$0" -n 2 "$1" cat' "$ddprun" "$fake"
 report "stdin goes to rank 0 alone" "$(expect 0 "$out" '^<some' "$out" '^input>' "$out" '^\[1\] <>')"
+empty='^ddprun: a rank above 0 has read its stdin, which is empty: only rank 0 gets that of ddprun; '
+report "that a rank above 0 reads is said once" "$(expect 0 "$err" "$empty")$(grep -c "$empty" "$err" | grep -vx 1)"
+run_in_front sh -c 'printf input | timeout -k 1 "$limit" "$0" -n 2 "$1" @0 cat' "$ddprun" "$fake"
+report "not where rank 0 reads alone" "$(expect 0 "$out" '^<input>')$(grep "$empty" "$err")"
+run -n 2 "$fake" cat
+report "nor where ddprun has no input either" "$(expect 0 "$out" '^<>' "$out" '^\[1\] <>')$(grep "$empty" "$err")"
 gives "an unfinished line is passed on" 0 "$out" '^\[1\] no newline$' "$err" '^\[1\] oops$' -- run -n 2 "$fake" @1 say "no newline" complain "oops"
 run -n 3 "$fake" flood 200000
 why=$(expect 0)

@@ -12,6 +12,7 @@ printf '#!/no/such/interpreter\n' >"$top/script_lost" && chmod 755 "$top/script_
 printf '#!/bin/sh\r\necho\r\n' >"$top/script_crlf" && chmod 755 "$top/script_crlf"
 printf '#!%s\n' "$helpers/launcher_fake_static" >"$top/script_static" && chmod 755 "$top/script_static"
 head -c 100 "$fake" >"$top/cut" && chmod 755 "$top/cut"
+head -c 8192 "$fake" >"$top/cut_late" && chmod 755 "$top/cut_late"
 cp "$fake" "$top/arm" && printf '\267' | dd of="$top/arm" bs=1 seek=18 conv=notrunc 2>/dev/null
 cp "$fake" "$top/object" && printf '\001' | dd of="$top/object" bs=1 seek=16 conv=notrunc 2>/dev/null
 # ddprun cannot ask the stand-in how many devices it makes at most.
@@ -71,6 +72,7 @@ most_devices=$(sed -n 's/^ *DEVICE_LIMIT = \([0-9]*\),$/\1/p' "$(dirname "${BASH
     bad "static position independent executable" 127 "static executable" $soft "$helpers/launcher_fake_static_pie"
     bad "shared library" 127 "is a shared library, which cannot be started; name the program" "$helpers/liblauncher_stub_library.so"
     bad "cut executable" 127 "damaged" "$top/cut"
+    bad "a file of which the end is missing" 127 "cut_late is damaged: it was cut, or its ELF headers make no sense" "$top/cut_late"
     bad "another processor" 127 "another processor" "$top/arm"
     bad "object file" 127 "object file" "$top/object"
     bad "no NCCL there" 2 "cannot read /no/nccl.so, in --nccl" --nccl /no/nccl.so "$fake"
@@ -237,6 +239,12 @@ report "environment of a rank" "$(expect 0 "$out" '^\[1\] RANK=1' "$out" '^\[1\]
     "$out" '^nccl=nccl.so$' "$out" "^trace_dir=$top/trace\$" "$out" "^_DDPRUN_ENGINE=$top/lib/libddprun-engine.so" \
     "$out" '^verify=0$' "$out" '^stop_on_nan=0$' "$out" '^unannotated=0$' "$out" '^reduction=0$' "$out" '^compression=0$')"
 report "the options have the version of the variables" "$(diff <(sed -n 's/^_DDPRUN_PROTOCOL=//p' "$out") <(sed -n 's/^protocol=//p' "$out"))"
+# For programs that meet at a place of their own, as under torchrun; what the user has set stays.
+run -n 2 "$fake" env MASTER_ADDR env MASTER_PORT env GROUP_RANK
+report "a rendezvous for programs that ask" "$(expect 0 "$out" '^MASTER_ADDR=127.0.0.1' "$out" '^\[1\] MASTER_PORT=[0-9]+' "$out" '^GROUP_RANK=0')$(
+    [ "$(sed 's/^\[1\] //' "$out" | grep -c "$(grep '^MASTER_PORT=' "$out")")" = 2 ] || echo "not one port: $(cat "$out")")"
+MASTER_PORT=1234 run -n 1 "$fake" env MASTER_ADDR env MASTER_PORT
+report "a rendezvous of the user's" "$(expect 0 "$out" '^MASTER_PORT=1234' "$out" '^MASTER_ADDR unset')"
 # Threads of OpenMP: a rank's share of the processors, also where one of them is left.
 first=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/') share=$(($(nproc) / 2))
 [ "$share" -gt 0 ] || share=1

@@ -48,7 +48,8 @@ report "the effective batch" "$(expect 0 "$err" '^ddprun: wall time .*; DDP_SHAR
 cat >"$top/schema.py" <<'END'
 import json, re, sys
 number, text, maybe = (int, float), str, type(None)
-top = {"ddprun_summary": int, "ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "ranks": int,
+top = {"ddprun_summary": int, "ddprun_version": text, "nccl_version": (text, maybe), "exit_code": int, "reason": (text, maybe), "program": (text, maybe), "arguments": list,
+       "begin": (text, maybe), "end": (text, maybe), "ranks": int,
        "seconds": float, "restarts": int, "attempts": list, "grace": int, "signal": (text, maybe), "trainings": int, "steps": int, "overlapped_steps": int, "repaired_steps": int, "repaired_buckets": int, "trusted_steps": int, "graph_steps": int, "batches": (int, maybe), "batches_per_step": (int, maybe), "lost_batches": int, "alone_batches": int, "alone_updates": int, "turn_rounds": int, "turn_batches": int, "turn_operations": int, "turn_left_out": int, "batch_per_pass": (int, maybe), "gradients": int, "averaged_parameters": int, "averaged_states": int,
        "gradient_bytes": int, "gradient_elements": int, "parameter_elements": int, "buckets": int, "reduce_calls": int, "reduce_bytes": int, "frees_in_backward": int, "loads_in_backward": int, "steps_per_second": (float, maybe),
        "step_ms": (float, maybe), "items_per_second": (float, maybe), "exposed_ms": (float, maybe), "exposed_planned_ms": (float, maybe), "exposed_bound_ms": (float, maybe),
@@ -96,6 +97,7 @@ if command -v python3 >/dev/null; then
     run_command "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" nccl 22703 shard 96 mean loss 0.25 mean score nan stage 3 \
         step 12 overlapped 9 gradients 6 70000 2 check 3 12 0xabc @0 exposed 8 3000000 500000 @1 exposed 8 2000000 500000 @all stage 4
     report "--summary-json of a good end" "$(expect 0)$(summary "$top/end.json" 'exit_code == 0 and reason is None and ranks == 2' \
+        "program == '$fake' and arguments[:2] == ['nccl', '22703'] and begin[10] == 'T' and begin[19:] == 'Z' and begin <= end" \
         'restarts == 0 and [(a["exit_code"], a["reason"], a["steps"]) for a in attempts] == [(0, None, 12)]' \
         'trainings == 1 and steps == 12 and overlapped_steps == 9 and batch_per_pass == 96 and exposed_ms == 2.0 and exposed_planned_ms == 1.5 and exposed_bound_ms == 0.5' \
         'waiting_ms == 1.0 and waited_for == 1 and steps_per_second is None and step_ms is None and items_per_second is None' \
@@ -149,7 +151,8 @@ report "--summary-json respects a link and the umask" "$why$(find "$top" -name '
 why=$(stat -c %a "$top/files" "$top/trace" "$top/files/rank-0.out" | tr '\n' ' ')
 report "so do the files of output and trace" "$([ "$why" = "750 750 640 " ] || echo "modes $why")"
 run_command "$ddprun" --output "files=$top/files" --max-restarts 1 "$fake" say again exit 7
-report "a restart keeps what was said before it" "$(expect 7)$([ "$(cat "$top/files/rank-0.out")" = againagain ] || cat "$top/files/rank-0.out")"
+why=$(expect 7)$(head "$top"/files/earlier-1/rank-0.out "$top"/files/earlier-2/rank-0.out "$top/files/rank-0.out" | tr -d '\n' | sed "s|$top||g")
+report "a restart has files of its own" "$([ "$why" = '==> /files/earlier-1/rank-0.out <==one==> /files/earlier-2/rank-0.out <==again==> /files/rank-0.out <==again' ] || echo "$why")"
 
 # Root in a mount namespace of its own has a file system with no room in it.
 if unshare -m true 2>/dev/null && mkdir "$top/full"; then

@@ -61,6 +61,8 @@ static const struct sample {
     {"output", "none"},
     {"output", "files=logs"},
     {"tee", NULL},
+    {"timestamps", NULL},
+    {"restart-delay", "3"},
     {"progress", "on"},
     {"progress", "off"},
     {"summary-json", "end.json"},
@@ -92,6 +94,8 @@ static const struct excluded {
     {{"verbose", NULL}, {"quiet", NULL}, "contradict each other"},
     {{"progress", "on"}, {"quiet", NULL}, "contradict each other"},
     {{"check-every", "0"}, {"verify", NULL}, "leave one out"},
+    {{"timestamps", NULL}, {"output", "none"}, "add --tee"},
+    {{"timestamps", NULL}, {"output", "files=logs"}, "add --tee"},
     {{"plan", NULL}, {"commit", "trust"}, "leave --commit trust out"},
 };
 

@@ -10,7 +10,7 @@
 static const struct metrics_job job = {
     .name = "h:7", .program = "tr\"ain", .restarts = 3, .grace_s = 70, .signal = SIGTERM};
 
-#define OF_JOB "job=\"h:7\",program=\"tr\\\"ain\""
+#define OF_JOB "run=\"h:7\",program=\"tr\\\"ain\""
 
 /* A figure of the job, as a line of the text. */
 #define OF_JOB_LINE(name, value) "\n" name "{" OF_JOB "} " value "\n"

@@ -250,6 +250,15 @@ TABLE_TEST(other_launchers_names_of_ranks_are_taken, four_ranks)
     ck_assert_str_eq(options.program[1], "8");
 }
 
+static const char *const counted_ranks[] = {"--nproc-per-node gpu ./train", "--nproc_per_node=auto ./train",
+                                            "-n 3 -n auto ./train"};
+
+TABLE_TEST(ranks_may_be_counted, counted_ranks)
+{
+    ck_assert_msg(parse(counted_ranks[_i]) == OPTIONS_RUN, "%s: %s", counted_ranks[_i], error.text);
+    ck_assert_int_eq(options.rank_count, 0);
+}
+
 static const struct good {
     const char *line;
     uint64_t bucket_bytes;
@@ -271,7 +280,7 @@ static const char *const bad_lines[] = {
     "-np ./train",
     "--np",
     "--nproc-per-node",
-    "--nproc-per-node gpu ./train",
+    "--nproc-per-node cpu ./train",
     "--ranks",
     "--ranks= ./train",
     "--reduce ./train",
@@ -322,6 +331,7 @@ static const struct {
     {"--summary-json", "''"},
     {"--grace", "-1 86401 1.5 30s"},
     {"--max-restarts", "-1 1001"},
+    {"--restart-delay", "-1 x 86401"},
     {"check -n", "0"},
     {"check --steps", "0 x -1 10001"},
     {"check --tolerance", "2 -1e-4 nan 0x1 '' 1e-4x"},

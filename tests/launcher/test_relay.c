@@ -229,6 +229,25 @@ TEST(finish_waits_for_no_writer)
     close(out[1]);
 }
 
+/* Of several hosts each line has its rank's, also the pieces of a long line. */
+TEST(lines_name_their_host)
+{
+    int end, target = memfd_create("out", MFD_CLOEXEC);
+    struct relay *relay = relay_of_one((struct relay_source){.rank = 12, .host = "h2"}, target, false, &end);
+    char line[70000], text[sizeof(line) + 64] = "";
+    memset(line, 'x', sizeof(line));
+    for (size_t used = 0; used < sizeof(line);)
+        used += (size_t)write(end, line + used, sizeof(line) - used);
+    close(end);
+    struct pollfd left = {.fd = relay_fd(relay), .events = POLLIN};
+    ck_assert_int_eq(poll(&left, 1, 20000), 1);
+    relay_free(relay);
+    ck_assert_int_gt(pread(target, text, sizeof(text) - 1, 0), 0);
+    ck_assert_ptr_eq(strstr(text, "[h2:12] xxx"), text);
+    ck_assert_ptr_nonnull(strstr(text, "\n[h2:12]+xxx"));
+    close(target);
+}
+
 /* Of what is held back lines of ddprun come through, and the latest others once the rank was asked about: some KiB. */
 LOOP_TEST(what_is_held_back, 0, 2)
 {

@@ -35,7 +35,8 @@ an argument that is a number|"2", --master|2, --master
 a mode that Jobs have not|Indexed|Index
 a pod that is killed too early|--grace, "60"|--grace, "90"
 a pod with the usual limit|terminationGracePeriodSeconds.*|
-a volume that is not there|volumes: .*|volumes: [{name: other, secret: {secretName: ddprun}}]
+a volume that is not there|name: ddprun, secret|name: other, secret
+a pod without memory for NCCL|, {name: shm, mountPath: .dev.shm}|
 END
 
 # takes KIND VARIABLE...: ddprun plans what a pod of that kind runs: its host's ranks, with the sample as the trainer

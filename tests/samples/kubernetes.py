@@ -1,5 +1,5 @@
 """kubernetes.py FILE - the objects of a YAML file hold to the schema below: each field is one of Kubernetes' own, has its type, and those
-that are needed are there; and a pod lives longer after SIGTERM than ddprun gives its ranks (--grace). Prints a line for each that does not, and else the commands of the containers, one a line: kind,
+that are needed are there; a pod has memory for NCCL, and lives longer after SIGTERM than ddprun gives its ranks (--grace). Prints a line for each that does not, and else the commands of the containers, one a line: kind,
 variables as NAME=VALUE, `--`, command.
 
 The schema has what samples/cluster uses. A field's name ends in `!` where it is needed. A list holds one schema for its elements; a
@@ -15,7 +15,7 @@ POD = {
     "restartPolicy!": {"Never", "OnFailure"},
     "subdomain": str,
     "terminationGracePeriodSeconds": int,
-    "volumes": [{"name!": str, "secret!": {"secretName!": str}}],
+    "volumes": [{"name!": str, "secret": {"secretName!": str}, "emptyDir": {"medium": {"Memory"}}}],
     "containers!": [{"name!": str, "image!": str, "command!": [str], "env": [{"name!": str, "value!": str}],
                      "volumeMounts": [{"name!": str, "mountPath!": str}], "resources": {"limits!": {"nvidia.com/gpu!": int}}}],
 }
@@ -84,6 +84,8 @@ if not bad:
                 for mount in container.get("volumeMounts", []):
                     if mount["name"] not in mounted:
                         bad.append("%s mounts %s, which is no volume" % (container["name"], mount["name"]))
+                if "/dev/shm" not in [mount["mountPath"] for mount in container.get("volumeMounts", [])]:
+                    bad.append("%s has the usual 64 MiB of shared memory, too little for NCCL" % container["name"])
                 if pod.get("terminationGracePeriodSeconds", 30) <= grace_of(container["command"]):
                     bad.append("%s is killed before the time of --grace is over" % container["name"])
                 variables = ["%s=%s" % (one["name"], one["value"]) for one in container.get("env", [])]
