@@ -158,6 +158,8 @@ static bool
 check_cluster(const struct job *job, struct error *error)
 {
     bool is_member = getenv(DDPRUN_ENV_MEMBER) != NULL; /* of a host, whose ranks -n counts */
+    if (!is_member && launched_is_one_per_host(job->options.rank_count, error))
+        return false;
     if (job->options.rank_count != 0 && !is_member)
         return error_set(error, DDPRUN_EXIT_USAGE,
                          "-n %d was given to ddprun, but another launcher started ddprun %d times; set the number of "

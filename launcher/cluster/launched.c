@@ -120,6 +120,19 @@ take_master(const char *master, struct launched *launched, struct error *error)
 /* ---- what each way says of the others ---- */
 
 /* The number of ranks is the launcher's. */
+bool
+launched_is_one_per_host(int rank_count, struct error *error)
+{
+    int hosts = number_of("SLURM_STEP_NUM_NODES");
+    if (rank_count < 2 || hosts < 1 || number_of("SLURM_STEP_NUM_TASKS") != hosts)
+        return false;
+    error_set(error, DDPRUN_EXIT_USAGE,
+              "-n %d was given to ddprun, but srun starts the ranks, and was asked for one on each host: write srun "
+              "--ntasks-per-node=%d, and leave ddprun's -n out",
+              rank_count, rank_count);
+    return true;
+}
+
 static bool
 refuse_count(const struct launch_request *request, const struct launched *launched, const char *size,
              struct error *error)
@@ -225,7 +238,8 @@ take_slurm(const struct launch_request *request, struct launched *launched, stru
         return false;
     if (launched->port == 0)
         launched->port = FIRST_PORT + (job * STEPS + step) % PORTS;
-    return refuse_count(request, launched, "SLURM_STEP_NUM_TASKS", error);
+    return !launched_is_one_per_host(request->rank_count, error) &&
+           refuse_count(request, launched, "SLURM_STEP_NUM_TASKS", error);
 }
 
 /* In the order in which they count; the MPIs' wherever they start a process. */

@@ -52,6 +52,10 @@ struct launched {
  * others; what is asked for contradicts that launcher, or is not complete; or this is a rank of another ddprun. */
 bool launched_look(const struct launch_request *request, struct launched *launched, struct error *error) MUST_USE;
 
+/* Under srun: whether -n asks for several ranks, and srun was asked for one task on each host. Then *error
+ * (DDPRUN_EXIT_USAGE) says which option of srun to change. */
+bool launched_is_one_per_host(int rank_count, struct error *error) MUST_USE;
+
 /* Whether variables say that there are other hosts or tasks, of which a process that is alone may be meant to be one:
  * "SLURM_JOB_NUM_NODES=2, but ...: this host trains alone; ...". "": they do not, or --nnodes was given. */
 void launched_describe_alone(const struct launch_request *request, char *text, size_t bytes);

@@ -8,6 +8,7 @@
 #include "launcher/cluster/supervisor_server.h"
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "launcher/common/xcalloc.h"
 
@@ -43,6 +44,7 @@ struct supervisor_server {
     struct peer *items; /* [world_size]; [0] is not used */
     struct pending_connection *pending;
     size_t pending_count;
+    struct host_address refused; /* where an answer without the right key came from last; family 0: none came */
     bool news;
     bool ended;
     struct peer_order ending;
@@ -262,10 +264,29 @@ hear_pending(struct supervisor_server *server, struct pending_connection *pendin
         return;
     if (heard == LINK_OPEN &&
         auth_welcome_make(server->secret, &pending->challenge, answer, server->world_size, &welcome) &&
-        send(pending->fd, &welcome, sizeof(welcome), MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(welcome))
+        send(pending->fd, &welcome, sizeof(welcome), MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(welcome)) {
         admit(server, pending);
-    else
-        reject(pending);
+        return;
+    }
+    if (heard == LINK_OPEN)
+        server->refused = pending->source;
+    reject(pending);
+}
+
+void
+supervisor_server_describe_refused(const struct supervisor_server *server, char *text, size_t bytes)
+{
+    static const char mapped[] = "::ffff:"; /* IPv4, as a socket for both has it (RFC 4291, 2.5.5.2) */
+    char address[ADDRESS_TEXT_BYTES];
+    if (server->refused.family == 0)
+        return;
+    const char *plain = addresses_text(&server->refused, address);
+    if (strncmp(plain, mapped, sizeof(mapped) - 1) == 0)
+        plain += sizeof(mapped) - 1;
+    printable_append(text, bytes,
+                     " (a ddprun at %s was refused: of another job, or with another secret or number of processes: "
+                     "compare -n and --nnodes)",
+                     plain);
 }
 
 /* ---- peers ---- */

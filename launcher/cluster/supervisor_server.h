@@ -95,6 +95,9 @@ void supervisor_server_ask_report(struct supervisor_server *server, int rank, bo
 
 /* What the challenge begins with from now on: AUTH_MARK_BYTES. */
 void supervisor_server_mark(struct supervisor_server *server, const unsigned char *mark);
+/* Appends, in brackets, where a process that took part in this meeting by its mark, and failed to prove that it has the
+ * key, came from last; nothing if none did. */
+void supervisor_server_describe_refused(const struct supervisor_server *server, char *text, size_t bytes);
 /* Gives the bytes of `rank` to all clients; `wakes`: they are the last of the round. */
 void supervisor_server_give(struct supervisor_server *server, int rank, const void *bytes, size_t count, bool wakes);
 

@@ -104,16 +104,19 @@ chmod 600 "$work/other"
 job 2 bash -c 'own=(); [ "$RANK" = 0 ] || own=(--secret-file "$0"); exec "$1" --timeout 14 "${own[@]}" "$2"' "$work/other" "$ddprun" "$fake"
 check "another secret: no job" [ "$code" -ne 0 ]
 check "... said by the one" grep -qE '^ddprun: the ddprun that listens at localhost, port [0-9]*, does not take in rank 1 \(host .*its secret is not that of .*/other' "$work/stderr"
-check "... and by the other" grep -q '^ddprun: waited 14 s for 1 of 2: rank 1 to begin' "$work/stderr"
+check "... and by the other" grep -q '^ddprun: waited 14 s for 1 of 2: rank 1 (a ddprun at [0-9].* was refused: .*) to begin' "$work/stderr"
 # A process that an attempt before has left.
 job 2 sh -c 'TORCHELASTIC_RESTART_COUNT=$((1 - RANK)) exec "$@"' sh "$ddprun" --timeout 3 "$fake"
-check "a process of an earlier attempt is not taken in" grep -q '^ddprun: waited 3 s for 1 of 2: rank 1 to begin' "$work/stderr"
+check "a process of an earlier attempt is not taken in" grep -q '^ddprun: waited 3 s for 1 of 2: rank 1 .*to begin' "$work/stderr"
 job 3 sh -c '[ "$RANK" != 2 ] || RANK=1; exec "$@"' sh "$ddprun" --timeout 12 "$fake"
 check "a rank that comes twice: each says it" [ "$(grep -c '^ddprun: two processes are rank 1 of this job' "$work/stderr")" -eq 3 ]
 check "... and nothing else" [ "$(grep -c '^ddprun: ' "$work/stderr")" -eq 3 ]
 nothing_left "a rank that comes twice"
 job 2 sh -c '[ "$RANK" = 0 ] || WORLD_SIZE=3; exec "$@"' sh "$ddprun" --timeout 14 "$fake"
 check "another number of processes: no job" grep -q 'does not take in rank 1 .*or it does not count 3 processes' "$work/stderr"
+check "... and the others are told before the time is over" grep -q '^ddprun: waiting for 1 of 2: rank 1 (a ddprun at [0-9].* was refused: .* compare -n and --nnodes)$' "$work/stderr"
+run env RANK=0 WORLD_SIZE=2 MASTER_ADDR=no.such.host.invalid MASTER_PORT="$port" "$ddprun" --timeout 5 "$fake"
+failed_with "rank 0 is given an address that is none" 1 'waited 5 s for 1 of 2: rank 1 \(no.such.host.invalid is not known on this host: .*\) to begin'
 chmod 644 "$secret"
 job 2 "$ddprun" "$fake"
 check "a secret that others can read: refused" grep -q "^ddprun: other users can read the secret $secret; chmod 600" "$work/stderr"

@@ -94,6 +94,12 @@ static const struct launched_row {
     {"FLUX_TASK_RANK=1", 0, "started ddprun several times (FLUX_TASK_RANK=1)", REFUSED},
     {"RANK=1 WORLD_SIZE=1 MASTER_ADDR=h1", 0, "RANK=1 is not one of the processes of WORLD_SIZE=1", REFUSED},
 
+    {SLURM " SLURM_STEP_NUM_NODES=2", 4,
+     "srun starts the ranks, and was asked for one on each host: write srun --ntasks-per-node=4, and leave ddprun's -n "
+     "out",
+     REFUSED},
+    {SLURM " SLURM_STEP_NUM_NODES=1", 4, "-n 4 was given to ddprun, which was started 2 times by", REFUSED},
+
     /* a world of one of another launcher is left over */
     {SLURM " RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1", 0, TASKS, LAUNCHED_BY_SLURM},
     {PMIX " RANK=0 WORLD_SIZE=1 MASTER_ADDR=h1 LOCAL_RANK=0 TORCHELASTIC_RUN_ID=none", 0,

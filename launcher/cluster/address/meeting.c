@@ -252,6 +252,8 @@ describe_missing(int missing, char *text, size_t bytes)
     }
     if (named < missing)
         printable_append(text, bytes, " and %d more", missing - named);
+    supervisor_server_describe_refused(meeting.server, text, bytes);
+    search_describe_address(meeting.search, text, bytes);
 }
 
 static bool

@@ -4,6 +4,7 @@
 #include "launcher/cluster/address/search.h"
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "launcher/cluster/supervisor_connect.h"
 #include "launcher/common/xcalloc.h"
 
@@ -145,6 +146,22 @@ search_resolve(struct search *search)
     search->lookup = NULL;
     search->place = find_place(addresses);
     return search->place;
+}
+
+void
+search_describe_address(const struct search *search, char *text, size_t bytes)
+{
+    switch (search->place) {
+    case PLACE_UNKNOWN:
+        printable_append(text, bytes, " (%.200s is not known on this host: %s)", search->address, search->reason);
+        break;
+    case PLACE_ELSEWHERE:
+        printable_append(text, bytes, " (%.200s is an address of another host)", search->address);
+        break;
+    case PLACE_LOOPBACK:
+    case PLACE_HERE:
+        break;
+    }
 }
 
 /* ---- ports ---- */

@@ -32,6 +32,9 @@ enum search_place {
 /* Asks again for addresses now and then, until there are some: a pod's name is known once the pod is. */
 enum search_place search_resolve(struct search *search);
 
+/* Appends, in brackets, that the address does not lead to this host, if so. For the process that listens. */
+void search_describe_address(const struct search *search, char *text, size_t bytes);
+
 enum search_answer {
     SEARCH_CONTINUES,
     SEARCH_FOUND,   /* *fd_p is the connection, the caller's, and `key` that of its session */
