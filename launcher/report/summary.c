@@ -274,14 +274,20 @@ describe_noise_scale(const struct noise_scale *noise)
     return object;
 }
 
+static struct json_object *
+describe_words(char *const *words)
+{
+    struct json_object *list = json_object_new_array();
+    for (; *words != NULL; ++words)
+        json_object_array_add(list, new_string(*words));
+    return list;
+}
+
 /* Of the trainer, without its name. */
 static struct json_object *
 describe_arguments(char *const *program)
 {
-    struct json_object *words = json_object_new_array();
-    for (char *const *word = program != NULL ? program + 1 : NULL; word != NULL && *word != NULL; ++word)
-        json_object_array_add(words, new_string(*word));
-    return words;
+    return program != NULL ? describe_words(program + 1) : json_object_new_array();
 }
 
 /* As ISO 8601 has it, in UTC. */
@@ -385,16 +391,6 @@ is_of_this_job(int fd, int64_t begun_unix_ns, const struct summary *summary)
     return summary->restarts > 0 || unix_ns >= begun_unix_ns;
 }
 
-/* The program's name and arguments, as they were given. */
-static struct json_object *
-describe_arguments(char *const *program)
-{
-    struct json_object *words = json_object_new_array();
-    for (size_t i = 0; program[i] != NULL; ++i)
-        json_object_array_add(words, new_string(program[i]));
-    return words;
-}
-
 static bool
 add_line(int fd, const struct summary *summary, const struct options *options)
 {
@@ -404,7 +400,7 @@ add_line(int fd, const struct summary *summary, const struct options *options)
     json_object_object_add(line, "summary", summary_describe(summary));
     json_object_object_add(line, "settings", describe_settings(options));
     add_text(line, "program", file_name_of(options->program[0]));
-    json_object_object_add(line, "arguments", describe_arguments(options->program));
+    json_object_object_add(line, "arguments", describe_words(options->program)); /* the name is the first */
     add_text(line, "folder", getcwd(folder, sizeof(folder)));
     json_object_object_add(line, "begun_unix_ns", json_object_new_int64(begun_unix_ns));
     char *text = xasprintf("%s\n", json_object_to_json_string_ext(line, JSON_C_TO_STRING_PLAIN));

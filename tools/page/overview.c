@@ -233,8 +233,7 @@ put_figures(json_object *section, const struct facts *facts)
         const char *note;
         enum figure_place place;
     } figures[] = {
-        {"efficiency", "efficiency", "share", efficiency, "a step without averaging / a step",
-         FIGURE_LEADS},
+        {"efficiency", "efficiency", "share", efficiency, "a step without averaging / a step", FIGURE_LEADS},
         {"speedup", "speed-up over one GPU", "number", efficiency * facts->world,
          efficiency * facts->world < 1 ? "estimate: efficiency x ranks; below 1, one GPU alone would be faster"
                                        : "estimate: efficiency x ranks",
