@@ -185,24 +185,17 @@ static uint32_t
 declared_bits(const struct walk *walk, uint32_t i)
 {
     static const char *const type_makers[] = {"class", "struct", "union", "enum", "typename", "using", NULL};
-    static const char *const behind[] = {",", ")", ";", "=", "{", "["};
+    static const char *const type_ends[] = {"*", "&", "&&", ">", "...", NULL};
+    static const char *const behind[] = {",", ")", ";", "=", "{", "[", NULL};
     static const char *const not_types[] = {"return", "else", "case", "goto", "throw", "new", "delete", "sizeof", NULL};
     const struct source *source = walk->source;
     if (i == 0)
         return 0;
     if (source_is_one_of(source, i - 1, type_makers))
         return WORD_TYPE;
-    const bool after_type = (source_is_word(source, i - 1) && !source_is_one_of(source, i - 1, not_types)) ||
-                            source_is(source, i - 1, "*") || source_is(source, i - 1, "&") ||
-                            source_is(source, i - 1, "&&") || source_is(source, i - 1, ">") ||
-                            source_is(source, i - 1, "...");
-    if (!after_type)
-        return 0;
-    for (size_t k = 0; k < sizeof(behind) / sizeof(behind[0]); ++k) {
-        if (source_is(source, i + 1, behind[k]))
-            return WORD_DECLARED;
-    }
-    return 0;
+    const bool after_word = source_is_word(source, i - 1) && !source_is_one_of(source, i - 1, not_types);
+    const bool after_type = after_word || source_is_one_of(source, i - 1, type_ends);
+    return after_type && source_is_one_of(source, i + 1, behind) ? WORD_DECLARED : 0;
 }
 
 /* The word before the ';' of a typedef. */

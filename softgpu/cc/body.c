@@ -178,9 +178,10 @@ capture_shared(struct source *source, uint32_t open, const struct shared_names *
     bool is_empty = close == open + 1;
     for (size_t n = 0; n < names->count; ++n) {
         const struct shared_name *shared = &names->items[n];
-        if (open < shared->from || open > shared->to || all_by_reference || (all_by_copy && shared->is_dynamic) ||
-            mentions(source, open + 1, close, shared->name) ||
-            !mentions(source, body, source->code.tokens[body].match, shared->name))
+        const bool is_known = open >= shared->from && open <= shared->to;
+        const bool is_captured =
+            all_by_reference || (all_by_copy && shared->is_dynamic) || mentions(source, open + 1, close, shared->name);
+        if (!is_known || is_captured || !mentions(source, body, source->code.tokens[body].match, shared->name))
             continue;
         char *spelled = source_spell(source, shared->name, shared->name + 1);
         source_before(source, close, "%s%s%s", is_empty ? "" : ", ", shared->is_dynamic ? "" : "&", spelled);

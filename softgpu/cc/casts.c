@@ -190,10 +190,13 @@ look_at_call(struct source *source, uint32_t i)
     }
     const bool is_type = (source_is_one_of(source, open + 1, other_types) && !source_is(source, open + 2, "(")) ||
                          may_be_integer(source, open + 1, close, false);
-    if (!is_type && may_be_integer(source, i, open, false) && is_expression_place(source, i) &&
-        !is_template_argument(source, i, close) && source_piece_end(source, open + 1, close) == close &&
-        is_operand(source, open + 1) &&
-        !(source_is(source, open + 1, "*") && (source_is(source, close + 1, "(") || source_is(source, close + 1, "["))))
+    if (is_type || !may_be_integer(source, i, open, false) || !is_expression_place(source, i))
+        return;
+    if (is_template_argument(source, i, close) || source_piece_end(source, open + 1, close) != close)
+        return;
+    const bool is_declarator =
+        source_is(source, open + 1, "*") && (source_is(source, close + 1, "(") || source_is(source, close + 1, "["));
+    if (is_operand(source, open + 1) && !is_declarator)
         wrap(source, i, open, open, close);
 }
 

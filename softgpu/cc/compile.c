@@ -68,7 +68,8 @@ read_file(const char *path, struct text *text)
         return false;
     }
     char *buffer = memory_grow(NULL, 1 << 16);
-    for (size_t got; (got = fread(buffer, 1, 1 << 16, file)) > 0;)
+    size_t got = fread(buffer, 1, 1 << 16, file);
+    for (; got > 0; got = fread(buffer, 1, 1 << 16, file))
         text_append(text, buffer, got);
     const bool ok = ferror(file) == 0;
     free(buffer);

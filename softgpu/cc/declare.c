@@ -247,7 +247,9 @@ link_variable(struct source *source, const struct declaration *d)
     uint32_t name = source_declared_name(source, d->begin, piece_end, &unused);
     if (name == piece_end)
         return; /* C::member: named through its class, and not by cudaMemcpyToSymbol here */
-    const uint32_t keyword = d->device != d->end ? d->device : d->constant != d->end ? d->constant : d->managed;
+    uint32_t keyword = d->device != d->end ? d->device : d->constant;
+    if (keyword == d->end)
+        keyword = d->managed;
     if (!d->is_static && !d->is_inline && !d->is_constexpr && !source->is_relocatable &&
         !is_declared_extern(source, name))
         source_before(source, keyword, "static ");

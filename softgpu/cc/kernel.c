@@ -174,6 +174,16 @@ index_parameters(unsigned hidden)
     return text.data;
 }
 
+/* How the stub runs the kernel: MODE_... of launch.h. */
+static int
+mode_of(const struct source *source, const struct function *function, bool is_strided)
+{
+    if (function->findings.may_wait)
+        return 3;
+    const int asks = function->findings.asks_indices ? 2 : 0, strides = is_strided ? 16 : 0;
+    return asks | guess_counter(source, function) | strides;
+}
+
 void
 kernel_rewrite(struct source *source, const struct function *function)
 {
@@ -181,10 +191,7 @@ kernel_rewrite(struct source *source, const struct function *function)
     read_parameters(source, function->params, &parameters);
     char *bounds = read_bounds(source, function);
     const bool is_strided = !function->declares_indices && stride_rewrite(source, function);
-    const int mode = function->findings.may_wait ? 3
-                                                 : (function->findings.asks_indices ? 2 : 0) |
-                                                       guess_counter(source, function) | (is_strided ? 16 : 0);
-
+    const int mode = mode_of(source, function, is_strided);
     char *indices = index_parameters(function->hidden_indices);
     /* A parameter's name can be declared again in a block of its own. */
     const char *inner = function->declares_indices ? "{" : "", *inner_end = function->declares_indices ? "}" : "";

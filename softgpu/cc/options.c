@@ -76,9 +76,9 @@ language_of(const struct options *options, const char *path)
     if (options->forced_language == NULL ||
         (dot != NULL && (strcmp(dot, ".o") == 0 || strcmp(dot, ".a") == 0 || strcmp(dot, ".so") == 0)))
         return LANGUAGE_OBJECT;
-    return strcmp(options->forced_language, "cu") == 0  ? LANGUAGE_CUDA
-           : strcmp(options->forced_language, "c") == 0 ? LANGUAGE_C
-                                                        : LANGUAGE_CXX;
+    if (strcmp(options->forced_language, "cu") == 0)
+        return LANGUAGE_CUDA;
+    return strcmp(options->forced_language, "c") == 0 ? LANGUAGE_C : LANGUAGE_CXX;
 }
 
 /* What cannot be honoured is named, with the way round where there is one. */
@@ -138,7 +138,8 @@ read_file(struct options *options, const char *path)
     struct text text = {0};
     char buffer[4096];
     text_append(&text, "", 0);
-    for (size_t got; (got = fread(buffer, 1, sizeof(buffer), file)) > 0;)
+    size_t got = fread(buffer, 1, sizeof(buffer), file);
+    for (; got > 0; got = fread(buffer, 1, sizeof(buffer), file))
         text_append(&text, buffer, got);
     fclose(file);
     struct list arguments = {0};

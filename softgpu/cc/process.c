@@ -71,7 +71,8 @@ process_end(void)
     if (state.folder == NULL)
         return;
     DIR *dir = opendir(state.folder);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+    struct dirent *entry = dir != NULL ? readdir(dir) : NULL;
+    for (; entry != NULL; entry = readdir(dir)) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             unlinkat(dirfd(dir), entry->d_name, 0);
     }

@@ -129,14 +129,12 @@ look_at_call(struct source *source, uint32_t i)
 static bool
 is_declaration(const struct source *source, uint32_t i, bool *is_ours_p)
 {
-    static const char *const behind[] = {";", ",", "=", ")", "(", "{", "[", ":"};
+    static const char *const behind[] = {";", ",", "=", ")", "(", "{", "[", ":", NULL};
+    static const char *const begins[] = {";", "{", "}", "(", "=", NULL};
     static const char *const not_types[] = {"return", "else", "case", "throw", "new", "delete", "sizeof", NULL};
     if (i == 0 || source_is(source, i - 1, ".") || source_is(source, i - 1, "->"))
         return false;
-    bool is_known_end = false;
-    for (size_t k = 0; k < sizeof(behind) / sizeof(behind[0]); ++k)
-        is_known_end |= source_is(source, i + 1, behind[k]);
-    if (!is_known_end)
+    if (!source_is_one_of(source, i + 1, behind))
         return false;
     const bool is_later = source_is(source, i - 1, ",");
     const bool is_parameter = source_is(source, source_enclosing(source, i), "(");
@@ -145,8 +143,7 @@ is_declaration(const struct source *source, uint32_t i, bool *is_ours_p)
             *is_ours_p = true;
             return true;
         }
-        if (source_is(source, k, ";") || (is_parameter && source_is(source, k, ",")) || source_is(source, k, "{") ||
-            source_is(source, k, "}") || source_is(source, k, "(") || source_is(source, k, "="))
+        if (source_is_one_of(source, k, begins) || (is_parameter && source_is(source, k, ",")))
             break;
     }
     *is_ours_p = false;
@@ -202,15 +199,24 @@ look_at_field(struct source *source, uint32_t i)
     }
 }
 
+/* "get<3>()" at i. */
+static bool
+is_get_call(const struct source *source, uint32_t i)
+{
+    if (!source_is(source, i, "get") || !source_is(source, i + 1, "<"))
+        return false;
+    if (source->code.tokens[i + 2].kind != TOKEN_NUMBER || !source_is(source, i + 3, ">"))
+        return false;
+    return source_is(source, i + 4, "(") && source_is(source, i + 5, ")");
+}
+
 /* At `get` of `tuple.get<0>()`. */
 static void
 look_at_get(struct source *source, uint32_t i)
 {
     const uint32_t dot = source_is(source, i - 1, "template") ? i - 2 : i - 1;
-    const bool is_arrow = source_is(source, dot, "->");
-    if (!source->allows_removed || !source_is(source, i, "get") || (!source_is(source, dot, ".") && !is_arrow) ||
-        !source_is(source, i + 1, "<") || source->code.tokens[i + 2].kind != TOKEN_NUMBER ||
-        !source_is(source, i + 3, ">") || !source_is(source, i + 4, "(") || !source_is(source, i + 5, ")"))
+    const bool is_arrow = source_is(source, dot, "->"), is_member = is_arrow || source_is(source, dot, ".");
+    if (!source->allows_removed || !is_member || !is_get_call(source, i))
         return;
     char *number = source_spell(source, i + 2, i + 3);
     source_before_all(source, source_postfix_begin(source, dot), "::softgpu::removed_get<%s>(%s", number,

@@ -69,22 +69,32 @@ write_marker(const struct source *source, uint32_t i, bool quiet, struct text *o
                        quiet || token->is_system ? " 3" : "");
 }
 
+/* Whether the line from `line` to `to` begins with a pragma that only nvcc knows. */
+static bool
+is_pragma_of_nvcc(const char *line, const char *to)
+{
+    static const char *const pragmas[] = {"#pragma unroll", "#pragma nounroll", "#pragma nv_", "#pragma hd_warning_"};
+    for (size_t k = 0; k < sizeof(pragmas) / sizeof(pragmas[0]); ++k) {
+        const size_t length = strlen(pragmas[k]);
+        if ((size_t)(to - line) > length && memcmp(line, pragmas[k], length) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* The text between two tokens, without nvcc's pragmas, of which the host compiler would warn. */
 static void
 write_between(struct text *out, const char *from, const char *to)
 {
-    static const char *const pragmas[] = {"#pragma unroll", "#pragma nounroll", "#pragma nv_", "#pragma hd_warning_"};
-    const char *line = from;
-    while (line < to && (line = memchr(line, '#', (size_t)(to - line))) != NULL) {
+    const char *line = memchr(from, '#', (size_t)(to - from));
+    while (line != NULL) {
         const char *end = memchr(line, '\n', (size_t)(to - line));
-        for (size_t k = 0; k < sizeof(pragmas) / sizeof(pragmas[0]); ++k) {
-            if ((size_t)(to - line) > strlen(pragmas[k]) && memcmp(line, pragmas[k], strlen(pragmas[k])) == 0) {
-                text_append(out, from, (size_t)(line - from));
-                from = end != NULL ? end : to;
-                break;
-            }
+        const char *next = end != NULL ? end : to;
+        if (is_pragma_of_nvcc(line, to)) {
+            text_append(out, from, (size_t)(line - from));
+            from = next;
         }
-        line = end != NULL ? end : to;
+        line = memchr(next, '#', (size_t)(to - next));
     }
     text_append(out, from, (size_t)(to - from));
 }

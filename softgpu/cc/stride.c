@@ -250,9 +250,8 @@ callee_of(const struct source *source, uint32_t i, uint32_t begin)
         if (source_is(source, k, ")") || source_is(source, k, "]") || source_is(source, k, "}")) {
             k = source->code.tokens[k].match;
         } else if (source_is(source, k, "(")) {
-            return source_is_word(source, k - 1) && !source_is_one_of(source, k - 1, no_calls) ? k - 1
-                   : source_is(source, k - 1, ">")                                             ? k - 1
-                                                                                               : 0;
+            const bool is_call = source_is_word(source, k - 1) && !source_is_one_of(source, k - 1, no_calls);
+            return is_call || source_is(source, k - 1, ">") ? k - 1 : 0;
         } else if (source_is(source, k, ";") || source_is(source, k, "{")) {
             return 0;
         }
@@ -265,9 +264,10 @@ static bool
 may_change_arguments(const struct loop *loop, uint32_t callee)
 {
     const struct source *source = loop->source;
-    if (!source_is_word(source, callee) || is_name(loop, callee) || source_is(source, callee, "swap") ||
-        source_is(source, callee, "exchange") || source_is(source, callee, "tie") || source_is(source, callee, "ref") ||
-        source_is(source, callee - 1, ".") || source_is(source, callee - 1, "->"))
+    static const char *const changers[] = {"swap", "exchange", "tie", "ref", NULL};
+    static const char *const links[] = {".", "->", NULL};
+    if (!source_is_word(source, callee) || is_name(loop, callee) || source_is_one_of(source, callee, changers) ||
+        source_is_one_of(source, callee - 1, links))
         return true;
     for (size_t f = 0; f < source->function_count; ++f) {
         const struct function *function = &source->functions[f];
@@ -331,15 +331,15 @@ is_condition(const struct loop *loop, struct tokens tokens)
 {
     const struct source *source = loop->source;
     const struct tokens limit = {tokens.from + 2, tokens.to};
+    static const char *const less[] = {"<", "<=", NULL};
+    static const char *const decisions[] = {"<", ">", "&&", "||", "?", "==", "!=", "!", "<=", ">=", NULL};
     if (tokens.to < tokens.from + 3 || !source_same_word(source, tokens.from, loop->index) ||
-        (!source_is(source, tokens.from + 1, "<") && !source_is(source, tokens.from + 1, "<=")) ||
-        !is_pure(source, limit) || may_differ(loop, limit))
+        !source_is_one_of(source, tokens.from + 1, less))
+        return false;
+    if (!is_pure(source, limit) || may_differ(loop, limit))
         return false;
     for (uint32_t i = limit.from; i < limit.to; ++i) { /* no second comparison */
-        if (source_is(source, i, "<") || source_is(source, i, ">") || source_is(source, i, "&&") ||
-            source_is(source, i, "||") || source_is(source, i, "?") || source_is(source, i, "==") ||
-            source_is(source, i, "!=") || source_is(source, i, "!") || source_is(source, i, "<=") ||
-            source_is(source, i, ">="))
+        if (source_is_one_of(source, i, decisions))
             return false;
     }
     return true;

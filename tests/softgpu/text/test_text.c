@@ -55,11 +55,13 @@ static const struct {
     {"#define X \"/*\"\nb", "b"},
     {"  # if 0\na", "a"},
     {"a # b", "a # b"},
+    {"a \\\n# b", "a # b"},
     {"f(\"a // b\\\" c\")", "f ( \"a // b\\\" c\" )"},
     {"x = '\"'; y", "x = '\"' ; y"},
     {"R\"x(a)\" \")x\" b", "R\"x(a)\" \")x\" b"},
     {"LR\"(a\"b)\"s c", "LR\"(a\"b)\" s c"},
     {"u8\"a\"_s 'b'", "u8\"a\"_s 'b'"},
+    {"R\"(a)b)\" c", "R\"(a)b)\" c"},
     {"R\"(open", "R\"(open"},
     {"1'000.5e-3f .5 0x1p+3", "1'000.5e-3f .5 0x1p+3"},
     {"a<<<1, b>>>(c)", "a < < < 1 , b > > > ( c )"},
@@ -249,6 +251,7 @@ static const struct {
     {"Net::Layer w;", "Layer", false},
     {"unsigned w : 3;", "w", true},
     {"throw w;", "w", false},
+    {"f(a), w = 3;", "w", false},
 };
 
 TABLE_TEST(statements_declare_names, declaration_rows)
