@@ -35,6 +35,15 @@ object_before(const struct code *code, uint32_t name, uint32_t begin)
     return (struct token_range){first > begin ? first : begin, name};
 }
 
+uint32_t
+call_name_begin(const struct code *code, const struct call *call)
+{
+    uint32_t i = call->name;
+    while (i > 1 && token_is(code, i - 1, "::") && token_is_word(code, i - 2))
+        i -= 2;
+    return i;
+}
+
 bool
 call_read(const struct code *code, uint32_t i, uint32_t begin, struct call *call)
 {

@@ -31,6 +31,9 @@ bool call_find(const struct code *code, struct token_range in, const char *funct
 /* The same; calls in the arguments of a call of the function do not count. */
 bool call_find_outermost(const struct code *code, struct token_range in, const char *function, struct call *call);
 
+/* The first token of a call's name, with the namespaces in front of it. */
+uint32_t call_name_begin(const struct code *code, const struct call *call);
+
 /* Splits what is in the brackets at `open` at its commas: call->open, close, arguments and count. */
 void call_split(const struct code *code, uint32_t open, struct call *call);
 

@@ -87,6 +87,18 @@ expression_assigned(const struct code *code, struct token_range statement, struc
     return false;
 }
 
+/* Whether a method that is called of the name at token i gives it other elements, or another pointer. */
+static bool
+calls_changing_method(const struct code *code, uint32_t i)
+{
+    static const char *const methods[] = {
+        "assign",    "clear",   "emplace", "emplace_back", "erase", "insert", "pop_back",
+        "push_back", "release", "reset",   "resize",       "swap",  NULL,
+    };
+    const bool is_object = token_is(code, i + 1, ".") || token_is(code, i + 1, "->");
+    return is_object && token_is_one_of(code, i + 2, methods) && token_is(code, i + 3, "(");
+}
+
 bool
 expression_sets(const struct code *code, struct token_range tokens, const char *name, size_t length)
 {
@@ -97,6 +109,9 @@ expression_sets(const struct code *code, struct token_range tokens, const char *
     for (uint32_t i = tokens.first; i < tokens.end; ++i) {
         if (!token_is_text(code, i, name, length))
             continue;
+        const bool is_moved = i > 1 && token_is(code, i - 1, "(") && token_is(code, i - 2, "move");
+        if (is_moved || calls_changing_method(code, i))
+            return true;
         if (token_is_one_of(code, i + 1, assignments) && (i == 0 || !token_is_one_of(code, i - 1, before)))
             return true;
         const bool has_address = i > 0 && token_is(code, i - 1, "&") && !token_is_one_of(code, i + 1, parts);

@@ -27,7 +27,8 @@ bool expression_assigned(const struct code *code, struct token_range statement, 
 /* Whether tokens hold a sign or a word. */
 bool expression_has(const struct code *code, struct token_range tokens, const char *spelling);
 
-/* "name = ", "name += ", "++name", "&name": whether one of the tokens may give a name another value. */
+/* "name = ", "name += ", "++name", "&name", "name.push_back(x)", "move(name)": whether one of the tokens may give a
+ * name another value. */
 bool expression_sets(const struct code *code, struct token_range tokens, const char *name, size_t length);
 
 #endif

@@ -3,6 +3,7 @@
 #include "softgpu/text/declarations.h"
 #include "softgpu/text/walk.h"
 #include "tools/scout/command/report/expression.h"
+#include "tools/scout/command/report/owners.h"
 #include "tools/scout/command/report/passage.h"
 
 /* ---- what a statement says ---- */
@@ -153,13 +154,18 @@ find_passage(struct sources *sources, const struct source_node *statement, const
     passage->inner = node->source;
     passage->said = node->tokens.first;
     passage->outer = statement->source;
-    passage->statement = source_own(statement);
+    passage->caller = statement;
     passage->name = from->function;
+    passage->callee = depth > 1 ? frames[depth - 2].function : "";
     const struct token_range header = {passage->function->tokens.first, source_block(passage->function)->tokens.first};
     if (!call_find(&passage->inner->code, header, from->function, 0, &passage->parameters))
         return false;
     const size_t place = source_place(passage->outer, at->line, at->column);
-    return call_find(&passage->outer->code, passage->statement, from->function, place, &passage->call);
+    passage->makes = false;
+    if (call_find(&passage->outer->code, owners_part(statement, place), from->function, place, &passage->call))
+        return true;
+    passage->makes = owners_find_made(statement, from->function, place, &passage->call);
+    return passage->makes;
 }
 
 /* Whether a statement calls a function, or, NULL, one of CUDA's for memory. */
@@ -243,13 +249,21 @@ lift_innermost(struct sources *sources, const struct source_node *node, const st
 static void
 lift_through(const struct passage *passage, struct lifted *lifted)
 {
+    const bool is_known = lifted->memory[0] != '\0';
     const bool returns = passage_returns(passage, lifted->memory);
+    const bool makes_owner = is_known && passage_returns_owner(passage, lifted->memory);
+    const bool passes_owner = !is_known && lifted->is_owned && passage_returns_call(passage);
+    lifted->is_owned = lifted->is_owned || makes_owner;
     passage_lift(passage, lifted->stream);
     passage_lift(passage, lifted->memory);
     lifted->is_fixed = lifted->is_fixed || passage_is_fixed(passage, lifted->bytes);
     passage_lift(passage, lifted->bytes);
     lifted->is_fixed = lifted->is_fixed && lifted->bytes[0] == '\0';
-    if (lifted->memory[0] == '\0' && returns)
+    if (lifted->memory[0] != '\0')
+        return;
+    if (makes_owner || passes_owner)
+        passage_owned(passage, lifted->memory);
+    else if (returns && !lifted->is_owned)
         passage_assigned_to(passage, lifted->memory);
 }
 

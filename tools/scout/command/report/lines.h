@@ -151,6 +151,7 @@ struct span {
 struct lifted {
     char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES];
     bool is_fixed; /* bytes is not said, but is a parameter of a template */
+    bool is_owned; /* a function has made a smart pointer of the memory */
 };
 
 /* As frame `depth` of a call's stack says it. False: not known there, not even the bytes. */

@@ -4,6 +4,7 @@
 #include "softgpu/text/declarations.h"
 #include "softgpu/text/walk.h"
 #include "tools/scout/command/report/expression.h"
+#include "tools/scout/command/report/owners.h"
 
 /* ---- who declares a name ---- */
 
@@ -267,31 +268,45 @@ passage_follow_value(const struct passage *passage, char expression[LIFT_BYTES])
         snprintf(expression, LIFT_BYTES, "%s", is_one ? value : "");
 }
 
-void
-passage_assigned_to(const struct passage *passage, char to[LIFT_BYTES])
+/* What the call's result is assigned to, and whether it is an owner of its class, not a pointer. */
+struct assigned {
+    struct token_range left; /* empty: to nothing, or not as it is */
+    bool is_class;           /* it is declared as no pointer */
+};
+
+/* The '=' of the statement before the call; the statement's first token: there is none, or the result is an argument of
+ * another call. */
+static uint32_t
+find_assignment(const struct code *code, uint32_t first, uint32_t name)
+{
+    static const char cast[] = "_cast";
+    uint32_t equal = first; /* no assignment begins with its '=' */
+    bool is_cast = false;
+    for (uint32_t i = first, next; i < name; i = next) {
+        const struct token *token = &code->tokens[i];
+        const bool opens = token->match > i, is_around = opens && token->match > name, was_cast = is_cast;
+        const bool says_cast = token_is_word(code, i) && token->length > strlen(cast) &&
+                               strncmp(code->text + token_end(code, i) - strlen(cast), cast, strlen(cast)) == 0;
+        is_cast = says_cast || (is_cast && !is_around);
+        next = opens && !is_around ? token->match + 1 : i + 1;
+        const bool is_called = i > 0 && (token_is_word(code, i - 1) || token_is(code, i - 1, ">"));
+        if (token_is(code, i, "="))
+            equal = i;
+        else if (is_around && !was_cast && is_called)
+            equal = first;
+    }
+    return equal;
+}
+
+static struct assigned
+find_assigned(const struct passage *passage)
 {
     static const char *const ends[] = {";", ")", ",", NULL};
     const struct code *code = &passage->outer->code;
-    const uint32_t first = passage->statement.first, name = passage->call.name;
-    uint32_t equal = first; /* no assignment begins with its '=' */
-    bool is_cast = false;
-    to[0] = '\0';
-    for (uint32_t i = first, next; i < name; i = next) {
-        const uint32_t match = code->tokens[i].match;
-        const bool opens = match > i, is_around = opens && match > name, was_cast = is_cast;
-        const uint32_t length = code->tokens[i].length;
-        const bool says_cast =
-            token_is_word(code, i) && length > strlen("_cast") &&
-            strncmp(code->text + token_end(code, i) - strlen("_cast"), "_cast", strlen("_cast")) == 0;
-        is_cast = says_cast || (is_cast && !is_around);
-        next = opens && !is_around ? match + 1 : i + 1;
-        if (token_is(code, i, "="))
-            equal = i;
-        else if (is_around && !was_cast && i > 0 && (token_is_word(code, i - 1) || token_is(code, i - 1, ">")))
-            equal = first; /* an argument of another call */
-    }
+    const uint32_t first = passage->caller->tokens.first;
+    const uint32_t equal = find_assignment(code, first, passage->call.name);
     if (equal == first || !token_is_one_of(code, passage->call.close + 1, ends))
-        return;
+        return (struct assigned){.is_class = false};
 
     struct token_range left = {token_postfix_begin(code, equal), equal};
     if (left.first < first)
@@ -302,8 +317,60 @@ passage_assigned_to(const struct passage *passage, char to[LIFT_BYTES])
         left.first = first; /* no declaration */
     const struct token_range type = {first, left.first};
     const bool is_pointer = expression_has(code, type, "auto") || expression_has(code, type, "*");
-    if ((!is_declared || is_pointer) && !expression_copy(code, left, to)) /* else a class that is made of the memory */
+    return (struct assigned){.left = left, .is_class = is_declared && !is_pointer};
+}
+
+void
+passage_assigned_to(const struct passage *passage, char to[LIFT_BYTES])
+{
+    const struct assigned assigned = find_assigned(passage);
+    const bool is_pointer = assigned.left.end > assigned.left.first && !assigned.is_class;
+    if (!is_pointer || !expression_copy(&passage->outer->code, assigned.left, to)) /* else a class made of the memory */
         to[0] = '\0';
+}
+
+void
+passage_owned(const struct passage *passage, char to[LIFT_BYTES])
+{
+    char owner[LIFT_BYTES];
+    const struct code *code = &passage->outer->code;
+    const struct token_range left = find_assigned(passage).left;
+    const bool is_alone = call_name_begin(code, &passage->call) == left.end + 1; /* behind the '=' */
+    bool is_named = false;
+    if (left.end == left.first)
+        is_named = owners_find_receiver(passage->caller, &passage->call, owner);
+    else
+        is_named = is_alone && expression_copy(code, left, owner);
+    if (!is_named || snprintf(to, LIFT_BYTES, "%s.get()", owner) >= LIFT_BYTES)
+        to[0] = '\0';
+}
+
+bool
+passage_returns_call(const struct passage *passage)
+{
+    const struct code *code = &passage->inner->code;
+    uint32_t i = passage->said;
+    struct call call;
+    if (!token_is(code, i, "return"))
+        return false;
+    ++i;
+    while (token_is_word(code, i) && token_is(code, i + 1, "::"))
+        i += 2;
+    const bool is_callee = token_is_text(code, i, passage->callee, strcspn(passage->callee, "<"));
+    return is_callee && call_read(code, i, passage->said, &call) && token_is(code, call.close + 1, ";");
+}
+
+bool
+passage_returns_owner(const struct passage *passage, const char *expression)
+{
+    FOR_EACH_INSIDE(node, passage->function) {
+        const struct token_range own = source_own(node);
+        if (!token_is(&passage->inner->code, own.first, "return"))
+            continue;
+        if (owners_take(passage->inner, (struct token_range){own.first + 1, own.end - 1}, expression))
+            return true;
+    }
+    return false;
 }
 
 bool
@@ -356,18 +423,32 @@ pass_declared(const struct passage *passage, const char *name, size_t length, ch
     return to[0] != '\0' && expression_is_primary(to);
 }
 
-/* A member is one of the call's object; with none it is a member of the caller's object, too, but not behind `new`. */
+/* What a call's members belong to: "net->", or "" where it is the caller's own object, too. False: it has no name. */
 static bool
-pass_member(const struct passage *passage, enum member member, const char *name, size_t length, char to[LIFT_BYTES])
+name_object(const struct passage *passage, char to[LIFT_BYTES])
 {
     const struct code *code = &passage->outer->code;
     const struct call *call = &passage->call;
-    const bool has_object = call->object.end > call->object.first;
-    const bool is_made = !has_object && call->name > 0 && token_is(code, call->name - 1, "new");
-    char object[LIFT_BYTES] = "";
-    if (is_made || (has_object && member == MEMBER_HIDDEN))
-        return false;
-    if (has_object && !expression_copy(code, call->object, object))
+    to[0] = '\0';
+    if (passage->makes)
+        return snprintf(to, LIFT_BYTES, "%.*s.", (int)code->tokens[call->name].length,
+                        code->text + code->tokens[call->name].begin) < LIFT_BYTES;
+    if (call->object.end > call->object.first)
+        return expression_copy(code, call->object, to);
+    if (call->name == 0 || !token_is(code, call->name - 1, "new"))
+        return true;
+    char pointer[LIFT_BYTES];
+    passage_assigned_to(passage, pointer);
+    return pointer[0] != '\0' && expression_is_primary(pointer) &&
+           snprintf(to, LIFT_BYTES, "%s->", pointer) < LIFT_BYTES;
+}
+
+/* A member is one of the call's object. */
+static bool
+pass_member(const struct passage *passage, enum member member, const char *name, size_t length, char to[LIFT_BYTES])
+{
+    char object[LIFT_BYTES];
+    if (!name_object(passage, object) || (object[0] != '\0' && member == MEMBER_HIDDEN))
         return false;
     return snprintf(to, LIFT_BYTES, "%s%.*s", object, (int)length, name) < LIFT_BYTES;
 }

@@ -286,6 +286,16 @@ spot_find_behind(struct search *search, const struct site_place *place, struct s
     return node->parent != NULL && spot_is_usable(spot);
 }
 
+/* The statement of a function's body that a node is in; NULL: it is in none. */
+static const struct source_node *
+statement_of_body(const struct source_node *function, const struct source_node *node)
+{
+    const struct source_node *body = source_function(function) == function ? source_block(function) : NULL;
+    while (body != NULL && node != NULL && node->parent != body)
+        node = node->parent;
+    return body != NULL ? node : NULL;
+}
+
 bool
 spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
                       struct spot *spot, struct lifted *said)
@@ -295,9 +305,13 @@ spot_find_behind_both(struct search *search, const struct site_place *made, cons
     if (from == NULL || to == NULL)
         return false;
     const struct source_node *ours = source_beside(from, to), *theirs = source_beside(to, from);
+    const bool in_header = ours == theirs && ours == from; /* a constructor makes its members before its body */
+    if (in_header)
+        theirs = statement_of_body(from, to);
     if (theirs == NULL || ours == theirs || ours != from)
         return false;
-    spot->node = ours->end > theirs->end ? ours : theirs;
+    const size_t begin = in_header ? source_block(from)->begin : from->end;
+    spot->node = in_header || theirs->end > ours->end ? theirs : ours;
     spot->behind = spot->node->end;
-    return spot_is_usable(spot) && !lift_changes(from->source, (struct span){from->end, spot->behind}, said);
+    return spot_is_usable(spot) && !lift_changes(from->source, (struct span){begin, spot->behind}, said);
 }
