@@ -15,7 +15,8 @@
  * leaves out batches by its own items), columns (data by column, without `first`), columns_order (data by column, other
  * items), passes (three DDP_STEPs before an update, the first two of other rows), norm, own_norm (the host clips by a
  * norm of own gradients), late_norm (after it, right), width (rows are as wide as the batch, and the divisor is the
- * batch).
+ * batch), by_share (data on the device begin so many shares further on in each step, and not batches), each_step (a
+ * DDP_STEP for each item, before the update).
  */
 #include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
@@ -179,8 +180,9 @@ main(int argc, char **argv)
                                                                  : (float)count;
         if (is("twice")) {
             fetch<<<1, 32>>>(x, y, all + (size_t)at * WIDTH, table + at, (int)first, count);
-        } else if (is("resident") || is("own") || is("unmoved")) {
+        } else if (is("resident") || is("own") || is("unmoved") || is("by_share")) {
             at -= is("resident") ? (int)first : 0;
+            at = is("by_share") ? step % (ITEMS / BATCH) * count + (int)first : at;
             x = all + (size_t)at * WIDTH;
             y = table + at - (is("unmoved") ? (int)first : 0);
         } else if (is("columns") || is("columns_order")) {
@@ -219,7 +221,11 @@ main(int argc, char **argv)
         for (int n = 0; n < count && is_micro; n += count / 3)
             gradient<<<1, 32>>>(g, x + n * WIDTH, r + n, count / 3,
                                 is("micro") ? (float)count : (float)(count + 3 * DDP_RANK()), n == 0 ? 0.0f : 1.0f);
-        if (!is("clear") && !is_micro)
+        for (int n = 0; n < count && is("each_step"); ++n) {
+            gradient<<<1, 32>>>(g, x + n * WIDTH, r + n, 1, divisor, n == 0 ? 0.0f : 1.0f);
+            DDP_STEP(0);
+        }
+        if (!is("clear") && !is_micro && !is("each_step"))
             gradient<<<1, 32>>>(g, x, r, count, is("valid") ? 1 : divisor, 0);
         if (is("buffer") || is("read") || is("forgotten"))
             gradient<<<1, 32>>>(own, x, r, count, divisor, 0);
@@ -248,7 +254,8 @@ main(int argc, char **argv)
             DDP_STEP_PARAMETERS(0);
             continue;
         }
-        DDP_STEP(0);
+        if (!is("each_step"))
+            DDP_STEP(0);
         if (is("early"))
             continue;
         if (is("late"))

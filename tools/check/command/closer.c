@@ -4,7 +4,6 @@
  */
 #include "tools/check/command/placed.h"
 #include "tools/check/command/session.h"
-#include "tools/check/evidence/items.h"
 #include "tools/check/format/look.h"
 #include "tools/common/each.h"
 
@@ -25,11 +24,10 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
                     !question_is_divided(evidence, verdict) && !check_evidence_takes_turns(evidence);
     bool is_possible =
         !check->in_cluster && !check->has_reference && !evidence->by_plan && check_evidence_is_forced(evidence);
-    bool is_exact = verdict->facts->bearable <= ITEMS_BEARABLE * items_tolerance(0);
     bool is_of_update = role == CHECK_PARAMETER && verdict->first->made_in_step > 0; /* by the same averages */
     if (verdict->result == CHECK_EQUAL || !is_possible || verdict->is_precise)
         return false;
-    if (!is_exact && !is_of_update)
+    if (!question_is_exact(verdict->facts) && !is_of_update)
         return false;
     return causes[verdict->cause] && has_place && !is_scale;
 }

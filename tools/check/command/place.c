@@ -308,6 +308,18 @@ say_read_early(const struct finding *finding)
     return false;
 }
 
+static uint64_t
+elements_of(const struct look_argument *it)
+{
+    return it->bytes / element_size(it->type);
+}
+
+static uint64_t
+elements_changed(const struct look_argument *it)
+{
+    return (it->end - it->first) / element_size(it->type);
+}
+
 /* The update changes more of the parameter than DDP_GRADIENT names of its gradient; or more than DDP_PARAMETER names,
  * by whose pointer it changes the memory that differs, behind the parameter's end and without a pointer of its own. */
 static bool
@@ -326,19 +338,17 @@ say_part(const struct finding *finding)
             changed = is_it ? &step->list[a] : changed;
             of = place_is_of(&step->list[a], CHECK_GRADIENT) ? &step->list[a] : of;
         }
-        if (changed == NULL ||
-            (!is_behind && (of == NULL || changed->type != of->type || changed->end - changed->first <= of->bytes)))
+        if (changed == NULL || (!is_behind && (of == NULL || elements_changed(changed) <= elements_of(of))))
             continue;
-        uint64_t named = of != NULL ? of->bytes / element_size(of->type) : 0;
+        uint64_t named = of != NULL ? elements_of(of) : 0;
         if (is_behind)
             place_say(finding, PLACE_BEFORE, step, NULL, NULL,
                       "by %s it updates more than the %llu elements that DDP_PARAMETER names",
-                      ARGUMENT_OF(step, changed), (unsigned long long)changed->bytes / element_size(changed->type));
+                      ARGUMENT_OF(step, changed), (unsigned long long)elements_of(changed));
         else
             place_say(finding, PLACE_BEFORE, step, NULL,
                       "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type",
-                      "it changes %llu elements of the parameter",
-                      (unsigned long long)(changed->end - changed->first) / element_size(of->type));
+                      "it changes %llu elements of the parameter", (unsigned long long)elements_changed(changed));
         if (of != NULL)
             place_add(finding, "; of the gradient that %s points to, DDP_GRADIENT %s %llu", ARGUMENT_OF(step, of),
                       is_behind ? "names" : "annotates only", (unsigned long long)named);

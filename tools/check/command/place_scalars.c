@@ -221,7 +221,8 @@ place_say_scalar(const struct finding *finding, size_t at, enum scalar_level lea
 {
     struct place_scalar scalar;
     place_find_scalar(finding, at, &scalar);
-    if (scalar.level < least)
+    bool is_explained = scalar.is_of_mean && !finding->question->is_update;
+    if (scalar.level < least || is_explained)
         return false;
     place_put_scalar(&scalar, finding->question->is_update, finding->question->is_uneven, finding->place->is_probable,
                      finding->place);

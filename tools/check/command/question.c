@@ -1,6 +1,7 @@
 /* question.c - see session.h. */
 #include "tools/check/command/session.h"
 
+#include "tools/check/evidence/items.h"
 #include "tools/common/each.h"
 
 #include <math.h>
@@ -12,6 +13,12 @@ question_is_divided(const struct check_evidence *evidence, const struct check_ve
 {
     bool is_part = verdict->cause == CAUSE_SCALE && fabs(verdict->factor * evidence->ranks - 1) < 0.02;
     return is_part && !check_evidence_takes_turns(evidence); /* in turns no batch is divided */
+}
+
+bool
+question_is_exact(const struct check_facts *facts)
+{
+    return facts->bearable <= ITEMS_BEARABLE * items_tolerance(0);
 }
 
 /* The interval in which a tensor comes about that differs in the step: of what DDP_REDUCE finds, of the round before,
@@ -115,6 +122,6 @@ question_find(const struct check_evidence *evidence, const struct check_verdict 
     question.is_update = role != CHECK_GRADIENT && !is_reduced && !question.is_early;
     if (question.is_averaged)
         question.since = --question.interval;
-    question.unseen = find_unseen(evidence, question.interval);
+    question.unseen = question_is_exact(verdict->facts) ? find_unseen(evidence, question.interval) : question.interval;
     return question;
 }

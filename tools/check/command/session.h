@@ -146,6 +146,9 @@ bool closer_look_further(struct check *check, struct check_verdict *verdict, str
  * runs. Pure. */
 struct place_question question_find(const struct check_evidence *evidence, const struct check_verdict *verdict);
 
+/* Gradients are compared as nearly as operations are: not those of 16-bit products, whose own rounding is larger. */
+bool question_is_exact(const struct check_facts *facts);
+
 /* All gradients are the Nth part of one rank's. */
 bool question_is_divided(const struct check_evidence *evidence, const struct check_verdict *verdict);
 

@@ -150,17 +150,29 @@ is_made_by_factor(const struct check_evidence *evidence, const struct check_item
            fabs(row->norms.difference - scaled->norms.difference) <= 0.1 * row->norms.difference;
 }
 
-/* A parameter that is equal in all steps, and would differ with such gradients in one process. */
-static bool
-shows_factor(const struct check_evidence *evidence, const struct check_item *item)
+/* The moment in which a parameter first differs; UINT_MAX: none does. */
+static unsigned
+first_of_parameters(const struct check_item *items, size_t count)
 {
-    if (item->tensor.role != CHECK_PARAMETER || !item->moved || item->differs)
+    unsigned first = UINT_MAX;
+    FOR_EACH(item, items, count) {
+        bool is_earlier = item->tensor.role == CHECK_PARAMETER && item->differs && item->moment < first;
+        first = is_earlier ? item->moment : first;
+    }
+    return first;
+}
+
+/* A parameter that is equal until another differs, and would differ with such gradients in one process. */
+static bool
+shows_factor(const struct check_evidence *evidence, const struct check_item *item, unsigned first)
+{
+    if (item->tensor.role != CHECK_PARAMETER || !item->moved || (item->differs && item->moment <= first))
         return false;
     return items_scaled_differs(evidence, item);
 }
 
 /* An optimizer that knows no factors leaves parameters equal, too: it hides a wrong divisor. So of the parameters that
- * are equal in all steps, one must have been seen to differ with such gradients. */
+ * are equal, one must have been seen to differ with such gradients. */
 static bool
 is_undone(const struct check_evidence *evidence, const struct check_item *items, size_t count,
           const struct pattern *pattern, double *factor_p)
@@ -176,7 +188,8 @@ is_undone(const struct check_evidence *evidence, const struct check_item *items,
     *factor_p = forced->norms.product;
     if (!ALL(rows, evidence->ranked, evidence->ranks, is_forced_to(rows, *factor_p)))
         return false;
-    return ANY(item, items, count, shows_factor(evidence, item));
+    const unsigned first = first_of_parameters(items, count);
+    return ANY(item, items, count, shows_factor(evidence, item, first));
 }
 
 /* Where the gradient first differs by more than the factor; false: nowhere. */

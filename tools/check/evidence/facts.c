@@ -102,14 +102,32 @@ find_first_update(const struct check_evidence *evidence)
     return first;
 }
 
+/* Not where parameters have several types: then one may be the other's copy. */
 static void
 count_elements(struct check_facts *facts)
 {
+    unsigned types = 0;
     FOR_EACH(item, facts->items, facts->item_count) {
         bool is_trained = item->tensor.role == CHECK_PARAMETER && item->moved && !item->is_averaged;
+        types |= is_trained ? 1U << item->tensor.type : 0;
         facts->trained_elements += is_trained ? item->tensor.count : 0;
         facts->gradient_elements += item->tensor.role == CHECK_GRADIENT ? item->tensor.count : 0;
     }
+    if ((types & (types - 1)) != 0)
+        facts->trained_elements = 0;
+}
+
+/* One has moved, and was equal when another first differed: no update has been right for all, nor wrong for all. */
+static bool
+has_equal_parameter(const struct check_facts *facts)
+{
+    unsigned first = UINT_MAX;
+    FOR_EACH(item, facts->items, facts->item_count) {
+        bool is_earlier = item->tensor.role == CHECK_PARAMETER && item->differs && item->moment < first;
+        first = is_earlier ? item->moment : first;
+    }
+    return ANY(item, facts->items, facts->item_count,
+               item->tensor.role == CHECK_PARAMETER && item->moved && (!item->differs || item->moment > first));
 }
 
 static bool
@@ -193,7 +211,7 @@ find_ranks(const struct check_evidence *evidence, const struct pattern *pattern,
     facts->have_one_batch = shares_are_one_batch(evidence);
     facts->take_whole_batches = !facts->takes_turns && shares_are_whole_batches(evidence);
     facts->parameters_equal = pattern->all[CHECK_PARAMETER] > 0 && pattern->ever[CHECK_PARAMETER] == 0;
-    facts->has_equal_parameter = pattern->all[CHECK_PARAMETER] > pattern->ever[CHECK_PARAMETER];
+    facts->has_equal_parameter = has_equal_parameter(facts);
     facts->all_parameters_move = pattern->differing[CHECK_PARAMETER] >= pattern->all[CHECK_PARAMETER];
     return earlier(moment, pattern->moment);
 }
@@ -230,6 +248,22 @@ is_checked_before(const struct check_evidence *evidence, const struct check_item
     return steps >= first->first_step;
 }
 
+/* Of what the first step changes, of all parameters that differ; 0: they have no common factor. */
+static double
+factor_of_update(const struct check_evidence *evidence, const struct check_facts *facts)
+{
+    double common = 0;
+    FOR_EACH(item, facts->items, facts->item_count) {
+        if (item->tensor.role != CHECK_PARAMETER || !item->differs || item->made_in_step != 1)
+            continue;
+        double factor = factor_of_change(evidence, item);
+        if (factor == 0 || (common != 0 && fabs(factor - common) > 0.02 * common))
+            return 0;
+        common = factor;
+    }
+    return common;
+}
+
 static struct facts_first
 describe_first(const struct check_evidence *evidence, const struct pattern *pattern, const struct check_facts *facts)
 {
@@ -243,6 +277,7 @@ describe_first(const struct check_evidence *evidence, const struct pattern *patt
                                 .differing = pattern->differing[role],
                                 .all = pattern->all[role],
                                 .is_few = pattern_is_few(pattern->differing[role], pattern->all[role]),
+                                .factor_of_update = factor_of_update(evidence, facts),
                                 .factor_of_change = factor_of_change(evidence, item),
                                 .is_checked_before = is_checked_before(evidence, item)};
     first.is_right_on_rank_0 = first.is_of_start && is_right_on_rank_0(evidence, item);

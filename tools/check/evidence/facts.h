@@ -71,6 +71,8 @@ struct facts_first {
     uint64_t uneven_items;              /* of its step, which the ranks do not divide, and do not weigh; 0: none */
     double factor_of_all;    /* every gradient of the first step is so many times one rank's; 0: they are not */
     double factor_of_some;   /* the gradients that differ are, and others are equal: N or 1 / N; 0: they are not */
+    double factor_of_update; /* what the first update has changed is so many times one rank's, of all parameters; 0: it
+                                is not */
     double factor_of_change; /* what the update has changed is so many times one rank's; 0: it is not */
     bool is_checked_before;  /* the gradients of all steps up to it were compared */
 };
@@ -123,7 +125,8 @@ struct check_facts {
     bool is_compared;                   /* something that is trained was compared, of each rank */
     bool is_unmoved;                    /* no step has changed a parameter */
     uint32_t first_update;              /* the first step that has; 0: none */
-    uint64_t trained_elements;          /* of parameters that move, and that DDP_STEP averages the gradients of; */
+    uint64_t trained_elements;          /* of parameters that move, and that DDP_STEP averages the gradients of; 0: they
+                                           have several types; */
     uint64_t gradient_elements;         /* and of all gradients */
     const struct check_tensor *endless; /* a parameter that is infinite or NaN, before anything differs; NULL: none */
     uint32_t endless_step;              /* after which it is */
@@ -144,7 +147,7 @@ struct check_facts {
     bool have_one_batch;      /* all ranks compute the same */
     bool take_whole_batches;  /* each rank takes as much as one rank alone */
     bool parameters_equal;    /* there are parameters, and none differs at any time */
-    bool has_equal_parameter; /* one has moved, and differs at no time */
+    bool has_equal_parameter; /* one has moved, and did not differ when another first did */
     bool all_parameters_move; /* of parameters that have moved, each first differs at the moment of `first` */
     bool are_alike_at_first;  /* the ranks have the same bits when `first` differs */
 

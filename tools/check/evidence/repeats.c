@@ -28,11 +28,16 @@ is_beyond_rounding(const struct check_item *item)
            isfinite(item->floor);
 }
 
-/* What differs first does so beyond any rounding: then it is a difference, whatever rounding makes of others. */
+/* Something that differs first does so beyond any rounding: then it is a difference, whatever rounding makes of others.
+ */
 static bool
-is_clear(const struct check_evidence *evidence, const struct check_item *first)
+is_clear(const struct check_evidence *evidence, const struct check_item *items, size_t count,
+         const struct check_item *first)
 {
-    return first != NULL && first->limit <= evidence->bearable;
+    enum { FAR_BEYOND = 10 };
+    return first != NULL && ANY(item, items, count,
+                                item->differs && item->moment == first->moment &&
+                                    (item->limit <= evidence->bearable || item->at_first >= FAR_BEYOND * item->limit));
 }
 
 double
@@ -40,7 +45,7 @@ repeats_worst(const struct check_evidence *evidence, const struct check_item *it
               const struct check_item *first)
 {
     double worst = worst_again(evidence);
-    if (!check_evidence_is_forced(evidence) || is_clear(evidence, first))
+    if (!check_evidence_is_forced(evidence) || is_clear(evidence, items, count, first))
         return worst;
     FOR_EACH(item, items, count)
         worst = is_beyond_rounding(item) ? fmax(worst, item->floor) : worst;

@@ -81,7 +81,7 @@ place_put_scalar(const struct place_scalar *scalar, bool is_update, bool is_unev
 static bool
 is_at_least_size(const struct operation *operation)
 {
-    bool shows_any = operation->is_uneven || (!operation->is_update && operation->gets_same);
+    bool shows_any = operation->is_uneven || operation->gets_same;
     return shows_any && operation->scalar.level >= SCALAR_SIZE;
 }
 

@@ -35,7 +35,8 @@ struct range_found {
     uint32_t updates;       /* steps that have updated it */
     uint32_t calls;         /* of the function that writes it, since the last boundary */
     struct sketch *change;  /* what was added to it; NULL: nothing was */
-    CUdeviceptr changed_at; /* then */
+    CUdeviceptr changed_at; /* then, */
+    uint64_t changed_in;    /* in this allocation */
     bool touched;           /* an operation got it after that, or copied it after its update */
     bool elsewhere;         /* another call than its update has */
     bool retained;          /* and what became of it is reported */
@@ -151,21 +152,27 @@ key_of_sketch(const struct range_found *range, uint32_t step)
         .kind = REFERENCE_SKETCH, .role = CHECK_MEMORY, .step = step, .number = range->memory.tensor.number};
 }
 
-/* Of no bytes: it is not where it was, or nothing of the kind; or it was freed after its update, and what is there now
- * is other memory, as an evaluation's activations are. */
+/* The range at an address of an allocation. Of no bytes: there is nothing of the kind; or that allocation was freed,
+ * and what is there now is other memory, as an evaluation's activations are. */
 static struct tensor
-tensor_of(const struct range_found *range)
+range_at(const struct range_found *range, CUdeviceptr address, uint64_t buffer)
 {
-    struct memory_facts facts = range->address != 0 ? device_ask_about(range->address) : (struct memory_facts){0};
-    if (facts.begin == 0 || facts.begin + facts.bytes < range->address + range->memory.bytes)
+    struct memory_facts facts = address != 0 ? device_ask_about(address) : (struct memory_facts){0};
+    if (facts.begin == 0 || facts.begin + facts.bytes < address + range->memory.bytes)
         return (struct tensor){.bytes = 0};
-    if (buffer_of(range->address) != range->buffer)
+    if (buffer_of(address) != buffer)
         return (struct tensor){.bytes = 0};
-    return (struct tensor){.address = range->address,
+    return (struct tensor){.address = address,
                            .kind = facts.type == CU_MEMORYTYPE_HOST ? MEMORY_HOST : MEMORY_DEVICE,
                            .bytes = range->memory.bytes,
                            .count = range->memory.tensor.count,
                            .type = (int)range->memory.tensor.type};
+}
+
+static struct tensor
+tensor_of(const struct range_found *range)
+{
+    return range_at(range, range->address, range->buffer);
 }
 
 /* Adds a hundredth of each element, up or down, to it; keeps a sketch of that. */
@@ -179,6 +186,7 @@ change_range(struct range_found *range)
     OWNED double *moved = values_room(NULL, count * sizeof(*moved));
     range->change = values_room(NULL, sizeof(*range->change));
     range->changed_at = range->address;
+    range->changed_in = range->buffer;
     values_memory(range->address, range->memory.bytes, old, NULL);
     memcpy(new, old, range->memory.bytes);
     unsigned units = fraction_bits > 31 ? 1u << 30 : 1u << (fraction_bits - (fraction_bits > 7 ? 7 : 3));
@@ -256,6 +264,28 @@ compare_range(struct range_found *range, const struct sketch *own, uint32_t step
     }
 }
 
+/* A change that is gone at the next boundary, though the range's update has not come: other operations overwrite the
+ * memory, such as a forward pass. */
+static void
+look_at_change(struct range_found *range, uint32_t step)
+{
+    static const double little = 0.1;
+    static struct sketch own, theirs; /* large */
+    const struct tensor tensor = range_at(range, range->changed_at, range->changed_in);
+    if (tensor.bytes == 0 || !get_sketch(range, step, &theirs))
+        return;
+    sketch_tensor(&tensor, &own);
+    const double left = sketch_retained(&own, &theirs, range->change);
+    if (!(fabs(left) < little))
+        return;
+    range->retained = true;
+    values_row(&(struct check_row){.kind = CHECK_ROW_RETAINED,
+                                   .step = step,
+                                   .tensor = range->memory.tensor,
+                                   .norms.product = left,
+                                   .value = range->elsewhere});
+}
+
 static void
 look_at_range(struct range_found *range, const struct tensor *tensor, uint32_t step)
 {
@@ -282,6 +312,8 @@ memory_boundary(uint32_t step)
         const struct tensor *tensor = &tensors[NUMBER_OF(range)];
         if (tensor->bytes > 0)
             look_at_range(range, tensor, step);
+        if (range->change != NULL && !range->retained && !range->updated)
+            look_at_change(range, step);
         if (is_probed(range, step))
             change_range(range);
         range->updated = false;

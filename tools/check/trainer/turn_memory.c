@@ -299,8 +299,11 @@ differs(const struct difference *found)
     return found->unbounded > 0 || sqrt(found->difference) > limit;
 }
 
+/* `has_before`: what the memory held before the batch is known; else mine[] has twice what it holds after it, and words
+ * that the reference's batch has changed tell nothing. */
 static void
-compare_range(const struct left_range *range, const char *mine, const char *theirs, const struct observed_turn *turn)
+compare_range(const struct left_range *range, bool has_before, const char *mine, const char *theirs,
+              const struct observed_turn *turn)
 {
     struct comparison found = {.is_added = true};
     const uint64_t bytes = range->known.bytes;
@@ -310,7 +313,8 @@ compare_range(const struct left_range *range, const char *mine, const char *thei
         memcpy(&word.after, mine + bytes + at, sizeof(uint32_t));
         memcpy(&word.their_before, theirs + at, sizeof(uint32_t));
         memcpy(&word.their_after, theirs + bytes + at, sizeof(uint32_t));
-        compare_word(&found, &word);
+        if (has_before || word.their_before == word.their_after)
+            compare_word(&found, &word);
     }
     const bool is_changed = differs(&found.changed);
     if (!is_changed && !differs(&found.others))
@@ -359,7 +363,7 @@ keep_range(const struct left_range *range, const struct observed_turn *turn)
     OWNED char *theirs = values_room(NULL, 2 * bytes);
     const struct reference_entry *entry = reference_find(values_reader(), &key);
     if (entry != NULL && entry->record.bytes == 2 * bytes && values_get(&key, theirs, 2 * bytes))
-        compare_range(range, both, theirs, turn);
+        compare_range(range, has_before, both, theirs, turn);
 }
 
 static void

@@ -64,6 +64,14 @@ is_times_ranks(const struct check_facts *facts)
     return fabs(facts->first.factor_of_all / facts->ranks - 1) < 0.02;
 }
 
+/* The update has a factor of its own, which is not the other's reciprocal. */
+static bool
+takes_back_wrongly(const struct check_facts *facts)
+{
+    const struct facts_first *first = &facts->first;
+    return first->factor_of_update != 0 && fabs(first->factor_of_update / first->factor_of_all - 1) > 0.02;
+}
+
 static void
 say_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -71,14 +79,22 @@ say_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
     sentence_say_place(facts, facts->first.item, text, ": every gradient is %.4g times that of one process%s%s", factor,
                        sentence_factor(facts, factor),
                        facts->parameters_equal ? ", but the parameters are equal: the update removes the factor" : "");
+    if (takes_back_wrongly(facts))
+        printable_append(text, VERDICT_BYTES,
+                         "; with such gradients the update changes parameters %.4g times as much as one process",
+                         facts->first.factor_of_update);
 }
 
 static void
 advise_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
-    if (is_divided_by_ranks(facts))
-        sentence_say(text, "each rank divides the loss by the whole batch, and DDP_STEP averages: divide by the rank's "
-                           "share instead (the count of DDP_SHARD)");
+    if (takes_back_wrongly(facts))
+        sentence_say(text,
+                     "the update takes the factor back, and has another factor besides: let it divide sums by the "
+                     "rank's share (the count of DDP_SHARD), and by no number of ranks");
+    else if (is_divided_by_ranks(facts))
+        sentence_say(text, "each rank divides the loss, or the update divides sums, by the whole batch, and DDP_STEP "
+                           "averages: divide by the rank's share instead (the count of DDP_SHARD)");
     else if (is_times_ranks(facts))
         sentence_say(text, "gradients are sums where one process's are means, or the other way round: %s",
                      facts->is_sum ? "leave --reduce sum out"

@@ -93,11 +93,11 @@ say_lacks(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     const struct check_item *gradient = find_gradient(facts);
     say_update(facts, text);
-    printable_append(text, VERDICT_BYTES,
-                     "; DDP_GRADIENT names %llu elements in all (%s), and the update changes %llu elements of "
-                     "parameters: the others' gradients are not averaged",
-                     (unsigned long long)facts->gradient_elements, TENSOR_NAME(&gradient->tensor),
-                     (unsigned long long)facts->trained_elements);
+    printable_append(
+        text, VERDICT_BYTES,
+        "; DDP_GRADIENT names %llu elements in all (%s), and the update changes %llu elements of parameters",
+        (unsigned long long)facts->gradient_elements, TENSOR_NAME(&gradient->tensor),
+        (unsigned long long)facts->trained_elements);
 }
 
 /* ---- an update in another step ---- */
