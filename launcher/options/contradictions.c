@@ -7,10 +7,35 @@
 
 #include "base/protocol.h"
 
+#include <string.h>
+
 static bool
 passes_lines_on(const struct options *options)
 {
     return options->output == OUTPUT_FILES ? options->tee : options->output != OUTPUT_NONE;
+}
+
+/* Two outputs in one file: the later one would replace the other. Devices such as /dev/null take several. */
+static bool
+check_files(const struct options *options, struct error *error)
+{
+    const struct {
+        const char *option, *file;
+    } all[] = {{"--page", options->page},
+               {"--summary-json", options->summary_json},
+               {"--metrics", options->metrics},
+               {"--failure-report", options->report}};
+    const size_t count = sizeof(all) / sizeof(all[0]);
+    for (size_t i = 0; i < count; ++i) {
+        bool is_file =
+            all[i].file != NULL && strcmp(all[i].file, "-") != 0 && strncmp(all[i].file, "/dev/", strlen("/dev/")) != 0;
+        for (size_t k = i + 1; k < count && is_file; ++k) {
+            if (all[k].file != NULL && strcmp(all[i].file, all[k].file) == 0)
+                return error_set(error, DDPRUN_EXIT_USAGE, "%s and %s name one file, %s; give each a file of its own",
+                                 all[i].option, all[k].option, all[i].file);
+        }
+    }
+    return true;
 }
 
 bool
@@ -39,5 +64,5 @@ contradictions_check(const struct options *options, struct error *error)
             return error_set(error, DDPRUN_EXIT_USAGE, "%s%s", all[i].text,
                              options->has_settings ? " (DDPRUN_ variables in the environment are options, too)" : "");
     }
-    return true;
+    return check_files(options, error);
 }

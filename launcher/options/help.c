@@ -89,7 +89,7 @@ options_print_help(FILE *out)
     fprintf(out,
             "Usage: ddprun [options] program [arguments...]\n\n%s\n"
             "  ddprun -n 8 ./train --batch 256        eight ranks on eight GPUs\n"
-            "  srun --mpi=pmix -n 64 ddprun ./train   64 ranks on a cluster (or mpirun -n)\n"
+            "  srun -n 64 ddprun ./train              64 ranks on a cluster (or mpirun -n)\n"
             "  ddprun scout ./train                   which annotations ./train needs\n"
             "  ddprun check ./train                   compare two ranks with one process\n"
             "  ddprun doctor ./train                  problems of this machine and of ./train\n\n",

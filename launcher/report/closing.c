@@ -45,9 +45,10 @@ close_exposed(const struct rank_view *ranks, int count, void (*say)(const char *
                          "; overlap is off from step %" PRIu64 " on, because steps are shorter without it",
                          ranks[0].overlap_off_step + 1);
     else if (pace.slowed_ns > 0 && pace.slowed_ns != UINT64_MAX)
-        printable_append(line, LINE_BYTES,
-                         "; kernels slowed by all-reduces: %s ms per step (by comparison with steps without overlap)",
-                         waiting_ms_text((double)pace.slowed_ns * 1e-6, ms));
+        printable_append(
+            line, LINE_BYTES,
+            "; kernels slowed by all-reduces: %s ms per step more (measured against steps without overlap)",
+            waiting_ms_text((double)pace.slowed_ns * 1e-6, ms));
     if (pace.waited.matters)
         printable_append(line, LINE_BYTES, "; %s", waiting_text(&pace.waited, 1e6, waiting));
     say("%s", line);
@@ -111,7 +112,9 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
         snprintf(buckets, sizeof(buckets), "%sin %" PRIu64 " bucket%s", rank->sums ? "summed " : "", rank->bucket_count,
                  plural(rank->bucket_count));
     else
-        snprintf(buckets, sizeof(buckets), "%s at the end of the step", rank->sums ? "summed" : "averaged");
+        snprintf(buckets, sizeof(buckets), "%s in DDP_STEP", rank->sums ? "summed" : "averaged");
+    if (count == 1)
+        snprintf(buckets, sizeof(buckets), "not averaged, for there is one rank");
     if (rank->graph_step > 0)
         snprintf(graphs, sizeof(graphs), "%s %" PRIu64 " %s", count == 1 ? " and" : ",", rank->graph_step,
                  count == 1 ? "captured in CUDA graphs, whose launches are not counted" : "of them in CUDA graphs");
@@ -121,11 +124,13 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
                  rank->batch_count, rank->batch_count % (uint64_t)count != 0 ? ", the last one cut short" : "");
     if (rank->turn_rounds > 0 && count > 1)
         append_turns(rank, count, graphs);
-    printable_append(line, LINE_BYTES,
-                     "%d rank%s, %" PRIu64 " step%s%s, %" PRIu64
-                     " of them overlapped (all-reduces were launched during backward); %s",
-                     count, plural((uint64_t)count), rank->step, plural(rank->step), graphs,
-                     verdict_least_overlapped(ranks, count), averaged);
+    printable_append(line, LINE_BYTES, "%d rank%s, %" PRIu64 " step%s%s", count, plural((uint64_t)count), rank->step,
+                     plural(rank->step), graphs);
+    if (count > 1)
+        printable_append(line, LINE_BYTES,
+                         ", %" PRIu64 " of them overlapped (all-reduces were launched during backward)",
+                         verdict_least_overlapped(ranks, count));
+    printable_append(line, LINE_BYTES, "; %s", averaged);
     if (rank->gradient_count > 0)
         printable_append(line, LINE_BYTES, ", %s per step, %s", closing_bytes_text(rank->gradient_bytes, size),
                          buckets);

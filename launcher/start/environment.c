@@ -373,6 +373,18 @@ installation_check(const char *path, const char *what, struct error *error)
     return true;
 }
 
+/* A tarball and a wheel have none; the package ddprun-softgpu does. */
+static bool
+check_stand_in(const char *path, struct error *error)
+{
+    return access(path, R_OK) == 0 ||
+           error_set(
+               error, DDPRUN_EXIT_NOT_RUN,
+               "this ddprun has no stand-in (softgpu): %s: %s; tarballs and wheels have none: take the ddprun of "
+               "the build (build/bin/ddprun) or the package ddprun-softgpu, or a program that is linked for a GPU",
+               path, strerror(errno));
+}
+
 bool
 installation_find(bool softgpu, struct installation *found_p, struct error *error)
 {
@@ -393,7 +405,7 @@ installation_find(bool softgpu, struct installation *found_p, struct error *erro
     free(prefix);
     if (installation_check(found.shim, "the library that ddprun preloads", error) &&
         installation_check(found.engine, "the engine of ddprun", error) &&
-        (!softgpu || installation_check(found.softgpu_lib, "the stand-in (softgpu)", error))) {
+        (!softgpu || check_stand_in(found.softgpu_lib, error))) {
         *found_p = found;
         return true;
     }

@@ -137,7 +137,7 @@ main(int argc, char **argv)
                 (double)options.steps / seconds, options.batch);
     }
     if (options.save != NULL)
-        model_save(&model, options.save, DDP_RANK()); /* every rank saves; a %d in the name becomes its rank */
+        model_save(&model, options.save, DDP_RANK()); /* all ranks save, to be compared; %d: the rank */
 
     model_destroy(&model);
     data_free(&images);

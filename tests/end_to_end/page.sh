@@ -136,6 +136,9 @@ refused "a folder that is not there" 2 'cannot read the trace in' report "$work/
 refused "an empty folder" 1 'no trace in' report "$work/empty" -o "$work/t"
 refused "a file in no folder" 2 'cannot write to' report "$work/kept" -o "$work/none/t"
 refused "--page in no folder, before anything starts" 2 'cannot write to .*, in --page' --page "$work/none/t" "$ladder"
+refused "--page and --summary-json in one file" 2 '--page and --summary-json name one file, .*/t; give each a file of its own' --page "$work/t" --summary-json "$work/t" "$ladder"
+refused "--metrics and --failure-report in one file" 2 '--metrics and --failure-report name one file' --metrics "$work/t" --failure-report "$work/t" "$ladder"
+works "several outputs to a device" "$ddprun" -n 1 -q --device softgpu --page /dev/null --summary-json /dev/null "$ladder" "${shape[@]}" --steps 3
 refused "check --page" 2 'page and check contradict each other' --page "$work/t" check "$ladder"
 works "--help" "$ddprun" report --help
 finish

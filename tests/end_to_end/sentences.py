@@ -93,7 +93,7 @@ def read_page(page, summary):
     found = re.search(r"<p class='bad'>([^<]* has (?:an infinite|NaN)[^<]*)</p>", markup["head"])
     if found and summary["nonfinite"]:
         say("nonfinite", "page", html.unescape(found[1]))
-    for row in rows(report, "warnings", "Kinds of warnings"):
+    for row in rows(report, "warnings", "Kinds of warnings") if "warnings" in markup else ():
         if row["Kind"] == "nonfinite" and [row["Rank"], row["Step"]] != [summary["nonfinite"][name] for name in ("rank", "step")]:
             complain("the warning of NaN is of rank %s and step %s" % (row["Rank"], row["Step"]))
     if summary["reason"] and plain(summary["reason"]).strip() not in head:

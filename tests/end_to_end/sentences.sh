@@ -67,6 +67,7 @@ looked_at "$work"/page-*.html
 # One rank averages nothing: its page has the speed and the settings.
 works "one rank: ends well" "$ddprun" --device softgpu -n 1 --page "$work/one.html" --summary-json "$work/summary" "$trainers/ladder" --steps 20
 check "one rank: there is a page, and a line says where" grep -qx "ddprun: the page of this run: $work/one.html" "$work/stderr"
+check "... the closing line does not say that it averages" grep -Eq '^ddprun: 1 rank, 20 steps; [0-9]+ gradients, .*, not averaged, for there is one rank$' "$work/stderr"
 check "... which says that one rank averages nothing" grep -q 'One rank averages nothing' "$work/one.html"
 check "... and takes no missing end for a fault" bash -c "! grep -q 'have no end' '$work/stderr' '$work/one.html'"
 check "one rank: nothing is exposed, and no rank is waited for" bash -c "grep -q '\"exposed_ms\": null' '$work/summary' && ! grep -Eq 'exposed|waiting for' '$work/stderr'"

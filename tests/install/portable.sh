@@ -75,6 +75,8 @@ for library in json-c hwloc unwind dw elf zlib1g ssl; do
 done
 
 # ---- they work ----
+check "without a stand-in it says that it has none" bash -c \
+    "! '$root/bin/ddprun' --device softgpu -n 1 true 2>'$work/none' && grep -q '^ddprun: this ddprun has no stand-in (softgpu): ' '$work/none'"
 ln -s "$build/lib/softgpu" "$root/lib/softgpu"
 train() {
     timeout -k 1 "$(patient 100)" "$1" -n 2 "$build/samples/digits" --data samples/data/digits.csv --batch 32 --steps 20 --save "$2" </dev/null >"$work/out" 2>&1

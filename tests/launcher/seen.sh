@@ -60,7 +60,8 @@ mean = {"name": text, "place": text, "step": int, "value": (float, maybe)}
 attempt = {"exit_code": int, "reason": (text, maybe), "seconds": float, "steps": int}
 warning = {"key": text, "rank": (int, maybe), "step": (int, maybe), "count": int, "text": text}
 rank = {"rank": int, "host": text, "pid": int, "gpu": (text, maybe), "steps": int, "step_ms": (float, maybe), "waited_ms": (float, maybe), "waiting_ms": (float, maybe), "last_steps": int,
-        "exit_code": (int, maybe), "signal": (text, maybe), "killed": (text, maybe)}
+        "exit_code": (int, maybe), "signal": (text, maybe), "killed": (text, maybe), "crash_place": (text, maybe),
+        "last_line": (text, maybe)}
 
 def hold(what, members, found):
     for name in members.keys() ^ found.keys():
@@ -115,7 +116,7 @@ if command -v python3 >/dev/null; then
         '[(r["waiting_ms"], r["last_steps"]) for r in each_rank] == [(58.0, 0), (0.0, 20), (58.0, 0)]')"
     run_command "$ddprun" -n 2 --summary-json "$top/end.json" "$fake" stage 3 step 21 exposed 20 3000000 4000000 tried 2500000 0 @all stage 4
     report "what averaging costs in all" "$(expect 0 "$err" \
-        "^ddprun: exposed communication: 3 ms per step \(mean of 20 measured steps\); .*; kernels slowed by all-reduces: 2.5 ms per step \(by comparison with steps without overlap\)\$")$(
+        "^ddprun: exposed communication: 3 ms per step \(mean of 20 measured steps\); .*; kernels slowed by all-reduces: 2.5 ms per step more \(measured against steps without overlap\)\$")$(
         summary "$top/end.json" 'slowed_ms == 2.5 and overlap_off_step is None')"
     run_command "$ddprun" -n 2 "$fake" stage 3 step 21 exposed 20 3000000 4000000 tried 0 0 @all stage 4
     report "what averaging costs where nothing else is seen" "$(expect 0 "$err" \
