@@ -52,22 +52,12 @@ signals_take_over(struct signals *signals, struct error *error)
     return true;
 }
 
-static bool
-is_end(int number)
-{
-    for (int i = 0; i < END_COUNT; ++i) {
-        if (number == ends[i])
-            return true;
-    }
-    return false;
-}
-
 int
 signals_next(const struct signals *signals)
 {
     struct signalfd_siginfo info;
     int number = read(signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) ? (int)info.ssi_signo : 0;
-    end_was_read = end_was_read || is_end(number);
+    end_was_read = end_was_read || signals_is_for_end(number);
     return number;
 }
 
@@ -77,7 +67,7 @@ signals_next_end(const struct signals *signals)
     int number;
     do {
         number = signals_next(signals);
-    } while (number != 0 && !is_end(number));
+    } while (number != 0 && !signals_is_for_end(number));
     return number;
 }
 

@@ -83,8 +83,9 @@ progress_compose(const struct rank_view *ranks, int count, char *text, size_t by
     }
 }
 
-bool
-progress_is_read(void)
+/* Whether stderr takes a line now: the supervisor never waits for a reader. */
+static bool
+stderr_is_read(void)
 {
     struct pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT};
     return poll(&error, 1, 0) == 1 && (error.revents & POLLOUT) != 0;
@@ -108,7 +109,7 @@ progress_show(struct progress *progress, const struct rank_view *ranks, int coun
     progress_compose(ranks, count, text, sizeof(text));
     if (!progress->on_terminal) {
         progress->drawn_ns = now_ns;
-        if (progress_is_read()) /* a line like any other */
+        if (stderr_is_read()) /* a line like any other */
             message_line("%s", text);
         return;
     }

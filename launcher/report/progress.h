@@ -26,9 +26,6 @@ void progress_hide(struct progress *progress);
 
 void progress_free(struct progress *progress);
 
-/* Whether stderr takes a line now: the supervisor never waits for a reader. */
-bool progress_is_read(void);
-
 /* ---- for the unit test ---- */
 
 /* Writes the line into text[bytes] (without "ddprun: "). */

@@ -17,8 +17,8 @@
 
 enum { CUDA_MAJOR = 13 }; /* of the libraries that programs are linked with: libcudart.so.13 */
 
-bool
-toolchain_file_exists(const char *dir, const char *name)
+static bool
+has_file(const char *dir, const char *name)
 {
     char *path = text_format("%s/%s", dir, name);
     const bool exists = access(path, R_OK) == 0;
@@ -29,7 +29,7 @@ toolchain_file_exists(const char *dir, const char *name)
 bool
 toolchain_is_cuda_dir(const char *dir)
 {
-    return toolchain_file_exists(dir, "cuda_runtime.h") && toolchain_file_exists(dir, "cuda_runtime_api.h");
+    return has_file(dir, "cuda_runtime.h") && has_file(dir, "cuda_runtime_api.h");
 }
 
 /* The X of `#define CUDART_VERSION X`, or 0. */
@@ -63,7 +63,7 @@ find_self(struct toolchain *toolchain)
     self[length] = '\0';
     char *wanted = text_format("%s/../lib/softgpu", dirname(self));
     toolchain->library_dir = realpath(wanted, NULL);
-    if (toolchain->library_dir == NULL || !toolchain_file_exists(toolchain->library_dir, "include/softgpu_prelude.h")) {
+    if (toolchain->library_dir == NULL || !has_file(toolchain->library_dir, "include/softgpu_prelude.h")) {
         complain("the stand-in's libraries and headers are not in %s, where they belong; build or install them",
                  wanted);
         free(wanted);

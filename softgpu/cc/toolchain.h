@@ -19,8 +19,6 @@ bool toolchain_find(struct toolchain *toolchain, const char *compiler) __attribu
 /* Whether `dir` holds CUDA's headers. */
 bool toolchain_is_cuda_dir(const char *dir);
 
-bool toolchain_file_exists(const char *dir, const char *name);
-
 /* Where things are, on stderr in the form in which `nvcc -v` says it, for build systems that look for it there. */
 void toolchain_show(const struct toolchain *toolchain);
 

@@ -188,14 +188,3 @@ fiber_free_all(struct fiber_chunk *chunks)
         chunks = next;
     }
 }
-
-bool
-fiber_is_guard(const struct fiber_chunk *chunks, const void *address)
-{
-    for (; chunks != NULL; chunks = chunks->next) {
-        size_t offset = (size_t)((const char *)address - chunks->memory);
-        if ((const char *)address >= chunks->memory && offset < chunks->bytes)
-            return offset % chunks->stride < chunks->guard_bytes;
-    }
-    return false;
-}

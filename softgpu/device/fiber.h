@@ -57,9 +57,6 @@ void fiber_begin(void) __attribute__((noreturn));
 /* Unmaps all fibers of the chain. None of them may be running. */
 void fiber_free_all(struct fiber_chunk *chunks);
 
-/* Whether `address` lies in a guard page of the chain: a thread of the kernel ran out of stack. */
-bool fiber_is_guard(const struct fiber_chunk *chunks, const void *address);
-
 /* Tells a sanitizer that this OS thread's own stack takes part in switches. */
 void fiber_adopt_thread(struct fiber *self);
 void fiber_release_thread(struct fiber *self);

@@ -29,8 +29,9 @@ struct run {
     int peer;             /* the rank that it was for */
 };
 
-const char *
-collective_name(enum operation_kind kind)
+/* "all-reduce" */
+static const char *
+kind_name(enum operation_kind kind)
 {
     static const char *const names[OPERATION_KIND_COUNT] = {"all-reduce", "broadcast", "reduce", "all-gather",
                                                             "reduce-scatter"};
@@ -49,7 +50,7 @@ describe(const struct operation_signature *signature, char *text, size_t text_by
                  signature->root);
     else if (signature->kind != OPERATION_ALL_GATHER)
         snprintf(detail, sizeof(detail), " (%s)", reduction_name((ncclRedOp_t)signature->op));
-    snprintf(text, text_bytes, "%s of %llu %s%s", collective_name((enum operation_kind)signature->kind),
+    snprintf(text, text_bytes, "%s of %llu %s%s", kind_name((enum operation_kind)signature->kind),
              (unsigned long long)signature->count, type_name((ncclDataType_t)signature->type), detail);
     if (signature->registered)
         strncat(text, " in registered memory", text_bytes - strlen(text) - 1);

@@ -37,9 +37,6 @@ struct collective {
     bool pays_latency;  /* by the link model */
 };
 
-/* "all-reduce" */
-const char *collective_name(enum operation_kind kind);
-
 /*
  * Runs one collective. Returns when this rank's part is done; on an error, of this or an earlier operation, with the
  * receive buffer in an undefined state and the error in exchange_error(). One thread at a time.

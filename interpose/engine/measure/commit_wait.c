@@ -130,6 +130,19 @@ read_gaps(int64_t *idle_ns_p)
     return true;
 }
 
+/* What the wait has cost a step whose stream was without work for so long after it. */
+static int64_t
+cost_of_wait(int64_t waited_ns, int64_t idle_ns)
+{
+    return waited_ns < idle_ns ? waited_ns : idle_ns;
+}
+
+static bool
+is_worth_a_line(int64_t cost_ns, int64_t step_ns)
+{
+    return step_ns >= WORTH_STEP_NS && cost_ns * 100 > step_ns * WORTH_PERCENT;
+}
+
 static void
 read_sample(void) BY_ISSUER
 {
@@ -137,7 +150,7 @@ read_sample(void) BY_ISSUER
     if (sample.pending != &self || !read_gaps(&idle_ns))
         return;
     sample.pending = NULL;
-    sums.cost_ns += commit_wait_cost(sample.waited_ns, idle_ns);
+    sums.cost_ns += cost_of_wait(sample.waited_ns, idle_ns);
     ++sums.sample_count;
 }
 
@@ -152,7 +165,7 @@ static void
 say_cost(int64_t cost_ns, int64_t step_ns)
 {
     static bool said;
-    if (said || engine_state.rendezvous.rank != 0 || !commit_wait_is_worth(cost_ns, step_ns))
+    if (said || engine_state.rendezvous.rank != 0 || !is_worth_a_line(cost_ns, step_ns))
         return;
     said = true;
     message_line("the wait in DDP_STEP costs %.3g ms of a step of %.3g ms (%.0f %%): the device has no work while the "
@@ -196,16 +209,4 @@ commit_wait_next_interval(CUstream stream, bool waits)
     note_end_of_work();
     atomic_store(&owner, &self);
     watch(WATCH_COMMIT, true);
-}
-
-int64_t
-commit_wait_cost(int64_t waited_ns, int64_t idle_ns)
-{
-    return waited_ns < idle_ns ? waited_ns : idle_ns;
-}
-
-bool
-commit_wait_is_worth(int64_t cost_ns, int64_t step_ns)
-{
-    return step_ns >= WORTH_STEP_NS && cost_ns * 100 > step_ns * WORTH_PERCENT;
 }

@@ -103,10 +103,6 @@ void commit_wait_operation_ends(const struct operation *operation, bool runs, bo
 void commit_wait_waited(int64_t ns) BY_ISSUER;
 /* The issuer, at the end of DDP_STEP; `waits`: it has waited for the verdict, and for nothing else. */
 void commit_wait_next_interval(CUstream stream, bool waits) BY_ISSUER;
-/* What the wait has cost a step whose stream was without work for so long after it; and whether that is worth a line.
- */
-int64_t commit_wait_cost(int64_t waited_ns, int64_t idle_ns);
-bool commit_wait_is_worth(int64_t cost_ns, int64_t step_ns);
 
 /* ---- trial_times.c: steps of a trial, one at a time; times are read when all events are complete ---- */
 

@@ -83,8 +83,10 @@ launch_bucket(struct group *group, size_t bucket, bool early)
 
 /* ---- before a boundary ---- */
 
-struct group *
-launch_group(void)
+/* With lock held: the group whose boundary is next, as far as it can be known, if its buckets may be launched; else
+ * NULL. */
+static struct group *
+expected_group(void) WITH_LOCK
 {
     if (memory_state.expected_group == SEQUENCE_NONE)
         return NULL;
@@ -127,7 +129,7 @@ launch_ready(void)
     capability_take(&issuer_role);
     capability_give(&group_fields);
     capability_take(&group_fields);
-    struct group *group = launch_group(); /* only the issuer changes it, at a boundary */
+    struct group *group = expected_group(); /* only the issuer changes it, at a boundary */
     size_t bucket;
     while (group != NULL && group->overlapping && is_worth_while(group) && readiness_launch(&group->readiness, &bucket))
         launch_early(group, bucket);

@@ -24,9 +24,6 @@ void launch_at_boundary(struct group *group, uint64_t producers) BY_ISSUER WITHO
 
 /* Waits until no gradient is read or written any more by what was launched so far: their memory may go. */
 void launch_wait_unused(void) WITHOUT_LOCK;
-/* With lock held: the group whose boundary is next, as far as it can be known, if its buckets may be launched; else
- * NULL. */
-struct group *launch_group(void) WITH_LOCK;
 /* With lock held, which it gives back meanwhile: the bucket is launched before its boundary. */
 void launch_early(struct group *group, size_t bucket) ISSUER_WITH_LOCK;
 

@@ -244,16 +244,15 @@ host_memory_begin(const struct group *group)
         context_synchronize("at a DDP_STEP with memory that the host may write");
 }
 
-CUdeviceptr
-host_memory_load(const struct tensor *tensor)
+static void
+send_tensor(const struct tensor *tensor) BY_ISSUER
 {
     if (tensor->kind != MEMORY_HOST)
-        return tensor->address;
+        return;
     ensure_piece();
     CUdeviceptr copy = copy_of(tensor);
     for (size_t at = 0; at < tensor->bytes; at += PIECE_BYTES)
         copy_in(tensor, at, piece_bytes(tensor, at), copy + at);
-    return copy;
 }
 
 void
@@ -261,7 +260,7 @@ host_memory_send(const struct group *group)
 {
     struct tensor tensor;
     for (size_t i = 0; next_sent(group->id, &i, &tensor);)
-        (void)host_memory_load(&tensor);
+        send_tensor(&tensor);
 }
 
 /* Of a gradient: a hash of what it holds; 0: zeros alone, or it cannot be read. */

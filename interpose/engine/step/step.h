@@ -106,8 +106,6 @@ void host_memory_begin(const struct group *group);
 bool host_memory_may_change(const struct group *group, const struct ddp_site *site);
 /* The issuer, before buckets and buffers of the boundary are sent: what is the host's is copied to the device. */
 void host_memory_send(const struct group *group) BY_ISSUER;
-/* The issuer: memory of the device with the tensor's bytes as they are now. */
-CUdeviceptr host_memory_load(const struct tensor *tensor) BY_ISSUER;
 /* The issuer, when all of it is sent: waits until the host may read it, where it was. */
 void host_memory_end(const struct group *group) BY_ISSUER;
 /* The issuer, around a collective that is enqueued on the stream: memory of the device with the tensor's bytes, and the
