@@ -5,7 +5,8 @@
  * else, so that a library that interposes dlsym or cuGetProcAddress sees every call of these libraries with its
  * operands. Kernels are `struct softgpu_image`s, loaded once and launched with cuLaunchKernel.
  *
- * Called by softgpu/cublas and softgpu/nccl, each with a copy of its own. Must never call a cu* function by its name.
+ * Called by softgpu/cublas, cublaslt, curand and nccl, each with a copy of its own. Must never call a cu* function by
+ * its name.
  */
 #ifndef SOFTGPU_LIBRARY_DRIVER_H
 #define SOFTGPU_LIBRARY_DRIVER_H

@@ -7,7 +7,8 @@
  * Data flow: the hooks call record.c around each operation. In the light pass it notes the operation, and course.c
  * looks for a period in what was noted. In the deep pass it waits for each operation, and hands each launch to
  * repeat.c, which has the call made again and again (struct operation, `again`) with inputs that change.c has changed,
- * and judges by compare.c what came of it. Afterwards the trainer's memory is what it would have been, bit for bit.
+ * and judges by effect.c and images.c what came of it. Afterwards the trainer's memory is what it would have been, bit
+ * for bit.
  *
  * Threads: record.c lets one operation at a time pass, from `begin` to `end`, and everything below it is called by the
  * thread that is in it. That is held across the driver's call on purpose: operations of two threads must not run while
