@@ -20,7 +20,7 @@ schema() {
 }
 
 # ---- Kubernetes ----
-for file in indexed_job pytorchjob; do
+for file in indexed_job pytorchjob trainjob; do
     check "$file holds to the schema" schema "$recipes/$file.yaml"
 done
 # what a schema has to notice
@@ -47,15 +47,23 @@ takes() {
     read -ra words <<<"${command/.\/train/$build/samples/digits}"
     env "$@" DDPRUN_SECRET_FILE="$work/secret" timeout "$(patient 60)" "$build/bin/ddprun" --dry-run "${words[@]}" </dev/null >"$work/out" 2>&1
 }
-for file in indexed_job pytorchjob; do
+for file in indexed_job pytorchjob trainjob; do
     schema "$recipes/$file.yaml" && cat "$work/out"
 done >"$work/commands"
-check "three pods have the secret" [ "$(grep -c 'DDPRUN_SECRET_FILE=/secrets/secret' "$work/commands")" -eq 3 ]
+check "four pods have the secret" [ "$(grep -c 'DDPRUN_SECRET_FILE=/secrets/secret' "$work/commands")" -eq 4 ]
 check "a pod of the Indexed Job is a host" takes Job JOB_COMPLETION_INDEX=1
 second_of_eight() { [ "$(grep -c '^# rank ' "$work/out") $(grep -cE '^# rank (8|15),' "$work/out")" = '8 2' ]; }
 check "the second, with eight ranks" second_of_eight
 check "a pod of the PyTorchJob is a host" takes PyTorchJob PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=train-master-0 PET_MASTER_PORT=23456 PET_NPROC_PER_NODE=8
 check "the second, with eight ranks, which no option counts" second_of_eight
+trainer=(PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=train-node-0-0.train PET_MASTER_PORT=29400 JOB_COMPLETION_INDEX=1)
+check "a pod of the TrainJob is a host" takes TrainJob "${trainer[@]}" PET_NPROC_PER_NODE=8
+check "the second of the TrainJob, with eight ranks" second_of_eight
+# The doctor sees what the pod is; it ends with 1 without a GPU.
+env "${trainer[@]}" PET_NPROC_PER_NODE=auto "$build/bin/ddprun" doctor </dev/null >"$work/out" 2>&1 || true
+check "the doctor names the variables" grep -q 'PET_NNODES, PET_NODE_RANK and PET_MASTER_ADDR' "$work/out"
+sed 's/kind: TrainingRuntime, name: ddprun/kind: TrainingRuntime, name: other/' "$recipes/trainjob.yaml" >"$work/other.yaml"
+check "a TrainJob of another runtime has no pods here" [ -z "$(python3 tests/samples/kubernetes.py "$work/other.yaml")" ]
 
 # ---- Slurm: srun is the script's argument list ----
 mkdir "$work/bin"

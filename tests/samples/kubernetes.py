@@ -5,6 +5,7 @@ variables as NAME=VALUE, `--`, command.
 The schema has what samples/cluster uses. A field's name ends in `!` where it is needed. A list holds one schema for its elements; a
 set, the values that are allowed.
 """
+import copy
 import shlex
 import sys
 
@@ -21,11 +22,22 @@ POD = {
 }
 REPLICAS = {"replicas!": int, "restartPolicy!": {"Never", "OnFailure", "Always", "ExitCode"},
             "template!": {"spec!": {**{k: v for k, v in POD.items() if k != "restartPolicy!"}, "restartPolicy": {"Never"}}}}
+RUNTIME_POD = {**POD, "containers!": [{name: below for name, below in POD["containers!"][0].items() if name != "resources"}]}
+RUNTIME_JOB = {"name!": {"node"}, "template!": {
+    "metadata!": {"labels!": {"trainer.kubeflow.org/trainjob-ancestor-step!": {"trainer"}}},
+    "spec!": {"template!": {"spec!": RUNTIME_POD}}}}
+TRAINER = {"image": str, "args": [str], "numNodes": int, "numProcPerNode": int,
+           "resourcesPerNode!": {"limits!": {"nvidia.com/gpu!": int}}}  # without a GPU there, `auto` counts processors
 KINDS = {
     ("v1", "Service"): {"clusterIP": {"None"}, "publishNotReadyAddresses": bool, "selector!": {"job-name!": str}},
     ("batch/v1", "Job"): {"completions!": int, "parallelism!": int, "completionMode!": {"Indexed"}, "backoffLimit": int,
                           "template!": {"spec!": POD}},
     ("kubeflow.org/v1", "PyTorchJob"): {"nprocPerNode": str, "pytorchReplicaSpecs!": {"Master!": REPLICAS, "Worker": REPLICAS}},
+    ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): {
+        "mlPolicy!": {"numNodes": int, "torch!": {"numProcPerNode": {"auto", "gpu"}}},
+        "template!": {"spec!": {"replicatedJobs!": [RUNTIME_JOB]}}},
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob"): {
+        "runtimeRef!": {"name!": str, "kind!": {"TrainingRuntime"}}, "trainer!": TRAINER},
 }
 bad = []
 
@@ -61,9 +73,23 @@ def grace_of(command):
     return int(command[command.index("--grace") + 1]) if "--grace" in command else 30
 
 
+def train_pods(item):
+    """Those of a TrainJob: its runtime's, with its own arguments."""
+    for runtime in items:
+        if runtime["kind"] != "TrainingRuntime" or runtime["metadata"]["name"] != item["spec"]["runtimeRef"]["name"]:
+            continue
+        for job in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+            pod = copy.deepcopy(job["template"]["spec"]["template"]["spec"])
+            for container in pod["containers"]:
+                container["command"] += item["spec"]["trainer"].get("args", [])
+            yield pod
+
+
 def pods(item):
     if item["kind"] == "Job":
         yield item["spec"]["template"]["spec"]
+    if item["kind"] == "TrainJob":
+        yield from train_pods(item)
     for replicas in item["spec"].get("pytorchReplicaSpecs", {}).values():
         yield replicas["template"]["spec"]
 
