@@ -49,7 +49,7 @@ refused() {
     grep -E '^error(\[|: unused)' "$work/stderr" >"$work/errors"
     grep -q "$2" "$work/errors" || return 1
     ! grep -qv "$2" "$work/errors" || return 1
-    awk -v line="$1" -F: '/^ *--> / { found = found || ($2 > line && $2 <= line + 2) } END { exit !found }' "$work/stderr"
+    awk -v line="$1" -F: '/^ *(-->|:::) / { found = found || ($2 > line && $2 <= line + 2) } END { exit !found }' "$work/stderr"
 }
 works "right uses compile" "${compile[@]}"
 misuses=0
@@ -67,6 +67,8 @@ while IFS=' ' read -r name exit_code pattern; do
     fails "$name" "$exit_code" "$pattern" "$ddprun" -n 2 --device softgpu "$work/ends" "$name"
 done <<'LINES'
 nothing 1 DDP_STEP \(.*ends\.rs:[0-9]+\) without gradients: annotate them
+last-update 1 `w`, 8 float32, ends\.rs:[0-9]+\) differs between ranks 0 and 1 after step 7
+no-step 1 `w`, 8 float32, ends\.rs:[0-9]+\) has changed since it was annotated, and the program ended without a DDP_STEP
 overlap 1 DDP_GRADIENT number 2 \(`dw`, 8 float32, .*ends\.rs:[0-9]+\) overlaps DDP_GRADIENT number 1 \(`part`
 too-long 1 `dw`, 1099511627776 float32, .*the allocation ends after 32
 names 1 number 1 is `dw of 0` \(ends\.rs:[0-9]+\) on rank 0, `dw of 1`
@@ -100,6 +102,7 @@ for ranks in 2 3; do
     works "the example, $ranks ranks" "$ddprun" -n "$ranks" --device softgpu --check-every 1 "${train[@]}" --save "$work/saved"
     check "the example, $ranks ranks: the weights of one process" close "$work/saved" "$work/alone"
     check "the example, $ranks ranks: 40 steps" grep -q "$ranks ranks, 40 steps" "$work/stderr"
+    check "the example, $ranks ranks: compared after the last step" grep -q 'bitwise identical on all ranks (hash .*' "$work/stderr"
     overlapped "the example, $ranks ranks"
 done
 works "the example, shares that differ" "$ddprun" -n 2 --device softgpu "${train[@]}" --batch 11 --save "$work/saved"

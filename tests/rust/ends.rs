@@ -17,6 +17,21 @@ fn main() {
             let _gradient = ddp.gradient("dw", gradient);
             ddp.step(device.stream());
         }
+        // The annotations end with the program: what they held after the last step is compared all the same.
+        "last-update" => {
+            let weights = ddp.parameter("w", DeviceBuffer::<f32>::zeros(device, 8));
+            let gradient = ddp.gradient("dw", gradient);
+            for _ in 0..7 {
+                gradient.write(&[1.0]);
+                ddp.step(device.stream());
+            }
+            weights.write(&[rank() as f32]);
+        }
+        "no-step" => {
+            let weights = ddp.parameter("w", DeviceBuffer::<f32>::zeros(device, 8));
+            let _gradient = ddp.gradient("dw", gradient);
+            weights.write(&[1.0]);
+        }
         "nothing" => ddp.step(Stream::DEFAULT),
         "twice" => drop(Ddp::take()),
         "thread" => std::thread::spawn(|| drop(Ddp::take())).join().unwrap_or_else(|_| std::process::exit(101)),

@@ -31,6 +31,7 @@ struct tensor {
     size_t member;          /* what is averaged: number in the group, as of the last agreement on annotations */
     bool averaged;          /* by its group's boundary: a gradient, or of a group `of_parameters` what can be */
     bool placed;            /* its memory exists */
+    bool forgotten;         /* parameters and states: it stays for the end, or until the next annotation or step */
     bool escaped;           /* its address was copied to the device: kernels may reach it unseen (escaped_pointers.c) */
     bool declared;          /* gradients: the program itself says when it is complete */
     enum deferral deferral; /* gradients: the same on all ranks, as of the last exchange */
@@ -100,6 +101,7 @@ struct memory_state {
     /* Without memory now: tensors, the first of which is not before this one; parameters and states. */
     size_t freed_count GUARDED_BY(engine_mutex), first_freed GUARDED_BY(engine_mutex);
     size_t freed_compared_count GUARDED_BY(engine_mutex);
+    size_t forgotten_count GUARDED_BY(engine_mutex);
     size_t compared_index GUARDED_BY(engine_mutex), compared_at GUARDED_BY(engine_mutex); /* of tensor_compared() */
     _Atomic uint64_t lowest, highest; /* bounds of all but parameters: read without lock, for a quick miss */
     bool annotations_changed GUARDED_BY(engine_mutex); /* the ranks must compare again at the next boundary */
@@ -206,6 +208,12 @@ void tensor_unplace(struct tensor *tensor) WITH_LOCK;
 
 /* Removes the tensor for good; others move in the table. */
 void tensor_drop(struct tensor *tensor) WITH_LOCK;
+
+/* Takes its memory away, as tensor_unplace(), of a tensor that DDP_FORGET names: drop_forgotten() removes it. */
+void tensor_set_forgotten(struct tensor *tensor) WITH_LOCK;
+
+/* Removes those for good. Whether there was one. */
+bool tensor_drop_forgotten(void) WITH_LOCK;
 
 /* ---- groups.c; all with lock held ---- */
 /* The macro that is the group's boundary, for messages; static storage. Reads what its first step has set. */

@@ -160,12 +160,34 @@ tensor_unplace(struct tensor *tensor)
 }
 
 void
+tensor_set_forgotten(struct tensor *tensor)
+{
+    ASSERT(tensor->placed && tensor_is_compared(tensor) && !tensor->averaged);
+    tensor_unplace(tensor);
+    tensor->forgotten = true;
+    ++memory_state.forgotten_count;
+}
+
+bool
+tensor_drop_forgotten(void)
+{
+    bool found = memory_state.forgotten_count > 0;
+    for (size_t i = engine_state.tensor_count; i > 0 && memory_state.forgotten_count > 0; --i) {
+        if (memory_state.tensors[i - 1].forgotten)
+            tensor_drop(&memory_state.tensors[i - 1]);
+    }
+    ASSERT(memory_state.forgotten_count == 0);
+    return found;
+}
+
+void
 tensor_drop(struct tensor *tensor)
 {
     enum tensor_role role = tensor->role;
     size_t index = tensor->index, at = (size_t)(tensor - memory_state.tensors);
     memory_state.freed_count -= !tensor->placed;
     memory_state.freed_compared_count -= tensor_is_compared(tensor) && !tensor->placed;
+    memory_state.forgotten_count -= tensor->forgotten;
     memory_state.first_freed = memory_state.compared_index = memory_state.compared_at = 0;
     memmove(tensor, tensor + 1, (engine_state.tensor_count - at - 1) * sizeof(*tensor));
     --engine_state.tensor_count;

@@ -226,6 +226,7 @@ tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const 
 {
     if (count == 0) /* an optional tensor: ranks that have it differ in their next annotation */
         return;
+    annotations_drop_forgotten();
     device_ensure_driver(site);
     if (count == DDP_WHOLE)
         count = count_whole(ptr, type);
@@ -261,22 +262,56 @@ tensor_annotate_gradient(void *ptr, size_t count, int type, const struct ddp_sit
     tensor_annotate(TENSOR_GRADIENT, ptr, count, type, site);
 }
 
+/* A copy of what is annotated exactly there; not placed if there is nothing. */
+static struct tensor
+copy_at(CUdeviceptr address)
+{
+    engine_lock();
+    const struct tensor *found = tensor_at(address);
+    struct tensor tensor = found != NULL && found->address == address ? *found : (struct tensor){.placed = false};
+    engine_unlock();
+    return tensor;
+}
+
+/* Whether ranks compare it once more at the end, if no annotation and no step comes after DDP_FORGET. */
+static bool
+is_compared_at_end(const struct tensor *tensor)
+{
+    return !engine_state.alone && tensor_is_compared(tensor) && !tensor->averaged;
+}
+
+void
+annotations_drop_forgotten(void)
+{
+    if (LOCKED(tensor_drop_forgotten()))
+        checks_drop_final_hash();
+}
+
 void
 tensor_forget(void *ptr, const struct ddp_site *site)
 {
     (void)site;
+    const struct tensor named = copy_at((CUdeviceptr)ptr);
     CUcontext before = context_enter();
     launch_wait_unused();
+    if (named.placed && is_compared_at_end(&named) && !context_driver_is_gone()) { /* as before it is freed: unmap.c */
+        unaveraged_last_look(named.address, named.address + named.bytes);
+        checks_final_hash();
+    }
     struct tensor forgotten = {.placed = false};
     engine_lock();
     struct tensor *tensor = tensor_at((CUdeviceptr)ptr);
     if (tensor != NULL && tensor->address == (CUdeviceptr)ptr) {
-        if (tensor_is_sent(tensor))
-            groups_annotations_changed();
         forgotten = *tensor;
-        tensor_unplace(tensor);
-        tensor_drop(tensor);
-        tensor_report_averaged(NULL);
+        if (is_compared_at_end(tensor)) {
+            tensor_set_forgotten(tensor);
+        } else {
+            if (tensor_is_sent(tensor))
+                groups_annotations_changed();
+            tensor_unplace(tensor);
+            tensor_drop(tensor);
+            tensor_report_averaged(NULL);
+        }
     }
     engine_unlock();
     host_memory_forget(&forgotten);

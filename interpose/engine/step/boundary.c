@@ -236,6 +236,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
         stop_job("%s_GROUP(%d, ...) (%s:%d): groups are numbered 0 to %d", name, group, site->file, site->line,
                  GROUPS_AT_MOST - 1);
     interval_refuse_step(name, site);
+    annotations_drop_forgotten();
     prepare_kind(group, of_parameters, site);
     if (!turn_step(group, stream, site))
         return;

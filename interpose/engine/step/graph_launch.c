@@ -50,6 +50,7 @@ launch_begin(struct recording *recording, CUstream stream)
     device_refuse_after_reset("DDP_STEP", site);
     interval_refuse_step("DDP_STEP", site);
     refuse_stale(recording);
+    annotations_drop_forgotten();
     tensor_refuse_freed_parameters();
     step_refuse_unseen(site);
     for (size_t i = 0; i < recording->step_count; ++i) {

@@ -15,6 +15,8 @@ void tensor_annotate_state(void *ptr, size_t count, int type, const struct ddp_s
 /* Anything that needs no more than to be known: gradients and buffers. */
 void tensor_annotate(enum tensor_role role, void *ptr, size_t count, int type, const struct ddp_site *site);
 void tensor_forget(void *ptr, const struct ddp_site *site);
+/* Before the table is used for a step or an annotation: parameters and states that DDP_FORGET has named leave it. */
+void annotations_drop_forgotten(void);
 /* Gradients annotated from here on belong to group `id`. */
 void tensor_choose_group(int id, const struct ddp_site *site);
 

@@ -474,6 +474,12 @@ checks_final_hash(void)
     look_for_infinities(checks.final_step);
 }
 
+void
+checks_drop_final_hash(void)
+{
+    checks.final_known = false;
+}
+
 /* What a rank says at the end before the hashes: its steps, whether it has hashes, buckets of a step that will not
  * come, its calls of DDP_REDUCE. */
 enum { REGIONS_AT = 3, REDUCES_AT, WORDS_BEFORE = REDUCES_AT + REDUCE_WORDS };

@@ -17,6 +17,8 @@ void checks_before_release(const struct group *group) BY_ISSUER;
 void checks_after_release(void) BY_ISSUER;
 /* Waits for the device: the parameters' last hash, kept for the end. */
 void checks_final_hash(void);
+/* Tensors that it covers have left the table: the end hashes those that are left. */
+void checks_drop_final_hash(void);
 /* At the end, collective: compares steps and final hashes. Whether ranks have launched different buckets of a step that
  * will not come: the same on all ranks. */
 bool checks_at_end(void);
