@@ -139,31 +139,6 @@ group_gradients(const struct graph *graph, struct scout_finding *finding)
             put_into_group(finding, i, add_group(finding, reader[i], true));
 }
 
-/* Whether an operation gets a gradient of the group, and changes nothing, as far as was seen. */
-static bool
-only_looks(const struct scout_log *log, const struct scout_finding *finding, uint32_t group, uint32_t op)
-{
-    const struct scout_op *it = &log->ops[op];
-    return it->kind == SCOUT_LAUNCH && scout_writes_nothing(it->effect) &&
-           ANY(tensor, finding->tensors, finding->tensor_count,
-               tensor->role == ROLE_GRADIENT && tensor->group == group &&
-                   ANY(argument, it->arguments, it->argument_count,
-                       argument->alloc == tensor->alloc && argument->offset < tensor->hi &&
-                           argument->end > tensor->lo));
-}
-
-/* A launch that looks for an overflow in gradients writes its flag only if there is one. All ranks have to find the
- * same, so it looks at the averages. */
-static void
-look_at_averages(const struct graph *graph, struct scout_finding *finding)
-{
-    FOR_EACH_MUTABLE(group, finding->groups, finding->group_count) {
-        for (uint32_t op = group->complete + 1; op < group->before && !group->fused; ++op)
-            if (only_looks(graph->log, finding, NUMBER_OF(group), op))
-                group->before = op;
-    }
-}
-
 /* In the order of the program. */
 static void
 sort_groups(struct scout_finding *finding)
@@ -207,7 +182,6 @@ void
 groups_find(const struct graph *graph, struct scout_finding *finding)
 {
     group_gradients(graph, finding);
-    look_at_averages(graph, finding);
     sort_groups(finding);
     join_fused(finding);
     join_tensors(finding);

@@ -194,6 +194,45 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     return spot_is_usable(spot);
 }
 
+/* Whether an operation gets a gradient of the group, and changes nothing, as far as was seen. */
+static bool
+only_looks(const struct search *search, uint32_t group, uint32_t op)
+{
+    const struct scout_op *it = &search->ops[op];
+    return it->kind == SCOUT_LAUNCH && scout_writes_nothing(it->effect) &&
+           ANY(tensor, search->finding->tensors, search->finding->tensor_count,
+               tensor->role == ROLE_GRADIENT && tensor->group == group &&
+                   ANY(argument, it->arguments, it->argument_count,
+                       argument->alloc == tensor->alloc && argument->offset < tensor->hi &&
+                           argument->end > tensor->lo));
+}
+
+/* Whether an operation writes what is trained, or its state: weights that decay before the gradient is added. */
+static bool
+writes_trained(const struct search *search, uint32_t op)
+{
+    const struct scout_effect *effect = search->ops[op].effect;
+    FOR_EACH(tensor, search->finding->tensors, search->finding->tensor_count) {
+        bool is_trained = tensor->role == ROLE_PARAMETER || tensor->role == ROLE_OPTIMIZER_STATE;
+        if (is_trained && effect != NULL &&
+            ANY(written, effect->written, effect->written_count,
+                written->alloc == tensor->alloc && graph_ranges_meet(&written->ranges, tensor->lo, tensor->hi)))
+            return true;
+    }
+    return false;
+}
+
+/* The first operation of the update: the one that reads a gradient first, or one before it that all ranks have to make
+ * alike. A launch that looks for an overflow in gradients writes its flag only if there is one. */
+static uint32_t
+first_of_update(const struct search *search, uint32_t group, uint32_t before)
+{
+    for (uint32_t op = search->finding->groups[group].complete + 1; op < before; ++op)
+        if (only_looks(search, group, op) || writes_trained(search, op))
+            return op;
+    return before;
+}
+
 static bool
 place_step(struct search *search, uint32_t number)
 {
@@ -203,6 +242,8 @@ place_step(struct search *search, uint32_t number)
         return true; /* its region has the line, or nothing of it is averaged */
     uint32_t before = group->before - (group->before < search->first + search->period ? 0 : search->period);
     bool is_behind = group->fused || before < group->complete;
+    if (!is_behind)
+        before = first_of_update(search, number, before);
     if (!find_between(search, group->complete, before, is_behind, &spot))
         return false;
     spot_add_step(search, &spot, number);
