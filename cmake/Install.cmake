@@ -50,7 +50,7 @@ install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions
 install(FILES launcher/ddprun.zsh DESTINATION share/zsh/site-functions RENAME _ddprun)
 install(FILES launcher/ddprun.fish DESTINATION share/fish/vendor_completions.d)
 install(FILES README.md CHANGES.md SECURITY.md DESTINATION share/doc/ddprun)
-foreach(page annotations check clusters comparisons frameworks how-it-works insight install languages limits performance plan recipes samples scout softgpu trace
+foreach(page annotations check clusters comparisons frameworks how-it-works insight install languages libtorch limits performance plan recipes samples scout softgpu trace
         troubleshooting wire)
     install(FILES docs/${page}.md DESTINATION share/doc/ddprun/docs)
 endforeach()

@@ -29,6 +29,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,14 +51,14 @@ namespace ddprun
 namespace torch
 {
 
+namespace detail
+{
+
 /* Where a call stands in the program. */
 struct Place {
     const char *file;
     int line;
 };
-
-namespace detail
-{
 
 /* One line, and the program ends: the other ranks would wait for this one. */
 [[noreturn]] inline void
@@ -163,8 +164,9 @@ struct Entry {
     at::Tensor gradient; /* undefined: it has none, or is frozen */
     std::shared_ptr<::torch::autograd::Node> accumulator;
     uintptr_t hook = 0;
-    bool was_placed = false; /* its `grad` has been in `gradient` before */
-    bool is_missing = false; /* in this step it has no gradient on this rank */
+    bool accumulated = false; /* by a backward pass */
+    bool was_placed = false;  /* its `grad` has been in `gradient` before */
+    bool is_missing = false;  /* in this step it has no gradient on this rank */
 };
 
 /* Called after a gradient has been accumulated. */
@@ -206,7 +208,8 @@ struct ParallelOptions {
  * functions are for the thread that trains. The tensors live at least as long as this object.
  *
  * Ends the program: a parameter that is sparse, or has holes, or a type without a mean; tensors on several devices;
- * tensors that were resized, or moved to other memory, after the construction.
+ * tensors that were resized, or moved to other memory, after the construction; the end of an object whose gradients
+ * were computed, without any step().
  */
 class Parallel
 {
@@ -237,6 +240,7 @@ class Parallel
     {
         if (interface_ == nullptr)
             return;
+        refuse_end();
         for (detail::Entry &entry : parameters_) {
             if (entry.gradient.defined()) {
                 entry.accumulator->del_post_hook(entry.hook);
@@ -264,7 +268,7 @@ class Parallel
     {
         if (interface_ == nullptr)
             return;
-        const Place here = {file, line};
+        const detail::Place here = {file, line};
         refuse_moved(here);
         make_gradients(false);
         const size_t missing = place_gradients();
@@ -310,7 +314,7 @@ class Parallel
     using Annotate = void (*)(void *, size_t, int, const ddp_site *);
 
     /* Each place and name once; they live as long as the process. */
-    static const ddp_site *site(const std::string &text, const Place &place)
+    static const ddp_site *site(const std::string &text, const detail::Place &place)
     {
         static auto *sites = new std::map<std::pair<std::string, std::pair<std::string, int>>, ddp_site>;
         const auto made = sites->emplace(std::make_pair(text, std::make_pair(std::string(place.file), place.line)),
@@ -430,15 +434,10 @@ class Parallel
     /* In a thread of autograd. */
     void gradient_accumulated(detail::Entry &entry)
     {
+        entry.accumulated = true;
         if (!place_gradient(entry) || no_sync_depth_ > 0)
             return;
-        interface_->gradient_ready(entry.gradient.data_ptr(), detail::current_stream(entry.tensor.device()),
-                                   site_of_ready());
-    }
-
-    const ddp_site *site_of_ready() const
-    {
-        return ready_;
+        interface_->gradient_ready(entry.gradient.data_ptr(), detail::current_stream(entry.tensor.device()), ready_);
     }
 
     /* Its `grad` is where ddprun averages it. False: it has none. */
@@ -487,7 +486,7 @@ class Parallel
     }
 
     /* Of what this rank has no gradient of, another may have one: then it gets the mean. */
-    void share_missing(size_t missing, const Place &here)
+    void share_missing(size_t missing, const detail::Place &here)
     {
         if (steps_ == 0 && !options_.find_unused_parameters()) {
             volatile int any = missing > 0;
@@ -512,7 +511,7 @@ class Parallel
             detail::stop(here, "no parameter has a gradient; call step() after backward()");
     }
 
-    [[noreturn]] void refuse_missing(const Place &here) const
+    [[noreturn]] void refuse_missing(const detail::Place &here) const
     {
         size_t missing = 0, gradients = 0;
         const detail::Entry *first = nullptr;
@@ -528,7 +527,19 @@ class Parallel
                                "ParallelOptions().find_unused_parameters(true)");
     }
 
-    void refuse_moved(const Place &here) const
+    /* Backward passes, and no step(). */
+    void refuse_end() const
+    {
+        if (steps_ > 0 || interface_->world_size() == 1 || std::uncaught_exceptions() > 0)
+            return;
+        for (const detail::Entry &entry : parameters_) {
+            if (entry.accumulated)
+                detail::stop(place_, "gradients were computed, and step() was never called: each rank has trained by "
+                                     "itself; call step() between backward() and the optimizer");
+        }
+    }
+
+    void refuse_moved(const detail::Place &here) const
     {
         for (const std::vector<detail::Entry> *entries : {&parameters_, &buffers_}) {
             for (const detail::Entry &entry : *entries) {
@@ -545,7 +556,7 @@ class Parallel
         }
     }
 
-    const Place place_;
+    const detail::Place place_;
     const ddp_interface *const interface_; /* null: not started by ddprun */
     detail::Group group_;
     ParallelOptions options_;

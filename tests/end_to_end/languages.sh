@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# languages.sh BUILD CUDA_INCLUDE_DIR - the programs of docs/languages.md, taken from the page, compile and train: alone, with one rank
-# and with several all print what the arithmetic of the page gives. A language whose compiler is missing is skipped by name.
+# languages.sh BUILD CUDA_INCLUDE_DIR - the programs of docs/languages.md, and that of docs/libtorch.md in Rust, taken from the pages,
+# compile and train: alone, with one rank and with several all print what the arithmetic of the page gives. A language whose compiler is missing is skipped by name.
 source "$(dirname "$0")/lib.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 page=$root/docs/languages.md
@@ -64,4 +64,11 @@ block c >ddprun_fortran.c
 block fortran >train.f90
 check "Fortran: its file in C compiles" gcc -Wall -Wextra -Werror "${includes[@]}" -c ddprun_fortran.c
 compiled Fortran gfortran gfortran -Wall -o train train.f90 ddprun_fortran.o "${libraries[@]}" && trains Fortran ./train
+
+# Without CUDA: memory of the host, by calls in C.
+page=$root/docs/libtorch.md
+block c >ddprun_calls.c
+check "ddprun_calls.c compiles" gcc -Wall -Wextra -Werror "${includes[@]}" -shared -fPIC -o libddprun_calls.so ddprun_calls.c
+block rust >train.rs
+compiled "Rust by ddprun_calls.c" rustc rustc -O -D warnings -L . -C "link-arg=-Wl,-rpath,$work" -o train train.rs && trains "Rust by ddprun_calls.c" ./train
 finish

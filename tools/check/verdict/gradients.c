@@ -228,8 +228,8 @@ say_equal_before(const struct check_facts *facts, char text[VERDICT_BYTES])
 static const char look_for_shuffle[] = "look for a shuffle whose seed depends on the rank, labels or other inputs that "
                                        "are not moved by `first`, shares that "
                                        "overlap or differ in size, memory without an annotation, rows of a gradient "
-                                       "that are not cleared before backward, a "
-                                       "decision on the host";
+                                       "that are not cleared before backward, gradients that the host clips or "
+                                       "scales before DDP_STEP, a decision on the host";
 
 const struct verdict_row verdict_rows_of_gradients[] = {
     {.name = "shares that are not equal",

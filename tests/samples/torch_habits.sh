@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# torch_habits.sh BUILD - how people train by libtorch (torch/habits.cpp): each habit ends with the parameters of one process, on 2 and on 3
+# ranks, all of them one after the other in a process; what Parallel says once is said once. A mistake is named by the first line, with the
+# tensor's name and the place, or by `ddprun check`. The programs of docs/libtorch.md compile and train.
+source "$(dirname "$0")/../end_to_end/lib.sh"
+trainer=$build/tests/torch_habits
+[ -x "$trainer" ] || skip "no libtorch was found when the build was configured (Debian: libtorch-dev)"
+root=$(cd "$(dirname "$0")/../.." && pwd)
+habits=(unused none sometimes adversaries thaws accumulates mixed)
+
+works "alone" "$trainer" "${habits[@]}" --save "$work/alone"
+for ranks in 2 3; do
+    works "$ranks ranks" "$ddprun" -n "$ranks" --device softgpu --check-every 1 "$trainer" "${habits[@]}" --save "$work/of-$ranks"
+    cp "$work/stderr" "$work/said"
+    for habit in "${habits[@]}"; do
+        check "$habit, $ranks ranks: as one process" "$compare" --quiet "$work/of-$ranks-$habit-0" "$work/alone-$habit-0" "$close"
+        for ((rank = 1; rank < ranks; rank++)); do
+            check "$habit, $ranks ranks: ranks 0 and $rank are bitwise the same" cmp "$work/of-$ranks-$habit-0" "$work/of-$ranks-$habit-$rank"
+        done
+    done
+    check "$ranks ranks: gradients that are set to none are named once for each Parallel" \
+        [ "$(grep -c 'habits.cpp:[0-9]*: gradients are set to none' "$work/said")" -eq 2 ]
+done
+
+# named MISTAKE PATTERN: the job ends with 1, and a line of the header's names it.
+named() {
+    in_turn 2 || return 0
+    run "$ddprun" -n 2 --device softgpu "$trainer" "$1"
+    check "$1 ends the job" [ "$code" -eq 1 ]
+    check "$1: $2" grep -Eq "^ddprun: rank [01]: [^ ]*habits.cpp:[0-9]+: $2" "$work/stderr"
+}
+named before_backward 'no parameter has a gradient; call step\(\) after backward\(\)'
+named loses_gradient 'parameter `head.weight` has no gradient in step 2, .* find_unused_parameters\(true\)'
+named sparse 'parameter `weight` has a sparse gradient'
+named moved '`convolution.weight` is in other memory than when Parallel was made'
+named resized '`output.bias` has 5 elements, and had 4 when Parallel was made'
+named has_holes 'parameter `column` has holes in its memory'
+named integers 'parameter `count` has the type Long, which has no mean'
+named no_step 'gradients were computed, and step\(\) was never called: each rank has trained by itself'
+
+# reported MISTAKE CODE PATTERN: by ddprun itself.
+reported() {
+    in_turn 2 || return 0
+    run "$ddprun" -n 2 --device softgpu "$trainer" "$1"
+    check "$1 ends with $2" [ "$code" -eq "$2" ]
+    check "$1: $3" grep -Eq "^ddprun: $3" "$work/stderr"
+}
+reported update_first 1 'parameter 1 of 10 \(`convolution.weight`, .*\) differs between ranks 0 and 1 at the first DDP_STEP: .* the optimizer ran before DDP_STEP'
+reported initialises_later 1 'parameter 7 of 10 \(`output.weight`, .*\) differs .* its annotation stands before its initialisation'
+reported undivided 0 'the gradients of all 2 ranks are equal, bit for bit, .* all ranks train on the same data'
+run "$trainer" integers
+check "alone, too" grep -q 'parameter `count` has the type Long' "$work/stderr"
+finish
