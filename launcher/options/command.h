@@ -147,6 +147,9 @@ bool option_is_set(const struct option_row *row, const void *target);
 /* The value as text, with so many digits of a fraction; "on" or "off" of an option without one. Not of SPECIAL. */
 void option_value_text(const struct option_row *row, const void *target, int digits, char *text, size_t bytes);
 
+/* A whole decimal number in [least, most], digits only. False and untouched `number`: the text is another. */
+bool option_whole_number(const char *text, unsigned long least, unsigned long most, unsigned long *number);
+
 /* ---- help.c ---- */
 
 /* The end of what ddprun itself prints to stdout: help, --version, --dry-run, what tools find. Writes what is left in

@@ -14,9 +14,8 @@ const struct command *option_mixed;
 
 enum { MIB_BYTES = 1 << 20 };
 
-/* A whole decimal number in [least, most], digits only. False and untouched `number`: the text is another. */
-static bool
-read_whole_number(const char *text, unsigned long least, unsigned long most, unsigned long *number)
+bool
+option_whole_number(const char *text, unsigned long least, unsigned long most, unsigned long *number)
 {
     if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text))
         return false;
@@ -82,8 +81,8 @@ static bool
 store_whole(const struct option_row *row, unsigned *field, const char *value)
 {
     unsigned long number;
-    bool zero = (row->flags & OR_ZERO) != 0 && read_whole_number(value, 0, 0, &number);
-    if (!zero && !read_whole_number(value, (unsigned long)row->least, (unsigned long)row->most, &number))
+    bool zero = (row->flags & OR_ZERO) != 0 && option_whole_number(value, 0, 0, &number);
+    if (!zero && !option_whole_number(value, (unsigned long)row->least, (unsigned long)row->most, &number))
         return false;
     *field = (unsigned)number;
     return true;
