@@ -13,6 +13,7 @@
 #include "bucketing/ranges.h"
 #include "interpose/engine/memory/filter_writer.h"
 #include "tests/interpose/rank_job.h"
+#include "tests/lib/numbers.h"
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -165,7 +166,7 @@ main(int argc, char **argv)
     if (driver == NULL)
         return 1;
     if (getenv("_DDPRUN_ENGINE") != NULL)
-        return run_rank(argv[1], atol(argv[2]));
-    run_passive(argv[1], driver, atol(argv[2]));
+        return run_rank(argv[1], (long)whole_number(argv[2], 1, LONG_MAX));
+    run_passive(argv[1], driver, (long)whole_number(argv[2], 1, LONG_MAX));
     return 0;
 }

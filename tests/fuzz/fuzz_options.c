@@ -26,7 +26,8 @@ require_sound(const struct options *options)
                  "a number of ranks is in its bounds");
     fuzz_require(options->program != NULL && options->program[0] != NULL, "there is a program");
     fuzz_require(options->timeout_s >= 1, "ranks have time");
-    fuzz_require(options->job.reduction < DDPRUN_REDUCTION_COUNT && options->job.compression < DDPRUN_COMPRESSION_COUNT,
+    fuzz_require(options->job.reduction < DDPRUN_REDUCTION_COUNT && options->job.commit < DDPRUN_COMMIT_COUNT &&
+                     options->job.compression < DDPRUN_COMPRESSION_COUNT,
                  "reductions and compressions are known ones");
     fuzz_require(options->job.bucket_bytes < (uint64_t)1 << 60, "buckets have a size");
 }

@@ -11,6 +11,7 @@
 #include "comm/kernels/nonfinite.h"
 #include "comm/nccl_versions.h"
 #include "comm/wire.h"
+#include "tests/lib/numbers.h"
 #include "tools/plan/trainer/kernels/state.h"
 
 #include <dlfcn.h>
@@ -317,12 +318,12 @@ measure_state(struct bench *bench, const char *path)
 int
 main(int argc, char **argv)
 {
-    struct bench bench = {.rounds = argc > 4 ? atoi(argv[4]) : 100};
-    size_t mebibytes = argc > 3 ? (size_t)atoi(argv[3]) : 64;
-    if (argc < 3 || mebibytes < 1 || mebibytes > 4096 || bench.rounds < 1) {
+    if (argc < 3 || argc > 5) {
         fputs("Usage: bandwidth KERNELS STATE_KERNELS [MIB [ROUNDS]]   (MIB 1 to 4096)\n", stderr);
         return 2;
     }
+    size_t mebibytes = argc > 3 ? (size_t)whole_number(argv[3], 1, 4096) : 64;
+    struct bench bench = {.rounds = argc > 4 ? (int)whole_number(argv[4], 1, INT_MAX) : 100};
     bench.bytes = mebibytes << 20;
     open_device(&bench, argv[1]);
     bench.memory = allocate(&bench, bench.bytes + mebibytes * GAP_BYTES);

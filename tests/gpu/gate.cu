@@ -20,6 +20,8 @@
  * needs, what is seen, and a verdict, with tabs between them. Either answer is "measured"; "differs" is a sum that is
  * wrong, or a call that failed.
  */
+#include "../lib/numbers.h"
+
 #include <atomic>
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -497,7 +499,7 @@ ask(const struct question *question, enum way way, const char *nccl, double limi
 int
 main(int argc, char **argv)
 {
-    double limit_s = argc > 2 ? atof(argv[2]) : LIMIT_S;
+    double limit_s = argc > 2 ? real_number(argv[2]) : LIMIT_S;
     const char *key = argc > 3 ? argv[3] : NULL;
     bool is_known = key == NULL, all = true;
     for (const struct question &question : questions)

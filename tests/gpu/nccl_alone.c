@@ -4,6 +4,8 @@
  * T us": the median over the repetitions of the slowest rank's time between two events around the collective, behind
  * IN_FRONT others: the device is busy, as ddprun's is.
  */
+#include "../lib/numbers.h"
+
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <nccl.h>
@@ -16,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS_AT_MOST = 64, WARM_UPS = 5, REPETITIONS = 21, IN_FRONT = 2 };
+enum { RANKS_AT_MOST = 64, WARM_UPS = 5, REPETITIONS = 21, IN_FRONT = 2, MEBIBYTES_AT_MOST = 65536 };
 
 /* What the processes share. */
 struct meeting {
@@ -132,16 +134,16 @@ measure(struct meeting *meeting, ncclComm_t comm, int rank, int rank_count, size
 }
 
 static int
-run_rank(struct meeting *meeting, char **argv, int rank, int rank_count)
+run_rank(struct meeting *meeting, const char *library, size_t mebibytes, int rank, int rank_count)
 {
     ncclComm_t comm;
     take_device(rank, rank_count);
-    open_nccl(argv[1]);
+    open_nccl(library);
     if (rank == 0)
         expect(nccl.get_unique_id(&meeting->id), "ncclGetUniqueId");
     pthread_barrier_wait(&meeting->barrier);
     expect(nccl.init(&comm, rank_count, meeting->id, rank), "ncclCommInitRank");
-    measure(meeting, comm, rank, rank_count, (size_t)atoi(argv[3]));
+    measure(meeting, comm, rank, rank_count, mebibytes);
     expect(nccl.destroy(comm), "ncclCommDestroy");
     fflush(stdout);
     return 0;
@@ -150,12 +152,13 @@ run_rank(struct meeting *meeting, char **argv, int rank, int rank_count)
 int
 main(int argc, char **argv)
 {
-    int rank_count = argc == 4 ? atoi(argv[2]) : 0, result = 0;
-    pid_t ranks[RANKS_AT_MOST];
-    if (rank_count < 1 || rank_count > RANKS_AT_MOST || atoi(argv[3]) < 1) {
+    if (argc != 4) {
         fprintf(stderr, "Usage: nccl_alone LIBRARY N MIB   (N processes, 1 to %d)\n", RANKS_AT_MOST);
         return 2;
     }
+    int rank_count = (int)whole_number(argv[2], 1, RANKS_AT_MOST), result = 0;
+    size_t mebibytes = (size_t)whole_number(argv[3], 1, MEBIBYTES_AT_MOST);
+    pid_t ranks[RANKS_AT_MOST];
     struct meeting *meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_barrierattr_t shared;
     pthread_barrierattr_init(&shared);
@@ -168,7 +171,7 @@ main(int argc, char **argv)
             return 1;
         if (ranks[r] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            exit(run_rank(meeting, argv, r, rank_count));
+            exit(run_rank(meeting, argv[1], mebibytes, r, rank_count));
         }
     }
     /* A rank that failed leaves the others at a barrier. */

@@ -4,32 +4,20 @@
  *
  *     take_options(argc, argv, 1, {{"--steps", &steps}, {"--rate", &rate}, {"--save", &save_to}});
  *
- * What a row points to keeps its value where the option is not given, and its type says how the text is read. In a
- * row's name "_" stands for "-", too: OPTION(options, hang_after) is {"--hang_after", &options.hang_after}.
+ * What a row points to keeps its value where the option is not given, and its type says how the text is read; what
+ * cannot be read so ends the program (numbers.h). In a row's name "_" stands for "-", too: OPTION(options, hang_after)
+ * is {"--hang_after", &options.hang_after}.
  */
 #ifndef DDPRUN_TESTS_TRAINER_OPTIONS_H
 #define DDPRUN_TESTS_TRAINER_OPTIONS_H
 
-#include <errno.h>
+#include "numbers.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vector>
-
-/* Ends the program, with exit code 2, unless the text is a whole number from `least` to `most`. */
-static inline long long
-whole_number(const char *text, long long least, long long most)
-{
-    char *end;
-    errno = 0;
-    const long long value = strtoll(text, &end, 10);
-    const bool is_number = errno == 0 && end != text && *end == '\0';
-    if (is_number && value >= least && value <= most)
-        return value;
-    fprintf(stderr, "%s is no whole number from %lld to %lld\n", text, least, most);
-    exit(2);
-}
 
 struct option_row {
     const char *name;
@@ -38,23 +26,23 @@ struct option_row {
 
     option_row(const char *name, int *value) : name(name), value(value)
     {
-        read = [](void *to, const char *text) { *(int *)to = atoi(text); };
+        read = [](void *to, const char *text) { *(int *)to = (int)whole_number(text, INT_MIN, INT_MAX); };
     }
     option_row(const char *name, unsigned *value) : name(name), value(value)
     {
-        read = [](void *to, const char *text) { *(unsigned *)to = (unsigned)strtoul(text, NULL, 10); };
+        read = [](void *to, const char *text) { *(unsigned *)to = (unsigned)whole_number(text, 0, UINT_MAX); };
     }
     option_row(const char *name, size_t *value) : name(name), value(value)
     {
-        read = [](void *to, const char *text) { *(size_t *)to = strtoul(text, NULL, 10); };
+        read = [](void *to, const char *text) { *(size_t *)to = (size_t)whole_number(text, 0, LLONG_MAX); };
     }
     option_row(const char *name, float *value) : name(name), value(value)
     {
-        read = [](void *to, const char *text) { *(float *)to = (float)atof(text); };
+        read = [](void *to, const char *text) { *(float *)to = (float)real_number(text); };
     }
     option_row(const char *name, double *value) : name(name), value(value)
     {
-        read = [](void *to, const char *text) { *(double *)to = atof(text); };
+        read = [](void *to, const char *text) { *(double *)to = real_number(text); };
     }
     option_row(const char *name, const char **value) : name(name), value(value)
     {

@@ -10,6 +10,7 @@
 #ifndef TESTS_TRAINERS_EXACT_H
 #define TESTS_TRAINERS_EXACT_H
 
+#include "../lib/numbers.h"
 #include "common.h"
 #include "kernels.h"
 
@@ -32,7 +33,7 @@ take_mode(int argc, char **argv, const char *otherwise)
 {
     mode = argc > 1 ? argv[1] : otherwise;
     if (argc > 2)
-        steps = atoi(argv[2]);
+        steps = (int)whole_number(argv[2], 0, INT_MAX);
 }
 
 static inline void

@@ -78,7 +78,7 @@ main(int argc, char **argv)
     if (argc < 3)
         return 2;
     mode = argv[1];
-    int us = argc > 3 ? atoi(argv[3]) : 0;
+    int us = argc > 3 ? (int)whole_number(argv[3], 0, INT_MAX) : 0;
     layers_create();
     seen = device_floats(1);
     CHECK(cudaMalloc(&slot, sizeof(*slot)));

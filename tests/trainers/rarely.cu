@@ -13,8 +13,8 @@ main(int argc, char **argv)
 {
     if (argc != 3)
         return 2;
-    int every = atoi(argv[1]);
-    steps = atoi(argv[2]);
+    int every = (int)whole_number(argv[1], 0, INT_MAX);
+    steps = (int)whole_number(argv[2], 0, INT_MAX);
     layers_create();
     layers_annotate();
     for (int step = 1; step <= steps; ++step) {

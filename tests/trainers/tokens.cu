@@ -119,11 +119,11 @@ main(int argc, char **argv)
     layers_create();
     CHECK(cudaMallocAsync(&batch, BATCH_BYTES, stream));
     CHECK(cudaStreamSynchronize(stream));
-    steps = atoi(argv[3]);
+    steps = (int)whole_number(argv[3], 0, INT_MAX);
     state = strtoull(argv[4], NULL, 10) + UINT64_C(1000) * (uint64_t)DDP_RANK();
     if (strcmp(argv[1], "sweep") == 0)
-        sweep(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10), atoi(argv[4]));
+        sweep(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10), (int)whole_number(argv[4], 0, INT_MAX));
     else
-        train(argv[1], argv[2], argc > 5 ? atol(argv[5]) : -1);
+        train(argv[1], argv[2], argc > 5 ? (long)whole_number(argv[5], -1, LONG_MAX) : -1);
     return 0;
 }

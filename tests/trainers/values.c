@@ -10,6 +10,7 @@
  *   TIMES: how many times as large the largest gradient is
  * Prints a hash of all results. Exit code 0 if every value was within its bound; 1 otherwise, naming the first.
  */
+#include "../lib/numbers.h"
 #include "../lib/trainer.h"
 
 #include <cuda_runtime_api.h>
@@ -226,9 +227,9 @@ main(int argc, char **argv)
         t.unit = 0x1p-11, t.smallest = 0x1p-25;
     else if (strcmp(argv[3], "bf16") == 0)
         t.unit = 0x1p-8, t.smallest = 0x1p-134;
-    t.steps = argc > 4 ? atoi(argv[4]) : 9;
+    t.steps = argc > 4 ? (int)whole_number(argv[4], 0, INT_MAX) : 9;
 
-    counts[2] *= argc > 5 ? (size_t)atoi(argv[5]) : 1;
+    counts[2] *= argc > 5 ? (size_t)whole_number(argv[5], 1, INT_MAX) : 1;
 
     uint64_t hash = 0;
     allocate(&t);
