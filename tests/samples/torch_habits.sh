@@ -5,7 +5,6 @@
 source "$(dirname "$0")/../end_to_end/lib.sh"
 trainer=$build/tests/torch_habits
 [ -x "$trainer" ] || skip "no libtorch was found when the build was configured (Debian: libtorch-dev)"
-root=$(cd "$(dirname "$0")/../.." && pwd)
 habits=(unused none sometimes adversaries thaws accumulates mixed)
 
 works "alone" "$trainer" "${habits[@]}" --save "$work/alone"
