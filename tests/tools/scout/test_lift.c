@@ -123,6 +123,11 @@ static const struct {
      {"own", "main"},
      "net->w.get()",
      "3"},
+    {"std::unique_ptr<float> own(int n) {\n    float *p, *q;\n    cudaMalloc(&p, n); //0\n"
+     "    return std::unique_ptr<float>(q);\n}\nint main() {\n    auto w = own(3); //1\n}\n",
+     {"own", "main"},
+     "",
+     "3"},
     {"Tensor own(int n) {\n    float *p;\n    cudaMalloc(&p, n); //0\n    return Tensor(p);\n}\n"
      "int main() {\n    auto w = own(3); //1\n}\n",
      {"own", "main"},
