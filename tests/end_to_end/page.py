@@ -201,7 +201,7 @@ def agree(path, trace_path):
     durations = sorted(durations_of(trace_path))
     for share in (50, 95, 99):
         shown_as("p%d" % share, figure(report, "p%d" % share), durations[max(0, math.ceil(len(durations) * share / 100) - 1)])
-    drawn = [row["Value"] or 0 for row in rows(report, "step-times", "Duration of each step") if not row["Mark"].startswith("ddprun tried")]
+    drawn = [row["Value"] or 0 for row in rows(report, "step-times", "Duration of each step") if not row["Mark"].startswith("a trial: ")]
     if sum(value > 0 for value in drawn) != len(durations) or not math.isclose(sum(drawn), sum(durations), rel_tol=1e-3):
         complain("the curve has %d steps of %s us, and the trace %d of %s" % (len(drawn), sum(drawn), len(durations), sum(durations)))
 

@@ -111,7 +111,7 @@ sys.path.insert(0, sys.argv[1])
 from report import report_of, rows
 report = report_of(open(sys.argv[2], encoding="utf-8").read())
 marks = {row["Step"]: row["Mark"] for row in rows(report, "step-times", "Duration of each step")}
-assert list(marks.values()).count("ddprun tried other buckets, or no overlap") == 24, marks
+assert list(marks.values()).count("a trial: other buckets, or no overlap, to see what is quicker") == 24, marks
 assert marks[int(sys.argv[3])] == "overlap is off from this step on", marks
 assert len(rows(report, "buckets", "Trials of overlap")) == 2, report
 END

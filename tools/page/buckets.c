@@ -199,7 +199,8 @@ put_group(json_object *section, const struct group_facts *of, size_t groups)
                                       "All-reduce:time|GB/s:number|Longest wait:time|Comes last|Packed|Sent as",
                                       MOST_BUCKETS / groups);
     report_sentence(table.object, "notes",
-                    "Medians of the steps after step %llu. Ready: on rank %d. All-reduce: of the rank that comes "
+                    "Medians of the steps after step %llu. Ready: how long before the end of backward the gradients of "
+                    "the bucket were complete, on rank %d. All-reduce: of the rank that comes "
                     "last to it, so without waiting for other ranks. Longest wait: of the rank that comes first.",
                     (unsigned long long)of->plan->after_step, of->run->rank);
     for (size_t k = 0; k < of->plan->bucket_count; ++k)

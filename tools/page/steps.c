@@ -42,7 +42,7 @@ put_ranks(json_object *section, const struct facts *facts)
 static const char *
 mark_of(const struct facts *facts, const struct step_facts *step)
 {
-    const char *mark = step->control ? "ddprun tried other buckets, or no overlap" : NULL;
+    const char *mark = step->control ? "a trial: other buckets, or no overlap, to see what is quicker" : NULL;
     FOR_EACH(change, facts->first->overlaps, facts->first->overlap_count) {
         if (change->group == facts->group && change->after_step + 1 == step->number)
             mark = change->overlaps ? "overlap is on again from this step on" : "overlap is off from this step on";

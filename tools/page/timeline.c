@@ -135,7 +135,7 @@ section_timeline(json_object *report, const struct facts *facts)
     report_sentence(
         section, "notes",
         "Step %llu took %s on the quickest rank and %s on the slowest. The last all-reduce ends on all ranks at the "
-        "same moment of the picture; exposed communication ends a little later, when its result is unpacked.",
+        "same moment of the picture; exposed communication ends later, when its result is unpacked.",
         (unsigned long long)step->number, figure_time(step->least_us, shortest), figure_time(step->most_us, longest));
     if (lanes < facts->rank_count)
         report_sentence(section, "notes", "The picture shows %zu of %zu ranks.", lanes, facts->rank_count);
