@@ -223,18 +223,40 @@ is_blank(char byte)
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
+/* The last line of bytes[0..end) without blanks at its ends: where it begins; *end_p: where it ends. */
+static size_t
+find_line(const char *bytes, size_t *end_p)
+{
+    size_t end = *end_p;
+    while (end > 0 && is_blank(bytes[end - 1]))
+        --end;
+    size_t begin = end;
+    while (begin > 0 && bytes[begin - 1] != '\n' && bytes[begin - 1] != '\r')
+        --begin;
+    while (begin < end && is_blank(bytes[begin]))
+        ++begin;
+    *end_p = end;
+    return begin;
+}
+
+/* What Rust prints after each panic; the line before it is the program's. */
+static bool
+is_hint(const char *line, size_t bytes)
+{
+    static const char hint[] = "note: run with `RUST_BACKTRACE=";
+    return bytes >= sizeof(hint) - 1 && memcmp(line, hint, sizeof(hint) - 1) == 0;
+}
+
 /* The last line that says anything, of what waits for its newline or has just come with it. */
 static void
 note_last(struct source *source)
 {
     size_t end = source->used;
-    while (end > 0 && is_blank(source->bytes[end - 1]))
-        --end;
-    size_t begin = end;
-    while (begin > 0 && source->bytes[begin - 1] != '\n' && source->bytes[begin - 1] != '\r')
-        --begin;
-    while (begin < end && is_blank(source->bytes[begin]))
-        ++begin;
+    size_t begin = find_line(source->bytes, &end);
+    if (is_hint(source->bytes + begin, end - begin)) {
+        end = begin;
+        begin = find_line(source->bytes, &end);
+    }
     if (begin < end)
         snprintf(source->last, sizeof(source->last), "%.*s", (int)(end - begin), source->bytes + begin);
 }

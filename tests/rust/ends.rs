@@ -22,7 +22,7 @@ fn main() {
             let weights = ddp.parameter("w", DeviceBuffer::<f32>::zeros(device, 8));
             let gradient = ddp.gradient("dw", gradient);
             for _ in 0..7 {
-                gradient.write(&[1.0]);
+                gradient.write(&[rank() as f32 + 1.0]);
                 ddp.step(device.stream());
             }
             weights.write(&[rank() as f32]);
