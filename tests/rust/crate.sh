@@ -49,7 +49,7 @@ refused() {
     grep -E '^error(\[|: unused)' "$work/stderr" >"$work/errors"
     grep -q "$2" "$work/errors" || return 1
     ! grep -qv "$2" "$work/errors" || return 1
-    awk -v line="$1" -F: '/^ *(-->|:::) / { found = found || ($2 > line && $2 <= line + 2) } END { exit !found }' "$work/stderr"
+    grep -oE 'misuse\.rs:[0-9]+' "$work/stderr" | awk -F: -v line="$1" '$2 > line && $2 <= line + 2 { found = 1 } END { exit !found }'
 }
 works "right uses compile" "${compile[@]}"
 misuses=0
