@@ -41,7 +41,7 @@ for name in ranks turns; do
 done
 
 # ---- misuse: the compiler refuses it ----
-crate=$(echo "$work"/target/debug/libddprun.rlib)
+crate=$work/target/debug/libddprun.rlib
 compile=(env -u RUSTFLAGS rustc --edition 2021 --crate-type lib --emit metadata --out-dir "$work" --extern "ddprun=$crate" "$here/misuse.rs")
 # refused LINE ERROR: the last compilation failed by ERROR alone, at the line after LINE or the next.
 refused() {
