@@ -17,7 +17,7 @@ for ranks in 1 2 3; do
     check "$ranks ranks: nothing is said of freed memory" [ -z "$(grep 'at the end of the program' "$work/stderr")" ]
     [ "$ranks" -gt 1 ] || continue
     same_on_all_ranks "$ranks ranks" "$ranks"
-    check "$ranks ranks: compared after every step, and at the end" grep -q 'compared 58 times, last after step 58 of 58' "$work/stderr"
+    check "$ranks ranks: compared at every step and at the end" grep -q 'compared 58 times, last after step 58 of 58' "$work/stderr"
     check "$ranks ranks: tensors have their names" grep -qF 'gradient 1 of 4 (`input.weight`, 3072 float32, main.cpp:' "$work/stderr"
 done
 

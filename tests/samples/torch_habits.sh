@@ -7,9 +7,9 @@ trainer=$build/tests/torch_habits
 [ -x "$trainer" ] || skip "no libtorch was found when the build was configured (Debian: libtorch-dev)"
 habits=(unused none sometimes adversaries thaws accumulates mixed)
 
-works "alone" "$trainer" "${habits[@]}" --save "$work/alone"
+works "alone" "$trainer" samples "${habits[@]}" --save "$work/alone"
 for ranks in 2 3; do
-    works "$ranks ranks" "$ddprun" -n "$ranks" --device softgpu --check-every 1 "$trainer" "${habits[@]}" --save "$work/of-$ranks"
+    works "$ranks ranks" "$ddprun" -n "$ranks" --device softgpu --check-every 1 "$trainer" samples "${habits[@]}" --save "$work/of-$ranks"
     cp "$work/stderr" "$work/said"
     for habit in "${habits[@]}"; do
         check "$habit, $ranks ranks: as one process" "$compare" --quiet "$work/of-$ranks-$habit-0" "$work/alone-$habit-0" "$close"
@@ -46,6 +46,7 @@ reported() {
 }
 reported update_first 1 'parameter 1 of 10 \(`convolution.weight`, .*\) differs between ranks 0 and 1 at the first DDP_STEP: .* the optimizer ran before DDP_STEP'
 reported initialises_later 1 'parameter 7 of 10 \(`output.weight`, .*\) differs .* its annotation stands before its initialisation'
+reported last_update 1 'parameter 6 of 10 \(`hidden.bias`, .*\) differs between ranks 0 and 1 after step 1'
 reported undivided 0 'the gradients of all 2 ranks are equal, bit for bit, .* all ranks train on the same data'
 run "$trainer" integers
 check "alone, too" grep -q 'parameter `count` has the type Long' "$work/stderr"

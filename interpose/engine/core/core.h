@@ -205,8 +205,9 @@ void device_ensure_driver(const struct ddp_site *site);
 /* Of memory that is not the host's: ends the job if the program has not loaded the driver that this process has. */
 void device_refuse_unseen(const struct ddp_site *site);
 
-/* The calling thread's context; the primary one of the first device if it has none. Retained then, for good. */
-CUcontext device_open_context(void);
+/* Where memory of the host is all that was named so far: the engine's context becomes that of the calling thread, or
+ * the primary one of the first device. */
+void device_adopt_any(void);
 void device_refuse_after_reset(const char *macro, const struct ddp_site *site);
 void device_ensure_events(void); /* of the stream table */
 void device_ensure_collectives(void);

@@ -45,8 +45,9 @@ device_refuse_unseen(const struct ddp_site *site)
                  site->file, site->line);
 }
 
-CUcontext
-device_open_context(void)
+/* The calling thread's context; the primary one of the first device if it has none, retained for good. */
+static CUcontext
+open_context(void)
 {
     CUresult (*init)(unsigned) = NULL;
     CUcontext context = NULL;
@@ -180,6 +181,20 @@ device_adopt_context(CUcontext context, int device)
     if (is_first && context == NULL) /* pooled memory, and the host's: then it is the calling thread's */
         CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &engine_state.context);
     return is_first;
+}
+
+void
+device_adopt_any(void)
+{
+    if (engine_state.context != NULL)
+        return;
+    CUcontext context = open_context(), before = NULL;
+    CUdevice device = 0;
+    CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &before);
+    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, context);
+    CUDA("cuCtxGetDevice", cuCtxGetDevice, &device);
+    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, before);
+    (void)device_adopt_context(context, device);
 }
 
 /* The driver decides, not a map that the engine keeps. */

@@ -51,14 +51,8 @@ require_device_in_use(const struct tensor *tensor)
 {
     if (engine_state.context != NULL)
         return;
-    CUcontext context = device_open_context(), before = NULL;
-    CUdevice device = 0;
-    CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &before);
-    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, context);
-    CUDA("cuCtxGetDevice", cuCtxGetDevice, &device);
-    CUDA("cuCtxSetCurrent", cuCtxSetCurrent, before);
-    (void)device_adopt_context(context, device);
-    require_primary_context(tensor, context, device);
+    device_adopt_any();
+    require_primary_context(tensor, engine_state.context, engine_state.device);
 }
 
 /* Memory of the host that begins with the address of device memory is a pointer: `&g` is annotated, not `g`. */

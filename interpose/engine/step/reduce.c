@@ -113,19 +113,14 @@ look_at_memory(struct reduction *reduction)
     refuse_context(reduction, &facts);
 }
 
-/* The buffer that host memory goes through; where nothing has named a device so far, it is the calling thread's. */
+/* The buffer that host memory goes through. */
 static void
 ensure_staged(const struct reduction *reduction)
 {
-    CUcontext current = NULL;
     if (own.staged != 0)
         return;
+    device_adopt_any();
     CUcontext before = context_enter();
-    CUDA("cuCtxGetCurrent", cuCtxGetCurrent, &current);
-    if (current == NULL)
-        stop_job(MADE_FORMAT ": no CUDA context is current in this thread, and ddprun sends through the device; make a "
-                             "call of the CUDA runtime before, such as cudaFree(0)",
-                 MADE(reduction));
     own.staged = device_allocate(STAGED_BYTES, "cuMemAlloc for DDP_REDUCE");
     struct memory_facts facts = device_ask_about(own.staged);
     context_leave(before);

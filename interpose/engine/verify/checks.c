@@ -508,7 +508,8 @@ leave_out_host(uint32_t *differs, size_t count)
     bool found = false;
     for (size_t i = 0; i < count; ++i) {
         struct tensor tensor = tensor_copy_compared(i);
-        if (tensor.kind != MEMORY_HOST || !gather_differs(differs[i]))
+        bool may_be_freed = tensor.kind == MEMORY_HOST && !tensor.forgotten;
+        if (!may_be_freed || !gather_differs(differs[i]))
             continue;
         if (!found && engine_state.rendezvous.rank == 0)
             message_warning("different_at_end",

@@ -243,6 +243,55 @@ mixed()
     return net.named_parameters();
 }
 
+/* All items of an epoch that this rank gets, in batches of 4. */
+std::vector<size_t>
+items_of(ddprun::torch::Sampler &sampler)
+{
+    std::vector<size_t> items;
+    sampler.reset();
+    while (auto batch = sampler.next(4))
+        items.insert(items.end(), batch->begin(), batch->end());
+    return items;
+}
+
+void
+require(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    std::fprintf(stderr, "habits: the sampler: %s\n", what);
+    std::exit(3);
+}
+
+/* Epochs are permutations that differ, by their numbers, whether set_epoch() is called or not; ranks divide each. */
+Parameters
+samples()
+{
+    enum { ITEMS = 23 };
+    const auto ranks = static_cast<size_t>(DDP_WORLD_SIZE());
+    ddprun::torch::Sampler sampler(ITEMS, true, 7), copy = sampler, cut(ITEMS, false, 0, true);
+    const std::vector<size_t> first = items_of(sampler), second = items_of(sampler);
+    require(first != second, "without set_epoch() the second epoch is another one");
+    copy.set_epoch(0);
+    require(items_of(sampler) == first, "a copy's set_epoch() counts for all");
+    require(items_of(sampler) == second, "the epoch after a set one is the next");
+    require(first.size() == (ITEMS + ranks - 1) / ranks, "each rank has as many items");
+    const std::vector<size_t> in_order = items_of(cut);
+    require(in_order.size() == ITEMS / ranks && in_order[1] == static_cast<size_t>(DDP_RANK()) + ranks,
+            "drop_last cuts, and without a shuffle the order is that of the dataset");
+    std::vector<int32_t> seen(ITEMS);
+    for (const size_t item : first)
+        ++seen[item];
+    DDP_REDUCE(seen.data(), seen.size(), DDP_INT32, DDP_OP_SUM, 0);
+    size_t twice = 0;
+    for (const int32_t times : seen) {
+        require(times >= 1 && times <= 2, "the ranks have all items");
+        twice += times == 2;
+    }
+    require(twice == first.size() * ranks - ITEMS, "what fills up an epoch is there twice");
+    return Parameters();
+}
+
 /* ---- mistakes ---- */
 
 Parameters
@@ -331,6 +380,18 @@ update_first()
     return Parameters();
 }
 
+/* What a rank does to its own parameters after the last step. */
+Parameters
+last_update()
+{
+    Net net;
+    Parallel parallel(net.named_parameters());
+    net.loss(share(0)).backward();
+    parallel.step();
+    net.hidden->bias.detach().add_(DDP_RANK());
+    return Parameters();
+}
+
 Parameters
 no_step()
 {
@@ -400,6 +461,7 @@ const struct {
               {"thaws", thaws},
               {"accumulates", accumulates},
               {"mixed", mixed},
+              {"samples", samples},
               {"before_backward", before_backward},
               {"loses_gradient", loses_gradient},
               {"sparse", sparse},
@@ -408,6 +470,7 @@ const struct {
               {"has_holes", has_holes},
               {"integers", integers},
               {"update_first", update_first},
+              {"last_update", last_update},
               {"no_step", no_step},
               {"undivided", undivided},
               {"initialises_later", initialises_later},
