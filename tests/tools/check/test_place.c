@@ -147,13 +147,6 @@ static const struct scene {
      "points to rank 0's rows are one process's, but other ranks' rows are not: it counts rows, or reads data, from "
      "the "
      "beginning of the share and not of the batch; argument 1"},
-    {"the first data on all ranks",
-     {.makes_rows = true,
-      .are_rows_of_rank_0 = true,
-      .unmoved = "; argument 1 points to the same values",
-      .scalar = {.level = SCALAR_RISES, .argument = "argument 8", .values = "0 on rank 0"}},
-     PLACE_SCALAR,
-     "are not; argument 1 points to the same values; or argument 8 is wrong, which is 0 on rank 0"},
     {"a result of a share",
      {.scalar = {.level = SCALAR_PART, .is_of_mean = true}, .unmoved = "; argument 2"},
      PLACE_SHARE,

@@ -161,7 +161,8 @@ bool
 closer_look_further(struct check *check, struct check_verdict *verdict, struct error *error)
 {
     bool is_seeded = verdict->cause == CAUSE_SEEDED;
-    if (verdict->result != CHECK_DIFFERENT || verdict->first == NULL || verdict->cause == CAUSE_TURNS)
+    bool is_a_difference = verdict->result == CHECK_DIFFERENT || verdict->cause == CAUSE_BATCH_DEPENDENT;
+    if (!is_a_difference || verdict->first == NULL || verdict->cause == CAUSE_TURNS)
         return true;
     if (verdict->first->tensor.role != CHECK_GRADIENT || !check_evidence_is_forced(&check->evidence))
         return true;

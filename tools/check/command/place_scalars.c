@@ -192,6 +192,22 @@ is_of_mean(const struct finding *finding, const struct where *where)
     return false;
 }
 
+/* It rises by the size of the share from rank to rank, as the first item does, and the operation gets that size. */
+static bool
+is_of_first(const struct finding *finding, const struct where *where)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    double begin = value_of(finding, 0, where);
+    for (struct where size = {.at = where->at}; size.argument < step->its->arguments; ++size.argument) {
+        if (step->list[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
+            continue;
+        if (ALL_NUMBERS(r, 0, finding->question->ranks,
+                        value_of(finding, r, where) - begin == r * value_of(finding, r, &size)))
+            return true;
+    }
+    return false;
+}
+
 void
 place_find_scalar(const struct finding *finding, size_t at, struct place_scalar *scalar)
 {
@@ -205,7 +221,9 @@ place_find_scalar(const struct finding *finding, size_t at, struct place_scalar 
         enum scalar_level level = judge_with_step_before(finding, &where, &advances);
         bool is_mean = level == SCALAR_PART && is_of_mean(finding, &where);
         bool says_more = scalar->is_of_mean ? level == SCALAR_RISES || level > SCALAR_PART : level > scalar->level;
-        if (!says_more || (is_mean && scalar->level == SCALAR_RISES))
+        bool is_seed = level == SCALAR_RISES && scalar->level == SCALAR_RISES && is_of_first(finding, &found) &&
+                       !is_of_first(finding, &where);
+        if (!is_seed && (!says_more || (is_mean && scalar->level == SCALAR_RISES)))
             continue;
         scalar->level = level;
         scalar->is_of_mean = is_mean;

@@ -129,24 +129,6 @@ counts_from_share(const struct operation *operation)
     return is_of_share(operation) && operation->makes_rows && operation->are_rows_of_rank_0;
 }
 
-/* A number beside it may tell that. */
-static bool
-reads_first_data(const struct operation *operation)
-{
-    bool is_told = operation->scalar.level == SCALAR_RISES;
-    return is_told && counts_from_share(operation) && operation->unmoved[0] != '\0';
-}
-
-static void
-say_first_data(const struct operation *operation, char text[PLACE_TEXT_BYTES])
-{
-    const struct place_scalar *number = &operation->scalar;
-    place_begin(operation->name, operation->is_probable, text,
-                "in the memory that %s points to rank 0's rows are one process's, but other ranks' rows are not%s",
-                operation->changed, operation->unmoved);
-    place_append(text, "%s; or %s is wrong, which is %s", operation->changed_element, number->argument, number->values);
-}
-
 static void
 say_counts_from_share(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -242,12 +224,6 @@ const struct place_row place_rows_of_results[] = {
      .applies = is_late,
      .say = say_late,
      .advice = place_move_step},
-    {.name = "the first data on all ranks",
-     .stage = STAGE_UNMOVED,
-     .kind = PLACE_SCALAR,
-     .applies = reads_first_data,
-     .say = say_first_data,
-     .advice = place_add_first},
     {.name = "rows that are right on the first rank alone",
      .stage = STAGE_LAST,
      .kind = PLACE_SCALAR,

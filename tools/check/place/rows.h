@@ -26,8 +26,7 @@ enum place_stage {
     STAGE_PART,          /* a number that is the share's part may be right, where memory is such a sum */
     STAGE_INPUT,         /* memory in no relation to one process's, which is seen: no guess at the operation itself */
     STAGE_SUM,           /* a sum over the share is right for a gradient: it is suspected after all other memory */
-    STAGE_UNMOVED, /* data that are the same on all ranks: a number that rises with the rank may be right beside them */
-    STAGE_RISES,   /* a number that rises with the rank is right for most operations */
+    STAGE_RISES,         /* a number that rises with the rank is right for most operations */
     STAGE_INPUT_OF_ROWS, /* so are rows of a share, of memory that is not the batch */
     STAGE_INPUT_BESIDES, /* and what the operation overwrites */
     STAGE_LAST,          /* the operation itself */
