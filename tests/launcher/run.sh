@@ -143,11 +143,15 @@ else
 fi
 run
 report "without arguments it says what it is" "$(expect 2 "$err" '^ddprun: no program given; ddprun trains a single-GPU CUDA program' "$err" '^  ddprun -n 8')"
-for missing in libddprun.so libddprun-engine.so softgpu; do
+while IFS='|' read -r missing said; do
     mv "$top/lib/$missing" "$top/lib/gone"
-    bad "missing $missing" 127 "is missing: $top/lib/$missing" "$fake"
+    bad "missing $missing" 127 "$said: $top/lib/$missing" "$fake"
     mv "$top/lib/gone" "$top/lib/$missing"
-done
+done <<'END'
+libddprun.so|is missing
+libddprun-engine.so|is missing
+softgpu|has no stand-in \(softgpu\)
+END
 mkdir "$top/a b" && cp -r "$top/bin" "$top/lib" "$top/a b"
 ddprun="$top/a b/bin/ddprun" bad "blank in the folder's name" 127 "blank" "$fake"
 
