@@ -29,7 +29,7 @@ named() {
     check "$1: $2" grep -Eq "^ddprun: rank [01]: [^ ]*habits.cpp:[0-9]+: $2" "$work/stderr"
 }
 named before_backward 'no parameter has a gradient; call step\(\) after backward\(\)'
-named loses_gradient 'parameter `head.weight` has no gradient in step 2, .* find_unused_parameters\(true\)'
+named loses_gradient 'parameter `head.weight` has no gradient in step 2, .*find_unused_parameters\(true\)'
 named sparse 'parameter `weight` has a sparse gradient'
 named moved '`convolution.weight` is in other memory than when Parallel was made'
 named resized '`output.bias` has 5 elements, and had 4 when Parallel was made'
