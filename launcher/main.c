@@ -213,8 +213,8 @@ static bool
 wait_for_restart(const struct job *job)
 {
     enum { NS_OF_MS = 1000000, NS_OF_S = 1000000000 };
-    int64_t end_ns = clock_now_ns() + (int64_t)job->options.restart_delay_s * NS_OF_S, left_ns;
-    while ((left_ns = end_ns - clock_now_ns()) > 0) {
+    int64_t end_ns = clock_now_ns() + (int64_t)job->options.restart_delay_s * NS_OF_S;
+    for (int64_t left_ns = end_ns - clock_now_ns(); left_ns > 0; left_ns = end_ns - clock_now_ns()) {
         struct pollfd asked = {.fd = job->signals.fd, .events = POLLIN};
         (void)poll(&asked, 1, (int)(left_ns / NS_OF_MS) + 1);
         if (signals_end_was_asked(&job->signals))
