@@ -194,12 +194,34 @@ find_between(struct search *search, uint32_t first, uint32_t second, bool behind
     return spot_is_usable(spot);
 }
 
+/* Whether an operation writes tensors of a role. */
+static bool
+writes_role(const struct search *search, uint32_t op, enum scout_role role)
+{
+    const struct scout_effect *effect = search->ops[op].effect;
+    FOR_EACH(tensor, search->finding->tensors, search->finding->tensor_count) {
+        if (tensor->role == role && effect != NULL &&
+            ANY(written, effect->written, effect->written_count,
+                written->alloc == tensor->alloc && graph_ranges_meet(&written->ranges, tensor->lo, tensor->hi)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether a kernel writes gradients in another launch: where it has changed nothing, it has added zeros. */
+static bool
+computes_gradients(const struct search *search, uint32_t op)
+{
+    return ANY_NUMBER(k, search->first, search->first + search->period,
+                      search->ops[k].name == search->ops[op].name && writes_role(search, k, ROLE_GRADIENT));
+}
+
 /* Whether an operation gets a gradient of the group, and changes nothing, as far as was seen. */
 static bool
 only_looks(const struct search *search, uint32_t group, uint32_t op)
 {
     const struct scout_op *it = &search->ops[op];
-    return it->kind == SCOUT_LAUNCH && scout_writes_nothing(it->effect) &&
+    return it->kind == SCOUT_LAUNCH && scout_writes_nothing(it->effect) && !computes_gradients(search, op) &&
            ANY(tensor, search->finding->tensors, search->finding->tensor_count,
                tensor->role == ROLE_GRADIENT && tensor->group == group &&
                    ANY(argument, it->arguments, it->argument_count,
@@ -211,15 +233,7 @@ only_looks(const struct search *search, uint32_t group, uint32_t op)
 static bool
 writes_trained(const struct search *search, uint32_t op)
 {
-    const struct scout_effect *effect = search->ops[op].effect;
-    FOR_EACH(tensor, search->finding->tensors, search->finding->tensor_count) {
-        bool is_trained = tensor->role == ROLE_PARAMETER || tensor->role == ROLE_OPTIMIZER_STATE;
-        if (is_trained && effect != NULL &&
-            ANY(written, effect->written, effect->written_count,
-                written->alloc == tensor->alloc && graph_ranges_meet(&written->ranges, tensor->lo, tensor->hi)))
-            return true;
-    }
-    return false;
+    return writes_role(search, op, ROLE_PARAMETER) || writes_role(search, op, ROLE_OPTIMIZER_STATE);
 }
 
 /* The first operation of the update: the one that reads a gradient first, or one before it that all ranks have to make
