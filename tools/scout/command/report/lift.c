@@ -34,10 +34,10 @@ pointed_to(const struct code *code, struct token_range argument, char to[LIFT_BY
            snprintf(to, LIFT_BYTES, "%s%s", is_address ? "" : "*", text) < LIFT_BYTES;
 }
 
-/* A call of CUDA that makes or fills memory: which arguments say how much, and on which stream. */
+/* A call of CUDA that makes or fills memory: which argument says how much. */
 struct memory_call {
     const char *name;
-    uint32_t bytes, stream; /* 0: none */
+    uint32_t bytes;
     bool copies;
 };
 
@@ -48,10 +48,7 @@ read_memory_call(const struct code *code, const struct memory_call *made, const 
     const struct token_range *arguments = call->arguments;
     const bool is_known = made->copies ? expression_copy(code, arguments[0], lifted->memory)
                                        : pointed_to(code, arguments[0], lifted->memory);
-    if (!is_known || !expression_copy(code, arguments[made->bytes], lifted->bytes))
-        return false;
-    const bool has_stream = made->stream > 0 && made->stream < call->count;
-    return !has_stream || expression_copy(code, arguments[made->stream], lifted->stream);
+    return is_known && expression_copy(code, arguments[made->bytes], lifted->bytes);
 }
 
 /* The call of CUDA in a statement; of several the one around a place of the text. False: there is none. */
@@ -59,9 +56,9 @@ static bool
 read_innermost(const struct source_node *node, size_t place, struct lifted *lifted)
 {
     static const struct memory_call calls[] = {
-        {"cudaMalloc", 1, 0, false},        {"cudaMallocManaged", 1, 0, false}, {"cudaMallocAsync", 1, 0, false},
-        {"cudaMallocHost", 1, 0, false},    {"cudaHostAlloc", 1, 0, false},     {"cuMemAlloc", 1, 0, false},
-        {"cuMemAllocManaged", 1, 0, false}, {"cudaMemcpy", 2, 0, true},         {"cudaMemcpyAsync", 2, 4, true},
+        {"cudaMalloc", 1, false},        {"cudaMallocManaged", 1, false}, {"cudaMallocAsync", 1, false},
+        {"cudaMallocHost", 1, false},    {"cudaHostAlloc", 1, false},     {"cuMemAlloc", 1, false},
+        {"cuMemAllocManaged", 1, false}, {"cudaMemcpy", 2, true},         {"cudaMemcpyAsync", 2, true},
     };
     const struct code *code = &node->source->code;
     struct call call;
@@ -254,7 +251,6 @@ lift_through(const struct passage *passage, struct lifted *lifted)
     const bool makes_owner = is_known && passage_returns_owner(passage, lifted->memory);
     const bool passes_owner = !is_known && lifted->is_owned && passage_returns_call(passage);
     lifted->is_owned = lifted->is_owned || makes_owner;
-    passage_lift(passage, lifted->stream);
     passage_lift(passage, lifted->memory);
     lifted->is_fixed = lifted->is_fixed || passage_is_fixed(passage, lifted->bytes);
     passage_lift(passage, lifted->bytes);
@@ -323,60 +319,7 @@ lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth
     return expression[0] != '\0';
 }
 
-/* ---- loops ---- */
-
-/* The variable of "for (int l = 0; ...": its token, and its first value as a text. False: the loop has none. */
-static bool
-find_loop_variable(const struct source_node *loop, uint32_t *variable_p, char value[LIFT_BYTES])
-{
-    static const char *const ends[] = {";", "{", NULL};
-    const struct code *code = &loop->source->code;
-    struct token_range head = {loop->tokens.first, loop->tokens.first};
-    while (head.end < code->count && !token_is_one_of(code, head.end, ends))
-        ++head.end;
-    if (!token_is(code, head.first, "for") || expression_has(code, head, ","))
-        return false;
-    uint32_t equal = head.first;
-    while (equal < head.end && !token_is(code, equal, "="))
-        ++equal;
-    if (equal == head.end || !expression_copy(code, (struct token_range){equal + 1, head.end}, value))
-        return false;
-    *variable_p = token_postfix_begin(code, equal);
-    return true;
-}
-
-/* The next place of a name in an expression from a place on, as a byte of the text. False: there is none. */
-static bool
-find_name(const char *expression, size_t from, const struct code *code, uint32_t variable, struct span *found)
-{
-    struct code text = expression_read(expression);
-    bool has_name = false;
-    for (uint32_t i = code_token_at(&text, from); !has_name && expression_next_name(&text, &i); ++i) {
-        const struct token *token = &text.tokens[i];
-        has_name = token_is_text(code, variable, expression + token->begin, token->length);
-        *found = (struct span){token->begin, token_end(&text, i)};
-    }
-    code_free(&text);
-    return has_name;
-}
-
-void
-lift_to_front(const struct source_node *loop, char expression[LIFT_BYTES])
-{
-    char first[LIFT_BYTES], said[LIFT_BYTES];
-    uint32_t variable;
-    struct span name = {0, 0};
-    if (!find_loop_variable(loop, &variable, first))
-        return;
-    const char *format = expression_is_primary(first) ? "%.*s%s%s" : "%.*s(%s)%s";
-    for (size_t at = 0; find_name(expression, at, &loop->source->code, variable, &name);) {
-        if (snprintf(said, sizeof(said), format, (int)name.begin, expression, first, expression + name.end) >=
-            LIFT_BYTES)
-            return;
-        at = strlen(said) - strlen(expression + name.end); /* behind what was put */
-        memcpy(expression, said, sizeof(said));
-    }
-}
+/* ---- changes ---- */
 
 static bool
 changes_expression(const struct source *source, struct token_range part, const char *expression)

@@ -128,8 +128,6 @@ size_t source_skip(const char *text, size_t at);
 size_t source_token(const char *text, size_t at);
 /* Behind the bracket that closes the one at `at`; `at` if none does. */
 size_t source_close(const char *text, size_t at);
-/* Behind "<int>", if one begins there; not beyond `end`. */
-size_t source_skip_angles(const char *text, size_t at, size_t end);
 bool source_is_word(char character);
 
 /*
@@ -149,7 +147,7 @@ struct span {
 
 /* Expressions, "" what is not known. Of a copy the memory is where it goes to. */
 struct lifted {
-    char memory[LIFT_BYTES], bytes[LIFT_BYTES], stream[LIFT_BYTES];
+    char memory[LIFT_BYTES], bytes[LIFT_BYTES];
     bool is_fixed; /* bytes is not said, but is a parameter of a template */
     bool is_owned; /* a function has made a smart pointer of the memory */
 };
@@ -172,9 +170,6 @@ bool lift_argument(const struct source_node *node, uint32_t slot, char to[LIFT_B
 /* Says an expression of the function of frame `depth - 1` as frame `depth`, its caller, has it. False: not known. */
 bool lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth, char expression[LIFT_BYTES])
     __attribute__((warn_unused_result));
-
-/* Says an expression of the first pass of a loop in front of it: "A[0]" of "A[l]" in "for (int l = 0; ...". */
-void lift_to_front(const struct source_node *loop, char expression[LIFT_BYTES]);
 
 /* Whether a part of a source's text may give a name of an expression another value. */
 bool lift_changes(const struct source *source, struct span part, const struct lifted *lifted);

@@ -6,6 +6,7 @@
 #include "tools/scout/command/report/lines.h"
 
 #include <errno.h>
+#include <string.h>
 
 static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OPTIMIZER_STATE, ROLE_AVERAGE,
                                         ROLE_CARRIED,   ROLE_STATISTICS, ROLE_RANDOM,          ROLE_SUSPECT};
@@ -39,6 +40,30 @@ print_table(FILE *out, const struct scout_log *log, const struct scout_finding *
                 print_tensor(out, log, finding, tensor, sites);
 }
 
+/* The lines to add, as they are told: a text, which the caller frees, and the diff. NULL: no memory. */
+static char *
+describe_lines(const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
+               struct insertions *insertions, char **diff_p, size_t *size_p, char **fault_p)
+{
+    char *said = NULL;
+    size_t said_size = 0;
+    FILE *text = open_memstream(&said, &said_size), *patch = open_memstream(diff_p, size_p);
+    if (text != NULL && patch != NULL)
+        lines_print(text, patch, log, finding, insertions, sites, fault_p);
+    if (patch != NULL)
+        fclose(patch);
+    if (text != NULL)
+        fclose(text);
+    return patch != NULL ? said : NULL;
+}
+
+static void
+print_next(FILE *out, const char *path, bool asks)
+{
+    const char *by_hand = asks ? "add each line that 'by hand:' names; " : "";
+    fprintf(out, "next: patch -p0 <%s; %scompile; ddprun check\n", path, by_hand);
+}
+
 /* The lines to add; in a diff, if that is asked for. */
 static bool
 print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
@@ -46,11 +71,10 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
 {
     OWNED char *fault = NULL, *diff = NULL;
     size_t size = 0;
-    FILE *patch = open_memstream(&diff, &size);
-    if (patch == NULL)
+    OWNED char *said = describe_lines(log, finding, sites, insertions, &diff, &size, &fault);
+    if (said == NULL)
         return error_set(error, DDPRUN_EXIT_FAILURE, "no room for the lines to add");
-    lines_print(out, patch, log, finding, insertions, sites, &fault);
-    fclose(patch);
+    fputs(said, out);
     bool ok = fault == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "the lines cannot be added: %s", fault);
     if (ok && path != NULL && size == 0)
         ok = error_set(error, DDPRUN_EXIT_FAILURE,
@@ -58,12 +82,13 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
     if (ok && path != NULL)
         ok = whole_file_write(path, diff, size) ||
              error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s (--patch): %s", path, file_why(errno));
-    if (size > 0 && !finding->found)
+    const bool is_in_question = size > 0 && !finding->found;
+    if (is_in_question)
         fputs("by hand: decide about the memory in question, which these lines do not annotate. That is right if it is "
               "scratch; what is carried from batch to batch cannot take turns: divide each batch (DDP_SHARD)\n",
               out);
     if (ok && path != NULL)
-        fprintf(out, "next: patch -p0 <%s; add each line that 'by hand:' names; compile; ddprun check\n", path);
+        print_next(out, path, is_in_question || strstr(said, "by hand:") != NULL);
     else if (size > 0 && path == NULL)
         fputs("ddprun scout --patch FILE writes them as a diff\n", out);
     if (verbose)

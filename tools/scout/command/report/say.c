@@ -146,12 +146,12 @@ lines_print_promise(FILE *out, const struct insertions *insertions)
         fputs("ranks take turns at batches only with the lines that 'by hand:' names, too\n", out);
         return;
     }
-    fputs(
-        "with the lines below each of N ranks trains every Nth batch, whole: no data to divide, about N times as many "
-        "items a second\n"
-        "the mean of N batches' gradients is one update, so 500 batches make 500/N, unlike on one GPU: choose the "
-        "learning rate for N times the batch\n",
-        out);
+    fputs("with the lines to add, N ranks train N batches at once, each a whole one: no data to divide, about N times "
+          "as many "
+          "items a second\n"
+          "one update takes the mean of their gradients, as one batch N times as large would: 500 batches make 500/N "
+          "updates, so choose another learning rate\n",
+          out);
 }
 
 void

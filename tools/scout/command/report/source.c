@@ -140,19 +140,6 @@ source_close(const char *text, size_t at)
     return begin;
 }
 
-size_t
-source_skip_angles(const char *text, size_t at, size_t end)
-{
-    int angles = 0;
-    if (text[at] != '<')
-        return at;
-    do {
-        angles += (text[at] == '<') - (text[at] == '>');
-        at = source_skip(text, at + 1);
-    } while (angles > 0 && at < end);
-    return at;
-}
-
 /* ---- where a line may stand ---- */
 
 int
