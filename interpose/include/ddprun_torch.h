@@ -127,6 +127,8 @@ class Group
   public:
     explicit Group(const Place &place)
     {
+        if (ddp_interface_get() == nullptr)
+            return;
         while (id_ < AT_MOST && taken()[id_])
             ++id_;
         if (id_ == AT_MOST)
@@ -222,12 +224,12 @@ class Parallel
                       int line = __builtin_LINE())
         : place_{file, line}, interface_(ddp_interface_get()), group_(place_), options_(options)
     {
+        if (interface_ == nullptr)
+            return;
         add(parameters_, named_parameters, "parameter");
         add(buffers_, named_buffers, "buffer");
         for (const detail::Entry &entry : parameters_)
             refuse_parameter(entry);
-        if (interface_ == nullptr)
-            return;
         interface_->gradient_group(group_.id(), site("Parallel", place_));
         annotate_parameters();
         make_gradients(true);
@@ -288,18 +290,26 @@ class Parallel
       public:
         explicit NoSync(Parallel &parallel, const ddp_site *site) : parallel_(parallel), site_(site)
         {
-            if (parallel_.no_sync_depth_++ == 0 && parallel_.interface_ != nullptr)
+            ++parallel_.no_sync_depth_;
+            if (depth_of_all()++ == 0 && parallel_.interface_ != nullptr)
                 parallel_.interface_->no_sync(1, site_);
         }
         ~NoSync()
         {
-            if (--parallel_.no_sync_depth_ == 0 && parallel_.interface_ != nullptr)
+            --parallel_.no_sync_depth_;
+            if (--depth_of_all() == 0 && parallel_.interface_ != nullptr)
                 parallel_.interface_->no_sync(0, site_);
         }
         NoSync(const NoSync &) = delete;
         NoSync &operator=(const NoSync &) = delete;
 
       private:
+        /* Of all objects of Parallel: the interface has one such state for the process. */
+        static int &depth_of_all()
+        {
+            static int depth;
+            return depth;
+        }
         Parallel &parallel_;
         const ddp_site *site_;
     };
@@ -622,6 +632,8 @@ class Sampler : public ::torch::data::samplers::Sampler<>
 
     OptionalBatch next(size_t batch_size) override
     {
+        TORCH_CHECK(batch_size > 0,
+                    "ddprun::torch::Sampler: a batch of 0 items: there are more ranks than items in a batch");
         if (order_.empty())
             permute();
         if (next_ == count_)

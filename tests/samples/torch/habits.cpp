@@ -197,22 +197,29 @@ thaws()
     return net.named_parameters();
 }
 
+/* Two models, whose passes without averaging are the same. */
 Parameters
 accumulates()
 {
-    Net net;
+    Net net, other;
     Parallel parallel(net.named_parameters(), net.named_buffers());
-    auto optimizer = adamw(net);
+    Parallel second(other.named_parameters(), other.named_buffers());
+    auto optimizer = adamw(net), optimizer_of_other = adamw(other);
     for (int step = 0; step < STEPS; ++step) {
         optimizer.zero_grad();
+        optimizer_of_other.zero_grad();
         {
-            const auto no_sync = parallel.no_sync();
+            const auto no_sync = parallel.no_sync(), no_sync_of_other = second.no_sync();
             net.loss(share(2 * step)).backward();
+            other.loss(share(2 * step)).backward();
         }
         net.loss(share(2 * step + 1)).backward();
+        other.loss(share(2 * step + 1)).backward();
         parallel.step();
+        second.step();
         torch::nn::utils::clip_grad_norm_(net.parameters(), 1.0);
         optimizer.step();
+        optimizer_of_other.step();
     }
     return net.named_parameters();
 }
