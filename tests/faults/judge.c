@@ -217,10 +217,18 @@ judge_supervisor_killed(const struct run *run, const struct job *job, char why[K
     return true;
 }
 
-/* The link went down when the job had ended for rank 0's host, and the other host was still to hear of it: only that
- * one reports a loss, and only its exit code is a failure. (No protocol tells both: the last message may be lost.) */
+/* The kind takes the link down, and ends no process. */
 static bool
-is_over_for_rank_0(const struct job *job, char why[KINDS_WHY_BYTES])
+is_cut(const struct run *run)
+{
+    return run->kind->options != NULL;
+}
+
+/* The fault came when the job had ended for rank 0's host. Where the link went down, the other host was still to hear
+ * of it: only that one reports a loss, and only its exit code is a failure. (No protocol tells both: the last message
+ * may be lost.) A daemon of mpirun's that is killed then is a loss for mpirun alone. */
+static bool
+is_over_for_rank_0(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTES])
 {
     static const char summary[] = "ddprun: wall time ";
     char line[1024];
@@ -228,7 +236,7 @@ is_over_for_rank_0(const struct job *job, char why[KINDS_WHY_BYTES])
     if (strncmp(line, summary, strlen(summary)) != 0)
         return false;
     expect_done(job, why);
-    if (strstr(job->text, " has lost the ddprun of rank 0 ") == NULL)
+    if (is_cut(run) && strstr(job->text, " has lost the ddprun of rank 0 ") == NULL)
         wrong(why, "no host says that it has lost rank 0's; ");
     return true;
 }
@@ -239,7 +247,7 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
 {
     if (succeeds(job, why))
         return false;
-    if (is_over_for_rank_0(job, why))
+    if (is_over_for_rank_0(run, job, why))
         return true;
     uint32_t least = job->records[0].step, most = least;
     for (int r = 1; r < job->ranks; ++r) {
@@ -248,7 +256,7 @@ judge_torn(const struct run *run, const struct job *job, char why[KINDS_WHY_BYTE
     }
     if (most > least + most_ahead(job))
         wrong(why, "a rank trained on to step %u, without a rank that reached step %u only; ", most, least);
-    if (run->kind->options != NULL && least > 0) /* the link went down, and no process died */
+    if (is_cut(run) && least > 0)
         expect(run, job, job->exit_code, "^ddprun: the ddprun of rank [23] .*lost", why);
     return true;
 }
