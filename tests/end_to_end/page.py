@@ -300,7 +300,7 @@ GROUPS = {"verdict": ["A step takes 20.0 ms. Means are of steps 2 to 40 of gradi
                       "0 1 4.00 KiB 1.21 ms 2.00 ms", "w1 t.c:1 float32 16 64 bytes 0"]}
 KNOWN = {"verdict": ["A step takes 20.2 ms. Means are of steps 1 to 20.", "Most of the lost time is waiting for rank 2: 4.00 ms per step.", "steps per second 49.5 ",
                      "About 4.00 ms of a step can be saved: look at rank 2 (h2). Before backward it takes 3.93 ms longer: look at its data loader", "exposed communication per step 500 \u00b5s waiting for the network after backward, mean",
-                     "waiting for other ranks 4.00 ms per step, mean over the other ranks"],
+                     "waiting for other ranks 4.00 ms per step, mean over the ranks that wait"],
          "step-times": ["2 h2 14.0 ms 5.50 ms 500 \u00b5s 0 \u00b5s 20.0 ms 20", "0 h0 10.2 ms 5.50 ms 500 \u00b5s 4.00 ms 20.2 ms 0"],
          "timeline": ["took 20.0 ms on the quickest rank and 20.2 ms on the slowest.", "2 device exposed communication 19.7 ms 500 \u00b5s - -",
                       "0 device waits for other ranks 15.7 ms 4.00 ms - -", "bucket 0 all-reduce, begun during backward", "bucket 1 all-reduce, begun after backward"],

@@ -241,8 +241,8 @@ put_figures(json_object *section, const struct facts *facts)
         {"step", "a step takes", "time", facts->step_us,
          "mean, from one DDP_STEP to the next: evaluation and checkpoints count", least},
         {"alone", "without averaging", "time", alone_us,
-         facts->world > 1 ? "estimate: a step less exposed communication, and less waiting or slowed kernels, the "
-                            "larger of the two"
+         facts->world > 1 ? "estimate: the time of a step minus exposed communication, and minus waiting or slowed "
+                            "kernels (the larger of these)"
                           : "",
          FIGURE_PLAIN},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
@@ -250,7 +250,7 @@ put_figures(json_object *section, const struct facts *facts)
         {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us,
          "extra time per step of kernels while all-reduces run, measured with overlap on and off", FIGURE_PLAIN},
         {"waiting", "waiting for other ranks", "time", facts->waiting_us,
-         facts->waited.straggler >= 0 ? "per step, mean over the other ranks" : "per step, mean over the ranks",
+         facts->waited.straggler >= 0 ? "per step, mean over the ranks that wait" : "per step, mean over the ranks",
          FIGURE_PLAIN},
         {"steps_per_second", "steps per second", "number", facts->steps_per_s, "mean after start-up", FIGURE_PLAIN},
         {"items_per_second", "items per second", "number", facts_number(summary, "items_per_second"),
