@@ -61,6 +61,6 @@ own=(bash -c '[ "$RANK" -lt 2 ] || { export HOME=$HOME/h2; mkdir -p "$HOME/.conf
 run "${launch[@]}" "${own[@]}" "$ddprun" --timeout 14 "$fake"
 check "another secret on the other host: no job" [ "$code" -ne 0 ]
 check "... each rank there names host and file" [ "$(grep -cE '^ddprun: the ddprun that listens at h1, port [0-9]*, does not take in rank [23] .host h2.: its secret is not that of .*/h2/.config/ddprun/secret' "$work/stderr")" -eq 2 ]
-check "... rank 0 names who is missing" grep -q '^ddprun: waiting for 2 of 4: ranks 2, 3$' "$work/stderr"
+check "... rank 0 names who is missing" grep -q '^ddprun: waiting for 2 of 4: ranks 2, 3 (a ddprun at .* was refused: ' "$work/stderr"
 clean "another secret on the other host"
 finish

@@ -64,7 +64,7 @@ cd "$work"
 check "without a launcher's rank the module does nothing" exits 0 "$bin/python" where.py
 check "and is the one of the environment" says "^0 $bin/python ${libs%.libs}.py where.py\$"
 check "without the stand-in it is refused by name" exits 127 "$bin/python" -m ddprun -n 2 --device softgpu train.py
-check "and by its place" says "^ddprun: the stand-in \(softgpu\) is missing: $libs/lib/softgpu"
+check "and by its place" says "^ddprun: this ddprun has no stand-in \(softgpu\): $libs/lib/softgpu"
 ln -s "$build/lib/softgpu" "$libs/lib/softgpu"
 sample=(train.py --kernels "$build/samples/libdigits_kernels.so" --data "$repository/samples/data/digits.csv" --batch 32)
 check "python -m ddprun trains a script" exits 0 "$bin/python" -m ddprun -n 2 --device softgpu "${sample[@]}" --steps 20

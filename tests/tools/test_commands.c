@@ -81,8 +81,15 @@ sample_of(const struct option_row *row, char *text, size_t bytes)
 {
     static const struct {
         const char *argument, *value;
-    } special[] = {{"LIST", "1,2"},   {"NAME|NETWORK", "lo"}, {"A-B", "5-9"}, {"NAME=VALUE", "A=1"},
-                   {"WHICH", "none"}, {"ARGS", "x"},          {"X", "1"},     {"BANDWIDTH,LATENCY", "100Gbit,5us"}};
+    } special[] = {{"N", "2"},
+                   {"LIST", "1,2"},
+                   {"NAME|NETWORK", "lo"},
+                   {"A-B", "5-9"},
+                   {"NAME=VALUE", "A=1"},
+                   {"WHICH", "none"},
+                   {"ARGS", "x"},
+                   {"X", "1"},
+                   {"BANDWIDTH,LATENCY", "100Gbit,5us"}};
     if (row->argument == NULL)
         return NULL;
     for (size_t i = 0; row->kind == OPTION_SPECIAL && i < sizeof(special) / sizeof(special[0]); ++i) {

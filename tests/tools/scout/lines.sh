@@ -146,7 +146,7 @@ matrix=$work/matrix.d
 mkdir -p "$matrix/tests/"{lib,tools/scout}
 cp -r "$sources/samples" "$matrix"
 cp -r "$sources/tests/matrix" "$sources/tests/trainers" "$matrix/tests"
-cp "$sources"/tests/lib/{elementwise,trainer*}.h "$matrix/tests/lib"
+cp "$sources"/tests/lib/{elementwise,numbers,trainer*}.h "$matrix/tests/lib"
 cp "$sources"/tests/tools/{frame,kernels}.h "$matrix/tests/tools"
 cp "$sources"/tests/tools/scout/{habit.h,layers.h,missed.cu,public*} "$matrix/tests/tools/scout"
 sed -E -i -e 's/^( *)DDP_(PARAMETER|STATE|GRADIENT|STEP|WEIGHT|NO_SYNC|SYNC|FORGET)[A-Z_]*\(.*\);(.*)$/\1;\3/' -e 's/DDP_SHARD\((.*), &(.*), &(.*)\);/\2 = 0, \3 = \1;/' \
