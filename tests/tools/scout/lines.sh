@@ -117,7 +117,7 @@ END
 fi
 
 # The same, where the number of the update is that of the batch: ranks train to the bits of those that count.
-if is_wanted counted; then
+if [ -x "$work/counted" ]; then
     mkdir "$work/by_batch.s"
     sed -E 's/struct adam \*of\)/struct adam *of, int t)/; /^    \+\+of->updates;/d; s/of->updates/t/g; s/&adam\)/\&adam, batch + 1)/
         s/(float \*second, float rate)\)/\1, int t)/; s/w\[i\] -= rate/w[i] -= (t > 0) * rate/; s/(of->second, rate)\)/\1, t)/' \
