@@ -134,8 +134,18 @@ told_number(const char *variable, int alone)
         return engine != NULL ? engine->name : told_number(variable, alone); \
     }
 KNOWN(rank, DDPRUN_ENV_RANK, 0)
-KNOWN(world_size, DDPRUN_ENV_WORLD_SIZE, 1)
 KNOWN(local_rank, DDPRUN_ENV_LOCAL_RANK, 0)
+
+static int
+world_size(void)
+{
+    const struct engine *engine = known_engine();
+    if (engine == NULL)
+        return told_number(DDPRUN_ENV_WORLD_SIZE, 1);
+    if (engine->size_asked != NULL)
+        atomic_store(engine->size_asked, true);
+    return engine->world_size;
+}
 
 static int
 turn_mine(void)

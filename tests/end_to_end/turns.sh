@@ -42,7 +42,7 @@ for habit in $habits; do
         SOFTGPU_CHAOS=$ranks SOFTGPU_POISON=1 equal "$turns" "$habit" "$ranks"
     done
 done
-for habit in adam norm scaler metrics stop masks cursor average average-after statistics replay loader thread mapped sizes; do
+for habit in adam norm linear scaler metrics stop masks cursor average average-after statistics replay loader thread mapped sizes; do
     for ranks in 2 3 4; do
         in_turn 6 || continue
         SOFTGPU_CHAOS=$ranks SOFTGPU_POISON=1 equal "$carried" "$habit" "$ranks"

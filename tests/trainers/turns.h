@@ -180,10 +180,15 @@ static struct {
 } groups[TENSORS];
 
 static inline int
+turns_of_round(void)
+{
+    return played > 0 ? played : DDP_WORLD_SIZE();
+}
+
+static inline int
 rounds_of(int batches)
 {
-    int ranks = played > 0 ? played : DDP_WORLD_SIZE();
-    return 1 + (batches - 1) / ranks;
+    return 1 + (batches - 1) / turns_of_round();
 }
 
 static inline float *

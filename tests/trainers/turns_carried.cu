@@ -68,6 +68,21 @@ MODE("norm", train_clipped_by_host, int batches)
     }
 }
 
+/* The learning rate of a round of N batches, which is chosen before the first region. */
+MODE("linear", train_at_rate, int batches)
+{
+    const float rate = RATE * (float)turns_of_round();
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        if (!step())
+            continue;
+        for (const tensor &one : tensors)
+            descend<<<blocks_for(one.count), THREADS, 0, stream>>>(one.weight, one.gradient, one.count, rate);
+    }
+}
+
 /* A loss scaler: the host reads after the update whether it is to go on with its scale. */
 MODE("scaler", train_scaled, int batches)
 {

@@ -87,6 +87,7 @@ struct check {
     int64_t begin_ms;
     struct check_evidence evidence;
     struct check_facts facts; /* of the evidence, when it was last judged */
+    bool knows_turns;         /* as in struct check_run, in all runs of one process */
     int ahead;                /* of evidence.ranked, as in struct check_order */
     bool is_plain;            /* evidence.ranked is of a run without overlap (judge_late()) */
     bool fails_forced; /* the program has, on N ranks, before the last step, where steps begin from the reference */

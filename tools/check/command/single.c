@@ -22,6 +22,7 @@ session_order(const struct check *check, const char *name, const char *title, en
                                 .run = {.mode = mode,
                                         .steps = check->steps,
                                         .turns = (uint32_t)check->ranks,
+                                        .knows_turns = check->knows_turns,
                                         .forced = !check->is_free,
                                         .units = check_evidence_units(&check->evidence)}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);
@@ -227,6 +228,33 @@ session_load_reference(struct check *check, struct error *error)
                            check->reference);
 }
 
+/* The rows of the run that writes the reference begin with the date. */
+static void
+begin_rows(struct check *check)
+{
+    struct check_rows *rows = &check->evidence.alone;
+    check_rows_free(rows);
+    *rows = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};
+    rows->rows[0] = (struct check_row){.kind = CHECK_ROW_DATE, .value = (uint64_t)check->place.date_us};
+}
+
+/* The program asks for DDP_WORLD_SIZE() before the first batch of its turns (to choose a learning rate, say), when one
+ * process could not know of turns: the reference is written once more, by a process that knows. */
+static bool
+know_turns(struct check *check, const struct check_order *first, struct error *error)
+{
+    if (check_rows_find(&check->evidence.alone, CHECK_ROW_SIZE_ASKED) == NULL)
+        return true;
+    check->knows_turns = true;
+    ++check->runs_planned;
+    struct check_order again = *first;
+    again.name = "one-knows"; /* the program does not see the files of the first attempt */
+    again.title = "one process, which knows that the program has turns";
+    again.run.knows_turns = true;
+    begin_rows(check);
+    return run_alone(check, &again, &check->evidence.alone, error);
+}
+
 bool
 session_make_reference(struct check *check, struct error *error)
 {
@@ -237,9 +265,8 @@ session_make_reference(struct check *check, struct error *error)
     const char *title = check->evidence.by_plan ? "one process with all turns" : "one process";
     struct check_order first = session_order(check, "one", title, CHECK_WRITES);
     first.run.chooses_steps = check->chooses_steps;
-    check->evidence.alone = (struct check_rows){xcalloc(1, sizeof(struct check_row)), 1};
-    check->evidence.alone.rows[0] = (struct check_row){.kind = CHECK_ROW_DATE, .value = (uint64_t)check->place.date_us};
-    bool ok = run_alone(check, &first, &check->evidence.alone, error);
+    begin_rows(check);
+    bool ok = run_alone(check, &first, &check->evidence.alone, error) && know_turns(check, &first, error);
     if (check->evidence.by_plan) /* the others are made where bits differ */
         return ok;
     ok = ok && session_run_floor(check, error) &&

@@ -39,6 +39,7 @@ struct check_run {
     bool perturbed;     /* every parameter begins one unit in the last place away, */
     bool is_far;        /* or far away: only copies are compared then */
     uint32_t turns;     /* one process plays the turns of so many ranks, where the program has turns */
+    bool knows_turns;   /* the program has turns: DDP_WORLD_SIZE() is `turns` from the start */
     bool as_rank_0;     /* it has the turns of rank 0 alone, and compares its calls with those in `calls` */
     bool blinds;        /* as_rank_0: what the host copies of other turns' work is overwritten */
     uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */
@@ -171,6 +172,7 @@ enum check_row_kind {
     CHECK_ROW_REPEATED,  /* after a DDP_STEP without effect this call, of name tensor.text, changes memory again that it
                             has changed before and no other has changed since; text: frames */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
+    CHECK_ROW_SIZE_ASKED, /* in one process DDP_WORLD_SIZE() was asked for before DDP_TURN_BEGIN came, and was 1 */
 };
 
 /* Of a CHECK_ROW_CALL: the call has other numbers, or is another; it is a DDP_MEAN of another value; the program ends

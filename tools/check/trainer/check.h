@@ -195,7 +195,8 @@ struct observed_rounds turns_taken(const struct ddp_site *site);
 void turns_batch_begins(const struct observed_turn *turn);
 void turns_batch_steps(const struct observed_turn *turn);
 void turns_rest(const struct observed_turn *turn);
-/* What the program asks: DDP_WORLD_SIZE() of one process that plays turns is their number, from the first region on. */
+/* What the program asks: DDP_WORLD_SIZE() of one process that plays turns is their number, from the first region on;
+ * from the start, where the run knows that the program has turns. */
 void turns_show(struct engine *engine);
 
 /* ---- turn_memory.c: unannotated memory that a batch of turns leaves to the next one ---- */

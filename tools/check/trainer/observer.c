@@ -37,8 +37,6 @@ show_engine(struct engine *engine)
     if (engine->watching)
         return;
     turns_show(engine);
-    if (check_run.as_rank_0) /* it takes the turns of rank 0 alone */
-        engine->world_size = (int)check_run.turns;
     engine->watching = true;
     engine->before_stream_destroy = engine_idle.before_stream_destroy;
     engine->capture_begun = on_capture_begun;

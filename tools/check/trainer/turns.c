@@ -30,11 +30,16 @@ static struct held *held[TENSOR_ROLES]; /* [held_count[role]], by the tensor's n
 static size_t held_count[TENSOR_ROLES];
 
 static struct engine *shown; /* what the program asks */
+static atomic_bool is_size_asked;
 
 void
 turns_show(struct engine *engine)
 {
     shown = engine;
+    shown->size_asked = &is_size_asked;
+    const bool is_alone = engine_state.rendezvous.world_size == 1;
+    if (is_alone && (check_run.as_rank_0 || check_run.knows_turns))
+        shown->world_size = (int)check_run.turns;
 }
 
 struct observed_rounds
@@ -53,8 +58,11 @@ turns_taken(const struct ddp_site *site)
                       values_reader()->header.turns, turns, turns);
     if (!check_turns.any)
         values_note(CHECK_ROW_TURNS, 0, turns);
-    if (!check_turns.any && is_alone)
+    if (!check_turns.any && is_alone) {
+        if (shown->world_size == 1 && atomic_load(&is_size_asked))
+            values_note(CHECK_ROW_SIZE_ASKED, 0, 1);
         shown->world_size = (int)turns; /* the program computes with it, as with the number of an update */
+    }
     check_turns.any = true;
     turn_host_batch(site);
     if (!is_alone)
