@@ -87,6 +87,15 @@ save(const char *path, const float *w)
         fclose(file);
 }
 
+/* Weights to begin with, if the file is there. */
+static void
+load(float start[IN * OUT])
+{
+    FILE *from = fopen("weights", "rb");
+    if (from != nullptr && fread(start, sizeof(float), IN * OUT, from) == IN * OUT)
+        fclose(from);
+}
+
 int
 main(int count, char **words)
 {
@@ -105,6 +114,7 @@ main(int count, char **words)
     CHECK(cudaMalloc(&loss, sizeof(float)));
     for (float &v : start)
         v = (rand() % 2001 - 1000) * 3e-4f;
+    load(start);
     CHECK(cudaMemcpy(w, start, weights, cudaMemcpyHostToDevice));
     CHECK(cudaMemset(adam.first, 0, weights));
     CHECK(cudaMemset(adam.second, 0, weights));

@@ -112,8 +112,9 @@ if is_wanted counted; then
 what.the.host.reads CHECK(cudaMemcpy(&value, loss
 every.rank.prints printf("after
 the.loop.may.end break;
-every.rank.writes.the.file fopen(
+every.rank.writes.the.file fopen(path
 END
+    check "counted: a file that is read is written by no rank" test "$(grep -c "counted.cu:$(line 'fopen("weights"')" "$work/counted.out")" -eq 0
 fi
 
 # The same, where the number of the update is that of the batch: ranks train to the bits of those that count.

@@ -8,71 +8,52 @@
  */
 #include "tools/scout/command/report/lines.h"
 
-/* Behind "1", "1.f" or "1.0" at `at`; 0: another number stands there, or none. */
-static size_t
-skip_one(const char *text, size_t at)
+#include "softgpu/text/calls.h"
+
+/* Whether token i is "1", "1.f", "1.0". */
+static bool
+is_one(const struct code *code, uint32_t i)
 {
-    const size_t end = at + strspn(text + at, "0123456789.fF");
-    bool is_begin = at == 0 || (!source_is_word(text[at - 1]) && text[at - 1] != '.');
-    bool is_one = text[at] == '1' && !source_is_word(text[end]) && strtod(text + at, NULL) == 1;
-    return is_begin && is_one ? end : 0;
+    const struct token *token = &code->tokens[i];
+    const char *text = code->text + token->begin;
+    const bool is_decimal = token->kind == TOKEN_NUMBER && strspn(text, "0123456789.fF") == token->length;
+    return is_decimal && text[0] == '1' && strtod(text, NULL) == 1;
 }
 
-/* The bracket that opens after "pow" or "powf" of any name space at `at`; 0: another word stands there. */
-static size_t
-find_power(const char *text, size_t at)
+/* Reads the call of pow(), powf() or powl() at token i, with or without std::. False: none is there. */
+static bool
+read_power(const struct code *code, uint32_t i, struct call *call)
 {
-    static const char *const words[] = {"pow", "powf", "powl"};
-    size_t end = source_token(text, at);
-    if (strncmp(text + at, "std", end - at) == 0 && end - at == strlen("std")) {
-        at = source_skip(text, source_skip(text, end) + strlen("::"));
-        end = source_token(text, at);
-    }
-    bool is_power = ANY(word, words, sizeof(words) / sizeof(words[0]),
-                        strlen(*word) == end - at && strncmp(text + at, *word, end - at) == 0);
-    at = source_skip(text, end);
-    return is_power && text[at] == '(' ? at : 0;
-}
-
-/* Argument `wanted`, from 0, of a call whose bracket opens at `open`; {0, 0}: there is none. */
-static struct span
-find_argument(const char *text, size_t open, uint32_t wanted)
-{
-    const size_t close = source_close(text, open);
-    size_t begin = source_skip(text, open + 1), end = begin;
-    uint32_t number = 0;
-    for (size_t at = begin; at < close; at = source_skip(text, end)) {
-        bool is_bracket = text[at] == '(' || text[at] == '[' || text[at] == '{';
-        bool is_end = text[at] == ',' || at + 1 == close;
-        if (is_end && number == wanted)
-            return (struct span){begin, end};
-        end = is_bracket ? source_close(text, at) : source_token(text, at);
-        if (!is_end)
-            continue;
-        ++number;
-        begin = source_skip(text, end);
-    }
-    return (struct span){0, 0};
+    static const char *const words[] = {"pow", "powf", "powl", NULL};
+    if (token_is(code, i, "std") && token_is(code, i + 1, "::"))
+        i += 2;
+    return token_is_one_of(code, i, words) && call_read(code, i, i, call);
 }
 
 /* Whether an expression is a count, or one and a number: "t", "opt->t + 1", "(float)step". */
 static bool
-is_count(const char *text, struct span part)
+is_count(const struct code *code, struct token_range tokens)
 {
-    for (size_t at = part.begin; at < part.end; ++at) {
-        bool is_arrow = strncmp(text + at, "->", 2) == 0;
-        at += is_arrow;
-        if (!is_arrow && !source_is_word(text[at]) && strchr(" .+()[]:", text[at]) == NULL)
+    static const char *const signs[] = {".", "->", "::", ":", "+", "++", "(", ")", "[", "]", NULL};
+    if (code->tokens[tokens.first].kind == TOKEN_NUMBER)
+        return false;
+    for (uint32_t i = tokens.first; i < tokens.end; ++i) {
+        const bool is_operand = token_is_word(code, i) || code->tokens[i].kind == TOKEN_NUMBER;
+        if (!is_operand && !token_is_one_of(code, i, signs))
             return false;
     }
-    return part.end > part.begin && !isdigit((unsigned char)text[part.begin]);
+    return tokens.end > tokens.first;
 }
 
+/* Makes argument `number`, from 0, of a call that of the update, if it is a count. */
 static bool
-count_updates(struct search *search, const struct source *source, struct span part)
+count_updates(struct search *search, const struct source *source, const struct call *call, uint32_t number)
 {
-    if (!is_count(source->text, part))
+    const struct code *code = &source->code;
+    if (number >= call->count || !is_count(code, call->arguments[number]))
         return false;
+    const struct token_range tokens = call->arguments[number];
+    const struct span part = {code->tokens[tokens.first].begin, token_end(code, tokens.end - 1)};
     spot_wrap(search, source, part, "(", " + DDP_WORLD_SIZE() - 1) / DDP_WORLD_SIZE()");
     return true;
 }
@@ -84,16 +65,12 @@ static bool
 correct_function(struct search *search, const struct source_node *function)
 {
     const struct source *source = function->source;
-    const char *text = source->text;
+    const struct code *code = &source->code;
     bool any = false;
-    for (size_t at = source_skip(text, function->begin); at < function->end;
-         at = source_skip(text, source_token(text, at))) {
-        size_t minus = skip_one(text, at);
-        minus = minus > 0 ? source_skip(text, minus) : 0;
-        if (minus == 0 || text[minus] != '-')
-            continue;
-        size_t open = find_power(text, source_skip(text, minus + 1));
-        any = (open > 0 && count_updates(search, source, find_argument(text, open, 1))) || any;
+    for (uint32_t i = function->tokens.first; i < function->tokens.end; ++i) {
+        struct call power;
+        if (is_one(code, i) && token_is(code, i + 1, "-") && read_power(code, i + 2, &power))
+            any = count_updates(search, source, &power, 1) || any;
     }
     return any;
 }
@@ -109,13 +86,10 @@ is_in_region(const struct source_node *node, const struct borders *borders)
 static bool
 is_of_device(const struct source_node *function)
 {
-    const char *text = function->source->text;
+    const struct code *code = &function->source->code;
     const struct source_node *block = source_block(function);
-    for (size_t at = function->begin; block != NULL && at < block->begin;
-         at = source_skip(text, source_token(text, at)))
-        if (strncmp(text + at, "__global__", strlen("__global__")) == 0)
-            return true;
-    return false;
+    const uint32_t first = function->tokens.first;
+    return block != NULL && ANY_NUMBER(i, first, block->tokens.first, token_is(code, i, "__global__"));
 }
 
 /* In the functions from the call of an operation up to the one that has the region. */
@@ -150,22 +124,21 @@ corrections_slot(const struct search *search, uint32_t op)
     return -1;
 }
 
-/* The bracket that opens a launch's arguments, in the innermost statement that has one; 0: there is none. */
-static size_t
-find_launch(struct search *search, uint32_t op, const struct source **source_p)
+/* Reads the launch in the innermost statement around an operation's call that has one. False: none has. */
+static bool
+find_launch(struct search *search, uint32_t op, const struct source **source_p, struct call *launch)
 {
     struct stack stack = spot_stack_of(search, op);
     for (uint32_t i = 0; i < stack.count; ++i) {
         const struct source_node *node = spot_node(search, stack.frames, i);
-        const char *text = node != NULL ? node->source->text : NULL;
-        const char *grid = node != NULL ? memmem(text + node->begin, node->end - node->begin, ">>>", 3) : NULL;
-        if (grid == NULL)
+        if (node == NULL)
             continue;
         *source_p = node->source;
-        const size_t open = source_skip(text, (size_t)(grid - text) + strlen(">>>"));
-        return text[open] == '(' ? open : 0;
+        for (uint32_t k = node->tokens.first; k < node->tokens.end; ++k)
+            if (call_read_launch(&node->source->code, k, launch))
+                return true;
     }
-    return 0;
+    return false;
 }
 
 /* The argument of a launch that grows by one in each batch. */
@@ -173,9 +146,10 @@ static bool
 correct_argument(struct search *search, uint32_t op)
 {
     const int slot = corrections_slot(search, op);
-    const struct source *source = NULL;
-    const size_t open = slot >= 0 ? find_launch(search, op, &source) : 0;
-    return open > 0 && count_updates(search, source, find_argument(source->text, open, (uint32_t)slot));
+    const struct source *source;
+    struct call launch;
+    return slot >= 0 && find_launch(search, op, &source, &launch) &&
+           count_updates(search, source, &launch, (uint32_t)slot);
 }
 
 bool

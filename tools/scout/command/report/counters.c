@@ -15,40 +15,46 @@
 /* A statement that counts. */
 struct counter {
     const struct source_node *node;
-    struct span name; /* the last name of what it counts up: "t" of "++opt->t" */
+    const char *name; /* the last name of what it counts up: "t" of "++opt->t"; in the source's text */
+    size_t length;
     bool is_member;
 };
 
 /* ---- statements that count ---- */
 
-/* "++opt->t;", "t++;", "t += 1;": what is counted up; `begin` is the statement's. */
+/* The last name of "t", "opt->t", "this->state.t" at token i, for the counter. Returns the token after it; i: there is
+ * no name. */
+static uint32_t
+read_name(const struct code *code, uint32_t i, struct counter *counter)
+{
+    static const char *const links[] = {".", "->", NULL};
+    if (!token_is_word(code, i))
+        return i;
+    uint32_t last = i;
+    while (token_is_one_of(code, last + 1, links) && token_is_word(code, last + 2))
+        last += 2;
+    counter->name = code->text + code->tokens[last].begin;
+    counter->length = code->tokens[last].length;
+    counter->is_member = last > i;
+    return last + 1;
+}
+
+/* "++opt->t;", "t++;", "t += 1;": what is counted up. */
 static bool
 read_counter(const struct source_node *node, struct counter *counter)
 {
-    const char *text = node->source->text;
-    size_t at = node->begin, end = node->end;
-    bool is_front = strncmp(text + at, "++", 2) == 0;
+    const struct code *code = &node->source->code;
+    const bool is_front = token_is(code, node->tokens.first, "++");
+    const uint32_t name = node->tokens.first + is_front;
     *counter = (struct counter){.node = node};
-    at = source_skip(text, is_front ? at + 2 : at);
-    while (at < end && source_is_word(text[at])) {
-        counter->name = (struct span){at, source_token(text, at)};
-        at = source_skip(text, counter->name.end);
-        size_t sign = strncmp(text + at, "->", 2) == 0 ? 2 : text[at] == '.';
-        counter->is_member = counter->is_member || sign > 0;
-        if (sign == 0)
-            break;
-        at = source_skip(text, at + sign);
-    }
-    if (counter->name.end == 0)
+    const uint32_t next = read_name(code, name, counter);
+    if (next == name)
         return false;
     if (is_front)
-        return text[at] == ';';
-    if (strncmp(text + at, "++", 2) == 0)
-        return text[source_skip(text, at + 2)] == ';';
-    if (strncmp(text + at, "+=", 2) != 0)
-        return false;
-    at = source_skip(text, at + 2);
-    return text[at] == '1' && text[source_skip(text, at + 1)] == ';';
+        return token_is(code, next, ";");
+    if (token_is(code, next, "++"))
+        return token_is(code, next + 1, ";");
+    return token_is(code, next, "+=") && token_is_text(code, next + 1, "1", 1) && token_is(code, next + 2, ";");
 }
 
 /* Whether no loop repeats a statement inside a block. */
@@ -63,62 +69,64 @@ is_once(const struct source_node *node, const struct source_node *around)
 
 /* ---- what else uses a counter ---- */
 
-/* Of a member that is said with its object, other objects' are, too. `last`: the token before. */
+/* Whether token i is its name. Of a member that is said with its object, other objects' are, too. */
 static bool
-is_named(const char *text, size_t last, size_t at, const struct counter *counter)
+is_named(const struct code *code, uint32_t i, const struct counter *counter)
 {
-    const struct span name = counter->name;
-    const size_t length = name.end - name.begin;
-    bool is_member = text[last] == '.' || text[last] == '>';
+    static const char *const links[] = {".", "->", NULL};
+    const bool is_member = i > 0 && token_is_one_of(code, i - 1, links);
     if (counter->is_member && !is_member)
         return false;
-    return source_token(text, at) == at + length &&
-           memcmp(text + at, counter->node->source->text + name.begin, length) == 0;
+    return token_is_text(code, i, counter->name, counter->length);
 }
 
 /* Whether the name is set to a first value there: "opt->t = 0", "int t = 0;", or declared. */
 static bool
-is_begun(const struct source *source, size_t at, const struct counter *counter)
+is_begun(const struct source *source, uint32_t i, const struct counter *counter)
 {
-    const char *text = source->text;
-    const size_t next = source_skip(text, source_token(text, at));
-    const struct source_node *node = source_statement_at(source, at);
-    const char *name = counter->node->source->text + counter->name.begin;
-    bool is_set = text[next] == '=' && text[next + 1] != '=';
-    return is_set || (node != NULL && source_declares(node, name, counter->name.end - counter->name.begin));
+    const struct source_node *node = source_statement_of(source, i);
+    if (token_is(&source->code, i + 1, "="))
+        return true;
+    return node != NULL && source_declares(node, counter->name, counter->length);
 }
 
-/* Whether a part of a source uses the name outside of [free.begin, free.end). */
+/* Whether a part of a source uses the name outside of the tokens `free`. */
 static bool
-is_used(const struct source *source, struct span part, struct span free, const struct counter *counter)
+is_used(const struct source *source, struct token_range part, struct token_range free, const struct counter *counter)
 {
-    const char *text = source->text;
-    size_t last = part.begin, at = source_skip(text, part.begin);
-    for (; at < part.end && text[at] != '\0'; last = at, at = source_skip(text, source_token(text, at))) {
-        bool is_free = at >= free.begin && at < free.end;
-        if (!is_free && is_named(text, last, at, counter) && !is_begun(source, at, counter))
+    for (uint32_t i = part.first; i < part.end; ++i) {
+        const bool is_free = i >= free.first && i < free.end;
+        if (!is_free && is_named(&source->code, i, counter) && !is_begun(source, i, counter))
             return true;
     }
+    return false;
+}
+
+/* Whether the counter is a variable of its function. */
+static bool
+is_local(const struct source_node *function, const struct counter *counter)
+{
+    if (counter->is_member)
+        return false;
+    FOR_EACH_INSIDE(node, function)
+        if (source_declares(node, counter->name, counter->length))
+            return true;
     return false;
 }
 
 /* Whether only the update uses what is counted: it is used in `free` alone, of its function, or, of a member or a
  * variable of the file, of all sources. */
 static bool
-is_of_update(struct search *search, const struct counter *counter, struct span free)
+is_of_update(struct search *search, const struct counter *counter, struct token_range free)
 {
     const struct source_node *function = source_function(counter->node);
     const struct source *own = counter->node->source;
-    bool is_local = false;
-    FOR_EACH_INSIDE(node, function)
-        is_local = is_local || (!counter->is_member && source_declares(node, own->text + counter->name.begin,
-                                                                       counter->name.end - counter->name.begin));
-    if (is_local)
-        return !is_used(own, (struct span){function->begin, function->end}, free, counter);
+    if (is_local(function, counter))
+        return !is_used(own, function->tokens, free, counter);
     for (uint32_t f = 0; f < search->sources.count; ++f) {
         const struct source *source = search->sources.files[f];
-        struct span all = {0, source->text != NULL ? strlen(source->text) : 0};
-        if (is_used(source, all, source == own ? free : (struct span){0, 0}, counter))
+        const struct token_range all = {0, source->code.count}, none = {0, 0};
+        if (is_used(source, all, source == own ? free : none, counter))
             return false;
     }
     return true;
@@ -137,16 +145,16 @@ is_counted(const struct search *search, uint32_t op)
 
 /* Puts the condition in front of the statements in `part` that count for the update. */
 static bool
-guard_counters(struct search *search, const struct source_node *around, struct span part)
+guard_counters(struct search *search, const struct source_node *around, struct token_range part)
 {
     bool any = false;
     FOR_EACH_INSIDE(node, around) {
         struct counter counter;
-        bool is_there = node->begin >= part.begin && node->end <= part.end && !node->is_block;
+        const bool is_there = node->tokens.first >= part.first && node->tokens.end <= part.end && !node->is_block;
         if (!is_there || node->parent == NULL || !node->parent->is_block || !is_once(node, around) ||
             !read_counter(node, &counter))
             continue;
-        if (!is_of_update(search, &counter, (struct span){node->begin, part.end}))
+        if (!is_of_update(search, &counter, (struct token_range){node->tokens.first, part.end}))
             continue;
         struct spot spot = {.node = node};
         spot_add_within(search, &spot, "if (DDP_TURN_UPDATES()) ");
@@ -170,9 +178,9 @@ guard_update(struct search *search, uint32_t op, const struct borders *borders)
                          node->begin < borders->back->end;
         if (is_region)
             return guard_counters(search, borders->front->parent,
-                                  (struct span){borders->front->begin, borders->back->end}) ||
+                                  (struct token_range){borders->front->tokens.first, borders->back->tokens.end}) ||
                    any;
-        any = guard_counters(search, function, (struct span){function->begin, function->end}) || any;
+        any = guard_counters(search, function, function->tokens) || any;
     }
     return any;
 }

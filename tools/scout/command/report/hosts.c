@@ -1,8 +1,9 @@
 /*
  * hosts.c - see lines.h. All ranks run all host code, in each batch: what of it needs another line, or a person's look.
  */
-#include "tools/scout/command/report/lines.h"
+#include "tools/scout/command/report/expression.h"
 
+#include "softgpu/text/calls.h"
 #include "tools/common/grown.h"
 
 #include "base/printable.h"
@@ -45,49 +46,70 @@ add_note(struct search *search, const struct places *places, const char *before,
 
 /* ---- words of the sources ---- */
 
-static bool
-is_word_at(const char *text, size_t at, const char *word)
-{
-    const size_t length = strlen(word);
-    return source_token(text, at) == at + length && strncmp(text + at, word, length) == 0;
-}
-
-static bool
-is_any_at(const char *text, size_t at, const char *const *words)
-{
-    for (; *words != NULL; ++words)
-        if (is_word_at(text, at, *words))
-            return true;
-    return false;
-}
-
-/* Adds the place of each token of [at, end) that is one of the words. */
 static void
-add_words(struct places *places, const struct source *source, size_t at, size_t end, const char *const *words)
+add_token(struct places *places, const struct source *source, uint32_t token)
 {
-    const char *text = source->text;
-    for (at = source_skip(text, at); at < end; at = source_skip(text, source_token(text, at)))
-        if (is_any_at(text, at, words))
-            add_place(places, source->path, source_line(source, at));
+    add_place(places, source->path, (int)source->code.tokens[token].line);
 }
 
-/* Whether the call of fopen() at `at` opens a file for writing. */
-static bool
-opens_for_writing(const char *text, size_t at)
+static void
+add_statement(struct places *places, const struct source_node *node)
 {
-    const size_t open = source_skip(text, source_token(text, at));
-    const size_t close = source_close(text, open);
-    return text[open] == '(' &&
-           (memmem(text + open, close - open, "\"w", 2) != NULL || memmem(text + open, close - open, "\"a", 2) != NULL);
+    add_token(places, node->source, node->tokens.first);
+}
+
+/* Adds the place of each token that is one of the words. */
+static void
+add_words(struct places *places, const struct source *source, struct token_range tokens, const char *const *words)
+{
+    for (uint32_t i = tokens.first; i < tokens.end; ++i)
+        if (token_is_one_of(&source->code, i, words))
+            add_token(places, source, i);
+}
+
+/* Whether a statement begins with one of the words. */
+static bool
+begins_with(const struct source_node *node, const char *const *words)
+{
+    return token_is_one_of(&node->source->code, node->tokens.first, words);
+}
+
+static bool
+is_if(const struct source_node *node)
+{
+    static const char *const words[] = {"if", NULL};
+    return begins_with(node, words);
+}
+
+/* Whether token i is a string that begins like "w" or "a", which are modes of fopen(). */
+static bool
+is_mode_for_writing(const struct code *code, uint32_t i)
+{
+    const struct token *token = &code->tokens[i];
+    const char *text = code->text + token->begin;
+    if (token->kind != TOKEN_STRING || token->length < 2)
+        return false;
+    return text[1] == 'w' || text[1] == 'a';
+}
+
+/* Whether token i is the name of a call of fopen() that opens a file for writing. */
+static bool
+opens_for_writing(const struct code *code, uint32_t i)
+{
+    struct call call;
+    if (!token_is(code, i, "fopen") || !call_read(code, i, i, &call) || call.count < 2)
+        return false;
+    const struct token_range mode = call.arguments[1];
+    return ANY_NUMBER(k, mode.first, mode.end, is_mode_for_writing(code, k));
 }
 
 static void
 add_saves(struct places *places, const struct source *source)
 {
-    const char *text = source->text;
-    for (size_t at = source_skip(text, 0); text[at] != '\0'; at = source_skip(text, source_token(text, at)))
-        if (is_word_at(text, at, "ofstream") || (is_word_at(text, at, "fopen") && opens_for_writing(text, at)))
-            add_place(places, source->path, source_line(source, at));
+    const struct code *code = &source->code;
+    for (uint32_t i = 0; i < code->count; ++i)
+        if (token_is(code, i, "ofstream") || opens_for_writing(code, i))
+            add_token(places, source, i);
 }
 
 /* ---- the loop over batches ---- */
@@ -121,13 +143,15 @@ find_loop(struct search *search, const struct region *region, const struct borde
 static bool
 leaves_loop(const struct source_node *node, const struct source_node *loop)
 {
-    const char *text = node->source->text;
-    if (is_word_at(text, node->begin, "return") || is_word_at(text, node->begin, "goto"))
+    static const char *const of_function[] = {"return", "goto", NULL};
+    static const char *const of_loop[] = {"break", NULL};
+    static const char *const choices[] = {"switch", NULL};
+    if (begins_with(node, of_function))
         return true;
-    if (!is_word_at(text, node->begin, "break"))
+    if (!begins_with(node, of_loop))
         return false;
     for (const struct source_node *it = node->parent; it != loop; it = it->parent)
-        if (it->is_loop || is_word_at(text, it->begin, "switch"))
+        if (it->is_loop || begins_with(it, choices))
             return false;
     return true;
 }
@@ -145,9 +169,9 @@ note_loops(struct search *search, const struct source_node *inner)
         outer = loop;
         FOR_EACH_INSIDE(node, loop)
             if (leaves_loop(node, loop))
-                add_place(&left, loop->source->path, source_line(loop->source, node->begin));
+                add_statement(&left, node);
     }
-    add_words(&printed, outer->source, outer->begin, outer->end, prints);
+    add_words(&printed, outer->source, outer->tokens, prints);
     add_note(search, &printed, "every rank prints at ", ": if (DDP_RANK() == 0) prints once");
     add_note(search, &left, "the loop may end at ",
              ": decide by DDP_MEAN of a loss, or ranks stop after different batches");
@@ -191,7 +215,7 @@ note_figures(struct search *search, const struct source_node *loop)
             add_place(is_kept ? &sums : &own, stack.frames[0].file, stack.frames[0].line);
     }
     if (loop != NULL)
-        add_words(&own, loop->source, loop->begin, loop->end, copies);
+        add_words(&own, loop->source, loop->tokens, copies);
     add_note(search, &own, "what the host reads at ",
              " is of the rank's own batch: DDP_MEAN(&figure) where it is printed, not in each batch");
     add_note(search, &sums, "what the host reads at ",
@@ -224,9 +248,9 @@ note_condition(struct search *search, const struct borders *borders)
 {
     const struct source_node *back = borders->back;
     struct places conditions = {.count = 0};
-    if (back == borders->update || !is_word_at(back->source->text, back->begin, "if"))
+    if (back == borders->update || !is_if(back))
         return;
-    add_place(&conditions, back->source->path, source_line(back->source, back->begin));
+    add_statement(&conditions, back);
     add_note(search, &conditions, "the update stands under a condition at ",
              ": an evaluation by these lines is computed by one rank, and its figures are to be read where "
              "DDP_TURN_MINE() is not 0");
@@ -235,25 +259,21 @@ note_condition(struct search *search, const struct borders *borders)
 /* ---- batches that the host leaves out ---- */
 
 static bool
-has_word(const struct source *source, struct span part, const char *word)
+has_word(const struct code *code, struct token_range tokens, const char *word)
 {
-    const char *text = source->text;
-    for (size_t at = source_skip(text, part.begin); at < part.end; at = source_skip(text, source_token(text, at)))
-        if (is_word_at(text, at, word))
-            return true;
-    return false;
+    return ANY_NUMBER(i, tokens.first, tokens.end, token_is(code, i, word));
 }
 
 /* Whether the statement leaves the batch out if the variable is set: "if (bad) { ...; continue; }". */
 static bool
 leaves_out(const struct source_node *node, const char *variable)
 {
-    const char *text = node->source->text;
-    if (!is_word_at(text, node->begin, "if"))
+    const struct code *code = &node->source->code;
+    if (!is_if(node))
         return false;
-    const size_t open = source_skip(text, node->begin + strlen("if"));
-    const struct span header = {open, source_close(text, open)}, body = {header.end, node->end};
-    return has_word(node->source, header, variable) && has_word(node->source, body, "continue");
+    const uint32_t open = node->tokens.first + 1, close = token_next(code, open);
+    const struct token_range header = {open, close}, body = {close, node->tokens.end};
+    return has_word(code, header, variable) && has_word(code, body, "continue");
 }
 
 /* The variable that a copy to the host fills: "bad" of "&bad"; "": it is not known. */
@@ -262,12 +282,14 @@ find_variable(struct search *search, uint32_t op, char variable[LIFT_BYTES])
 {
     struct stack stack = spot_stack_of(search, op);
     struct lifted said = {0};
-    bool is_known = stack.count > 0 && lift(&search->sources, stack.frames, 0, &said);
-    const char *name = said.memory + (said.memory[0] == '&');
-    size_t length = 0;
-    while (is_known && source_is_word(name[length]))
-        ++length;
-    snprintf(variable, LIFT_BYTES, "%.*s", (int)length, name);
+    variable[0] = '\0';
+    if (stack.count == 0 || !lift(&search->sources, stack.frames, 0, &said))
+        return;
+    struct code code = expression_read(said.memory);
+    const uint32_t name = token_is(&code, 0, "&") ? 1 : 0;
+    if (token_is_word(&code, name))
+        snprintf(variable, LIFT_BYTES, "%.*s", (int)code.tokens[name].length, said.memory + code.tokens[name].begin);
+    code_free(&code);
 }
 
 /* A result that is read in a region, and by which the host leaves a batch out, as a loss scaler does: on other ranks'
@@ -275,7 +297,6 @@ find_variable(struct search *search, uint32_t op, char variable[LIFT_BYTES])
 static void
 note_left_out(struct search *search, const struct borders *borders)
 {
-    const struct source *source = borders->front->source;
     struct places left = {.count = 0};
     for (uint32_t i = search->first; i < search->first + search->period; ++i) {
         char variable[LIFT_BYTES];
@@ -286,7 +307,7 @@ note_left_out(struct search *search, const struct borders *borders)
             if (node->begin >= borders->back->end)
                 break;
             if (leaves_out(node, variable))
-                add_place(&left, source->path, source_line(source, node->begin));
+                add_statement(&left, node);
         }
     }
     if (left.count > 0)

@@ -122,14 +122,6 @@ bool source_declares(const struct source_node *node, const char *name, size_t le
 /* Whether a line can be put in front of a statement: it begins its line. */
 bool source_begins_line(const struct source_node *node);
 
-/* Behind blanks, comments and the preprocessor's lines. */
-size_t source_skip(const char *text, size_t at);
-/* Behind the token at `at`; a text counts as one. */
-size_t source_token(const char *text, size_t at);
-/* Behind the bracket that closes the one at `at`; `at` if none does. */
-size_t source_close(const char *text, size_t at);
-bool source_is_word(char character);
-
 /*
  * ---- lift.c: how memory is called in the functions around the call that allocates or copies it.
  *

@@ -24,8 +24,9 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     const struct source *source = sources_open(&search->sources, tail.file);
     if (source == NULL)
         return false;
-    const char *line = source->text + source_place(source, tail.line, 1);
-    spot->node = source_statement_at(source, source_skip(source->text, (size_t)(line - source->text)));
+    const size_t begin = source_place(source, tail.line, 1);
+    const char *line = source->text + begin;
+    spot->node = source_statement_of(source, code_token_at(&source->code, begin));
     while (spot->node != NULL && spot->node->parent != NULL)
         spot->node = spot->node->parent;
     bool is_pitched = memmem(line, strcspn(line, "\n"), "MallocPitch", 11) != NULL;

@@ -71,75 +71,6 @@ sources_close(struct sources *sources)
     *sources = (struct sources){0};
 }
 
-/* ---- a text without tokens: short ones ---- */
-
-bool
-source_is_word(char character)
-{
-    return isalnum((unsigned char)character) || character == '_';
-}
-
-static bool
-begins_line(const char *text, size_t at)
-{
-    while (at > 0 && (text[at - 1] == ' ' || text[at - 1] == '\t'))
-        --at;
-    return at == 0 || text[at - 1] == '\n';
-}
-
-size_t
-source_skip(const char *text, size_t at)
-{
-    for (;;) {
-        if (isspace((unsigned char)text[at])) {
-            ++at;
-        } else if (text[at] == '/' && text[at + 1] == '/') {
-            at += strcspn(text + at, "\n");
-        } else if (text[at] == '/' && text[at + 1] == '*') {
-            const char *end = strstr(text + at + 2, "*/");
-            at = end != NULL ? (size_t)(end + 2 - text) : at + strlen(text + at);
-        } else if (text[at] == '#' && begins_line(text, at)) {
-            while (text[at] != '\0' && text[at] != '\n')
-                at += text[at] == '\\' && text[at + 1] != '\0' ? 2 : 1;
-        } else {
-            return at;
-        }
-    }
-}
-
-size_t
-source_token(const char *text, size_t at)
-{
-    if (text[at] == '"' || text[at] == '\'') {
-        char quote = text[at++];
-        while (text[at] != '\0' && text[at] != quote && text[at] != '\n')
-            at += text[at] == '\\' && text[at + 1] != '\0' ? 2 : 1;
-        return text[at] == quote ? at + 1 : at;
-    }
-    if (!source_is_word(text[at]))
-        return at + (text[at] != '\0');
-    bool is_number = isdigit((unsigned char)text[at]) != 0;
-    while (source_is_word(text[at]) || (is_number && text[at] == '\'' && source_is_word(text[at + 1]))) /* 10'000 */
-        ++at;
-    return at;
-}
-
-size_t
-source_close(const char *text, size_t at)
-{
-    size_t begin = at;
-    int depth = 0;
-    while (text[at] != '\0') {
-        depth += strchr("([{", text[at]) != NULL;
-        depth -= strchr(")]}", text[at]) != NULL;
-        at = source_token(text, at);
-        if (depth == 0)
-            return at;
-        at = source_skip(text, at);
-    }
-    return begin;
-}
-
 /* ---- where a line may stand ---- */
 
 int
@@ -417,5 +348,9 @@ source_declares(const struct source_node *node, const char *name, size_t length)
 bool
 source_begins_line(const struct source_node *node)
 {
-    return begins_line(node->source->text, node->begin);
+    const char *text = node->source->text;
+    size_t at = node->begin;
+    while (at > 0 && (text[at - 1] == ' ' || text[at - 1] == '\t'))
+        --at;
+    return at == 0 || text[at - 1] == '\n';
 }

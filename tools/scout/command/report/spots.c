@@ -89,35 +89,41 @@ add_within(struct search *search, const struct source *source, size_t at, const 
 
 /* Whether a statement goes elsewhere, so that none after it is reached. */
 static bool
-is_jump(const char *text)
+is_jump(const struct source_node *node)
 {
-    static const char *const words[] = {"return", "continue", "break", "goto", "throw"};
-    return ANY(word, words, sizeof(words) / sizeof(words[0]),
-               strncmp(text, *word, strlen(*word)) == 0 && !source_is_word(text[strlen(*word)]));
+    static const char *const words[] = {"return", "continue", "break", "goto", "throw", NULL};
+    return token_is_one_of(&node->source->code, node->tokens.first, words);
+}
+
+/* Whether a loop inside `around`, or `around`, repeats a statement. */
+static bool
+is_repeated_within(const struct source_node *node, const struct source_node *around)
+{
+    for (const struct source_node *it = node; it != around->parent; it = it->parent)
+        if (it->is_loop)
+            return true;
+    return false;
 }
 
 bool
 spot_leaves(const struct source_node *from, const struct source_node *around)
 {
-    bool leaves = false;
-    for (const struct source_node *it = from; it != around->parent; it = it->parent)
-        if (it->is_loop)
-            return false;
+    if (!from->parent->is_block || is_repeated_within(from, around))
+        return false;
     FOR_EACH_INSIDE(it, around)
-        leaves =
-            leaves || (it->begin >= from->end && it->end <= around->end && is_jump(from->source->text + it->begin));
-    return from->parent->is_block && leaves;
+        if (it->begin >= from->end && it->end <= around->end && is_jump(it))
+            return true;
+    return false;
 }
 
 bool
 spot_is_usable(const struct spot *spot)
 {
     const struct source_node *node = spot->node;
-    bool leaves = false;
     FOR_EACH_NODE(it, spot->behind > 0 ? node : NULL)
-        leaves = leaves ||
-                 (it->parent == node->parent && it->end <= spot->behind && is_jump(node->source->text + it->begin));
-    return !leaves;
+        if (it->parent == node->parent && it->end <= spot->behind && is_jump(it))
+            return false;
+    return true;
 }
 
 /* The last comment that begins in a part of a text; NULL: none does. */
@@ -135,13 +141,16 @@ find_last_comment(const char *from, const char *end)
 bool
 spot_has_line(const struct spot *spot)
 {
-    const char *text = spot->node->source->text, *from = text + spot->behind, *line = from + strcspn(from, "\n");
+    const struct code *code = &spot->node->source->code;
+    const char *from = code->text + spot->behind, *line = from + strcspn(from, "\n");
     if (spot->behind == 0)
         return source_begins_line(spot->node);
     const char *comment = find_last_comment(from, line);
     if (comment != NULL && memmem(comment, (size_t)(line - comment), "*/", 2) == NULL) /* the next line is inside it */
         return false;
-    return text + source_skip(text, spot->behind) >= line && (!spot->needs_braces || source_begins_line(spot->node));
+    if (spot->needs_braces && !source_begins_line(spot->node))
+        return false;
+    return code->text + code->tokens[code_token_at(code, spot->behind)].begin >= line; /* the line ends after it */
 }
 
 static int

@@ -1,5 +1,5 @@
 /* tensor_line.c - see lines.h. */
-#include "tools/scout/command/report/lines.h"
+#include "tools/scout/command/report/expression.h"
 
 #include "tools/scout/command/analysis/rules.h"
 
@@ -45,60 +45,102 @@ is_alias(const struct sources *sources, const char *type, const char *name, size
                                          strstr((*file)->text, macro) != NULL));
 }
 
-/* Whether a factor of a product is the bytes of an element: "sizeof(float)", "4". */
+/* Whether tokens are the bytes of an element: "sizeof(float)", "4". */
 static bool
-is_element(const struct sources *sources, const char *factor, size_t length, uint32_t type)
+is_element(const struct sources *sources, const struct code *code, struct token_range tokens, uint32_t type)
 {
-    static const char word[] = "sizeof(";
     const char *name = type == SCOUT_FLOAT64 ? "double" : "float";
-    const size_t size = scout_type_bytes(type), before = strlen(word);
-    if (length == 1)
-        return factor[0] == '0' + (char)size;
-    if (size < sizeof(float) || length <= before || strncmp(factor, word, before) != 0 || factor[length - 1] != ')')
+    const size_t size = scout_type_bytes(type);
+    const uint32_t open = tokens.first + 1, close = tokens.end - 1;
+    const char figure = (char)('0' + size);
+    if (tokens.end == tokens.first + 1)
+        return token_is_text(code, tokens.first, &figure, 1);
+    if (tokens.end <= tokens.first + 3 || size < sizeof(float) || !token_is(code, tokens.first, "sizeof"))
         return false;
-    const char *said = factor + before;
-    length -= before + 1;
-    return (length == strlen(name) && strncmp(said, name, length) == 0) || is_alias(sources, name, said, length);
+    if (!token_is(code, open, "(") || code->tokens[open].match != close)
+        return false;
+    const size_t begin = code->tokens[open + 1].begin, length = token_end(code, close - 1) - begin;
+    return (length == strlen(name) && strncmp(code->text + begin, name, length) == 0) ||
+           is_alias(sources, name, code->text + begin, length);
 }
 
-/* Whether a text has none of the other operators outside of its brackets. */
+/* Operators that bind no closer than '+', and those that do, but for '*'. */
+static const char *const sums[] = {"+", "-",  "?",  ":",  "<",  ">",  "&",  "|", "^",
+                                   "=", "==", "!=", "<=", ">=", "&&", "||", ",", NULL};
+static const char *const quotients[] = {"/", "%", NULL};
+
+/* Whether an operator of the table stands among tokens, outside of brackets. */
 static bool
-is_product(const char *text, size_t length, const char *others)
+has_operator(const struct code *code, struct token_range tokens, const char *const *operators)
 {
-    for (size_t i = 0; i < length;) {
-        bool is_name = strncmp(text + i, "->", 2) == 0 || strncmp(text + i, "::", 2) == 0;
-        if (!is_name && strchr(others, text[i]) != NULL)
-            return false;
-        i = strchr("([", text[i]) != NULL ? source_close(text, i) : i + 1 + is_name;
-    }
-    return true;
+    for (uint32_t i = tokens.first; i < tokens.end; i = token_next(code, i))
+        if (token_is_one_of(code, i, operators))
+            return true;
+    return false;
 }
 
-/* "count" of "count * sizeof(float)" and "sizeof(float) * count", "(bytes) / 4" of "bytes". */
+/* The first '*' outside of brackets from token i on; the end: there is none. */
+static uint32_t
+next_times(const struct code *code, uint32_t i)
+{
+    while (i < code->count && !token_is(code, i, "*"))
+        i = token_next(code, i);
+    return i;
+}
+
+/* The elements of "count * sizeof(float)" and "sizeof(float) * count". False: the expression is of another form. */
+static bool
+find_count(const struct sources *sources, const struct code *code, uint32_t type, struct token_range *count)
+{
+    const uint32_t first = next_times(code, 0);
+    uint32_t last = first;
+    for (uint32_t next = first; next < code->count; next = next_times(code, next + 1))
+        last = next;
+    const struct token_range before = {0, last}, behind = {last + 1, code->count};
+    if (last == 0 || first + 1 >= code->count) /* no product */
+        return false;
+    if (is_element(sources, code, behind, type) && !has_operator(code, before, sums)) {
+        *count = before;
+        return true;
+    }
+    const struct token_range begin = {0, first}, rest = {first + 1, code->count};
+    *count = rest;
+    return is_element(sources, code, begin, type) && !has_operator(code, rest, sums) &&
+           !has_operator(code, rest, quotients);
+}
+
+/* Whether an expression is one operand, with or without a cast: "bytes", "(size_t)n", "layer->size()". */
+static bool
+is_operand(const struct code *code)
+{
+    const struct token_range all = {0, code->count};
+    for (uint32_t i = 0, next; i < code->count; i = next) {
+        next = token_next(code, i);
+        if (next < code->count && code->tokens[next].begin > token_end(code, next - 1))
+            return false;
+    }
+    return !has_operator(code, all, sums) && !has_operator(code, all, quotients) && next_times(code, 0) == code->count;
+}
+
+/* "count" of "count * sizeof(float)", "bytes / 4" of "bytes". */
 static void
 count_text(const struct sources *sources, const char *said, uint32_t type, char text[LIFT_BYTES + 16])
 {
-    static const char times[] = " * ", sums[] = "+-?:<>&|", quotients[] = "+-?:<>&|/%";
     char copy[LIFT_BYTES];
     snprintf(copy, sizeof(copy), "%s", said);
-    char *bytes = lift_bare(copy), *first = strstr(bytes, times), *last = first;
-    for (char *next = first; next != NULL; next = strstr(next + 1, times))
-        last = next;
-    uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
-    const char *behind = last != NULL ? last + strlen(times) : bytes,
-               *rest = first != NULL ? first + strlen(times) : bytes;
-    bool ends = last != NULL && is_element(sources, behind, strlen(behind), type) &&
-                is_product(bytes, (size_t)(last - bytes), sums);
-    bool begins = first != NULL && is_element(sources, bytes, (size_t)(first - bytes), type) &&
-                  is_product(rest, strlen(rest), quotients);
-    if (ends)
-        *last = '\0';
-    if (ends || begins)
-        snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(ends ? bytes : bytes + (rest - bytes)));
-    else if (is_product(bytes, strlen(bytes), " *+-?:<>&|/%"))
-        snprintf(text, LIFT_BYTES + 16, "%s / %" PRIu32, bytes, size);
-    else
-        snprintf(text, LIFT_BYTES + 16, "(%s) / %" PRIu32, bytes, size);
+    char *bytes = lift_bare(copy);
+    struct code code = expression_read(bytes);
+    struct token_range count;
+    const uint32_t size = scout_type_bytes(type) > 0 ? scout_type_bytes(type) : 4;
+    if (find_count(sources, &code, type, &count)) {
+        char elements[LIFT_BYTES];
+        const size_t begin = code.tokens[count.first].begin, end = token_end(&code, count.end - 1);
+        snprintf(elements, sizeof(elements), "%.*s", (int)(end - begin), bytes + begin);
+        snprintf(text, LIFT_BYTES + 16, "%s", lift_bare(elements));
+    } else {
+        snprintf(text, LIFT_BYTES + 16, is_operand(&code) ? "%s / %" PRIu32 : "(%s) / %" PRIu32, bytes, size);
+    }
+    code_free(&code);
 }
 
 /* The line of a tensor in this memory, with so many elements. */

@@ -6,7 +6,7 @@
  * launch ever gets there has to be of one role. A parameter is named by a launch of the forward or the backward pass, a
  * gradient by the last launch that gets it, so both are annotated before the first DDP_STEP.
  */
-#include "tools/scout/command/report/lines.h"
+#include "tools/scout/command/report/expression.h"
 
 #include "tools/scout/command/analysis/rules.h"
 
@@ -21,32 +21,32 @@ struct use {
 
 /* ---- what can stand in a line ---- */
 
-/* Whether brackets that open at `at` belong to a call without arguments of a method, as "w.data()", or one that gives
- * the pointer to memory. */
+/* Whether the bracket at token i opens the arguments of a call that may do something: of any but a method without
+ * arguments, as "w.data()", and of one that gives the pointer to memory. */
 static bool
-is_harmless_call(const char *expression, size_t at)
+opens_call(const struct code *code, uint32_t i)
 {
-    static const char cast[] = "raw_pointer_cast";
-    const size_t length = sizeof(cast) - 1;
-    size_t name = at;
-    while (name > 0 && source_is_word(expression[name - 1]))
-        --name;
-    bool is_method = name > 0 && strchr(".>", expression[name - 1]) != NULL;
-    bool is_cast = at - name == length && strncmp(expression + name, cast, length) == 0;
-    return name == at || is_cast || (is_method && expression[at + 1] == ')');
+    static const char *const links[] = {".", "->", NULL};
+    if (!token_is(code, i, "(") || i == 0 || !token_is_word(code, i - 1))
+        return false;
+    const bool is_method = i > 1 && token_is_one_of(code, i - 2, links);
+    const bool is_harmless = is_method && token_is(code, i + 1, ")");
+    return !is_harmless && !token_is(code, i - 1, "raw_pointer_cast");
 }
 
-/* Whether an expression can be said once more: it calls nothing that may do something. */
+/* Whether an expression can be said once more: it calls nothing that may do something, sets and compares nothing. */
 static bool
 is_repeatable(const char *expression)
 {
-    if (expression[0] == '\0' || strpbrk(expression, "={}?\"'\n") != NULL || strstr(expression, "++") != NULL ||
-        strstr(expression, "--") != NULL)
-        return false;
-    for (size_t at = 0; expression[at] != '\0'; ++at)
-        if (expression[at] == '(' && !is_harmless_call(expression, at))
-            return false;
-    return true;
+    static const char *const signs[] = {
+        "=", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "--", "{", "}", "?", NULL};
+    struct code code = expression_read(expression);
+    const bool does_something =
+        ANY_NUMBER(i, 0, code.count,
+                   code.tokens[i].kind == TOKEN_STRING || token_is_one_of(&code, i, signs) || opens_call(&code, i));
+    const bool is_said = code.count > 0;
+    code_free(&code);
+    return is_said && !does_something;
 }
 
 /* What the statement of frame `launch` says for an argument of the launch. */
