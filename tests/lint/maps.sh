@@ -17,7 +17,7 @@ softgpu softgpu/cc softgpu/cublas softgpu/cublaslt softgpu/cuda softgpu/cudart s
 softgpu/library softgpu/nccl softgpu/text
 tests tests/cluster tests/faults tests/fuzz tests/lib tests/matrix tests/tools
 tools tools/check tools/check/command tools/check/evidence tools/check/format tools/check/place tools/check/trainer tools/check/verdict
-tools/common tools/doctor tools/page tools/plan tools/plan/trainer tools/record tools/sandbox tools/scout tools/scout/command
+tools/common tools/doctor tools/near tools/page tools/plan tools/plan/trainer tools/record tools/sandbox tools/scout tools/scout/command
 tools/scout/command/analysis tools/scout/command/report tools/scout/trainer tools/trace'
 rooms=${MAPS_ROOMS-$rooms}
 most_words=250

@@ -3,9 +3,9 @@
  * for every type of element and however the elements come in pieces; a perturbed element is as many units away as was
  * asked for.
  */
-#include "tools/check/format/change.h"
-#include "tools/check/format/element.h"
-#include "tools/check/format/sketch.h"
+#include "tools/near/change.h"
+#include "tools/near/element.h"
+#include "tools/near/sketch.h"
 
 #include "tests/lib/test.h"
 

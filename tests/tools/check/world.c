@@ -1,7 +1,7 @@
 /* world.c - see check_world.h. */
 #include "world.h"
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 #include <math.h>
 #include <stdlib.h>

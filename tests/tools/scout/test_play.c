@@ -110,11 +110,10 @@ enum { ELEMENTS = 200000 };
 static float before[ELEMENTS], other[ELEMENTS], now[ELEMENTS];
 
 /* Weights of about 0.1, of which a step has changed each by about 1e-3. */
-static struct play_apart
+static struct near_apart
 apart(void)
 {
-    const struct play_tensor tensor = {.role = PLAY_PARAMETER, .type = 1, .hi = sizeof(now)};
-    return play_find_apart(&tensor, (char *)now, (char *)other, (char *)before);
+    return near_find_apart(ELEMENT_FLOAT32, sizeof(now), (char *)now, (char *)other, (char *)before);
 }
 
 static void

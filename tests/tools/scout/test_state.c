@@ -6,7 +6,7 @@
  */
 #include "tests/comm/device.h"
 #include "tests/lib/test.h"
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 #include "tools/plan/trainer/kernels/state.h"
 
 #include <math.h>

@@ -8,8 +8,8 @@
 #include "tools/check/command/relation.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/format/element.h"
 #include "tools/check/place/rows.h"
+#include "tools/near/element.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  */
 #include "tools/check/command/relation.h"
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  */
 #include "tools/check/command/relation.h"
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 static const char annotate_memory[] =
     "if this memory depends on the batch, reduce it over the batch (DDP_REDUCE), or fill it from the rows of the whole "

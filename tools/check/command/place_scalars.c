@@ -3,15 +3,7 @@
 
 #include "tools/check/place/rows.h"
 
-#include <math.h>
-
-static const double near_enough = 1e-5;
-
-static bool
-is_near(double value, double one)
-{
-    return fabs(value - one) <= near_enough * fabs(one);
-}
+#include "tools/near/near.h"
 
 /* ---- one number ---- */
 
@@ -36,8 +28,8 @@ put_together(const struct finding *finding, const struct where *where)
         double own = theirs->value;
         bool rises = theirs->is_whole && (r == 0 || own > before);
         all.are_numbers = all.are_numbers && !theirs->is_memory;
-        all.same += is_near(own, one);
-        all.weighed += is_near(own * relation_weight(finding, r) / ranks, one);
+        all.same += near_is_number(own, one);
+        all.weighed += near_is_number(own * relation_weight(finding, r) / ranks, one);
         all.rises = all.rises && rises && (r > 0 || own == one);
         all.ends = all.ends && rises && (r < ranks - 1 || own == one);
         all.are_alike = all.are_alike && (r == 0 || own == before);
@@ -59,7 +51,7 @@ static bool
 is_size(const struct together *all, const struct look_argument *mine, int ranks)
 {
     double one = mine->value;
-    bool adds = is_near(all->sum, one), adds_rounded = all->sum > one && all->sum < one + ranks;
+    bool adds = near_is_number(all->sum, one), adds_rounded = all->sum > one && all->sum < one + ranks;
     if (adds && all->are_alike && one == trunc(one))
         return true;
     return mine->is_whole && (adds || adds_rounded);
@@ -74,7 +66,7 @@ judge_scalar(const struct finding *finding, const struct where *where)
     bool is_right_weighed = all.weighed == ranks && relation_weight(finding, 0) != 1;
     if (!all.are_numbers || all.same == ranks || is_right_weighed)
         return SCALAR_ALIKE;
-    bool adds = is_near(all.sum, mine->value), divides = fabs(all.inverse - 1) <= near_enough;
+    bool adds = near_is_number(all.sum, mine->value), divides = near_is_number(all.inverse, 1);
     if (all.rises)
         return SCALAR_RISES;
     if (all.ends)
@@ -129,7 +121,8 @@ advances_by_share(const struct finding *finding, const struct where *where, cons
     const int ranks = finding->question->ranks;
     double one = value_of(finding, -1, where) - value_of(finding, -1, then);
     return one != 0 &&
-           ALL_NUMBERS(r, 0, ranks, is_near((value_of(finding, r, where) - value_of(finding, r, then)) * ranks, one));
+           ALL_NUMBERS(r, 0, ranks,
+                       near_is_number((value_of(finding, r, where) - value_of(finding, r, then)) * ranks, one));
 }
 
 /* As it is, but for what the step before shows. */
@@ -184,9 +177,9 @@ is_of_mean(const struct finding *finding, const struct where *where)
     for (struct where size = {.at = where->at}; size.argument < step->its->arguments; ++size.argument) {
         if (step->list[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
             continue;
-        if (ALL_NUMBERS(
-                r, 0, finding->question->ranks,
-                is_near(value_of(finding, r, where) * value_of(finding, r, &size), one * value_of(finding, -1, &size))))
+        if (ALL_NUMBERS(r, 0, finding->question->ranks,
+                        near_is_number(value_of(finding, r, where) * value_of(finding, r, &size),
+                                       one * value_of(finding, -1, &size))))
             return true;
     }
     return false;

@@ -3,6 +3,7 @@
 
 #include "tools/check/evidence/items.h"
 #include "tools/common/each.h"
+#include "tools/near/near.h"
 
 #include <math.h>
 
@@ -18,7 +19,7 @@ question_is_divided(const struct check_evidence *evidence, const struct check_ve
 bool
 question_is_exact(const struct check_facts *facts)
 {
-    return facts->bearable <= ITEMS_BEARABLE * items_tolerance(0);
+    return facts->bearable <= ITEMS_BEARABLE * near_tolerance(0);
 }
 
 /* The interval in which a tensor comes about that differs in the step: of what DDP_REDUCE finds, of the round before,

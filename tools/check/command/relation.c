@@ -2,8 +2,8 @@
 #include "tools/check/command/relation_parts.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/format/element.h"
 #include "tools/common/owned.h"
+#include "tools/near/element.h"
 
 #include <math.h>
 

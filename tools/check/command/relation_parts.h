@@ -3,7 +3,7 @@
 #define DDPRUN_TOOLS_CHECK_COMMAND_RELATION_PARTS_H
 
 #include "tools/check/command/relation.h"
-#include "tools/check/evidence/numbers.h"
+#include "tools/near/numbers.h"
 
 /* ---- relation_copies.c ---- */
 /* Of all that a call copies from the host in the interval of the operation. */

@@ -8,9 +8,9 @@
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
 #include "tools/check/command/check.h"
-#include "tools/check/format/element.h"
 #include "tools/check/format/reference.h"
 #include "tools/common/tool_options.h"
+#include "tools/near/element.h"
 
 #include <wordexp.h>
 

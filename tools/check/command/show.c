@@ -3,8 +3,8 @@
 
 #include "launcher/output/whole_file.h"
 #include "tools/check/evidence/items.h"
-#include "tools/check/format/element.h"
 #include "tools/common/owned.h"
+#include "tools/near/element.h"
 #include "tools/plan/format/play_json.h"
 
 #include <json-c/json.h>

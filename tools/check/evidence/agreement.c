@@ -2,7 +2,7 @@
 #include "tools/check/evidence/measure.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 static bool
 has_hash(const struct check_row *row)

@@ -1,9 +1,9 @@
 /* facts.c - see evidence.h: from the rows of all runs to facts.h. */
 #include "tools/check/evidence/measure.h"
 
-#include "tools/check/format/element.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
+#include "tools/near/element.h"
 
 static const double unrepeatable = 1e-3; /* a relative difference of a program from itself that hides too much */
 

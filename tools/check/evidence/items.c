@@ -3,9 +3,9 @@
 #include "tools/check/evidence/items.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/format/element.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
+#include "tools/near/near.h"
 
 /* Of the norm of all tensors of a role, what counts as noise in one of them. */
 static const double role_noise = 1e-4;
@@ -263,19 +263,6 @@ note_difference(struct check_item *item, const struct check_row *row, int rank, 
     item->block_count = part ? row->norms.block_count : 0;
 }
 
-double
-items_tolerance(int type)
-{
-    switch (type) {
-    case ELEMENT_BFLOAT16:
-        return 0x1p-5;
-    case ELEMENT_FLOAT16:
-        return 0x1p-8;
-    default:
-        return 1e-5;
-    }
-}
-
 /* An update computes from the reference's gradients, in the tensor's own type: it has no product of a narrower one. */
 static bool
 has_own_tolerance(const struct check_evidence *evidence, const struct check_row *row)
@@ -297,14 +284,14 @@ tolerance_of(const struct check_evidence *evidence, const struct check_row *row)
     if (is_exact(evidence, row))
         return 0;
     if (row->tensor.role == CHECK_REDUCE && !evidence->is_asked)
-        return fmax(evidence->tolerance, items_tolerance((int)row->tensor.type));
-    return has_own_tolerance(evidence, row) ? items_tolerance((int)row->tensor.type) : evidence->tolerance;
+        return fmax(evidence->tolerance, near_tolerance((int)row->tensor.type));
+    return has_own_tolerance(evidence, row) ? near_tolerance((int)row->tensor.type) : evidence->tolerance;
 }
 
 static double
 bearable_of(const struct check_evidence *evidence, const struct check_row *row)
 {
-    double own = ITEMS_BEARABLE * items_tolerance((int)row->tensor.type);
+    double own = ITEMS_BEARABLE * near_tolerance((int)row->tensor.type);
     if (row->tensor.role == CHECK_REDUCE)
         return fmax(evidence->bearable, own);
     return has_own_tolerance(evidence, row) ? own : evidence->bearable;
@@ -348,7 +335,7 @@ is_vanishing(const struct check_evidence *evidence, const struct check_row *row,
 static bool
 is_lost_in_noise(const struct check_evidence *evidence, const struct check_row *row, double most)
 {
-    double float32 = items_tolerance(ELEMENT_FLOAT32);
+    double float32 = near_tolerance(ELEMENT_FLOAT32);
     return evidence->tolerance > float32 && row->norms.difference > evidence->bearable * row->norms.reference &&
            row->norms.difference > float32 * most / 2;
 }

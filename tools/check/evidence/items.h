@@ -6,7 +6,7 @@
  * norm of all tensors of its role, scaled to its count (a gradient that is zero in theory is rounding noise), is at
  * most max(ITEMS_FLOOR_FACTOR x floor, tolerance), as a whole and in each block of its elements. The floor of a tensor
  * is what repeating the program on one rank, or starting it one unit in the last place away, makes of it. What began a
- * step with the reference's values is held against what the step has changed (tools/check/format/change.h). A tolerance
+ * step with the reference's values is held against what the step has changed (tools/near/change.h). A tolerance
  * that hides mistakes makes nothing equal.
  */
 #ifndef DDPRUN_TOOLS_CHECK_EVIDENCE_ITEMS_H
@@ -14,10 +14,9 @@
 
 #include "tools/check/evidence/evidence.h"
 
-/* The relative difference that counts as equal in a type of element.h; above ITEMS_BEARABLE times that, nothing does.
- * So does ITEMS_FLOOR_FACTOR times the floor. */
+/* Above ITEMS_BEARABLE times near_tolerance() of a type nothing counts as equal. ITEMS_FLOOR_FACTOR times the floor
+ * does. */
 enum { ITEMS_BEARABLE = 4, ITEMS_FLOOR_FACTOR = 20 };
-double items_tolerance(int type);
 
 /* Every tensor that occurs in the runs, by role and number; `*count_p` of them, malloc'ed. `evidence`: of
  * limits_settle(). `ranked`: the run that is judged. */

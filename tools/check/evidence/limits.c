@@ -1,7 +1,7 @@
 /* limits.c - see measure.h: up to which difference tensors of this check are equal. */
 #include "tools/check/evidence/measure.h"
 
-#include "tools/check/format/element.h"
+#include "tools/near/near.h"
 
 /* The narrowest type that parameters or gradients have, that gradients are sent in, or that calls of libraries name. */
 static int
@@ -28,7 +28,7 @@ struct check_evidence
 limits_settle(const struct check_evidence *given)
 {
     struct check_evidence settled = *given;
-    double tolerance = items_tolerance(narrowest_type(given));
+    double tolerance = near_tolerance(narrowest_type(given));
     settled.is_asked = given->tolerance >= 0;
     if (!settled.is_asked)
         settled.tolerance = tolerance;

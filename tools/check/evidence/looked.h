@@ -6,6 +6,7 @@
 #define DDPRUN_TOOLS_CHECK_EVIDENCE_LOOKED_H
 
 #include "tools/check/format/look.h"
+#include "tools/near/numbers.h"
 
 #include <stddef.h>
 
@@ -13,12 +14,6 @@
 struct step {
     struct look_operation *its;
     struct look_argument *list;
-};
-
-/* Of memory, before or after operations. */
-struct contents {
-    uint64_t hash, bytes;
-    const char *data;
 };
 
 /* What one process has made. */

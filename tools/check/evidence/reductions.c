@@ -6,8 +6,8 @@
  */
 #include "tools/check/evidence/measure.h"
 
-#include "tools/check/format/element.h"
 #include "tools/common/each.h"
+#include "tools/near/element.h"
 
 static const double exact = 1e-7; /* of whole numbers, whose squares doubles round */
 

@@ -1,9 +1,9 @@
 /* reference.c - see reference.h. */
 #include "tools/check/format/reference.h"
 
-#include "tools/check/format/element.h"
 #include "tools/common/direct.h"
 #include "tools/common/each.h"
+#include "tools/near/element.h"
 
 #include <xxhash.h>
 

@@ -8,7 +8,7 @@
 #ifndef DDPRUN_TOOLS_CHECK_FORMAT_RUN_H
 #define DDPRUN_TOOLS_CHECK_FORMAT_RUN_H
 
-#include "tools/check/format/norms.h"
+#include "tools/near/norms.h"
 
 #include <limits.h>
 #include <stdbool.h>

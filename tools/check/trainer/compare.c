@@ -6,9 +6,9 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "tools/check/format/change.h"
-#include "tools/check/format/element.h"
 #include "tools/common/owned.h"
+#include "tools/near/change.h"
+#include "tools/near/element.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>

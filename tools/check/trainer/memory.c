@@ -4,7 +4,7 @@
  *
  * A range is known in all runs by the function that writes it, the annotated tensor that the call gets, how often the
  * function was called with it before in the step, the argument, and the distance from where the argument points. From
- * the boundary behind the step that found it, the third or a later one, its sketches (tools/check/format/sketch.h)
+ * the boundary behind the step that found it, the third or a later one, its sketches (tools/near/sketch.h)
  * are kept, and compared.
  *
  * A range that each update overwrites without reading holds nothing of the update before, and differs between one rank
@@ -15,10 +15,10 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "tools/check/format/element.h"
-#include "tools/check/format/sketch.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
+#include "tools/near/element.h"
+#include "tools/near/sketch.h"
 
 enum {
     RANGES_AT_MOST = 4096,

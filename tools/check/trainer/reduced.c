@@ -9,8 +9,8 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "tools/check/format/element.h"
 #include "tools/common/each.h"
+#include "tools/near/element.h"
 
 _Static_assert((int)CHECK_OP_MEAN == (int)DDP_OP_MEAN && (int)CHECK_OP_MIN == (int)DDP_OP_MIN &&
                    (int)CHECK_OP_MAX == (int)DDP_OP_MAX,

@@ -13,9 +13,9 @@
 
 #include "comm/nccl_versions.h"
 #include "comm/wire.h"
-#include "tools/check/format/element.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
+#include "tools/near/element.h"
 
 /* What is kept of an averaged tensor, or of a buffer. */
 struct held {

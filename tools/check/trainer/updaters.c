@@ -12,9 +12,9 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "tools/check/format/element.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
+#include "tools/near/element.h"
 
 enum {
     UPDATERS_AT_MOST = 64,

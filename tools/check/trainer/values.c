@@ -6,10 +6,10 @@
  */
 #include "tools/check/trainer/check.h"
 
-#include "tools/check/format/element.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
 #include "tools/common/room.h"
+#include "tools/near/element.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>

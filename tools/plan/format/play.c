@@ -1,8 +1,8 @@
 /* play.c - see play.h. */
 #include "tools/plan/format/play.h"
 
-#include "tools/check/format/element.h"
 #include "tools/common/direct.h"
+#include "tools/near/element.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -129,6 +129,16 @@ page_bytes(const struct play_plan *plan)
 {
     return sizeof(struct play_page) + ((size_t)plan->steps + 1) * plan->tensor_count * sizeof(struct play_seen) +
            (size_t)plan->tensor_count * PLAY_SAMPLES * sizeof(float);
+}
+
+int
+play_compared_type(const struct play_tensor *tensor)
+{
+    const bool is_open = tensor->type == 0 || tensor->type == ELEMENT_UINT32;
+    if (!is_open)
+        return (int)tensor->type;
+    const bool is_of_floats = (tensor->lo | tensor->hi) % sizeof(float) == 0;
+    return is_of_floats ? ELEMENT_FLOAT32 : ELEMENT_UINT8;
 }
 
 struct play_page *

@@ -9,6 +9,7 @@
 #ifndef DDPRUN_TOOLS_PLAN_FORMAT_PLAY_H
 #define DDPRUN_TOOLS_PLAN_FORMAT_PLAY_H
 
+#include "tools/near/near.h"
 #include "tools/scout/format/log.h"
 
 #include <limits.h>
@@ -202,7 +203,7 @@ enum play_data {
 enum play_begun {
     PLAY_BEGINS_ITSELF,
     PLAY_KEEPS_BEGUN, /* what has noise is written to a file as each step leaves it, */
-    PLAY_TAKES_BEGUN  /* or held against that (struct play_apart), and the next step begins with that */
+    PLAY_TAKES_BEGUN  /* or held against that (struct near_apart), and the next step begins with that */
 };
 
 struct play_plan {
@@ -246,22 +247,15 @@ enum { PLAY_ANY_FIGURE = 0 };
 
 enum play_stage { PLAY_BEFORE_FIRST, PLAY_RUNNING, PLAY_OVER, PLAY_IMPOSSIBLE };
 
-/* How far a tensor with noise is from what another run had, after a step that began alike, beside what moves in it:
- * the sum over its elements, and the worst of them. Some units in the last place are nothing. */
-struct play_apart {
-    double sum;     /* over what the tensor has moved in all; before the first step, over what it holds */
-    double element; /* over what the element has moved, and the mean of all */
-};
-
-/* Of a tensor's bytes in a run, in another one, and in that one as the step began; NULL: before the first step. */
-struct play_apart play_find_apart(const struct play_tensor *tensor, const char *now, const char *other,
-                                  const char *before);
+/* As which type of element.h bytes of a tensor are compared with another run's: of those that have no type, and of
+ * histories, as floats. */
+int play_compared_type(const struct play_tensor *tensor);
 
 /* Of a tensor as step `step` has left it, and 0: as it begins. */
 struct play_seen {
     uint64_t hash; /* with other data, of gradients in step 1: this rank's own in the step that has it, and of other
                       tensors that must be alike after it. 0: it is not there */
-    struct play_apart apart;
+    struct near_apart apart;
     int32_t whole; /* of four bytes: the whole number that they are */
 };
 

@@ -68,7 +68,7 @@ keep_content(const char *now, uint32_t number, uint32_t rank, uint32_t step)
 
 /* How far `now` is from the other run, whose bytes the device gets, and `own`, if it is not NULL. A sum that was
  * exchanged stays on the device. */
-static struct play_apart
+static struct near_apart
 take_content(const struct allocation *allocation, const char *now, uint32_t number, uint32_t rank, uint32_t step,
              char *own)
 {
@@ -77,7 +77,7 @@ take_content(const struct allocation *allocation, const char *now, uint32_t numb
     char *other = content_of(number, rank, step), *before = NULL;
     if (step > 0)
         before = content_of(number, rank, step - 1);
-    struct play_apart apart = play_find_apart(tensor, now, other, before);
+    struct near_apart apart = near_find_apart(play_compared_type(tensor), content_bytes(tensor), now, other, before);
     if (!stays) {
         memory_write(allocation, tensor->lo, other, content_bytes(tensor));
         memory_wait();
@@ -89,13 +89,13 @@ take_content(const struct allocation *allocation, const char *now, uint32_t numb
     return apart;
 }
 
-struct play_apart
+struct near_apart
 begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own)
 {
     const struct play_plan *plan = &player.play.plan;
     const struct play_tensor *tensor = &player.play.tensors[number];
     const struct allocation *allocation = player_allocation(tensor);
-    struct play_apart apart = {0};
+    struct near_apart apart = {0};
     if (tensor->noise == 0 || plan->begun == PLAY_BEGINS_ITSELF || allocation == NULL)
         return apart;
     open_begun();

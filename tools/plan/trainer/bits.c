@@ -8,7 +8,7 @@
  *
  * Called by exchange.c, under the lock of follow.c.
  */
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 #include "tools/plan/trainer/player.h"
 
 enum { BYTES_AT_MOST = 1 << 18, LEAST_WORDS = 32, EXPONENTS = 2048, EVEN, ODD, ALL };

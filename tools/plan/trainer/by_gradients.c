@@ -1,7 +1,7 @@
 /* by_gradients.c - see player.h: ranks by turns, whose gradients are averaged in front of one update in each round. */
 #include "base/message.h"
 #include "base/printable.h"
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 #include "tools/plan/trainer/player.h"
 
 static bool reads_gradients; /* an operation outside of the plan, while they wait */

@@ -19,8 +19,8 @@
  * Called by follow.c, under its lock.
  */
 #include "base/clock.h"
-#include "tools/check/format/element.h"
 #include "tools/common/direct.h"
+#include "tools/near/element.h"
 #include "tools/plan/trainer/player.h"
 
 #include <float.h>

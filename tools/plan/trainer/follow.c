@@ -16,7 +16,7 @@
  */
 #include "base/message.h"
 #include "base/printable.h"
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 #include "tools/plan/trainer/player.h"
 
 #define NO_PLACE UINT32_MAX

@@ -2,7 +2,7 @@
 #include "tools/plan/trainer/player.h"
 
 #include "base/printable.h"
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 #include <errno.h>
 #include <stdarg.h>

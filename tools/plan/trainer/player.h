@@ -249,7 +249,7 @@ void turns_report(uint32_t rounds);
 
 /* Of a tensor that has noise, as a step has left it on the device, of a rank: keeps its bytes, or returns how far they
  * are from those of the other run, and puts these there, and in `own`, if it is not NULL. */
-struct play_apart begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own);
+struct near_apart begun_meet(uint32_t number, uint32_t rank, uint32_t step, char *own);
 
 /* ---- by_state.c ---- */
 

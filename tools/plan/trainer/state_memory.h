@@ -5,7 +5,7 @@
 #ifndef DDPRUN_TOOLS_PLAN_TRAINER_STATE_MEMORY_H
 #define DDPRUN_TOOLS_PLAN_TRAINER_STATE_MEMORY_H
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 #include "tools/plan/trainer/kernels/state.h"
 #include "tools/plan/trainer/player.h"
 

@@ -7,7 +7,7 @@
 #include "comm/nccl_versions.h"
 #include "comm/nearness.h"
 #include "comm/wire.h"
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 #include <math.h>
 #include <xxhash.h>
@@ -242,7 +242,7 @@ hash_tensors(uint32_t rounds)
     for (uint32_t i = 0; i < plan->tensor_count; ++i) {
         const struct play_tensor *tensor = &player.play.tensors[i];
         uint64_t hash = player_hash(tensor);
-        struct play_apart apart = {0};
+        struct near_apart apart = {0};
         const int32_t whole = whole_of(tensor);
         const bool is_own = held != NULL && held[i].own != NULL && rounds > 0;
         char *newest = NULL; /* the host may read it before the next period begins */

@@ -6,7 +6,7 @@
 #ifndef DDPRUN_TOOLS_SCOUT_TRAINER_CHANGE_H
 #define DDPRUN_TOOLS_SCOUT_TRAINER_CHANGE_H
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 #include <stdbool.h>
 

@@ -6,6 +6,8 @@
  */
 #include "tools/scout/trainer/scout.h"
 
+#include "tools/near/near.h"
+
 #include <xxhash.h>
 
 /* Gaps in what changed are closed up to GAP_WORDS, where no pointer was seen to point into them. */
@@ -287,7 +289,7 @@ list_changed(const struct image *image, size_t from, size_t to, const struct par
 {
     size_t end;
     for (size_t i = images_next_different(image, from, to); i < to; i = images_next_different(image, end, to)) {
-        for (end = i; end < to && !images_same(image, image->now[end], image->after[end]) &&
+        for (end = i; end < to && !near_are_words(image->now[end], image->after[end], image->tolerance) &&
                       (of == NULL || !images_left_alone(image, end, of->integers[end - of->first]));)
             ++end;
         if (end > i)
@@ -328,7 +330,7 @@ fate_of_word(const struct image *image, size_t i, uint32_t changed)
 {
     if (images_left_alone(image, i, changed))
         return LEFT_ALONE;
-    if (!images_same(image, image->now[i], image->after[i]))
+    if (!near_are_words(image->now[i], image->after[i], image->tolerance))
         return MODIFIED;
     return changed != image->before[i] ? KILLED : NOT_TRIED;
 }
@@ -500,7 +502,7 @@ has_other(const struct image *image, const struct part *part, size_t from, size_
         if (part != NULL && are_left_alone(image, at, count, changed))
             continue;
         for (size_t i = at; i < at + count; ++i)
-            if (!images_same(image, image->now[i], image->after[i]) &&
+            if (!near_are_words(image->now[i], image->after[i], image->tolerance) &&
                 (part == NULL || !images_left_alone(image, i, changed[i - at])))
                 return true;
     }

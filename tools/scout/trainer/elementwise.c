@@ -8,6 +8,8 @@
  */
 #include "tools/scout/trainer/scout.h"
 
+#include "tools/near/near.h"
+
 enum { FEW = 12, LEAST_HITS = 2, TRIES = 600, CHANGED_AT_MOST = 4096 };
 
 static struct {
@@ -199,7 +201,7 @@ collect_changed(const struct effect *effect, const struct base *base, struct cha
     changed->many = false;
     for (size_t i = images_next_different(image, base->word, end); i < end && !changed->many;
          i = images_next_different(image, i + 1, end)) {
-        if (images_same(image, image->now[i], image->after[i]) || was_left_alone(image, i))
+        if (near_are_words(image->now[i], image->after[i], image->tolerance) || was_left_alone(image, i))
             continue;
         if (changed->count == CHANGED_AT_MOST)
             changed->many = true;

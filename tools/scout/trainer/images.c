@@ -9,12 +9,12 @@
  */
 #include "tools/scout/trainer/scout.h"
 
-#include <float.h>
+#include "tools/near/near.h"
+
 #include <xxhash.h>
 
-/* Repetitions may differ by this much of the largest number, and what counts as the same by FACTOR times as much as
- * was seen. */
-static const float MOST_DIFFERENCE = 1e-2F, FACTOR = 8.0F;
+/* Repetitions may differ by this much of the largest number. */
+static const float MOST_DIFFERENCE = 1e-2F;
 
 /* What may be rounding: differences of at most NEAR of a number, but for FAR_AT_MOST words, which few changed words
  * make. */
@@ -343,7 +343,7 @@ images_widen(struct images *images)
             float size = fabsf(element_from_bits(image->after[k]));
             largest = isfinite(size) ? fmaxf(largest, size) : largest;
         }
-        image->tolerance = fmaxf(image->tolerance, FACTOR * FLT_EPSILON * largest);
+        image->tolerance = fmaxf(image->tolerance, (float)near_noise(0, largest));
     }
 }
 
@@ -355,7 +355,7 @@ images_learn(struct images *images, bool *differs_p)
         struct apart apart = find_apart(image, SIZE_MAX);
         bool differs = apart.near + apart.far > 0;
         within = within && (!differs || apart.most > 0) && apart.most <= MOST_DIFFERENCE * apart.largest;
-        image->tolerance = fmaxf(image->tolerance, FACTOR * apart.most);
+        image->tolerance = fmaxf(image->tolerance, (float)near_noise(apart.most, 0));
         *differs_p = *differs_p || differs;
     }
     if (*differs_p)

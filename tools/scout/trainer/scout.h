@@ -378,13 +378,6 @@ size_t images_next_different(const struct image *image, size_t from, size_t to);
 /* The first word of [from, to) that the first run has changed; `to`: there is none. */
 size_t images_next_written(const struct image *image, size_t from, size_t to);
 void images_free(struct images *images);
-/* Whether two words are the same result. */
-static inline bool
-images_same(const struct image *image, uint32_t a, uint32_t b)
-{
-    return a == b || (image->tolerance > 0 && fabsf(element_from_bits(a) - element_from_bits(b)) <= image->tolerance);
-}
-
 /* A word that was changed on purpose, and that no run touched. */
 static inline bool
 images_left_alone(const struct image *image, size_t i, uint32_t changed)

@@ -42,7 +42,7 @@ find_unlike_memory(const struct trial *it, const struct played *run, uint32_t ro
     for (found->round = 1; found->round <= rounds; ++found->round) {
         FOR_EACH(tensor, it->play->tensors, it->play->plan.tensor_count) {
             found->tensor = tensor;
-            if (is_trained(it, tensor) && !noise_are_same(it, run, found->round, NUMBER_OF(tensor)))
+            if (is_trained(it, tensor) && !played_are_same(it, run, found->round, NUMBER_OF(tensor)))
                 return true;
         }
     }

@@ -2,7 +2,7 @@
  * gradients.c - see prove.h: proof (c), two ranks with different data; whether what --per-rank names is carried; and
  * the order of all proofs.
  */
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 #include "tools/plan/format/play_json.h"
 #include "tools/scout/command/proofs/prove.h"
 
@@ -126,7 +126,7 @@ judge_own(const struct scout_finding *finding, const struct play *play, const st
         if (play->tensors[i].role != PLAY_PER_RANK)
             continue;
         count_followed(play, whole, halves, i, counts);
-        if (noise_hides(play, &play->tensors[i], proof))
+        if (proof_ends_at_noise(proof, play, &play->tensors[i]))
             return;
         if (is_carried(finding, &play->tensors[i], counts))
             proof_conclude(

@@ -1,7 +1,7 @@
 /* play_plan.c - see prove.h. */
 #include "tools/scout/command/proofs/prove.h"
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 #include <stdarg.h>
 

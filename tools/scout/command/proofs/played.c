@@ -2,10 +2,12 @@
 #include "tools/scout/command/proofs/prove.h"
 
 #include "base/clock.h"
+#include "base/printable.h"
 #include "base/protocol.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/owned.h"
 
+#include <math.h>
 #include <stdarg.h>
 
 enum { GRACE_MS = 3000 }; /* for the other rank, which may wait for the one that cannot go on */
@@ -39,10 +41,30 @@ proof_name(struct proof *proof, const struct play_tensor *tensor)
     return proof->name;
 }
 
+/* ---- noise ---- */
+
 bool
 proof_is_noisy(const struct play *play)
 {
     return ANY(tensor, play->tensors, play->plan.tensor_count, tensor->noise != 0);
+}
+
+const char *
+proof_noise_name(const struct play *play, const struct play_tensor *tensor, char text[PLAY_NAME_BYTES])
+{
+    return plain_name(play->operations[tensor->noise - 1].name, text, PLAY_NAME_BYTES);
+}
+
+bool
+proof_ends_at_noise(struct proof *proof, const struct play *play, const struct play_tensor *tensor)
+{
+    char name[PLAY_NAME_BYTES];
+    if (tensor->noise == 0)
+        return false;
+    proof_conclude(proof, PROOF_IMPOSSIBLE,
+                   "%s is too noisy to prove: the same launch of %s twice gives different bits",
+                   proof_name(proof, tensor), proof_noise_name(play, tensor, name));
+    return true;
 }
 
 /* ---- a run ---- */
@@ -140,8 +162,8 @@ trial_release(struct trial *it)
     played_release(&it->alone);
     for (int run = 0; run < 2; ++run)
         played_release(&it->noise.others[run]);
-    free(it->noise.most);
-    it->noise.most = NULL;
+    free(it->noise.floors);
+    it->noise.floors = NULL;
 }
 
 /* ---- what it shows ---- */
@@ -201,4 +223,90 @@ const float *
 played_sample(const struct played *played, int rank, uint32_t tensor)
 {
     return play_sample(&played->plan, played->pages[rank], tensor);
+}
+
+/* ---- whether runs are the same ---- */
+
+bool
+played_measure_noise(struct trial *it, enum play_data data)
+{
+    const uint32_t tensors = it->play->plan.tensor_count;
+    it->noise.floors = xcalloc(tensors + 1, sizeof(*it->noise.floors));
+    for (int i = 0; i < 2 && proof_is_noisy(it->play); ++i) {
+        struct played *run = &it->noise.others[i];
+        if (!played_make(it, data, PLAY_TAKES_BEGUN, run))
+            return false;
+        for (uint32_t k = 0; k < (played_completed(run) + 1) * tensors; ++k) {
+            struct near_apart *floor = &it->noise.floors[k % tensors];
+            *floor = near_larger(*floor, play_seen(&it->play->plan, run->pages[0], 0, k)->apart);
+        }
+    }
+    return true;
+}
+
+bool
+played_are_same(const struct trial *it, const struct played *run, uint32_t step, uint32_t tensor)
+{
+    const bool has_noise = it->play->tensors[tensor].noise != 0;
+    for (int rank = 0; rank < run->count; ++rank) {
+        const struct near_apart apart = play_seen(&it->play->plan, run->pages[rank], step, tensor)->apart;
+        const bool has_same_bits = played_hash(&it->alone, rank, step, tensor) == played_hash(run, rank, step, tensor);
+        if (has_noise ? !near_is_noise(apart, it->noise.floors[tensor]) : !has_same_bits)
+            return false;
+    }
+    return true;
+}
+
+/* How far runs of one process are apart in a number that the host has read; infinite numbers say nothing. */
+static double
+floor_of_read(const struct trial *it, uint32_t k)
+{
+    double floor = 0, number = it->alone.pages[0]->numbers[k];
+    for (int i = 0; i < 2; ++i) {
+        const struct play_page *other = it->noise.others[i].pages[0];
+        const double apart = k < other->number_count ? fabs(other->numbers[k] - number) : 0;
+        floor = isfinite(apart) ? fmax(floor, apart) : floor;
+    }
+    return floor;
+}
+
+/* What any number that the host reads may differ by: a difference of large numbers is as noisy as they are, and may be
+ * near zero itself, where these runs agree by chance. */
+static double
+noise_of_any_read(const struct trial *it)
+{
+    const struct play_page *first = it->alone.pages[0];
+    double noise = 0, largest = 0;
+    for (uint32_t k = 0; k < first->number_count; ++k) {
+        noise = fmax(noise, NEAR_NOISE_FACTOR * floor_of_read(it, k));
+        largest = isfinite(first->numbers[k]) ? fmax(largest, fabs((double)first->numbers[k])) : largest;
+    }
+    return fmin(noise, NEAR_NOISE_AT_MOST * largest);
+}
+
+bool
+played_reads_are_same(const struct trial *it, const struct played *run)
+{
+    const struct play_page *first = it->alone.pages[0], *page = run->pages[0];
+    if (atomic_load(&first->reads) != atomic_load(&page->reads) || first->number_count != page->number_count)
+        return false;
+    const double any = noise_of_any_read(it);
+    for (uint32_t k = 0; k < first->number_count; ++k) {
+        const double number = first->numbers[k], other = page->numbers[k];
+        const double own = fmax(NEAR_NOISE_AT_MOST * fabs(number), NEAR_NOISE_FACTOR * floor_of_read(it, k));
+        const bool is_alike = number == other || (isnan(number) && isnan(other));
+        if (!is_alike && !(fabs(other - number) <= fmax(any, own)))
+            return false;
+    }
+    return true;
+}
+
+bool
+played_shows_mistakes(const struct trial *it)
+{
+    FOR_EACH(tensor, it->play->tensors, it->play->plan.tensor_count)
+        if (!near_shows_mistakes(it->noise.floors[NUMBER_OF(tensor)]) &&
+            proof_ends_at_noise(it->proof, it->play, tensor))
+            return false;
+    return true;
 }

@@ -45,11 +45,10 @@ struct played {
     char reason[512]; /* why its ddprun failed; "": it did not, or had been asked to end */
 };
 
-/* ---- noise.c: what differs in its last bits from run to run ---- */
-/* What three runs of one process show of it, the first of which the others begin each step with. */
+/* What three runs of one process show of its noise; the first is that which the others begin each step with. */
 struct noise {
     struct played others[2];
-    struct play_apart *most; /* [tensor_count]: of the others, of any step */
+    struct near_apart *floors; /* [tensor_count]: of the others, of any step */
 };
 
 /* A proof that is made; all but the first five begin as zero. */
@@ -64,26 +63,27 @@ struct trial {
     struct noise noise;  /* its noise */
 };
 
-/* Makes the other two runs, if anything has noise; as played_make(). */
-bool noise_measure(struct trial *it, enum play_data data);
-/* Whether each rank has the same in a run as in the first one: bits, or within noise. */
-bool noise_are_same(const struct trial *it, const struct played *run, uint32_t step, uint32_t tensor);
-/* Whether a run's copies to the host have brought the same. */
-bool noise_reads_are_same(const struct trial *it, const struct played *run);
-/* Ends the proof if a tensor has noise, where bits alone show a mistake. Returns whether it has. */
-bool noise_hides(const struct play *play, const struct play_tensor *tensor, struct proof *proof);
-/* Ends the proof if noise is too large to tell a mistake from it. Returns whether it is not. */
-bool noise_is_small(const struct trial *it);
-/* The operation that the noise of a tensor is of, for readers. */
-const char *noise_name(const struct play *play, const struct play_tensor *tensor, char text[PLAY_NAME_BYTES]);
-
 /* Whether anything has noise. */
 bool proof_is_noisy(const struct play *play);
+/* The operation that the noise of a tensor is of, for readers. */
+const char *proof_noise_name(const struct play *play, const struct play_tensor *tensor, char text[PLAY_NAME_BYTES]);
+/* Ends the proof if a tensor has noise, where bits alone show a mistake. Returns whether it has. */
+bool proof_ends_at_noise(struct proof *proof, const struct play *play, const struct play_tensor *tensor);
+
 /* Makes a run, and stays with it until it has ended; played_release() releases it. `begun`: if anything has noise.
  * False: the trial is ended, or has been. */
 bool played_make(struct trial *it, enum play_data data, enum play_begun begun, struct played *played);
 void played_release(struct played *played);
 #define OWNED_RUN __attribute__((cleanup(played_release)))
+
+/* Makes the other two runs, if anything has noise; as played_make(). */
+bool played_measure_noise(struct trial *it, enum play_data data);
+/* Whether noise is small beside a mistake; else it ends the proof. */
+bool played_shows_mistakes(const struct trial *it);
+/* Whether each rank has the same in a run as in the first one: bits, or within noise. */
+bool played_are_same(const struct trial *it, const struct played *run, uint32_t step, uint32_t tensor);
+/* Whether a run's copies to the host have brought the same. */
+bool played_reads_are_same(const struct trial *it, const struct played *run);
 
 /* How many steps all ranks have completed, and recorded. */
 uint32_t played_completed(const struct played *played);

@@ -2,8 +2,8 @@
  * state.c - see prove.h: proof (complete) of plans by state, in one process: what has no class is exchanged, then what
  * ranks average, then halves of the data; and sums.
  */
-#include "tools/check/format/element.h"
 #include "tools/common/owned.h"
+#include "tools/near/element.h"
 #include "tools/scout/command/proofs/prove.h"
 
 #include <float.h>
@@ -22,7 +22,7 @@ find_unlike_border(const struct trial *it, const struct played *other, uint32_t 
 {
     for (*border = 0; *border <= borders; ++*border)
         for (*tensor = 0; *tensor < it->play->plan.tensor_count; ++*tensor)
-            if ((role == 0 || it->play->tensors[*tensor].role == role) && !noise_are_same(it, other, *border, *tensor))
+            if ((role == 0 || it->play->tensors[*tensor].role == role) && !played_are_same(it, other, *border, *tensor))
                 return true;
     return false;
 }
@@ -80,7 +80,7 @@ judge_rest(const struct trial *it, const struct played *rest, uint32_t borders)
                            "memory without a class, set back by one step, changes %s of step %u: the plan "
                            "misses memory that persists from step to step",
                            name, border);
-    } else if (!noise_reads_are_same(it, rest)) {
+    } else if (!played_reads_are_same(it, rest)) {
         proof_conclude(
             proof, PROOF_FAILED,
             "memory without a class, set back by one step, changes bytes that the program copies to the host: "
@@ -112,7 +112,7 @@ noise_of_samples(const struct trial *it, uint32_t tensor)
             most = fmax(most, fabs((double)of[k] - (double)played_sample(&it->noise.others[run], 0, tensor)[k]));
         largest = fmax(largest, fabs((double)of[k]));
     }
-    return 8 * fmax(most, FLT_EPSILON * largest);
+    return near_noise(most, largest);
 }
 
 /* Whether a sample is another, by more than noise. */
@@ -144,7 +144,7 @@ static bool
 differs(const struct trial *it, const struct played *other, uint32_t tensor)
 {
     return ANY_NUMBER(border, it->play->tensors[tensor].noise != 0 ? EXCHANGED : BORDERS, BORDERS + 1,
-                      !noise_are_same(it, other, border, tensor));
+                      !played_are_same(it, other, border, tensor));
 }
 
 /* What is averaged depends on data, then or later. A counter or a random state does not: all ranks make it in each
@@ -449,7 +449,7 @@ proof_complete(struct trial *it, bool settles)
     uint32_t borders = ok ? played_steps(&it->alone, &then, it->proof) : 0;
     if (borders > 0 && borders < BORDERS)
         proof_conclude(it->proof, PROOF_IMPOSSIBLE, "%s", then);
-    if (borders >= BORDERS && noise_measure(it, PLAY_BORDERS) && noise_is_small(it) && judge_borders(it))
+    if (borders >= BORDERS && played_measure_noise(it, PLAY_BORDERS) && played_shows_mistakes(it) && judge_borders(it))
         prove_sums(it);
     if (borders >= BORDERS && goes_on(it))
         judge_counts(it);

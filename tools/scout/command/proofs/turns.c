@@ -14,7 +14,7 @@ static bool
 is_left_out(const struct trial *it, const struct played *run, uint32_t tensor)
 {
     uint32_t role = it->play->tensors[tensor].role;
-    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !noise_are_same(it, run, 0, tensor);
+    return (role == PLAY_UNWRITTEN || role == PLAY_UNREAD) && !played_are_same(it, run, 0, tensor);
 }
 
 /* The first tensor, and round, in which a run differs from that of one process by more than noise. */
@@ -23,7 +23,7 @@ find_unlike(const struct trial *it, const struct played *run, uint32_t rounds, u
 {
     for (*round = 0; *round <= rounds; ++*round)
         for (*tensor = 0; *tensor < it->play->plan.tensor_count; ++*tensor)
-            if (!is_left_out(it, run, *tensor) && !noise_are_same(it, run, *round, *tensor))
+            if (!is_left_out(it, run, *tensor) && !played_are_same(it, run, *round, *tensor))
                 return true;
     return false;
 }
@@ -98,7 +98,7 @@ conclude_alike(const struct trial *it, const struct played *ranks, uint32_t roun
         snprintf(proof->text + used, sizeof(proof->text) - used,
                  "; %" PRIu64
                  " of them up to the noise of one process: the same launch of %s twice gives different bits",
-                 noisy, noise_name(play, by, name));
+                 noisy, proof_noise_name(play, by, name));
     used = strlen(proof->text);
     if (left_out > 0)
         snprintf(proof->text + used, sizeof(proof->text) - used,
@@ -128,7 +128,7 @@ judge_turns(struct trial *it, const struct played *ranks, uint32_t rounds)
     struct play *play = it->play;
     struct proof *proof = it->proof;
     uint32_t tensor, round;
-    if (!noise_is_small(it))
+    if (!played_shows_mistakes(it))
         return;
     if (!find_unlike(it, ranks, rounds, &tensor, &round)) {
         conclude_alike(it, ranks, rounds);
@@ -254,7 +254,7 @@ make_runs(struct trial *it, struct played *ranks)
         }
         least = rounds < least ? rounds : least;
     }
-    return noise_measure(it, PLAY_ALONE) ? least : 0;
+    return played_measure_noise(it, PLAY_ALONE) ? least : 0;
 }
 
 void

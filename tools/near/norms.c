@@ -1,7 +1,7 @@
 /* norms.c - see norms.h. */
-#include "tools/check/format/norms.h"
+#include "tools/near/norms.h"
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 #include <stdbool.h>
 
@@ -126,6 +126,15 @@ elements_of(const struct norms *norms, size_t block)
     return first + norms->block_elements <= norms->at ? norms->block_elements : norms->at - first;
 }
 
+/* A distance over its scale; over nothing, it is infinite. */
+static double
+relative_of(double far, double scale)
+{
+    if (scale > 0)
+        return far / scale;
+    return far > 0 ? INFINITY : 0;
+}
+
 struct check_norms
 norms_end(const struct norms *unfinished)
 {
@@ -147,7 +156,7 @@ norms_end(const struct norms *unfinished)
     for (size_t i = 0; i < blocks; ++i) {
         double share = reference * (double)elements_of(norms, i) / (double)norms->at;
         double scale = sqrt(fmax(norms->reference[i], share)), far = sqrt(norms->difference[i]);
-        double relative = scale > 0 ? far / scale : far > 0 ? INFINITY : 0;
+        double relative = relative_of(far, scale);
         if (!(relative > worst))
             continue;
         worst = relative;

@@ -5,10 +5,10 @@
  * difference is held against what the reference's update has changed. The same change ends a unit in the last place
  * away where it was rounded otherwise: so much of each element's difference does not count, but `square` has it.
  */
-#ifndef DDPRUN_TOOLS_CHECK_FORMAT_CHANGE_H
-#define DDPRUN_TOOLS_CHECK_FORMAT_CHANGE_H
+#ifndef DDPRUN_TOOLS_NEAR_CHANGE_H
+#define DDPRUN_TOOLS_NEAR_CHANGE_H
 
-#include "tools/check/format/norms.h"
+#include "tools/near/norms.h"
 
 struct update_change {
     struct norms norms; /* of the changes: own is the reference's, and what differs beyond rounding */

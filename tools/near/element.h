@@ -3,8 +3,8 @@
  *
  * The numbers of the types are those of enum ddp_type (interpose/include/ddprun.h), which the engine asserts.
  */
-#ifndef DDPRUN_TOOLS_CHECK_FORMAT_ELEMENT_H
-#define DDPRUN_TOOLS_CHECK_FORMAT_ELEMENT_H
+#ifndef DDPRUN_TOOLS_NEAR_ELEMENT_H
+#define DDPRUN_TOOLS_NEAR_ELEMENT_H
 
 #include <stddef.h>
 #include <stdint.h>

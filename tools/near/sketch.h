@@ -6,10 +6,10 @@
  * (Alon, Matias, Szegedy: The space complexity of approximating the frequency moments, 1996). Memory of up to
  * SKETCH_COUNTERS elements is kept as it is, but for signs.
  */
-#ifndef DDPRUN_TOOLS_CHECK_FORMAT_SKETCH_H
-#define DDPRUN_TOOLS_CHECK_FORMAT_SKETCH_H
+#ifndef DDPRUN_TOOLS_NEAR_SKETCH_H
+#define DDPRUN_TOOLS_NEAR_SKETCH_H
 
-#include "tools/check/format/norms.h"
+#include "tools/near/norms.h"
 
 enum { SKETCH_COUNTERS = 1024 };
 

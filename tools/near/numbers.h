@@ -2,10 +2,18 @@
  * numbers.h - contents of memory as numbers: are those of the ranks one process's, a multiple of them, or its rows?
  * Pure.
  */
-#ifndef DDPRUN_TOOLS_CHECK_EVIDENCE_NUMBERS_H
-#define DDPRUN_TOOLS_CHECK_EVIDENCE_NUMBERS_H
+#ifndef DDPRUN_TOOLS_NEAR_NUMBERS_H
+#define DDPRUN_TOOLS_NEAR_NUMBERS_H
 
-#include "tools/check/evidence/looked.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of memory, as one process has had it. */
+struct contents {
+    uint64_t hash, bytes;
+    const char *data;
+};
 
 /* Mistakes differ by more of a norm, rounding by less. */
 #define NUMBERS_NEAR 1e-4

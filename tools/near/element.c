@@ -1,5 +1,5 @@
 /* element.c - see element.h. */
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 #include <math.h>
 

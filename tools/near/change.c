@@ -1,7 +1,7 @@
 /* change.c - see change.h. */
-#include "tools/check/format/change.h"
+#include "tools/near/change.h"
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 enum { CHUNK = 512 }; /* elements that are converted at a time */
 

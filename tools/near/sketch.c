@@ -1,7 +1,7 @@
 /* sketch.c - see sketch.h. */
-#include "tools/check/format/sketch.h"
+#include "tools/near/sketch.h"
 
-#include "tools/check/format/element.h"
+#include "tools/near/element.h"
 
 void
 sketch_add(struct sketch *sketch, int type, const void *data, size_t count)

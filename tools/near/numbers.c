@@ -1,9 +1,9 @@
 /* numbers.c - see numbers.h. */
-#include "tools/check/evidence/numbers.h"
+#include "tools/near/numbers.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/check/format/element.h"
 #include "tools/common/each.h"
+#include "tools/near/element.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * The difference of a tensor of millions of elements hides two rows that were left out; so its elements are cut into
  * NORM_BLOCKS blocks, and the worst block counts too.
  */
-#ifndef DDPRUN_TOOLS_CHECK_FORMAT_NORMS_H
-#define DDPRUN_TOOLS_CHECK_FORMAT_NORMS_H
+#ifndef DDPRUN_TOOLS_NEAR_NORMS_H
+#define DDPRUN_TOOLS_NEAR_NORMS_H
 
 #include <math.h>
 #include <stddef.h>
