@@ -101,6 +101,10 @@ train early
 ended "a rank that leaves one step early" 1 \
     '^ddprun: rank .* waits at the end of the program(,? .*)? after 7 steps|waits at the end of the program, and rank [02] waits for it in the comparison of buckets of step 8'
 
+# No call has come from it, and none but DDP_WORLD_SIZE() from the other, which would wait at the start for 900 s.
+try "$ddprun" -n 2 --device softgpu --hang-timeout 0 "$hangs" --how absent
+ended "a rank that ends before its first call" 1 '^ddprun: rank 1 ended without taking part, while others did'
+
 train undone
 ended "a rank whose device does not end its last step" 1 \
     '^ddprun: rank 1 .*the job ends: its GPU has not finished the work before (bucket [0-9]|the comparison of buckets) of step 12'

@@ -26,6 +26,7 @@
  *   checkpoint  it waits on the host until the file $HANGS_GO_ON exists, and continues
  *   parameter   it stops itself by SIGSTOP while rank 0's values of the first parameter are on their way, which takes
  *               much longer than a second
+ *   absent      it ends at once with exit code 0; the others' first call is DDP_WORLD_SIZE()
  *   undone      it leaves by _exit(0) after its last step, which its device never ends; the others do not read what
  *               came of that step, and annotate no parameter that would be compared
  *   mean        all average their loss after each step; it does what it does for a checkpoint before that
@@ -303,6 +304,8 @@ main(int argc, char **argv)
     atexit(at_exit); /* before CUDA is there, so that it runs when ddprun has taken its leave */
     mode = "";
     take_options(argc, argv, 1, {{"--how", &mode}, {"--at", &at}, {"--rank", &rank}});
+    if (is_mode("absent") && (strcmp(getenv("RANK"), "1") == 0 || DDP_WORLD_SIZE() == 1))
+        return 0;
     if (is_mode("undone"))
         at = steps;
     CHECK(cudaMalloc((void **)&flag, sizeof(int)));
