@@ -34,6 +34,7 @@ STATIC_ELEMENTWISE(batch_normalise, (float *x, float *running, int inputs), inpu
 STATIC_ELEMENTWISE(multiply, (float *values, const float *by, int count), count, values[i] *= by[i])
 STATIC_ELEMENTWISE(follow, (float *average, const float *weight, int count), count,
                    average[i] = 0.9f * average[i] + 0.1f * weight[i])
+STATIC_ELEMENTWISE(scale, (float *values, float factor, int count), count, values[i] *= factor)
 STATIC_ELEMENTWISE(decay, (float *weight, int count), count, weight[i] *= 0.99f)
 STATIC_ELEMENTWISE(add_loss, (float *sum, const float *delta, int count), count,
                    for (int k = 0; k < ITEMS * OUTPUTS; ++k) sum[i] += delta[k] * delta[k])
@@ -123,6 +124,53 @@ train_normalised(int batches)
 MODE("statistics", train_with_statistics, int batches)
 {
     train_normalised(batches);
+}
+
+/* DDP_STEP averages over the turns, and the program computes with their number once more: `factor` goes to the
+ * gradients, `rate` to the update. */
+static void
+train_with_size(int batches, float (*factor)(void), float (*rate)(void))
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        forward_and_backward(0);
+        for (const tensor &one : tensors)
+            scale<<<blocks_for(one.count), THREADS, 0, stream>>>(one.gradient, factor(), one.count);
+        if (!step())
+            continue;
+        for (const tensor &one : tensors)
+            descend<<<blocks_for(one.count), THREADS, 0, stream>>>(one.weight, one.gradient, one.count, rate());
+    }
+}
+
+static float
+one(void)
+{
+    return 1;
+}
+
+static float
+plain_rate(void)
+{
+    return RATE;
+}
+
+MODE("divides", train_with_divided_rate, int batches)
+{
+    train_with_size(batches, one, [] { return RATE / DDP_WORLD_SIZE(); });
+}
+
+MODE("shrinks", train_with_divided_gradients, int batches)
+{
+    train_with_size(
+        batches, [] { return 1.0f / DDP_WORLD_SIZE(); }, plain_rate);
+}
+
+/* A round has N batches, and a larger rate is a choice. */
+MODE("scales", train_with_larger_rate, int batches)
+{
+    train_with_size(batches, one, [] { return RATE * DDP_WORLD_SIZE(); });
 }
 
 /* The update's rate depends on the number of updates, which the host counts in each batch. */

@@ -74,6 +74,7 @@ static const struct scene {
      {.scalar = {.level = SCALAR_UNEXPLAINED, .variable = "lr", .line = "a.cu:7", .host_reads = ", after"}},
      PLACE_SCALAR,
      "`lr` (a.cu:7) is , and is passed to  as : the first operation that differs, after"},
+    {"a number that no equal share explains", {.scalar = {.level = SCALAR_SEED}}, PLACE_SCALAR, "neither the rank nor"},
     {"a number of the operation that has computed a sum, which rows get",
      {.makes_rows = true, .sum = {.is_there = true, .scalar = {.level = SCALAR_WEIGHS}}},
      PLACE_SCALAR,
@@ -84,6 +85,13 @@ static const struct scene {
      PLACE_SCALAR,
      "it has advanced by the share"},
     {"a number that rises with the rank", {.scalar = {.level = SCALAR_RISES}}, PLACE_SHARE, "a seed"},
+    {"rows that are right on the first rank alone",
+     {.makes_rows = true,
+      .are_rows_of_rank_0 = true,
+      .scalar = {.level = SCALAR_RISES, .is_first_item = true},
+      .unmoved = "; argument 2 points to the same values on all ranks"},
+     PLACE_SCALAR,
+     "argument 2 points to the same values"},
     {"a number that rises with the rank", {.is_update = true, .scalar = {.level = SCALAR_RISES}}, PLACE_SCALAR, "norm"},
 
     /* ---- memory ---- */
@@ -113,6 +121,10 @@ static const struct scene {
     {"memory that it changes besides", {.input_besides = {.kind = PLACE_INPUT, .text = "old"}}, PLACE_INPUT, "old"},
 
     /* ---- the operation itself ---- */
+    {"a gradient that is cleared in part",
+     {.clears_part = true, .is_of_gradient = true, .makes_rows = true, .changed = "argument 1"},
+     PLACE_CHANGED,
+     "clears less of the gradient that argument 1 points to"},
     {"an update with another grid",
      {.is_update = true, .is_target = true, .blocks = 8, .blocks_rank = 1, .rank_blocks = 4},
      PLACE_SCALAR,

@@ -318,6 +318,8 @@ static const struct scene {
     /* ---- updates ---- */
     {"parameters that are updated after the last DDP_STEP", EDITS(EDIT(UPDATED_AFTER, .first = 1)), DIFFERENT(UPDATE),
      .says = "after step 3, the last DDP_STEP"},
+    {"the same, which is an alarm, too", EDITS(EDIT(UPDATED_AFTER, .first = 1), EDIT(ALARM, .rank = 2)),
+     DIFFERENT(UPDATE), .says = "after step 3, the last DDP_STEP"},
     {"the same, and a parameter that differs", EDITS(EDIT(UPDATED_AFTER, .first = 1), PARAMETERS_MOVE),
      DIFFERENT(UPDATE), .says = "gradients of the step are equal"},
     {"ranks that update after two DDP_STEPs, and one process after three",
@@ -506,6 +508,8 @@ static const struct scene {
     {"ddprun ended the run a step behind a difference", EDITS(EDIT(STOPPED), DIFFERS(0.1, EVERY(PARAMETER), .from = 3)),
      DIFFERENT(UPDATE), .says = "in a later step ddprun ended the run, perhaps because of this: rank 1 waited"},
     {"ddprun ended the run, in which nothing differs", EDITS(EDIT(STOPPED)), DIFFERENT(STOPPED)},
+    {"all ranks end before one process does", EDITS(EDIT(STOPPED_ALIKE, .value = 2)), DIFFERENT(STOPPED),
+     .says = "all 2 ranks end by themselves after step 2, and one process continues to step 3"},
     {"one rank's program ends, and the ranks' goes on", .mutant = "CHECK_END_UNSEEN", EDITS(EDIT(ENDED)),
      DIFFERENT(STOPPED), .says = "rank 0 continues"},
     {"ddprun would have ended it", EDITS(EDIT(ALARM, .rank = 2)), DIFFERENT(STOPPED),

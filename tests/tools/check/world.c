@@ -335,6 +335,10 @@ apply(struct world *world, const struct edit *edit)
     case STOPPED:
         snprintf(evidence->stopped, sizeof(evidence->stopped), "rank 1 waited");
         return;
+    case STOPPED_ALIKE:
+        snprintf(evidence->stopped, sizeof(evidence->stopped), "a rank ended");
+        evidence->common_end = (unsigned)edit->value;
+        return;
     case UPDATED_AFTER:
         set_note(&evidence->alone, edit, CHECK_ROW_AFTER);
         return;

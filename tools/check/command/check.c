@@ -38,6 +38,17 @@ count_ranks(const char *results)
     return count;
 }
 
+/* After which step all ranks have ended by themselves; 0: not all have, or not after the same one. */
+static unsigned
+find_common_end(const struct check_rows *ranked, int count)
+{
+    const struct check_row *end, *first = check_rows_find(&ranked[0], CHECK_ROW_END);
+    const bool is_common = first != NULL && ALL(rows, ranked, (size_t)count,
+                                                (end = check_rows_find(rows, CHECK_ROW_END)) != NULL &&
+                                                    end->value == 0 && end->step == first->step);
+    return is_common ? first->step : 0;
+}
+
 /* Its rows into ranked_p[*count_p]. False: it ended in a way of which there is no verdict. */
 static bool
 run_ranks(struct check *check, const struct check_order *order, struct check_rows **ranked_p, int *count_p,
@@ -84,6 +95,8 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
                  : outcome.late              ? "no step came within --timeout"
                  : outcome.reason[0] != '\0' ? outcome.reason
                                              : "a rank ended before the last step");
+        if (stop == NULL && !outcome.late && outcome.reason[0] == '\0')
+            check->evidence.common_end = find_common_end(ranked, count);
     } else if (is_judged && made_all && outcome.exit_code != 0 && !ended && outcome.signal == 0 &&
                check->evidence.forced) {
         /* It may have found its own results wrong, which were not its own. */
@@ -398,8 +411,8 @@ run_all(struct check *check, int *exit_code, struct error *error)
             *error = check->failure;
             ok = false;
         }
-        ok = ok && turns_judge(&check->evidence, &verdict) && closer_look(check, &verdict, error) &&
-             closer_look_further(check, &verdict, error);
+        ok = ok && turns_judge(&check->evidence, &verdict) && turns_judge_size(check, &verdict, error) &&
+             closer_look(check, &verdict, error) && closer_look_further(check, &verdict, error);
         if (ok)
             *exit_code = show_verdict(check, turns_advise(&check->evidence, &verdict));
     }

@@ -27,7 +27,8 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
     bool is_of_update = role == CHECK_PARAMETER && verdict->first->made_in_step > 0; /* by the same averages */
     if (verdict->result == CHECK_EQUAL || !is_possible || verdict->is_precise)
         return false;
-    if (!question_is_exact(verdict->facts) && !is_of_update)
+    const bool is_by_number = question_is_divided(evidence, verdict); /* the place is a number, and no memory */
+    if (!question_is_exact(verdict->facts) && !is_of_update && !is_by_number)
         return false;
     return causes[verdict->cause] && has_place && !is_scale;
 }

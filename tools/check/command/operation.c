@@ -2,6 +2,8 @@
  * it. */
 #include "tools/check/command/relation.h"
 
+#include "tools/check/evidence/numbers.h"
+
 /* ---- memory ---- */
 
 /* All memory that it gets is the same on all ranks. */
@@ -53,8 +55,14 @@ is_plain_input(const struct look_argument *it)
     return it->is_memory && it->tensor == 0 && it->end == 0;
 }
 
-/* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has written, and
- * all ranks get from the same place on. */
+static bool
+gets_parameter(const struct step *step)
+{
+    return ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_PARAMETER));
+}
+
+/* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has computed of
+ * parameters, and all ranks get from the same place on. */
 static void
 find_unmoved(const struct finding *finding, size_t at, struct operation *operation)
 {
@@ -65,7 +73,7 @@ find_unmoved(const struct finding *finding, size_t at, struct operation *operati
         if (!is_plain_input(of))
             continue;
         bool is_computed =
-            place_find_writer(&finding->one, at, of, 0, &by) && !finding->one.steps[by.at].its->from_host;
+            place_find_writer(&finding->one, at, of, 0, &by) && gets_parameter(&finding->one.steps[by.at]);
         if (is_computed || relation_of(finding, &where) != RELATION_SAME)
             continue;
         snprintf(operation->unmoved, sizeof(operation->unmoved),
@@ -219,6 +227,30 @@ find_grid(const struct finding *finding, size_t at, struct operation *operation)
     }
 }
 
+/* All that one process's operation has changed there is 0 then. */
+static bool
+clears(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *it = relation_argument(finding, -1, where);
+    const struct contents *before = looked_find_contents(&finding->one, it->before),
+                          *after = looked_find_contents(&finding->one, it->after);
+    if (before == NULL || after == NULL || it->end > before->bytes || it->end > after->bytes)
+        return false;
+    OWNED_NUMBERS then = numbers_read(before, it->type, it->first, it->end);
+    OWNED_NUMBERS now = numbers_read(after, it->type, it->first, it->end);
+    return ALL_NUMBERS(i, 0, (int)now.count, now.list[i] == 0 || now.list[i] == then.list[i]);
+}
+
+bool
+operation_clears_part(const struct finding *finding, const struct where *where)
+{
+    const struct where before = {.at = where->at, .argument = where->argument};
+    if (finding->question->is_update || !place_is_of(relation_argument(finding, -1, where), CHECK_GRADIENT))
+        return false;
+    return relation_of(finding, &before) == RELATION_SAME && relation_of(finding, where) != RELATION_SAME &&
+           clears(finding, where);
+}
+
 static void
 find_changed(const struct finding *finding, const struct where *where, struct operation *operation)
 {
@@ -231,6 +263,7 @@ find_changed(const struct finding *finding, const struct where *where, struct op
     operation->is_target = place_is_target(question, step, (uint32_t)where->argument);
     operation->is_of_gradient = place_is_of(it, CHECK_GRADIENT);
     operation->is_annotated = it->tensor != 0;
+    operation->clears_part = operation_clears_part(finding, where);
     if (question->is_averaged) {
         uint32_t role = question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER;
         operation->gets_averageless = gets_changed(finding, where->at, role);

@@ -415,6 +415,42 @@ is_overwritten(const struct finding *finding, const struct where *where)
     return covers && !adds;
 }
 
+/* The ranks' terms that an operation adds to a gradient are parts of one process's term: their mean is the Nth of it.
+ */
+static bool
+adds_part(const struct finding *finding, const struct where *where)
+{
+    return relation_adds(finding, where, true) == RELATION_PART;
+}
+
+/* To a gradient that has such a term another operation adds one whose mean is right, or the other way round. */
+static bool
+mixes_divisors(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *it = relation_argument(finding, -1, where);
+    struct where by;
+    if (finding->question->is_update || !place_is_of(it, CHECK_GRADIENT))
+        return false;
+    if (!place_find_writer(&finding->one, where->at, it, finding->question->since, &by))
+        return false;
+    if (relation_missing_on(finding, by.at) >= 0 || relation_missing_on(finding, where->at) >= 0)
+        return false;
+    bool is_part = adds_part(finding, where), was_part = adds_part(finding, &by);
+    return is_part != was_part &&
+           (is_part ? relation_adds(finding, &by, true) : relation_adds(finding, where, true)) == RELATION_SUM;
+}
+
+static bool
+say_mixed_divisor(const struct finding *finding, const struct where *where)
+{
+    if (!mixes_divisors(finding, where) || !place_find_divisor(finding))
+        return false;
+    finding->place->kind = PLACE_TERM;
+    finding->place->advice = "this term is divided by the whole batch, and another one of the same gradient by the "
+                             "rank's share: divide by the share (the count of DDP_SHARD), as DDP_STEP averages";
+    return true;
+}
+
 static bool
 find_place(struct finding *finding)
 {
@@ -453,9 +489,11 @@ find_place(struct finding *finding)
                     return true;
                 continue;
             }
-            if (is_wrong(finding, &where, relation) && !is_overwritten(finding, &where))
+            bool is_left = operation_clears_part(finding, &where);
+            if ((is_left || is_wrong(finding, &where, relation)) && !is_overwritten(finding, &where))
                 return say_missing_before(finding, at) || find_all_extra(finding, at) ||
-                       say_operation(finding, at, (uint32_t)where.argument) || say_added(finding);
+                       say_mixed_divisor(finding, &where) || say_operation(finding, at, (uint32_t)where.argument) ||
+                       say_added(finding);
         }
     }
     return say_added(finding);
@@ -477,7 +515,7 @@ find_unseen(struct finding *finding)
                 place_is_of(&step->list[a], CHECK_GRADIENT) && step->list[a].end > 0 ? step->list[a].tensor : 0;
             before.since = before.interval = step->its->interval;
             found = before.tensor != 0 && find_what_matters(finding) &&
-                    (place_is_in_parts(&finding->one) ? place_find_in_parts(finding) : find_place(finding));
+                    (place_is_in_parts(finding) ? place_find_in_parts(finding) : find_place(finding));
         }
     }
     finding->place->is_before = found && before.interval + 1 < question->interval;
@@ -494,12 +532,12 @@ place_find(const struct place_question *question, struct place *place)
     for (int r = 0; r <= question->ranks && ok && question->is_update; ++r)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
     bool found = ok && question->is_update && find_unseen(&finding), any = ok && find_what_matters(&finding);
-    bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding.one);
+    bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding);
     found = found || (any && (say_unaveraged(&finding) || say_read_early(&finding) || say_part(&finding) ? true
                               : question->is_divided ? place_find_divisor(&finding)
                               : in_parts             ? place_find_in_parts(&finding)
                                                      : find_place(&finding)));
-    found = found || (ok && !any && find_all_extra(&finding, finding.one.count));
+    found = found || (ok && !any && find_all_extra(&finding, finding.one.count)) || (ok && place_say_host(&finding));
     relation_free(&finding);
     return found;
 }

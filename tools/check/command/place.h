@@ -14,14 +14,17 @@ struct place_question {
     uint32_t argument;        /* points */
     uint32_t since, interval; /* in which it comes about; of what DDP_REDUCE finds: the latter is the step */
     uint32_t unseen;          /* of an update: gradients from this interval on were not compared */
+    bool differs;             /* false: only a test asks, of a program that is equal */
     bool is_reduced;          /* DDP_REDUCE finds it */
     bool is_update;           /* it is changed after DDP_STEP: all that leads to it must be the same on all ranks */
     bool is_early;            /* a parameter, state or buffer that is changed before DDP_STEP, */
     bool is_averaged;         /* which DDP_STEP_PARAMETERS averages */
     bool is_uneven;           /* the ranks' shares of the step are not equal */
     uint64_t items;           /* of the batch, by DDP_SHARD; 0: not known */
+    bool has_graphs;          /* DDP_STEP is captured: a graph's operations are not seen one by one */
     bool has_groups;          /* DDP_GRADIENT_GROUP is used */
     bool is_divided;          /* all gradients are the Nth part of one rank's */
+    bool is_undone;           /* they are, and the update undoes that, as one that divides sums by the share does */
     bool takes_turns;         /* DDP_TURN_BEGIN: each rank has whole batches */
     const struct check_tensor *forgotten; /* what differs, if a parameter of its size has no annotated gradient */
 };

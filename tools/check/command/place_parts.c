@@ -5,15 +5,121 @@
  */
 #include "tools/check/command/relation.h"
 
-bool
-place_is_in_parts(const struct looked *one)
+#include "launcher/common/xcalloc.h"
+#include "tools/common/owned.h"
+
+/* An operation that changes a gradient by a call that has changed it before, in the step; the count: there is none. */
+static size_t
+find_repeated(const struct looked *one)
 {
-    return ANY(
-        step, one->steps, one->count,
-        ANY_NUMBER(a, 0, step->its->arguments,
-                   step->list[a].end > 0 && step->list[a].tensor >> 24 == 1 + CHECK_GRADIENT &&
-                       ANY(earlier, one->steps, (size_t)(step - one->steps),
-                           looked_is_one_call(step, earlier) && earlier->list[a].address == step->list[a].address)));
+    for (size_t at = 0; at < one->count; ++at) {
+        const struct step *step = &one->steps[at];
+        FOR_EACH(it, step->list, step->its->arguments) {
+            const size_t a = (size_t)(it - step->list);
+            bool is_gradient = it->end > 0 && place_is_of(it, CHECK_GRADIENT);
+            if (is_gradient && ANY(earlier, one->steps, at,
+                                   looked_is_one_call(step, earlier) && earlier->list[a].address == it->address))
+                return at;
+        }
+    }
+    return one->count;
+}
+
+static bool
+comes_once(const struct looked *one, size_t at)
+{
+    return !ANY(step, one->steps, one->count, step != &one->steps[at] && looked_is_one_call(step, &one->steps[at]));
+}
+
+/* Which operations get a parameter, or what an earlier one of them has computed. The caller frees the list. */
+static bool *
+find_trained(const struct finding *finding)
+{
+    const struct looked *one = &finding->one;
+    bool *is_trained = xcalloc(one->count, sizeof(*is_trained));
+    struct where by;
+    for (size_t at = 0; at < one->count; ++at) {
+        FOR_EACH_UNTIL(it, one->steps[at].list, one->steps[at].its->arguments, is_trained[at]) {
+            bool is_parameter = place_is_of(it, CHECK_PARAMETER);
+            bool is_read = it->is_memory && place_find_writer(one, at, it, finding->question->since, &by);
+            is_trained[at] = is_parameter || (is_read && is_trained[by.at]);
+        }
+    }
+    return is_trained;
+}
+
+/* It leaves something that is not the same on all ranks: rows of the share. */
+static bool
+leaves_rows(const struct finding *finding, size_t at)
+{
+    const struct step *step = &finding->one.steps[at];
+    struct where where = {.at = at, .after = true};
+    for (; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *it = &step->list[where.argument];
+        bool is_result = it->is_memory && it->end > 0 && it->tensor == 0;
+        if (is_result && relation_of(finding, &where) != RELATION_SAME)
+            return true;
+    }
+    return false;
+}
+
+/* The operation gets this size of the rank's share. */
+static bool
+gets_size(const struct finding *finding, size_t at, double size)
+{
+    const struct step *step = &finding->one.steps[at];
+    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+        const struct look_argument *it = &step->list[where.argument];
+        if (!it->is_memory && it->value == size && place_is_size(finding, &where))
+            return true;
+    }
+    return false;
+}
+
+/* Each size that `other` gets, one at least, `at` gets, too: neither has a part of the share alone. */
+static bool
+have_one_size(const struct finding *finding, size_t at, size_t other)
+{
+    const struct step *step = &finding->one.steps[other];
+    bool any = false;
+    for (struct where size = {.at = other}; size.argument < step->its->arguments; ++size.argument) {
+        const struct look_argument *it = &step->list[size.argument];
+        if (it->is_memory || !place_is_size(finding, &size))
+            continue;
+        if (!gets_size(finding, at, it->value))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* All ranks make each operation of one process, and one of the share's size comes once in the step, as a loss does:
+ * what a call makes several times, of the same size, is one layer in several places, or two losses, and no loop over
+ * micro-batches. */
+static bool
+is_one_pass(const struct finding *finding, size_t repeated)
+{
+    const struct looked *one = &finding->one;
+    OWNED bool *is_trained = find_trained(finding);
+    bool any = false;
+    for (size_t at = 0; at < one->count; ++at) {
+        if (finding->matters[at] == 0 || !place_has(finding->question, &one->steps[at]))
+            continue;
+        if (relation_missing_on(finding, at) >= 0)
+            return false;
+        any = any || (is_trained[at] && comes_once(one, at) && leaves_rows(finding, at) &&
+                      have_one_size(finding, at, repeated));
+    }
+    return any;
+}
+
+bool
+place_is_in_parts(const struct finding *finding)
+{
+    const size_t repeated = find_repeated(&finding->one);
+    if (repeated == finding->one.count)
+        return false;
+    return relation_missing_on(finding, repeated) >= 0 || !is_one_pass(finding, repeated);
 }
 
 /* Of operations that one call makes several times, the first has an argument of its own in one process, as one that

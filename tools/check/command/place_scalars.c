@@ -57,6 +57,19 @@ is_size(const struct together *all, const struct look_argument *mine, int ranks)
     return mine->is_whole && (adds || adds_rounded);
 }
 
+/* Numbers that rise with the rank are those of the first items of shares, but for the rank itself, and what is as large
+ * as a date. */
+static enum scalar_level
+judge_rising(const struct finding *finding, const struct where *where)
+{
+    static const double seconds_of_2001 = 1e9;
+    const double one = relation_argument(finding, -1, where)->value;
+    const bool has_items = finding->question->items >= 2 * (uint64_t)finding->question->ranks;
+    const bool is_rank = has_items && ALL_NUMBERS(r, 0, finding->question->ranks,
+                                                  relation_argument(finding, r, where)->value == one + r);
+    return is_rank || one > seconds_of_2001 ? SCALAR_SEED : SCALAR_RISES;
+}
+
 static enum scalar_level
 judge_scalar(const struct finding *finding, const struct where *where)
 {
@@ -68,7 +81,7 @@ judge_scalar(const struct finding *finding, const struct where *where)
         return SCALAR_ALIKE;
     bool adds = near_is_number(all.sum, mine->value), divides = near_is_number(all.inverse, 1);
     if (all.rises)
-        return SCALAR_RISES;
+        return judge_rising(finding, where);
     if (all.ends)
         return SCALAR_SIZE;
     if (adds && !all.are_alike && weighs_gradients(finding, where))
@@ -77,6 +90,8 @@ judge_scalar(const struct finding *finding, const struct where *where)
         return SCALAR_SIZE;
     if (!adds && !divides)
         return SCALAR_UNEXPLAINED;
+    if (finding->question->is_update && finding->question->is_undone && all.are_alike)
+        return SCALAR_ALIKE; /* it divides sums */
     return all.are_alike ? SCALAR_PART : SCALAR_COUNT;
 }
 
@@ -140,6 +155,22 @@ judge_with_step_before(const struct finding *finding, const struct where *where,
     return *advances_p ? SCALAR_UNEXPLAINED : level;
 }
 
+/* It rises by the size of the share from rank to rank, as the first item does, and the operation gets that size. */
+static bool
+is_of_first(const struct finding *finding, const struct where *where)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    double begin = value_of(finding, 0, where);
+    for (struct where size = {.at = where->at}; size.argument < step->its->arguments; ++size.argument) {
+        if (step->list[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
+            continue;
+        if (ALL_NUMBERS(r, 0, finding->question->ranks,
+                        value_of(finding, r, where) - begin == r * value_of(finding, r, &size)))
+            return true;
+    }
+    return false;
+}
+
 /* ---- the operation ---- */
 
 static void
@@ -156,6 +187,7 @@ describe(const struct finding *finding, const struct where *where, struct place_
         snprintf(scalar->line, sizeof(scalar->line), "%s", origin.place);
         snprintf(scalar->computed_from, sizeof(scalar->computed_from), "%s", origin.from);
     }
+    scalar->is_first_item = scalar->level == SCALAR_RISES && is_of_first(finding, where);
     scalar->is_computed_of_share = origin.is_share;
     bool is_unexplained = scalar->level == SCALAR_UNEXPLAINED && !scalar->advances_by_share;
     if (is_unexplained && !origin.is_share)
@@ -180,22 +212,6 @@ is_of_mean(const struct finding *finding, const struct where *where)
         if (ALL_NUMBERS(r, 0, finding->question->ranks,
                         near_is_number(value_of(finding, r, where) * value_of(finding, r, &size),
                                        one * value_of(finding, -1, &size))))
-            return true;
-    }
-    return false;
-}
-
-/* It rises by the size of the share from rank to rank, as the first item does, and the operation gets that size. */
-static bool
-is_of_first(const struct finding *finding, const struct where *where)
-{
-    const struct step *step = &finding->one.steps[where->at];
-    double begin = value_of(finding, 0, where);
-    for (struct where size = {.at = where->at}; size.argument < step->its->arguments; ++size.argument) {
-        if (step->list[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
-            continue;
-        if (ALL_NUMBERS(r, 0, finding->question->ranks,
-                        value_of(finding, r, where) - begin == r * value_of(finding, r, &size)))
             return true;
     }
     return false;

@@ -63,6 +63,8 @@ advises_better(const struct check_verdict *verdict, const struct place *place)
 {
     if (place->advice == NULL)
         return false;
+    if (place->kind == PLACE_UPDATED)
+        return verdict->factor == 0;
     if (verdict->factor == 0 || verdict->cause == CAUSE_UPDATE)
         return true;
     switch (place->kind) {
@@ -70,6 +72,7 @@ advises_better(const struct check_verdict *verdict, const struct place *place)
     case PLACE_BEFORE:
     case PLACE_UNNAMED:
     case PLACE_MISSING:
+    case PLACE_TERM:
         return true;
     default:
         return false;

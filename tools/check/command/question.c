@@ -110,14 +110,17 @@ question_find(const struct check_evidence *evidence, const struct check_verdict 
         .argument = first->tensor.argument,
         .since = first_interval(role, step),
         .interval = is_reduced || is_later ? step : step - 1,
+        .differs = first->differs,
         .is_reduced = is_reduced,
         .is_averaged = is_averaged,
         .is_early = is_averaged || is_of_start,
         .is_uneven = verdict->cause == CAUSE_INDIVISIBLE,
         .items = shard != NULL && shard->value > 1 ? shard->value : 0,
         .is_divided = question_is_divided(evidence, verdict),
+        .is_undone = verdict->facts->undone != 0,
         .takes_turns = check_evidence_takes_turns(evidence),
         .forgotten = find_forgotten(evidence, verdict->facts, first),
+        .has_graphs = verdict->facts->has_graphs,
         .has_groups = has_groups(evidence, verdict->facts),
     };
     question.is_update = role != CHECK_GRADIENT && !is_reduced && !question.is_early;

@@ -397,6 +397,25 @@ relation_adds(const struct finding *finding, const struct where *where, bool of_
 }
 
 bool
+relation_is_mean(const struct finding *finding, const struct where *where)
+{
+    OWNED_NUMBERS one = {.count = 0};
+    OWNED_NUMBERS sum = {.count = 0};
+    const uint64_t bytes = relation_argument(finding, -1, where)->bytes;
+    const int ranks = finding->question->ranks;
+    if (!numbers_of(finding, -1, where, 0, bytes, false, &one))
+        return false;
+    for (int r = 0; r < ranks; ++r) {
+        OWNED_NUMBERS own = {.count = 0};
+        if (!numbers_of(finding, r, where, 0, bytes, false, &own) || own.count != one.count)
+            return false;
+        numbers_weigh(&own, relation_weight(finding, r));
+        numbers_add(&sum, &own);
+    }
+    return numbers_are_near(&sum, &one, ranks, 0);
+}
+
+bool
 relation_is_anew(const struct finding *finding, size_t at, size_t argument)
 {
     const struct where before = {at, argument, .after = false}, after = {at, argument, .after = true};
@@ -460,8 +479,8 @@ count_layers(const struct numbers *numbers, int ranks)
 }
 
 static bool
-are_rows_of(const struct finding *finding, const struct where *where, const struct numbers *one, int rank,
-            bool *known_p)
+are_rows_of(const struct finding *finding, const struct where *where, const struct numbers *one, double factor,
+            int rank, bool *known_p)
 {
     const struct look_argument *it = relation_argument(finding, rank, where);
     OWNED_NUMBERS own = {.count = 0};
@@ -470,8 +489,20 @@ are_rows_of(const struct finding *finding, const struct where *where, const stru
                numbers_of(finding, rank, where, it->first, it->end, false, &own) && own.count > 0;
     begin = (size_t)rank * own.count;
     *known_p = *known_p && begin + own.count <= one->count;
-    return *known_p && numbers_norm(own.list, one->list + begin, 1, own.count) <=
-                           NUMBERS_NEAR * numbers_norm(one->list + begin, NULL, 0, own.count);
+    return *known_p && numbers_norm(own.list, one->list + begin, factor, own.count) <=
+                           NUMBERS_NEAR * factor * numbers_norm(one->list + begin, NULL, 0, own.count);
+}
+
+/* Of rows that are `factor` times one process's, as those of a mean over the share are: rank 0's are, another's not. */
+static bool
+are_rows_of_rank_0(const struct finding *finding, const struct where *where, const struct numbers *one, double factor)
+{
+    bool known = true, differs = false;
+    if (!are_rows_of(finding, where, one, factor, 0, &known))
+        return false;
+    for (int r = 1; r < finding->question->ranks && known; ++r)
+        differs = !are_rows_of(finding, where, one, factor, r, &known) || differs;
+    return known && differs;
 }
 
 bool
@@ -479,11 +510,10 @@ relation_are_rows_of_rank_0(const struct finding *finding, const struct where *w
 {
     const struct look_argument *mine = relation_argument(finding, -1, where);
     OWNED_NUMBERS one = {.count = 0};
-    bool known = mine->end > mine->first && numbers_of(finding, -1, where, mine->first, mine->end, false, &one),
-         is_right = known && are_rows_of(finding, where, &one, 0, &known), differs = false;
-    for (int r = 1; r < finding->question->ranks && is_right && known; ++r)
-        differs = !are_rows_of(finding, where, &one, r, &known) || differs;
-    return is_right && known && differs;
+    if (mine->end <= mine->first || !numbers_of(finding, -1, where, mine->first, mine->end, false, &one))
+        return false;
+    return are_rows_of_rank_0(finding, where, &one, 1) ||
+           are_rows_of_rank_0(finding, where, &one, finding->question->ranks);
 }
 
 /* Of rows that each rank has changed, the bytes of an equal share; the first and the last elements may be as they were.

@@ -96,6 +96,9 @@ bool relation_is_anew(const struct finding *finding, size_t at, size_t argument)
  * of what it has then. */
 enum relation relation_adds(const struct finding *finding, const struct where *where, bool of_change);
 
+/* Of what a gradient's memory holds after the operation: the ranks' mean is one process's. */
+bool relation_is_mean(const struct finding *finding, const struct where *where);
+
 /* The element there by which ranks differ most, values[1 + rank], from one process, values[0]. Of rows of the ranks'
  * shares, *of_share_p, the first that differs on the first rank with one, whose value is not NaN. RELATION_COUNTS: they
  * are elements, so many on each. SIZE_MAX: not known. */
@@ -200,10 +203,18 @@ bool place_find_input(const struct finding *finding, size_t at, bool rows_too, i
 /* All facts of an operation that has changed the argument into something without relation; all ranks make it. */
 void operation_find(const struct finding *finding, size_t at, uint32_t changed, struct operation *operation);
 
+/* It clears a gradient, which all have alike before it, and leaves the average of the step before in a part of it on a
+ * rank. */
+bool operation_clears_part(const struct finding *finding, const struct where *where);
+
 /* ---- place_parts.c ---- */
-/* One call changes a gradient several times in the step. */
-bool place_is_in_parts(const struct looked *one);
+/* One call changes a gradient several times in the step, as a loop over micro-batches does. */
+bool place_is_in_parts(const struct finding *finding);
 bool place_find_in_parts(const struct finding *finding);
+
+/* ---- place_host.c ---- */
+/* The operations make no difference: the host does, of a gradient before DDP_STEP, of a parameter after it. */
+bool place_say_host(const struct finding *finding);
 
 /* ---- place_copies.c ---- */
 /* Each rank copies as much as one rank. */

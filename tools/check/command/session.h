@@ -91,7 +91,9 @@ struct check {
     int ahead;                /* of evidence.ranked, as in struct check_order */
     bool is_plain;            /* evidence.ranked is of a run without overlap (judge_late()) */
     bool fails_forced; /* the program has, on N ranks, before the last step, where steps begin from the reference */
-    bool has_failed;   /* the program has, on N ranks, once all steps were made: that is the result if they are equal */
+    struct check_item sized; /* of turns_judge_size(): a tensor that the program divides by DDP_WORLD_SIZE() */
+    bool answers_one;        /* there is one: from then on DDP_WORLD_SIZE() is 1 in runs of one process */
+    bool has_failed; /* the program has, on N ranks, once all steps were made: that is the result if they are equal */
     struct error failure;
 };
 
@@ -171,6 +173,9 @@ bool by_plan_settle(struct check *check, struct error *error) MUST_USE;
 bool turns_run_blind(struct check *check, struct error *error) MUST_USE;
 /* Names what the tensors do not show, or do not name. Always true. */
 bool turns_judge(const struct check_evidence *evidence, struct check_verdict *verdict);
+/* turns_size.c: one more run of one process where all is equal: does the program divide by DDP_WORLD_SIZE() what
+ * DDP_STEP averages? */
+bool turns_judge_size(struct check *check, struct check_verdict *verdict, struct error *error) MUST_USE;
 /* The last word on what to do. Returns the verdict. */
 const struct check_verdict *turns_advise(const struct check_evidence *evidence, struct check_verdict *verdict);
 /* The lines of what is equal, and worth a look. */

@@ -23,6 +23,7 @@ session_order(const struct check *check, const char *name, const char *title, en
                                         .steps = check->steps,
                                         .turns = (uint32_t)check->ranks,
                                         .knows_turns = check->knows_turns,
+                                        .answers_one = check->answers_one,
                                         .forced = !check->is_free,
                                         .units = check_evidence_units(&check->evidence)}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);
@@ -35,6 +36,7 @@ session_order_ranks(const struct check *check, const char *name, const char *tit
 {
     struct check_order order = session_order(check, name, title, CHECK_COMPARES);
     order.ranks = check->in_cluster ? 0 : check->ranks;
+    order.run.answers_one = false;
     order.turns = 0;
     order.ahead = check->ahead;
     order.arguments = check->options->program;

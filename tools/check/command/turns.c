@@ -76,6 +76,7 @@ settle_end(struct check *check)
     if (!is_alike || first->step >= check->steps)
         return;
     evidence->stopped[0] = '\0';
+    evidence->common_end = 0;
     evidence->steps = check->steps = first->step;
 }
 

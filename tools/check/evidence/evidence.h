@@ -63,6 +63,7 @@ struct check_evidence {
     bool is_same_data;         /* the engines of the run that is checked have said that all ranks train on the same */
     uint64_t overlapped_steps; /* of the run that is checked */
     char stopped[1024];        /* why ddprun ended it; empty: it did not */
+    unsigned common_end;       /* with `stopped`: all ranks have ended by themselves after this step; 0: not so */
     struct written written;    /* files that several ranks of it write; none where ranks run on other hosts */
 };
 

@@ -219,12 +219,12 @@ settle_gradient(const struct check_evidence *evidence, struct check_item *item, 
     return true;
 }
 
-void
+double
 factor_settle(const struct check_evidence *evidence, struct check_item *items, size_t count, struct pattern *pattern)
 {
     double factor;
     if (!is_undone(evidence, items, count, pattern, &factor))
-        return;
+        return 0;
     FOR_EACH_MUTABLE(item, items, count) {
         uint32_t role = item->tensor.role;
         bool is_memory = role == CHECK_MEMORY || role == CHECK_STATE;
@@ -238,4 +238,5 @@ factor_settle(const struct check_evidence *evidence, struct check_item *items, s
     }
     items_sort(items, count);
     *pattern = pattern_find(evidence, items, count);
+    return factor;
 }

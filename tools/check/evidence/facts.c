@@ -167,6 +167,7 @@ earlier(unsigned moment, unsigned other)
 static void
 find_ends(const struct check_evidence *evidence, unsigned moment, struct check_facts *facts)
 {
+    facts->common_end = evidence->common_end;
     facts->alarm = ends_alarm(evidence);
     facts->continues = ends_rank_that_continues(evidence);
     EACH_ROW(row, &evidence->alone, CHECK_ROW_AFTER)
@@ -337,7 +338,7 @@ check_facts_find(const struct check_evidence *given, struct check_facts *facts)
     items_sort(facts->items, facts->item_count);
     reductions_settle(evidence, facts->items, facts->item_count);
     struct pattern pattern = pattern_find(evidence, facts->items, facts->item_count);
-    factor_settle(evidence, facts->items, facts->item_count, &pattern);
+    facts->undone = factor_settle(evidence, facts->items, facts->item_count, &pattern);
     find_tensors(evidence, &pattern, facts);
     unsigned moment = find_ranks(evidence, &pattern, facts);
     find_ends(evidence, moment, facts);

@@ -136,6 +136,8 @@ struct check_facts {
 
     /* ---- how the runs ended ---- */
     const char *stopped;              /* why ddprun ended the run of the ranks; NULL: it did not */
+    unsigned common_end;              /* all ranks have ended by themselves after this step, which is not one process's
+                                         last; 0: not so */
     bool is_stopped_first;            /* ... and nothing has differed a whole step before */
     const char *alarm;                /* what would have ended it; NULL: nothing */
     const struct check_tensor *after; /* a parameter that is updated again and again after the last DDP_STEP, in one
@@ -155,7 +157,10 @@ struct check_facts {
     struct facts_first first;
     const struct check_item *memory; /* unannotated memory that differs, and explains what is annotated; NULL: none */
     bool is_memory_different;        /* some unannotated memory differs */
-    bool is_right_without_overlap;   /* a run without overlap, in which nothing differs */
+    double
+        undone; /* all gradients of the first step are so many times one process's, which its update removes; 0: not so
+                 */
+    bool is_right_without_overlap; /* a run without overlap, in which nothing differs */
     struct facts_reduced reduced;
     struct facts_carried carried;
 

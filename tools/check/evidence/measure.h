@@ -51,9 +51,9 @@ double factor_of_some(const struct check_evidence *evidence, const struct check_
 double factor_of_change(const struct check_evidence *evidence, const struct check_item *item);
 
 /* Where the ranks' gradients are a multiple of one rank's, and the update is known to undo that, they do not differ;
- * *pattern is then found again. */
-void factor_settle(const struct check_evidence *evidence, struct check_item *items, size_t count,
-                   struct pattern *pattern);
+ * *pattern is then found again. Returns the factor; 0: it is not so. */
+double factor_settle(const struct check_evidence *evidence, struct check_item *items, size_t count,
+                     struct pattern *pattern);
 
 /* ---- agreement.c: do the ranks have the same bits? ---- */
 /* Each of them has left a hash of every parameter, state, averaged gradient and buffer at every step. This asks for no

@@ -41,6 +41,7 @@ struct check_run {
     uint32_t turns;     /* one process plays the turns of so many ranks, where the program has turns */
     bool knows_turns;   /* the program has turns: DDP_WORLD_SIZE() is `turns` from the start */
     bool as_rank_0;     /* it has the turns of rank 0 alone, and compares its calls with those in `calls` */
+    bool answers_one;   /* it plays all turns, and DDP_WORLD_SIZE() is 1 all the same */
     bool blinds;        /* as_rank_0: what the host copies of other turns' work is overwritten */
     uint32_t nudge;     /* forced: and each a unit in the last place away, by a pattern of this number; 0: not */
     bool forced;        /* each step begins from the reference (tools/check/trainer/compare.c) */

@@ -23,6 +23,7 @@ enum scalar_level {
     SCALAR_RISES,       /* whole numbers that rise with the rank, as where a share begins */
     SCALAR_PART,        /* the share's part of one process's, or N times that */
     SCALAR_COUNT,       /* they, or what divides, add up, but are not alike: a count */
+    SCALAR_SEED,        /* whole numbers that rise with the rank as its own number does, or from a date on */
     SCALAR_UNEXPLAINED, /* no share explains them */
     SCALAR_WEIGHS,      /* a count by which the ranks' gradients, weighed, are one process's */
 };
@@ -34,6 +35,7 @@ struct place_scalar {
     char argument[OPERATION_ARGUMENT_BYTES];
     char values[OPERATION_VALUES_BYTES];
     bool is_of_mean;           /* it is one divided by the size of the share, as a mean over the share has it */
+    bool is_first_item;        /* it is so many items beyond one process's as the share is */
     bool advances_by_share;    /* since the step before, where one process's advances by the batch */
     char variable[96];         /* the program's, from which the argument gets its value; empty: not known */
     char line[120];            /* where the variable gets it; empty: not known */
@@ -81,6 +83,7 @@ struct operation {
     bool is_target;                                /* the same, or the memory that is asked for */
     bool is_of_gradient;                           /* it is an annotated gradient */
     bool is_annotated;                             /* it is annotated */
+    bool clears_part;        /* it clears a gradient that DDP_STEP has averaged, and on a rank less of it */
     bool makes_rows;         /* it is rows of the share, not a result of the same size on all; never of an update */
     bool are_rows_of_rank_0; /* rank 0's rows are the first ones of one process; another rank's are not those that
                                 follow */

@@ -17,6 +17,8 @@ enum place_kind {
     PLACE_HOST,    /* a copy of all that one process copies from the host */
     PLACE_SHARE,   /* an operation that computes over the rows of a share, or the host does before a copy */
     PLACE_MISSING, /* an operation that not all make */
+    PLACE_TERM,    /* a number of one of several terms of a gradient */
+    PLACE_UPDATED, /* the host's update: no operation makes it */
 };
 
 enum { PLACE_TEXT_BYTES = 840 };

@@ -46,6 +46,24 @@ say_before_update(const struct operation *operation, char text[PLACE_TEXT_BYTES]
                 operation->is_of_gradient ? "averaged gradients" : "memory that the update depends on");
 }
 
+/* ---- before backward ---- */
+
+static bool
+clears_part(const struct operation *operation)
+{
+    return operation->clears_part;
+}
+
+static void
+say_cleared_part(const struct operation *operation, char text[PLACE_TEXT_BYTES])
+{
+    place_begin(operation->name, operation->is_probable, text,
+                "it clears less of the gradient that %s points to on a rank than in one process: the rest keeps the "
+                "average that DDP_STEP has left there",
+                operation->changed);
+    place_append(text, "%s", operation->changed_element);
+}
+
 /* ---- after backward ---- */
 
 static bool
@@ -204,6 +222,13 @@ const struct place_row place_rows_of_results[] = {
      .say = say_before_update,
      .advice = "the update must read averaged gradients, and no results of the rank's own rows: finish backward before "
                "DDP_STEP"},
+    {.name = "a gradient that is cleared in part",
+     .stage = STAGE_CLEARED,
+     .kind = PLACE_CHANGED,
+     .applies = clears_part,
+     .say = say_cleared_part,
+     .advice = "clear the whole gradient before backward, not only the rows of the rank's own items: DDP_STEP writes "
+               "the rows of all ranks"},
     {.name = "a term that each rank adds",
      .stage = STAGE_LAST,
      .kind = PLACE_CHANGED,

@@ -14,14 +14,15 @@
 
 /* What is seen directly goes before what follows from it. Each stage says why it goes before the next. */
 enum place_stage {
-    STAGE_CALL,          /* a DDP_REDUCE has no kernel whose arguments could be wrong */
-    STAGE_EARLY_SUM,     /* memory that was written before DDP_STEP: the sum that it got is its cause */
-    STAGE_EARLY,         /* ... which is to be the same on all ranks, so no share explains it */
-    STAGE_COPY,          /* a copy has no arguments that compute: what comes then speaks of kernels */
-    STAGE_ONE_BATCH,     /* ranks that compute the same items: their numbers are right for these items */
-    STAGE_SHARE_SIZE,    /* memory is the same, or shares are unequal: then any number that differs is the cause */
-    STAGE_COUNT,         /* a number that no equal share explains is wrong whatever memory is */
-    STAGE_INTEGERS,      /* integers that differ pick other rows: rows differ then, and no number is wrong */
+    STAGE_CALL,       /* a DDP_REDUCE has no kernel whose arguments could be wrong */
+    STAGE_EARLY_SUM,  /* memory that was written before DDP_STEP: the sum that it got is its cause */
+    STAGE_EARLY,      /* ... which is to be the same on all ranks, so no share explains it */
+    STAGE_COPY,       /* a copy has no arguments that compute: what comes then speaks of kernels */
+    STAGE_CLEARED,    /* a gradient that is not cleared is not computed yet: what comes then speaks of what it is of */
+    STAGE_ONE_BATCH,  /* ranks that compute the same items: their numbers are right for these items */
+    STAGE_SHARE_SIZE, /* memory is the same, or shares are unequal: then any number that differs is the cause */
+    STAGE_COUNT,      /* a number that no equal share explains is wrong whatever memory is */
+    STAGE_INTEGERS,   /* integers that differ pick other rows: rows differ then, and no number is wrong */
     STAGE_SUM_INTO_ROWS, /* rows that are computed by a sum over the share differ by that sum */
     STAGE_PART,          /* a number that is the share's part may be right, where memory is such a sum */
     STAGE_INPUT,         /* memory in no relation to one process's, which is seen: no guess at the operation itself */

@@ -29,6 +29,9 @@ advise_scalar(const struct place_scalar *scalar, bool is_uneven)
         return "this argument must not depend on the rank or on the number of ranks; if the program computes it from "
                "the "
                "share, reduce it (DDP_REDUCE), or weigh the share (DDP_WEIGHT)";
+    case SCALAR_SEED:
+        return "use one value on all ranks: a seed must hold neither the rank nor the clock; numbers that depend on an "
+               "item take the item's number in the batch";
     case SCALAR_COUNT:
         return "this argument depends on the number of items in the rank's share: before backward call "
                "DDP_WEIGHT(items "
@@ -78,11 +81,18 @@ place_put_scalar(const struct place_scalar *scalar, bool is_update, bool is_unev
 
 /* ---- rows ---- */
 
+/* The first item of the share is right beside data that are not moved to it. */
+static bool
+is_right_first_item(const struct operation *operation)
+{
+    return operation->scalar.is_first_item && operation->unmoved[0] != '\0' && !operation->is_update;
+}
+
 static bool
 is_at_least_size(const struct operation *operation)
 {
     bool shows_any = operation->is_uneven || operation->gets_same;
-    return shows_any && operation->scalar.level >= SCALAR_SIZE;
+    return shows_any && operation->scalar.level >= SCALAR_SIZE && !is_right_first_item(operation);
 }
 
 static bool
@@ -103,7 +113,7 @@ static bool
 is_at_least_rising(const struct operation *operation)
 {
     bool is_explained = operation->scalar.is_of_mean && !is_at_least_part(operation);
-    return operation->scalar.level >= SCALAR_RISES && !is_explained;
+    return operation->scalar.level >= SCALAR_RISES && !is_explained && !is_right_first_item(operation);
 }
 
 static void

@@ -38,7 +38,8 @@ turns_show(struct engine *engine)
     shown = engine;
     shown->size_asked = &is_size_asked;
     const bool is_alone = engine_state.rendezvous.world_size == 1;
-    if (is_alone && (check_run.as_rank_0 || check_run.knows_turns))
+    const bool is_known = check_run.as_rank_0 || check_run.knows_turns;
+    if (is_alone && is_known && !check_run.answers_one)
         shown->world_size = (int)check_run.turns;
 }
 
@@ -58,7 +59,7 @@ turns_taken(const struct ddp_site *site)
                       values_reader()->header.turns, turns, turns);
     if (!check_turns.any)
         values_note(CHECK_ROW_TURNS, 0, turns);
-    if (!check_turns.any && is_alone) {
+    if (!check_turns.any && is_alone && !check_run.answers_one) {
         if (shown->world_size == 1 && atomic_load(&is_size_asked))
             values_note(CHECK_ROW_SIZE_ASKED, 0, 1);
         shown->world_size = (int)turns; /* the program computes with it, as with the number of an update */

@@ -47,7 +47,7 @@ say_unsteady(const struct check_facts *facts, char text[VERDICT_BYTES])
 static bool
 is_stopped(const struct check_facts *facts)
 {
-    return facts->is_stopped_first;
+    return facts->is_stopped_first && facts->common_end == 0;
 }
 
 static void
@@ -66,15 +66,16 @@ advise_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
 }
 
 static bool
-is_alarmed(const struct check_facts *facts)
+end_early(const struct check_facts *facts)
 {
-    return facts->alarm != NULL && facts->first.item == NULL;
+    return facts->is_stopped_first && facts->common_end != 0;
 }
 
 static void
-say_alarm(const struct check_facts *facts, char text[VERDICT_BYTES])
+say_end_early(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
-    sentence_say(text, "%.1000s", facts->alarm);
+    sentence_say(text, "all %d ranks end by themselves after step %u, and one process continues to step %u",
+                 facts->ranks, facts->common_end, facts->steps);
 }
 
 static bool
@@ -103,6 +104,19 @@ say_updates_without_step(const struct check_facts *facts, char text[VERDICT_BYTE
         "after step %u, the last DDP_STEP, %s, is updated again and again: each rank trains by its own gradients "
         "then, and these updates were not compared",
         facts->steps, TENSOR_NAME(facts->after));
+}
+
+/* What the ranks' parameters have come to by updates without DDP_STEP is an alarm, too. */
+static bool
+is_alarmed(const struct check_facts *facts)
+{
+    return facts->alarm != NULL && facts->first.item == NULL && !updates_without_step(facts);
+}
+
+static void
+say_alarm(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "%.1000s", facts->alarm);
 }
 
 /* ---- what was compared ---- */
@@ -223,6 +237,15 @@ const struct verdict_row verdict_rows_of_runs[] = {
      .about = verdict_about_first,
      .say = say_stopped,
      .advise = advise_stopped},
+    {.name = "all ranks end, and one process continues",
+     .stage = STAGE_COMPARED,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_STOPPED,
+     .applies = end_early,
+     .about = verdict_about_first,
+     .say = say_end_early,
+     .advice = "the program ends by a number that the ranks compute otherwise than one process: divide what DDP_REDUCE "
+               "adds up by the items of all ranks, not of the share, or average the number by DDP_MEAN"},
     {.name = "nothing was compared",
      .stage = STAGE_COMPARED,
      .result = CHECK_NOT_COMPARABLE,
@@ -253,7 +276,7 @@ const struct verdict_row verdict_rows_of_runs[] = {
          "count the items of the whole batch, not of the rank's share; stop by a loss that DDP_MEAN has averaged, "
          "not by a rank's own loss"},
     {.name = "updates without DDP_STEP",
-     .stage = STAGE_CONTINUES,
+     .stage = STAGE_ALARMED,
      .result = CHECK_DIFFERENT,
      .cause = CAUSE_UPDATE,
      .applies = updates_without_step,

@@ -1,0 +1,128 @@
+/*
+ * place_host.c - the place (place.h) is the program's own code on the host: what all operations of the device make is
+ * right, and the tensor differs all the same, as managed memory does that the host clips or updates.
+ */
+#include "tools/check/command/relation.h"
+
+/* By a rank or by one process, in the interval. */
+static bool
+changes_target(const struct finding *finding, const struct looked *looked)
+{
+    return ANY(step, looked->steps, looked->count,
+               ANY_NUMBER(a, 0, step->its->arguments, place_is_target(finding->question, step, a)));
+}
+
+/* The last operation in one process that has changed the gradient; false: none has. */
+static bool
+find_last_writer(const struct finding *finding, struct where *last)
+{
+    for (*last = (struct where){.at = finding->one.count, .after = true}; last->at-- > 0;) {
+        const struct step *step = &finding->one.steps[last->at];
+        for (last->argument = 0; last->argument < step->its->arguments; ++last->argument) {
+            if (place_is_target(finding->question, step, (uint32_t)last->argument))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A gradient that is the mean as the device has left it, and another one in DDP_STEP. */
+static bool
+say_changed_before(const struct finding *finding)
+{
+    struct where last;
+    if (!find_last_writer(finding, &last) || relation_missing_on(finding, last.at) >= 0)
+        return false;
+    if (!relation_is_mean(finding, &last))
+        return false;
+    struct place *place = finding->place;
+    place->kind = PLACE_BEFORE;
+    place->advice = "call DDP_STEP before the host clips, scales or adds to gradients: a norm or a threshold of the "
+                    "rank's own gradient is not that of the average";
+    snprintf(place->text, sizeof(place->text),
+             "the host changes this gradient after %s, its last operation, and before DDP_STEP: until then the mean of "
+             "the ranks' is one process's",
+             NAME_OF(&finding->one.steps[last.at]));
+    return true;
+}
+
+/* After DDP_STEP an operation finds a gradient that no operation has changed since, and that is not the same average on
+ * all ranks and in one process. */
+static bool
+finds_other_average(const struct finding *finding, const struct where *where)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    const struct look_argument *it = &step->list[where->argument];
+    struct where by;
+    if (!place_is_of(it, CHECK_GRADIENT) || relation_missing_on(finding, where->at) >= 0)
+        return false;
+    if (place_find_writer(&finding->one, where->at, it, finding->question->interval, &by))
+        return false;
+    enum relation relation = relation_of(finding, where);
+    return relation != RELATION_SAME && relation != RELATION_UNKNOWN;
+}
+
+static bool
+say_gradient_written_after(const struct finding *finding)
+{
+    const struct place_question *question = finding->question;
+    for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
+        const struct step *step = &finding->one.steps[where.at];
+        if (step->its->interval != question->interval || strcmp(step->its->name, LOOK_STEPS) == 0)
+            continue;
+        for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
+            if (!finds_other_average(finding, &where))
+                continue;
+            struct place *place = finding->place;
+            place->kind = PLACE_BEFORE;
+            place->tensor = step->list[where.argument].tensor;
+            place->advice = "call DDP_STEP after all of backward, the host's part of it, too";
+            snprintf(
+                place->text, sizeof(place->text),
+                "the host writes to a gradient after DDP_STEP has averaged it: no operation of the device has, and "
+                "%s finds other values there than one process",
+                NAME_OF(step));
+            place_add_values(finding, &where);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A parameter that no operation changes. */
+static bool
+say_updated_by_host(const struct finding *finding)
+{
+    const struct looked *one = &finding->one;
+    const struct step *next =
+        FIND(step, one->steps, one->count,
+             step->its->interval == finding->question->interval && strcmp(step->its->name, LOOK_STEPS) != 0);
+    if (next == NULL)
+        return false;
+    struct place *place = finding->place;
+    place->kind = PLACE_UPDATED;
+    place->advice =
+        "in the host's update read gradients after DDP_STEP only: moments, masks, norms and thresholds that "
+        "it computes of them before are the rank's own; and let no learning rate depend on the rank, on "
+        "the number of ranks or on the share";
+    snprintf(place->text, sizeof(place->text),
+             "the host updates this memory between DDP_STEP and %s: no operation that is given it changes it",
+             NAME_OF(next));
+    return true;
+}
+
+bool
+place_say_host(const struct finding *finding)
+{
+    const struct place_question *question = finding->question;
+    if (!question->differs)
+        return false;
+    if (question->tensor == 0 || question->is_reduced || question->is_early || question->has_graphs)
+        return false;
+    if (!question->is_update)
+        return say_changed_before(finding);
+    if (changes_target(finding, &finding->one) ||
+        ANY(rank, finding->ranks, (size_t)question->ranks, changes_target(finding, rank)))
+        return false;
+    return say_gradient_written_after(finding) || say_updated_by_host(finding);
+}
