@@ -15,10 +15,11 @@
 
 static const struct {
     const char *pack, *digest, *unpack;
-} names[DDPRUN_COMPRESSION_COUNT] = {
-    [DDPRUN_COMPRESS_NONE] = {"ddprun_pack", "ddprun_digest", "ddprun_unpack"},
-    [DDPRUN_COMPRESS_FP16] = {"ddprun_pack_float16", "ddprun_digest_float16", "ddprun_unpack_float16"},
-    [DDPRUN_COMPRESS_BF16] = {"ddprun_pack_bfloat16", "ddprun_digest_bfloat16", "ddprun_unpack_bfloat16"},
+} names[KERNEL_CONVERSIONS] = {
+    [CONVERT_NOTHING] = {"ddprun_pack", "ddprun_digest", "ddprun_unpack"},
+    [CONVERT_TO_FLOAT16] = {"ddprun_pack_float16", "ddprun_digest_float16", "ddprun_unpack_float16"},
+    [CONVERT_TO_BFLOAT16] = {"ddprun_pack_bfloat16", "ddprun_digest_bfloat16", "ddprun_unpack_bfloat16"},
+    [CONVERT_TO_FLOAT32] = {"ddprun_pack_widened", "ddprun_digest_widened", "ddprun_unpack_widened"},
 };
 
 static const char *const type_names[KERNEL_TYPES] = {
@@ -65,9 +66,9 @@ find_for_types(const struct source *source, const char *what, CUfunction found[K
 }
 
 static bool
-find_for_compressions(const struct source *source, struct kernels *kernels, struct comm_error *error)
+find_for_conversions(const struct source *source, struct kernels *kernels, struct comm_error *error)
 {
-    for (int i = 0; i < DDPRUN_COMPRESSION_COUNT; ++i) {
+    for (int i = 0; i < KERNEL_CONVERSIONS; ++i) {
         if (!find_kernel(source, names[i].pack, &kernels->in[i].pack, error) ||
             !find_kernel(source, names[i].digest, &kernels->in[i].digest, error) ||
             !find_kernel(source, names[i].unpack, &kernels->in[i].unpack, error))
@@ -100,7 +101,7 @@ find_all(const struct source *source, struct kernels *kernels_p, struct comm_err
         {"ddprun_compare", &found.compare},
         {"ddprun_nonfinite", &found.nonfinite},
     };
-    if (!find_for_compressions(source, &found, error))
+    if (!find_for_conversions(source, &found, error))
         return false;
     for (size_t i = 0; i < sizeof(for_types) / sizeof(for_types[0]); ++i) {
         if (!find_for_types(source, for_types[i].what, for_types[i].found, error))

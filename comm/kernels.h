@@ -11,7 +11,6 @@
 #ifndef DDPRUN_COMM_KERNELS_H
 #define DDPRUN_COMM_KERNELS_H
 
-#include "base/protocol.h"
 #include "comm/driver.h"
 
 #include <stdbool.h>
@@ -19,13 +18,22 @@
 /* What kernels compute with, by their own numbers. */
 enum kernel_type { KERNEL_FLOAT32, KERNEL_FLOAT64, KERNEL_FLOAT16, KERNEL_BFLOAT16, KERNEL_TYPES };
 
+/* What elements become between a bucket's members and what is sent: float32 becomes 16 bits, or float16 float32. */
+enum kernel_conversion {
+    CONVERT_NOTHING,
+    CONVERT_TO_FLOAT16,
+    CONVERT_TO_BFLOAT16,
+    CONVERT_TO_FLOAT32,
+    KERNEL_CONVERSIONS
+};
+
 /* Functions of the context that they were loaded into; they live as long as it does. */
 struct kernels {
     bool loaded;
     unsigned threads; /* of a block: one on the stand-in, where they run one after another, each across a whole chunk */
     struct {
         CUfunction pack, digest, unpack; /* `digest`: packs with digests, or compares them (comm/kernels/chunk.h) */
-    } in[DDPRUN_COMPRESSION_COUNT];      /* by enum ddprun_compression; none: plain copies */
+    } in[KERNEL_CONVERSIONS];            /* nothing: plain copies */
     CUfunction scale[KERNEL_TYPES];      /* each element times a number, over another, in place; */
     CUfunction pack_scaled[KERNEL_TYPES], digest_scaled[KERNEL_TYPES], unpack_scaled[KERNEL_TYPES]; /* or on the way */
     CUfunction compare_values[KERNEL_TYPES], sample_values[KERNEL_TYPES]; /* comm/kernels/values.h */

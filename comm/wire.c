@@ -158,23 +158,48 @@ place_buffer(struct bucket_wire *wire, const struct driver *driver, size_t bytes
     if (driver_result_is_fault(result))
         return driver_fail(driver, result, "cuMemAlloc of a bucket", error);
     if (result != CUDA_SUCCESS)
-        return comm_fail_by(error, COMM_OWN,
-                            "no device memory for a bucket of %zu bytes: %s; try a smaller --bucket-mb", bytes,
-                            driver_result_name(driver, result));
+        return comm_fail_by(
+            error, COMM_OWN, "no device memory for a bucket of %zu bytes: %s; try a smaller --bucket-mb%s", bytes,
+            driver_result_name(driver, result),
+            wire->conversion == CONVERT_TO_FLOAT32 ? ", or --compress fp16, which sends float16 as it is" : "");
     wire->buffer_bytes = bytes;
     return true;
 }
 
-static ncclDataType_t
-narrow_type(enum ddprun_compression compression)
+bool
+wire_widens(const struct wire_setting *setting, ncclDataType_t type)
 {
-    return compression == DDPRUN_COMPRESS_FP16 ? ncclFloat16 : NCCL_BFLOAT16;
+    return type == ncclFloat16 && setting->divides && setting->reduction == DDPRUN_REDUCE_MEAN &&
+           setting->compression == DDPRUN_COMPRESS_NONE;
 }
 
-static bool
-is_compressed(const struct wire_setting *setting, ncclDataType_t type)
+static enum kernel_conversion
+conversion_of(const struct wire_setting *setting, ncclDataType_t type)
 {
-    return type == ncclFloat32 && setting->compression != DDPRUN_COMPRESS_NONE;
+    static const enum kernel_conversion narrows[DDPRUN_COMPRESSION_COUNT] = {
+        [DDPRUN_COMPRESS_NONE] = CONVERT_NOTHING,
+        [DDPRUN_COMPRESS_FP16] = CONVERT_TO_FLOAT16,
+        [DDPRUN_COMPRESS_BF16] = CONVERT_TO_BFLOAT16,
+    };
+    if (type == ncclFloat32)
+        return narrows[setting->compression];
+    return wire_widens(setting, type) ? CONVERT_TO_FLOAT32 : CONVERT_NOTHING;
+}
+
+static ncclDataType_t
+sent_type(const struct wire_setting *setting, ncclDataType_t type)
+{
+    static const ncclDataType_t made[KERNEL_CONVERSIONS] = {
+        [CONVERT_TO_FLOAT16] = ncclFloat16, [CONVERT_TO_BFLOAT16] = NCCL_BFLOAT16, [CONVERT_TO_FLOAT32] = ncclFloat32};
+    const enum kernel_conversion conversion = conversion_of(setting, type);
+    return conversion == CONVERT_NOTHING ? type : made[conversion];
+}
+
+size_t
+wire_sent_bytes(const struct wire_setting *setting, ncclDataType_t type, size_t bytes)
+{
+    const size_t each = wire_element_bytes(type);
+    return each == 0 ? bytes : bytes / each * wire_element_bytes(sent_type(setting, type));
 }
 
 bool
@@ -183,12 +208,12 @@ wire_is_packed(const struct wire_setting *setting, const struct bucket_member *m
 {
     size_t bytes = 0;
     uint64_t together;
-    bool compressed = is_compressed(setting, type), is_packed = compressed;
+    bool is_packed = conversion_of(setting, type) != CONVERT_NOTHING;
     for (size_t i = 0; i < member_count; ++i) {
         bytes += members[i].bytes;
         is_packed = is_packed || members[i].is_packed;
     }
-    *bytes_p = compressed ? bytes / sizeof(float) * sizeof(uint16_t) : bytes;
+    *bytes_p = wire_sent_bytes(setting, type, bytes);
     return is_packed || neighbours(members, member_count, &together) != member_count;
 }
 
@@ -207,9 +232,8 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
 {
     size_t bytes;
     bool is_packed = wire_is_packed(setting, members, member_count, type, &bytes) || wire->stays_packed;
-    bool compressed = is_compressed(setting, type);
-    wire->compression = compressed ? setting->compression : DDPRUN_COMPRESS_NONE;
-    wire->type = compressed ? narrow_type(setting->compression) : type;
+    wire->conversion = conversion_of(setting, type);
+    wire->type = sent_type(setting, type);
     wire->member_type = type;
     size_t element_bytes = wire_element_bytes(wire->type);
     if (bytes == 0 || element_bytes == 0)
@@ -274,11 +298,17 @@ wire_mean(const struct wire_setting *setting, ncclDataType_t type)
     return mean;
 }
 
+static bool
+is_compressed(const struct bucket_wire *wire)
+{
+    return wire->conversion == CONVERT_TO_FLOAT16 || wire->conversion == CONVERT_TO_BFLOAT16;
+}
+
 /* What a bucket is divided by; a compressed one is when it is converted. */
 static struct wire_mean
 mean_of(const struct bucket_wire *wire, const struct wire_setting *setting)
 {
-    bool sums = wire->compression != DDPRUN_COMPRESS_NONE || setting->reduction == DDPRUN_REDUCE_SUM;
+    bool sums = is_compressed(wire) || setting->reduction == DDPRUN_REDUCE_SUM;
     return sums ? (struct wire_mean){ncclSum, 1, 1} : wire_mean(setting, wire->type);
 }
 
@@ -411,17 +441,16 @@ pass_of(const struct bucket_wire *wire, const struct wire_setting *setting, enum
 {
     const struct kernels *kernels = &setting->kernels;
     enum kernel_type type = wire_kernel_type(wire->type);
-    bool packs = direction == PACK, converts = wire->compression != DDPRUN_COMPRESS_NONE;
-    bool scales = !converts && (times != 1 || over != 1);
-    if (converts && packs)
-        over = setting->world_size;
-    else if (converts && setting->reduction == DDPRUN_REDUCE_SUM)
-        times = setting->world_size;
-    if (scales)
+    const bool packs = direction == PACK, scales = times != 1 || over != 1;
+    if (wire->conversion == CONVERT_NOTHING && scales)
         return (struct pass){kernels->pack_scaled[type], kernels->digest_scaled[type], kernels->unpack_scaled[type],
                              times, over};
-    return (struct pass){kernels->in[wire->compression].pack, kernels->in[wire->compression].digest,
-                         kernels->in[wire->compression].unpack, times, over};
+    if (is_compressed(wire) && packs)
+        over = setting->world_size;
+    else if (is_compressed(wire) && setting->reduction == DDPRUN_REDUCE_SUM)
+        times = setting->world_size;
+    return (struct pass){kernels->in[wire->conversion].pack, kernels->in[wire->conversion].digest,
+                         kernels->in[wire->conversion].unpack, times, over};
 }
 
 static bool

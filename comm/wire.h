@@ -4,7 +4,8 @@
  *
  * What is sent is the members one after another, in the order in which they are given, without gaps: the same bytes
  * whether they were packed or not, so that ranks whose memory looks different understand each other. A member may be a
- * part of a gradient. With compression every bucket of float32 is packed, in 16 bits an element.
+ * part of a gradient. With compression every bucket of float32 is packed, in 16 bits an element. Without it, means of
+ * float16 are packed as float32: neither does their sum overflow, nor does a division before it take bits of them.
  *
  * Called by the engine's issuer (interpose/engine/send/bucket_launch.c) and by collectives.c; nothing here waits for
  * the device.
@@ -12,6 +13,7 @@
 #ifndef DDPRUN_COMM_WIRE_H
 #define DDPRUN_COMM_WIRE_H
 
+#include "base/protocol.h"
 #include "comm/kernels.h"
 
 #include <nccl.h>
@@ -66,7 +68,7 @@ struct bucket_wire {
     struct bucket_member *members; /* in the order in which they are sent; owned */
     size_t member_count;
     enum wire_path path;
-    enum ddprun_compression compression; /* of this bucket */
+    enum kernel_conversion conversion;
 
     /* what NCCL reduces */
     CUdeviceptr address; /* the first member, or the buffer */
@@ -97,6 +99,12 @@ bool wire_place(struct bucket_wire *wire, const struct wire_setting *setting, co
                 size_t member_count, ncclDataType_t type, CUstream stream, struct comm_error *error) MUST_USE;
 void wire_free(struct bucket_wire *wire, const struct driver *driver); /* an all-zero wire is ignored */
 
+/* Whether elements of `type` are sent as float32: those of float16 whose mean is wanted, if none are compressed. */
+bool wire_widens(const struct wire_setting *setting, ncclDataType_t type);
+
+/* How many bytes are sent for so many of `type`. */
+size_t wire_sent_bytes(const struct wire_setting *setting, ncclDataType_t type, size_t bytes);
+
 /* Whether these members will be packed, and how many bytes the packed bucket has. */
 bool wire_is_packed(const struct wire_setting *setting, const struct bucket_member *members, size_t member_count,
                     ncclDataType_t type, size_t *bytes_p);
@@ -113,8 +121,9 @@ bool wire_has(const struct bucket_wire *wire, const struct bucket_member *member
  * 1: they stay as they are. NCCL's own average multiplies with a reciprocal that is rounded to the type, 0.2 % off for
  * bfloat16 and three ranks, and its NVLS algorithm takes sums only (NCCL 2.21 to 2.30: ncclDevPreMulSum in
  * src/enqueue.cc, ncclNvlsSupported() in src/include/device.h). A sum of float16 may
- * be too large where the mean is not: each rank divides by a power of two before, exactly, and by the rest behind. The
- * type alone decides, so that ranks whose buckets lie in other ways understand each other.
+ * be too large where the mean is not: each rank divides by a power of two before, and by the rest after the sum; a
+ * quotient below 2^-14 loses bits. So buckets of float16 are sent as float32 (wire_widens()), unless they are
+ * compressed. The type alone decides, so that ranks whose buckets lie in other ways understand each other.
  */
 struct wire_mean {
     ncclRedOp_t operation;

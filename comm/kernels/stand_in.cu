@@ -23,9 +23,10 @@ static const struct named_kernel kernels[] = {
     KERNEL(ddprun_chunks) KERNEL(ddprun_digest) KERNEL(ddprun_digest_float16) KERNEL(ddprun_digest_bfloat16)
         KERNELS(ddprun_digest_scaled) KERNEL(ddprun_pack) KERNEL(ddprun_unpack) KERNEL(ddprun_pack_float16)
             KERNEL(ddprun_unpack_float16) KERNEL(ddprun_pack_bfloat16) KERNEL(ddprun_unpack_bfloat16)
-                KERNELS(ddprun_scale) KERNELS(ddprun_pack_scaled) KERNELS(ddprun_unpack_scaled)
-                    KERNELS(ddprun_compare_values) KERNELS(ddprun_sample_values) KERNEL(ddprun_hash)
-                        KERNEL(ddprun_compare) KERNEL(ddprun_nonfinite)};
+                KERNEL(ddprun_pack_widened) KERNEL(ddprun_digest_widened) KERNEL(ddprun_unpack_widened)
+                    KERNELS(ddprun_scale) KERNELS(ddprun_pack_scaled) KERNELS(ddprun_unpack_scaled)
+                        KERNELS(ddprun_compare_values) KERNELS(ddprun_sample_values) KERNEL(ddprun_hash)
+                            KERNEL(ddprun_compare) KERNEL(ddprun_nonfinite)};
 
 /* What cuModuleLoadData takes for the kernel; NULL for an unknown name. */
 extern "C" __attribute__((visibility("default"))) const void *

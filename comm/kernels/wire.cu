@@ -207,6 +207,32 @@ template <typename Format> struct scaled_bits {
 #endif
 };
 
+/* float32 in the bucket, 16 bits in the members: a quotient, rounded to float32 and then to 16 bits. */
+template <typename Format> struct narrowed_quotient {
+    using from = float;
+    using to = unsigned short;
+    quotient<float> over;
+    __device__ narrowed_quotient(double, double by) : over(by)
+    {
+    }
+    __device__ unsigned short operator()(float value) const
+    {
+        return Format::narrow(over(value));
+    }
+#ifdef DDPRUN_STAND_IN
+    static void all(unsigned short *to, const float *from, unsigned count, const narrowed_quotient &work)
+    {
+        float quotients[1024];
+        for (unsigned at = 0; at < count; at += 1024) {
+            unsigned here = count - at < 1024 ? count - at : 1024;
+            for (unsigned i = 0; i < here; ++i)
+                quotients[i] = from[at + i] / work.over.over;
+            Format::narrow_all(to + at, quotients, here, 1.0f);
+        }
+    }
+#endif
+};
+
 /* ---- what a chunk holds ---- */
 
 /* No digest is made. */
@@ -233,15 +259,18 @@ struct digested {
     {
     }
 
-    /* `element`: the number of the first in its chunk. */
+    /* `element`: the number of the first in its chunk. Elements are taken by 16 bytes. */
     template <typename Vector> __device__ __forceinline__ void add(const Vector &made, unsigned element)
     {
-        uint64_t words[2] = {0, 0};
-        static_assert(sizeof(made) <= sizeof(words), "two words at most");
+        constexpr unsigned pairs = (sizeof(made) + 15) / 16, each = 16 / sizeof(made.at[0]);
+        uint64_t words[2 * pairs] = {};
         memcpy(words, &made, sizeof(made));
-        const uint64_t key = (element + 1) * HASH_STEP;
-        even += hash_product(words[0], key) + words[1];
-        odd += hash_product(words[1], ~key) + words[0];
+#pragma unroll
+        for (unsigned i = 0; i < pairs; ++i) {
+            const uint64_t key = (element + i * each + 1) * HASH_STEP;
+            even += hash_product(words[2 * i], key) + words[2 * i + 1];
+            odd += hash_product(words[2 * i + 1], ~key) + words[2 * i];
+        }
     }
 
 #ifdef DDPRUN_STAND_IN
@@ -529,6 +558,7 @@ may_write(const struct chunk_guard &guard)
 MOVING_KERNELS(, words, words)
 MOVING_KERNELS(_float16, narrowed<float16>, widened<float16>)
 MOVING_KERNELS(_bfloat16, narrowed<bfloat16>, widened<bfloat16>)
+MOVING_KERNELS(_widened, widened<float16>, narrowed_quotient<float16>)
 
 /* Means over ranks, and ranks with unequal shares of a batch: in place, or on the way. */
 #define SCALING_KERNELS(name, Work)                                                                                  \

@@ -220,7 +220,8 @@ static void
 check_digests(struct bucket_wire *wire, const struct bucket_member *members, size_t count, CUdeviceptr word,
               double weight)
 {
-    bool stale[MEMBERS_AT_MOST], narrows = wire->compression != DDPRUN_COMPRESS_NONE || weight != 1;
+    const bool is_scaled = weight != 1 || wire_mean(&setting, wire->type).before != 1;
+    bool stale[MEMBERS_AT_MOST], narrows = wire->conversion != CONVERT_NOTHING || is_scaled;
     size_t element = wire_element_bytes(wire->member_type);
     size_t changed = below(count);
     size_t at = members[changed].address - arena + element * below(members[changed].bytes / element);
@@ -257,9 +258,10 @@ TEST(one_changed_bit_makes_a_bucket_stale)
         ncclDataType_t type = float_types[below(4)].type;
         setting.kernels.threads = below(2) ? CHUNK_THREADS : 1;
         setting.compression = (enum ddprun_compression)below(DDPRUN_COMPRESSION_COUNT);
+        setting.divides = below(2);
         size_t count = make_members(members, wire_element_bytes(type));
-        require(driver.cuMemAlloc_p(&lent, ARENA_BYTES));
-        wire_lend(&wire, lent, ARENA_BYTES, true);
+        require(driver.cuMemAlloc_p(&lent, 2 * ARENA_BYTES)); /* float16 may be sent as float32 */
+        wire_lend(&wire, lent, 2 * ARENA_BYTES, true);
         place(&wire, members, count, type);
         ck_assert_int_eq(wire.path, WIRE_KERNELS);
         check_digests(&wire, members, count, word, below(3) == 0 ? 2 : 1);
@@ -523,16 +525,18 @@ average(const struct bucket_member *members, size_t member_count, ncclDataType_t
     size_t each = wire_element_bytes(type), bytes = 0;
     size_t end = members[member_count - 1].address + members[member_count - 1].bytes - arena;
     place(&wire, members, member_count, type);
+    size_t sent = wire_element_bytes(wire.type);
     for (int rank = 0; rank < n; ++rank) {
         for (size_t at = 0; at < end / each; ++at)
             store(before + at * each, value(at, rank), type);
         to_device(arena, before, sizeof(before));
         pack(&wire, 1);
-        bytes = wire.element_count * each;
+        bytes = wire.element_count * sent;
         from_device(packed, wire.address, bytes);
-        for (size_t i = 0; i < wire.element_count; ++i)
-            store(expected + i * each, load(packed + i * each, type) + (rank > 0 ? load(expected + i * each, type) : 0),
-                  type);
+        for (size_t i = 0; i < wire.element_count; ++i) {
+            double others = rank > 0 ? load(expected + i * sent, wire.type) : 0;
+            store(expected + i * sent, load(packed + i * sent, wire.type) + others, wire.type);
+        }
     }
     to_device(wire.address, expected, bytes);
     ck_assert_int_eq(wire_operation(&wire, &setting), ncclSum);
@@ -612,6 +616,49 @@ TEST(means_of_float16_do_not_overflow)
                           "element %zu of %d ranks: %g", i, setting.world_size, value);
         }
     }
+}
+
+static double
+any_float16(size_t element, int rank)
+{
+    (void)rank;
+    return value_of((unsigned)element, false);
+}
+
+/* Each rank has the same number, from the smallest that float16 holds to the largest. */
+TEST(means_of_float16_are_exact_where_ranks_agree)
+{
+    enum { NUMBERS = 0x7c00 };
+    setting.divides = true;
+    for (setting.world_size = 2; setting.world_size <= 7; ++setting.world_size) {
+        const struct bucket_member member = {.address = arena, .bytes = 2 * NUMBERS};
+        setting.kernels.threads = setting.world_size % 2 == 0 ? CHUNK_THREADS : 1;
+        average(&member, 1, ncclFloat16, setting.world_size, any_float16);
+        for (unsigned i = 0; i < NUMBERS; ++i) {
+            double value = load(after + 2 * (size_t)i, ncclFloat16);
+            if (value != value_of(i, false))
+                ck_abort_msg("%d ranks: %a becomes %a", setting.world_size, value_of(i, false), value);
+        }
+    }
+}
+
+/* What is compressed, or only summed, is sent in 16 bits; so are means where a rank has no kernels. */
+TEST(only_means_of_float16_are_sent_as_float32)
+{
+    ck_assert(!wire_widens(&setting, ncclFloat16));
+    setting.divides = true;
+    ck_assert(wire_widens(&setting, ncclFloat16));
+    ck_assert_uint_eq(wire_sent_bytes(&setting, ncclFloat16, 10), 20);
+    ck_assert_uint_eq(wire_sent_bytes(&setting, ncclInt64, 16), 16);
+    ck_assert(!wire_widens(&setting, ncclBfloat16));
+    for (enum ddprun_compression narrow = DDPRUN_COMPRESS_FP16; narrow < DDPRUN_COMPRESSION_COUNT; ++narrow) {
+        setting.compression = narrow;
+        ck_assert_uint_eq(wire_sent_bytes(&setting, ncclFloat16, 10), 10);
+        ck_assert_uint_eq(wire_sent_bytes(&setting, ncclFloat32, 20), 10);
+    }
+    setting.compression = DDPRUN_COMPRESS_NONE;
+    setting.reduction = DDPRUN_REDUCE_SUM;
+    ck_assert(!wire_widens(&setting, ncclFloat16));
 }
 
 /* Loss scalers look for it. */
@@ -729,6 +776,7 @@ TEST(what_is_not_finite_is_found)
     require(driver.cuMemAlloc_p(&claim, sizeof(uint32_t)));
     require(driver.cuMemHostAlloc_p((void **)&found, sizeof(*found), 0));
     for (unsigned round = 1; round <= ROUNDS; ++round) {
+        setting.divides = round % 2 == 0;
         struct any_bucket made = make_bucket(round);
         uint64_t bits;
         fill_finite(made.each, made.exponent);

@@ -60,6 +60,28 @@ reduces "bfloat16" 3 separate mean bf16
 took 0 kernels bfloat16
 reduces "bfloat16, summed, at the boundary" 2 moving sum bf16 --no-overlap
 
+# ---- float16: means keep tiny values and do not overflow ----
+halves=$build/tests/trainers/halves
+# keeps NAME RANKS MEMORY OPTIONS...: each mean is exact, and the same on all ranks.
+keeps() {
+    local name="means of float16, $1" ranks=$2 memory=$3
+    in_turn 2 || return 0
+    shift 3
+    works "$name" "$ddprun" -n "$ranks" --bucket-mb 0.02 --trace "$work/trace" "$@" "$halves" "$memory"
+    check "$name: the same bits on all $ranks ranks" [ "$(sed -n 's/.*hash //p' "$work/stdout" | uniq -c | wc -l)" -eq 1 ]
+    took 0 kernels float32
+    check "$name: the bytes that are sent" grep -q '3 gradients, 82.2 KiB per step' "$work/stderr"
+}
+keeps "two ranks" 2 separate
+keeps "three ranks, next to each other" 3 flat
+keeps "five ranks, at DDP_STEP" 5 flat --no-overlap
+SOFTGPU_CHAOS=2 keeps "four ranks, in disorder" 4 separate --verify
+works "float16 in 16 bits" "$ddprun" -n 3 --bucket-mb 0.02 --compress fp16 --trace "$work/trace" "$halves" separate narrow
+took 0 kernels float16
+check "float16 in 16 bits: the bytes that are sent" grep -q '3 gradients, 41.1 KiB per step' "$work/stderr"
+run "$ddprun" -n 3 --compress fp16 "$halves" flat # which wants all bits
+check "float16 in 16 bits: tiny values are lost" grep -q 'halves: step 0: element 0 of gradient 0 is 0x0p+0, and the mean is 0x1p-24' "$work/stderr"
+
 # ---- whatever may be delayed is delayed; operations one at a time; checks of everything ----
 for seed in 1 2; do
     SOFTGPU_CHAOS=$seed reduces "in disorder $seed" 2 moving mean fp16 --verify
@@ -160,5 +182,7 @@ if [ "$(head -c 2 "$ddprun")" != '#!' ] && [ -e "$build/tests/mutants/libddprun-
     install "$work/mutants" "$build/tests/mutants/libddprun-engine.so"
     noticed SCALE_LEFT_OUT flat fp16
     noticed UNPACK_LEFT_OUT separate none
+    DDPRUN_MUTANT=HALVES_NOT_WIDENED run "$work/mutants/bin/ddprun" -n 3 --timeout 20 "$halves" flat
+    check "HALVES_NOT_WIDENED is noticed" [ "$code" -eq 1 ]
 fi
 finish

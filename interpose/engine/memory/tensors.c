@@ -98,12 +98,17 @@ tensor_refuse_freed_parameters(void)
         tensor_refuse_freed(&freed[TENSOR_STATE]);
 }
 
-/* --compress sends 16 bits of each float32. */
+/* --compress sends 16 bits of each float32; means of float16 are sent as float32. Before NCCL is open all ranks count
+ * as having kernels. */
 static uint64_t
 sent_bytes(const struct tensor *tensor)
 {
-    bool narrow = engine_state.options.compression != DDPRUN_COMPRESS_NONE && tensor->type == DDP_FLOAT32;
-    return narrow ? tensor->bytes / 2 : tensor->bytes;
+    struct wire_setting setting = {.divides = engine_state.rendezvous.world_size > 1,
+                                   .reduction = engine_state.options.reduction,
+                                   .compression = engine_state.options.compression};
+    if (atomic_load(&engine_state.collectives_ready))
+        setting.divides = engine_state.collectives.setting.divides;
+    return wire_sent_bytes(&setting, type_nccl(tensor->type), tensor->bytes);
 }
 
 void

@@ -8,6 +8,7 @@
  *
  * Off unless `ddprun --trace DIR`.
  */
+#include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/report/trace_file.h"
 
@@ -372,8 +373,9 @@ trace_bucket_begin(const struct group *group, size_t bucket, bool early)
     struct bucket_trace *of = &current_step(group)->buckets[bucket];
     of->early = early;
     const struct bucket_wire *wire = group_wire(group, bucket);
-    bool narrow = wire->compression != DDPRUN_COMPRESS_NONE; /* 16 bits of 32 */
-    of->bytes = group->plan->buckets[bucket].bytes / (narrow ? 2 : 1);
+    const struct plan_bucket *planned = &group->plan->buckets[bucket];
+    of->bytes =
+        wire_sent_bytes(&engine_state.collectives.setting, type_nccl(escape_bucket_type(planned)), planned->bytes);
     of->path = wire->path;
     of->type = wire->type;
     trace_record(of->begin, first_stream());

@@ -119,41 +119,58 @@ write_from(const char *bytes, const struct tensor *tensor)
 
 /* ---- averages ---- */
 
-static struct wire_mean
-mean_of(int type, unsigned turns)
+/* How elements of a type are averaged: `sent` is the type in which they are added. */
+struct average {
+    int sent;
+    struct wire_mean mean;
+};
+
+static struct average
+average_of(int type, unsigned turns)
 {
     static const ncclDataType_t types[] = {[DDP_FLOAT32] = ncclFloat32,
                                            [DDP_FLOAT64] = ncclFloat64,
                                            [DDP_FLOAT16] = ncclFloat16,
                                            [DDP_BFLOAT16] = NCCL_BFLOAT16};
-    const struct wire_setting setting = {.divides = true, .world_size = (int)turns};
+    const struct wire_setting setting = {
+        .divides = true, .world_size = (int)turns, .compression = engine_state.options.compression};
     if (engine_state.options.reduction == DDPRUN_REDUCE_SUM)
-        return (struct wire_mean){.before = 1, .after = 1};
-    return wire_mean(&setting, types[type]);
+        return (struct average){type, {.before = 1, .after = 1}};
+    const int sent = wire_widens(&setting, types[type]) ? DDP_FLOAT32 : type;
+    return (struct average){sent, wire_mean(&setting, types[sent])};
+}
+
+/* An element that is rounded to the type. */
+static double
+rounded(int type, double element)
+{
+    char bytes[sizeof(double)];
+    element_put(type, bytes, 0, element);
+    return element_get(type, bytes, 0);
 }
 
 /* Elements of one rank go into the sum; `begins`: it is the round's first. */
 static void
-add_rank(char *sum, const char *own, const struct tensor *tensor, double before, bool begins)
+add_rank(char *sum, const char *own, const struct tensor *tensor, const struct average *by, bool begins)
 {
     for (size_t i = 0; i < tensor->count; ++i) {
         double element = element_get(tensor->type, own, i);
-        if (before != 1) { /* rounded to the type before it is sent */
-            char sent[sizeof(double)];
-            element_put(tensor->type, sent, 0, element / before);
-            element = element_get(tensor->type, sent, 0);
-        }
-        element_put(tensor->type, sum, i, begins ? element : element_get(tensor->type, sum, i) + element);
+        if (by->mean.before != 1)
+            element = rounded(by->sent, element / by->mean.before);
+        element_put(by->sent, sum, i, begins ? element : element_get(by->sent, sum, i) + element);
     }
 }
 
 static void
-write_average(const struct held *of, const struct tensor *tensor, double after)
+write_average(const struct held *of, const struct tensor *tensor, const struct average *by)
 {
     OWNED char *average = values_room(NULL, tensor->bytes);
-    memcpy(average, of->sum, tensor->bytes);
-    for (size_t i = 0; i < tensor->count && after != 1; ++i)
-        element_put(tensor->type, average, i, element_get(tensor->type, average, i) / after);
+    for (size_t i = 0; i < tensor->count; ++i) {
+        double element = element_get(by->sent, of->sum, i);
+        if (by->mean.after != 1)
+            element = rounded(by->sent, element / by->mean.after);
+        element_put(tensor->type, average, i, element);
+    }
     write_from(average, tensor);
 }
 
@@ -161,15 +178,15 @@ write_average(const struct held *of, const struct tensor *tensor, double after)
 static void
 add_up(struct held *of, const struct tensor *tensor, unsigned first, unsigned end, unsigned turns)
 {
-    const struct wire_mean mean = mean_of(tensor->type, turns);
+    const struct average by = average_of(tensor->type, turns);
     OWNED char *own = NULL;
     read_into(&own, tensor);
     if (first == 0)
-        of->sum = values_room(of->sum, tensor->bytes);
+        of->sum = values_room(of->sum, tensor->count * element_size(by.sent));
     for (unsigned rank = first; rank < end; ++rank)
-        add_rank(of->sum, own, tensor, mean.before, rank == 0);
+        add_rank(of->sum, own, tensor, &by, rank == 0);
     if (end == turns)
-        write_average(of, tensor, mean.after);
+        write_average(of, tensor, &by);
     else if (of->begun_at == tensor->address)
         write_from(of->begun, tensor);
 }

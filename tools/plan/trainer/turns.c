@@ -26,7 +26,7 @@ static struct nearness *nearness;
 /* Of one process that plays all turns, by tensor. */
 static struct held {
     char *begun; /* of a gradient: as the round began; the update that zeroes it is dropped */
-    char *sum;   /* so far */
+    char *sum;   /* so far, in the type in which ranks send it */
     char **own;  /* memory of each rank, as its turn has left it */
 } * held;
 
@@ -171,6 +171,15 @@ compare_gradient(const char *now, uint32_t tensor, uint32_t turn)
     turns_compare(turn, tensor, values, count);
 }
 
+/* A number that is rounded to the type. */
+static double
+rounded(int type, double value)
+{
+    char bytes[sizeof(double)];
+    element_put(type, bytes, 0, value);
+    return element_get(type, bytes, 0);
+}
+
 /* Adds what this turn has computed, as ranks do: each divides before, the sum is divided after. */
 static void
 add_up(struct held *of, uint32_t tensor, uint32_t turn)
@@ -182,8 +191,9 @@ add_up(struct held *of, uint32_t tensor, uint32_t turn)
                                            [ELEMENT_BFLOAT16] = NCCL_BFLOAT16};
     const struct wire_setting setting = {.divides = true, .world_size = (int)player_world()};
     const struct play_tensor *it = &player.play.tensors[tensor];
-    int type = (int)it->type;
-    struct wire_mean mean = wire_mean(&setting, types[type]);
+    const int type = (int)it->type, sent = wire_widens(&setting, types[type]) ? ELEMENT_FLOAT32 : type;
+    const size_t count = (it->hi - it->lo) / element_size(type);
+    const struct wire_mean mean = wire_mean(&setting, types[sent]);
     char *now = NULL;
     read_into(&now, it);
     turn_hash = XXH3_64bits_withSeed(now, it->hi - it->lo, turn_hash);
@@ -191,15 +201,15 @@ add_up(struct held *of, uint32_t tensor, uint32_t turn)
     if (!any_differed && it->role == PLAY_GRADIENT)
         compare_gradient(now, tensor, turn);
     if (of->sum == NULL)
-        of->sum = player_room(it->hi - it->lo);
+        of->sum = player_room(count * element_size(sent));
     if (of->begun == NULL) /* it was made in this round */
         of->begun = player_room(it->hi - it->lo);
-    for (size_t k = 0, count = (it->hi - it->lo) / element_size(type); k < count; ++k) {
-        element_put(type, now, k, element_get(type, now, k) / mean.before);
+    for (size_t k = 0; k < count; ++k) {
+        double sum = rounded(sent, element_get(type, now, k) / mean.before);
         if (!is_first)
-            element_put(type, now, k, element_get(type, now, k) + element_get(type, of->sum, k));
-        element_put(type, of->sum, k, element_get(type, now, k));
-        element_put(type, now, k, element_get(type, now, k) / mean.after);
+            sum = rounded(sent, sum + element_get(sent, of->sum, k));
+        element_put(sent, of->sum, k, sum);
+        element_put(type, now, k, rounded(sent, sum / mean.after));
     }
     write_from(is_last ? now : of->begun, it);
     free(now);
