@@ -249,6 +249,15 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
  * Nothing is evaluated.
  */
 #define DDP_POINTER_MESSAGE_ "ddprun: a pointer to a pointer is annotated; leave the & out"
+/*
+ * Nor do a float * or double * point to elements of a type that has another size, where the type is known to the
+ * compiler: the count would be of other elements. DDP_UINT8 may be bytes of anything.
+ */
+#define DDP_TYPE_MESSAGE_      "ddprun: the elements that are annotated have another size than the type says"
+#define DDP_NOT_4_BYTES_       (1 << DDP_FLOAT64 | 1 << DDP_FLOAT16 | 1 << DDP_BFLOAT16 | 1 << DDP_INT64)
+#define DDP_NOT_8_BYTES_       (1 << DDP_FLOAT32 | 1 << DDP_FLOAT16 | 1 << DDP_BFLOAT16 | 1 << DDP_INT32)
+#define DDP_OTHERS_(bytes)     (((bytes) == 4) * DDP_NOT_4_BYTES_ + ((bytes) == 8) * DDP_NOT_8_BYTES_)
+#define DDP_FITS_(bytes, type) ((DDP_OTHERS_(bytes) >> ((type)&31) & 1) == 0)
 #if !defined(__cplusplus)
 /* `ptr`, or a pointer to char where it points to nothing that has a size; then what it points to, if that is one, too.
  */
@@ -257,31 +266,44 @@ template <typename T> char (&ddp_type_of_(const volatile T *))[ddp_type_<T>::typ
                            default : __builtin_choose_expr(__builtin_classify_type(ptr) == 5, (ptr), (char *)0))
 #define DDP_INNER_(ptr) \
     __builtin_choose_expr(__builtin_classify_type(*DDP_POINTER_(ptr)) == 5, *DDP_POINTER_(ptr), (char *)0)
+#define DDP_BYTES_(ptr) \
+    __extension__ _Generic((ptr), float * : 4, const float * : 4, double * : 8, const double * : 8, default : 0)
+#define DDP_KNOWN_(type) __builtin_choose_expr(__builtin_constant_p(type), (type), DDP_UINT8)
 /* An array has another type than the address of its first element. */
-#define DDP_CHECK_(ptr)                                                                                 \
+#define DDP_CHECK_(ptr, type)                                                                           \
     __extension__ _Static_assert(                                                                       \
         !__builtin_types_compatible_p(__typeof__(*DDP_POINTER_(ptr)), __typeof__(&DDP_INNER_(ptr)[0])), \
-        DDP_POINTER_MESSAGE_)
+        DDP_POINTER_MESSAGE_);                                                                          \
+    __extension__ _Static_assert(DDP_FITS_(DDP_BYTES_(ptr), DDP_KNOWN_(type)), DDP_TYPE_MESSAGE_)
 #elif __cplusplus >= 201103L
 extern "C++" {
 template <typename T> struct ddp_element_ {
-    enum { is_pointer = 0 };
+    enum { is_pointer = 0, bytes = 0 };
 };
 template <typename T> struct ddp_element_<T *> {
-    enum { is_pointer = 1 };
+    enum { is_pointer = 1, bytes = 0 };
+};
+template <> struct ddp_element_<float> {
+    enum { is_pointer = 0, bytes = 4 };
+};
+template <> struct ddp_element_<double> {
+    enum { is_pointer = 0, bytes = 8 };
 };
 template <typename T> ddp_element_<T> ddp_element_of_(const volatile T *);
 ddp_element_<void> ddp_element_of_(...);
 }
-#define DDP_CHECK_(ptr) static_assert(!decltype(ddp_element_of_(ptr))::is_pointer, DDP_POINTER_MESSAGE_)
+#define DDP_KNOWN_(type) (__builtin_constant_p(type) ? (int)(type) : (int)DDP_UINT8)
+#define DDP_CHECK_(ptr, type)                                                         \
+    static_assert(!decltype(ddp_element_of_(ptr))::is_pointer, DDP_POINTER_MESSAGE_); \
+    static_assert(DDP_FITS_((int)decltype(ddp_element_of_(ptr))::bytes, DDP_KNOWN_(type)), DDP_TYPE_MESSAGE_)
 #else
-#define DDP_CHECK_(ptr) (void)0
+#define DDP_CHECK_(ptr, type) (void)0
 #endif
 
 /* A call about memory ptr[0..count). */
 #define DDP_MEMORY_CALL_(member, ptr, count, type)                           \
     do {                                                                     \
-        DDP_CHECK_(ptr);                                                     \
+        DDP_CHECK_(ptr, type);                                               \
         DDP_CALL_(member, ptr, (void *)(ptr), (size_t)(count), (int)(type)); \
     } while (0)
 
@@ -537,7 +559,7 @@ class ddp_turn_region_
  */
 #define DDP_REDUCE(ptr, count, type, op, stream)                                       \
     do {                                                                               \
-        DDP_CHECK_(ptr);                                                               \
+        DDP_CHECK_(ptr, type);                                                         \
         DDP_CALL_(reduce, ptr, (void *)(ptr), (size_t)(count), (int)(type), (int)(op), \
                   ddp_stream((uintptr_t)(stream)));                                    \
     } while (0)

@@ -34,7 +34,9 @@ take_turns(void)
 __attribute__((visibility("default"))) int
 ANNOTATED_MAIN(void)
 {
-    static float weights[8], gradients[8];
+    static float weights[8];
+    static unsigned short gradients[8];
+    static double statistics[2];
     static int counter;
     float loss = 1.5f;
     double score = 0.1;
@@ -56,7 +58,7 @@ ANNOTATED_MAIN(void)
     DDP_STEP_PARAMETERS(0);
     DDP_STEP_PARAMETERS_GROUP(2, 0);
     DDP_SYNC(0);
-    DDP_BUFFER(weights, 2, DDP_TYPE_OF(&score));
+    DDP_BUFFER(statistics, 2, DDP_TYPE_OF(statistics));
     DDP_NO_SYNC_BEGIN();
     DDP_NO_SYNC_END();
     DDP_GRADIENT_READY(gradients, 0);

@@ -19,7 +19,7 @@ group 1 1
 step 1 0x1 0
 step parameters 0 0x1 0
 step parameters 2 0x1 0
-buffer weights 2 2 line 1 ptr
+buffer statistics 2 2 line 1 ptr
 no sync 1 DDP_NO_SYNC_BEGIN
 no sync 0 DDP_NO_SYNC_END
 ready ptr 0x1 gradients

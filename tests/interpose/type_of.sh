@@ -78,6 +78,13 @@ float p[3][2]|DDP_FLOAT32|
 struct four *p|DDP_FLOAT32|
 float *p|variable|
 double *p|variable|
+const double *p|DDP_FLOAT64|
+float *p|DDP_INT32|
+float *p|DDP_UINT8|
+double *p|DDP_FLOAT32|another size than the type says
+const float *p|DDP_FLOAT16|another size than the type says
+float *p|DDP_FLOAT64|another size than the type says
+float p[3]|DDP_BFLOAT16|another size than the type says
 float **p|DDP_FLOAT32|a pointer to a pointer is annotated
 float *const *p|variable|a pointer to a pointer is annotated
 void **p|DDP_FLOAT32|a pointer to a pointer is annotated

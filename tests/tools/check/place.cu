@@ -149,7 +149,7 @@ main(int argc, char **argv)
     if (averages)
         ;
     else if (is("wide"))
-        DDP_GRADIENT(g, WIDTH / 2, DDP_FLOAT64);
+        DDP_GRADIENT((void *)g, WIDTH / 2, DDP_FLOAT64);
     else
         DDP_GRADIENT(g, WIDTH, DDP_FLOAT32);
     float *buffer = device_floats(WIDTH), *own = device_floats(WIDTH), *zeros = device_floats(WIDTH),
