@@ -136,6 +136,19 @@ told_number(const char *variable, int alone)
 KNOWN(rank, DDPRUN_ENV_RANK, 0)
 KNOWN(local_rank, DDPRUN_ENV_LOCAL_RANK, 0)
 
+/* What the rank's process computes from it depends on the number of ranks: ddprun check says so. */
+static int
+world_size(void)
+{
+    const struct engine *engine = known_engine();
+    struct rank_status *status = atomic_load(&shim.status);
+    if (engine == NULL)
+        return told_number(DDPRUN_ENV_WORLD_SIZE, 1);
+    if (status != NULL)
+        atomic_store_explicit(&status->asks_world_size, 1, memory_order_relaxed);
+    return engine->world_size;
+}
+
 static int
 world_size(void)
 {

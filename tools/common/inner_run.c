@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -50,6 +51,20 @@ command_of(const struct inner_start *start)
     return words;
 }
 
+/* What is read from there is empty, as from /dev/null; but that it was read can be seen (launcher/output/
+ * terminal_input.h). -1 with errno. */
+static int
+open_empty(void)
+{
+    char path[64];
+    int written = memfd_create("stdin", MFD_CLOEXEC);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", written);
+    int fd = written >= 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (written >= 0)
+        close(written);
+    return fd >= 0 ? fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 /* Becomes, in a child of `parent`, this ddprun with other words. */
 static void __attribute__((noreturn)) become(char **command, pid_t parent, const struct inner_start *start)
 {
@@ -61,10 +76,10 @@ static void __attribute__((noreturn)) become(char **command, pid_t parent, const
     for (const char *(*it)[2] = start->environment; (*it)[0] != NULL; ++it)
         setenv((*it)[0], (*it)[1], 1);
     setenv("DDPRUN_FAILURE_REPORT", "-", 1); /* there */
-    int null = open("/dev/null", O_RDWR),
+    int empty = open_empty(),
         out = start->errors != NULL ? open(start->errors, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600) : -1;
-    if (null >= 0)
-        dup2(null, STDIN_FILENO);
+    if (empty >= 0)
+        dup2(empty, STDIN_FILENO);
     if (out >= 0 && start->output)
         dup2(out, STDOUT_FILENO);
     if (out >= 0)

@@ -16,15 +16,16 @@ enum { COUNT = 64, BATCH = 24, BLOCK = COUNT };
 static struct {
     int steps, warmup;
     float rate;
-    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items, drawn, cancels;
+    bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items, drawn, cancels, two, divides, reads;
 } options = {.steps = 80, .rate = 0.1f};
 
 static const struct option option_table[] = {
-    {"--steps", 'i', &options.steps},   {"--warmup", 'i', &options.warmup},   {"--rate", 'f', &options.rate},
-    {"--adam", 'b', &options.adam},     {"--chaos", 'b', &options.chaos},     {"--sums", 'b', &options.sums},
-    {"--frozen", 'b', &options.frozen}, {"--noise", 'b', &options.noise},     {"--bf16", 'b', &options.bf16},
-    {"--whole", 'b', &options.whole},   {"--asserts", 'b', &options.asserts}, {"--items", 'b', &options.items},
-    {"--drawn", 'b', &options.drawn},   {"--cancels", 'b', &options.cancels},
+    {"--steps", 'i', &options.steps},     {"--warmup", 'i', &options.warmup},   {"--rate", 'f', &options.rate},
+    {"--adam", 'b', &options.adam},       {"--chaos", 'b', &options.chaos},     {"--sums", 'b', &options.sums},
+    {"--frozen", 'b', &options.frozen},   {"--noise", 'b', &options.noise},     {"--bf16", 'b', &options.bf16},
+    {"--whole", 'b', &options.whole},     {"--asserts", 'b', &options.asserts}, {"--items", 'b', &options.items},
+    {"--drawn", 'b', &options.drawn},     {"--cancels", 'b', &options.cancels}, {"--two", 'b', &options.two},
+    {"--divides", 'b', &options.divides}, {"--reads", 'b', &options.reads},
 };
 
 static const char mistakes[] =
@@ -81,6 +82,7 @@ noise_gradient(float *g, const float *w, const float *x, int count, float rest)
 
 ELEMENTWISE_OF_ALL(second_moment, (float *v, const float *g), v[i] = 0.99f * v[i] + 0.01f * g[i] * g[i])
 ELEMENTWISE_OF_ALL(sgd, (float *w, const float *g, float rate), w[i] -= rate * g[i])
+ELEMENTWISE_OF_ALL(sgd_into, (float *to, const float *w, const float *g, float rate), to[i] = w[i] - rate * g[i])
 ELEMENTWISE_OF_ALL(adam, (float *w, const float *g, float *m, const float *v, float rate, float correction),
                    m[i] = 0.9f * m[i] + 0.1f * g[i];
                    w[i] -= rate * m[i] / (sqrtf(v[i] * correction) + 1e-12f))
@@ -191,7 +193,7 @@ train(float *w, float *g, float *x, float *m, float *v, float *still)
     static float host[(BATCH + 1) * COUNT];
     size_t first, count;
     DDP_SHARD(BATCH, &first, &count);
-    float correction = 1, *own = device_floats(COUNT);
+    float correction = 1, *own = device_floats(COUNT), *other = device_floats(COUNT);
     for (int step = 0; step < options.steps; ++step) {
         fill_batch(host, step);
         load(x, host, step, first, count);
@@ -226,7 +228,10 @@ train(float *w, float *g, float *x, float *m, float *v, float *still)
         float rate = rate_of(step) / (options.sums ? (float)count : 1);
         if (options.adam)
             adam<<<1, BLOCK>>>(w, g, m, v, rate, 1 / (1 - correction));
-        else
+        else if (options.two) { /* two buffers in turn, of which one is annotated */
+            sgd_into<<<1, BLOCK>>>(other, w, g, rate);
+            std::swap(w, other);
+        } else
             sgd<<<1, BLOCK>>>(w, g, rate);
         if (options.noise) {
             second_moment<<<1, BLOCK>>>(v + COUNT, still + COUNT);
@@ -241,6 +246,10 @@ int
 main(int argc, char **argv)
 {
     options_take(argc, argv, option_table, mistakes);
+    if (options.divides) /* as users of other launchers do, whose ranks have batches of their own */
+        options.steps /= DDP_WORLD_SIZE();
+    if (options.reads)
+        (void)getchar();
     float host[COUNT], *w = device_floats(COUNT), *g = device_floats(COUNT), *x = device_floats(BATCH * COUNT),
                        *m = device_floats(2 * COUNT), *v = device_floats(2 * COUNT), *still = device_floats(2 * COUNT);
     for (int i = 0; i < COUNT; ++i)

@@ -38,15 +38,18 @@ count_ranks(const char *results)
     return count;
 }
 
-/* After which step all ranks have ended by themselves; 0: not all have, or not after the same one. */
+/* The step after which all ranks have ended by themselves, if it is the same one, before step `steps`; else 0. */
 static unsigned
-find_common_end(const struct check_rows *ranked, int count)
+find_common_end(const struct check_rows *ranked, int count, unsigned steps)
 {
-    const struct check_row *end, *first = check_rows_find(&ranked[0], CHECK_ROW_END);
-    const bool is_common = first != NULL && ALL(rows, ranked, (size_t)count,
-                                                (end = check_rows_find(rows, CHECK_ROW_END)) != NULL &&
-                                                    end->value == 0 && end->step == first->step);
-    return is_common ? first->step : 0;
+    unsigned common = 0;
+    for (int r = 0; r < count; ++r) {
+        const struct check_row *end = check_rows_find(&ranked[r], CHECK_ROW_END);
+        if (end == NULL || end->value != 0 || end->step >= steps || (r > 0 && end->step != common))
+            return 0;
+        common = end->step;
+    }
+    return common;
 }
 
 /* Its rows into ranked_p[*count_p]. False: it ended in a way of which there is no verdict. */
@@ -81,6 +84,7 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
     check->evidence.is_same_data =
         is_judged ? outcome.is_same_data && !check->evidence.by_plan : check->evidence.is_same_data;
     check->evidence.overlapped_steps = is_judged ? outcome.overlapped_steps : check->evidence.overlapped_steps;
+    check->evidence.reads_stdin = is_judged ? outcome.reads_stdin : check->evidence.reads_stdin;
     /* Rows had no room, or the summary that would report it had none: that is no difference. */
     bool lost = !ended && stop == NULL && outcome.exit_code != 0 && !outcome.late &&
                 (outcome.reason[0] == '\0' || strstr(outcome.reason, "cannot write what ddprun check") != NULL);
@@ -95,8 +99,8 @@ run_ranks(struct check *check, const struct check_order *order, struct check_row
                  : outcome.late              ? "no step came within --timeout"
                  : outcome.reason[0] != '\0' ? outcome.reason
                                              : "a rank ended before the last step");
-        if (stop == NULL && !outcome.late && outcome.reason[0] == '\0')
-            check->evidence.common_end = find_common_end(ranked, count);
+        const bool ended_well = stop == NULL && !outcome.late && outcome.exit_code == 0;
+        check->evidence.common_end = ended_well ? find_common_end(ranked, count, check->steps) : 0;
     } else if (is_judged && made_all && outcome.exit_code != 0 && !ended && outcome.signal == 0 &&
                check->evidence.forced) {
         /* It may have found its own results wrong, which were not its own. */

@@ -115,14 +115,13 @@ has_failed_rank(struct json_object *ranks)
     return false;
 }
 
-/* Whether one is about data that several ranks have alike (interpose/engine/verify/duplicate_batch.c). */
 static bool
-has_duplicates(struct json_object *warnings)
+has_warning(struct json_object *warnings, const char *wanted)
 {
     struct json_object *key;
     return ANY_NUMBER(i, 0, json_object_array_length(warnings),
                       json_object_object_get_ex(json_object_array_get_idx(warnings, i), "key", &key) &&
-                          strcmp(json_object_get_string(key), "duplicate_gradients") == 0);
+                          strcmp(json_object_get_string(key), wanted) == 0);
 }
 
 static void
@@ -135,8 +134,10 @@ read_summary(const char *path, struct check_outcome *outcome)
         snprintf(outcome->reason, sizeof(outcome->reason), "%s", json_object_get_string(member));
     if (json_object_object_get_ex(summary, "each_rank", &member))
         outcome->program_failed = has_failed_rank(member);
-    if (json_object_object_get_ex(summary, "warnings", &member))
-        outcome->is_same_data = has_duplicates(member);
+    if (json_object_object_get_ex(summary, "warnings", &member)) {
+        outcome->is_same_data = has_warning(member, "duplicate_gradients"); /* verify/duplicate_batch.c */
+        outcome->reads_stdin = has_warning(member, "stdin_read");           /* launcher/output/terminal_input.c */
+    }
     if (json_object_object_get_ex(summary, "overlapped_steps", &member))
         outcome->overlapped_steps = (uint64_t)json_object_get_int64(member);
     json_object_put(summary);

@@ -54,6 +54,7 @@ struct check_outcome {
     char reason[1024];   /* why it failed, by its summary; empty: unknown */
     uint64_t overlapped_steps;
     bool is_same_data; /* as in struct check_evidence */
+    bool reads_stdin;  /* the same */
     char *results;     /* malloc'ed: for check_rows_append() */
 };
 

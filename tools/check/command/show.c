@@ -87,6 +87,53 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("memory without an annotation was not compared: that takes at least two steps\n", out);
 }
 
+static bool
+moves_parameter(const struct check_rows *rows, uint32_t step)
+{
+    EACH_ROW_OF(row, rows, CHECK_PARAMETER) {
+        if (row->moved && row->step == step)
+            return true;
+    }
+    return false;
+}
+
+static bool
+has_parameter_of(const struct check_rows *rows, uint64_t count)
+{
+    EACH_ROW_OF(row, rows, CHECK_PARAMETER) {
+        if (row->tensor.count == count)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a step that changes no parameter writes memory of a parameter's size: weights in a second buffer. */
+static bool
+has_second_buffer(const struct check_rows *rows)
+{
+    EACH_ROW_OF(row, rows, CHECK_MEMORY) {
+        if (has_parameter_of(rows, row->tensor.count) && !moves_parameter(rows, row->step))
+            return true;
+    }
+    return false;
+}
+
+static void
+print_updates(FILE *out, const struct check_evidence *evidence)
+{
+    uint32_t updates = 0, moved = 0; /* steps that change some parameter on one rank, and the last of them */
+    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_PARAMETER) {
+        updates += row->moved && row->step != moved;
+        moved = row->moved ? row->step : moved;
+    }
+    if (updates == 0 || 2 * updates > evidence->steps || has_second_buffer(&evidence->ranked[0]))
+        return;
+    fprintf(out,
+            "only %u of %u steps change parameters: if DDP_STEP comes after each micro-batch, one before the update "
+            "is enough\n",
+            updates, evidence->steps);
+}
+
 /* What no step has shown that was compared, for mistakes may be there. */
 static void
 print_unseen(FILE *out, const struct check_evidence *evidence)
@@ -115,17 +162,7 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     if (check_rows_next_of(&evidence->ranked[0], CHECK_PARAMETER, NULL) == NULL)
         fputs("no parameter is annotated: gradients alone were compared; annotate parameters with DDP_PARAMETER\n",
               out);
-    uint32_t updates = 0, moved = 0; /* steps that change some parameter on one rank, and the last of them */
-    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_PARAMETER) {
-        updates += row->moved && row->step != moved;
-        moved = row->moved ? row->step : moved;
-    }
-    if (updates > 0 && 2 * updates <= evidence->steps)
-        fprintf(
-            out,
-            "only %u of %u steps change parameters: if DDP_STEP comes after each micro-batch, one before the update "
-            "is enough\n",
-            updates, evidence->steps);
+    print_updates(out, evidence);
     const struct check_row *after = check_rows_find(&evidence->alone, CHECK_ROW_AFTER);
     if (after != NULL)
         fprintf(out,
@@ -140,6 +177,11 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
     else if (end != NULL && end->value != 0)
         fprintf(out, "check ended the program after %s %u: --steps K compares more\n",
                 check_evidence_takes_turns(evidence) ? "round" : "step", evidence->steps);
+    if (end != NULL && end->value != 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_ASKED) != NULL)
+        fputs(
+            "not exercised: how many steps the program makes, which calls DDP_WORLD_SIZE(): if it divides a number of "
+            "steps by that, ranks train less than one process\n",
+            out);
 }
 
 /* In a training each of these ranks would replace what the others have written. */
@@ -153,6 +195,11 @@ print_written(FILE *out, const struct check_evidence *evidence)
     if (written->count > FILES_SHOWN)
         fprintf(out, "warning: several ranks write %zu more files (--json FILE has all)\n",
                 written->count - FILES_SHOWN);
+    if (evidence->reads_stdin)
+        fputs("warning: ranks above 0 read their stdin, which is empty there (rank 0 has that of ddprun; in runs of "
+              "check "
+              "it is empty on all ranks)\nwhat to do: pass what all ranks need as arguments or in a file\n",
+              out);
     if (written->count > 0)
         fputs("what to do: save on rank 0 only, if (DDP_RANK() == 0), or put DDP_RANK() into the file's name\n", out);
 }

@@ -60,6 +60,7 @@ struct check_evidence {
     bool one_date;                             /* all ranks began with one date and the same random bytes */
     unsigned readings;                         /* of enum check_reading: what the program has read */
     char reading_places[400];                  /* "`time` (train.cu:12)"; empty: it has read none */
+    bool reads_stdin;          /* ranks above 0 of the run that is checked have read their stdin, which is empty */
     bool is_same_data;         /* the engines of the run that is checked have said that all ranks train on the same */
     uint64_t overlapped_steps; /* of the run that is checked */
     char stopped[1024];        /* why ddprun ended it; empty: it did not */

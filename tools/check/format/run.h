@@ -144,6 +144,7 @@ enum check_row_kind {
     CHECK_ROW_STOPPED,  /* text: why ddprun ended the job; exit code in `value` */
     CHECK_ROW_RETAINED, /* `norms.product`: how much of a change is left; `value` 1: other calls get it, too */
     CHECK_ROW_END,      /* `step` steps were made; `value` 1: the program was ended, 0: it ended by itself */
+    CHECK_ROW_ASKED,    /* at the end: the program has called DDP_WORLD_SIZE() */
     CHECK_ROW_WEIGHT,   /* DDP_WEIGHT gave this rank a share that is not the mean share */
     CHECK_ROW_AVERAGED, /* `tensor` is a parameter or state that DDP_STEP_PARAMETERS averages */
     CHECK_ROW_SHORT,    /* fewer steps than CHECK_STEPS were made: they take too long, or too much room */

@@ -205,6 +205,8 @@ values_close(uint32_t steps, bool by_us, bool in_rounds)
         values.writes = false;
     }
     values_note(CHECK_ROW_END, steps, by_us);
+    if (atomic_load(&engine_state.status->asks_world_size) != 0)
+        values_note(CHECK_ROW_ASKED, steps, 0);
 }
 
 struct keeping {

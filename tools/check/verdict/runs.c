@@ -78,6 +78,19 @@ say_end_early(const struct check_facts *facts, char text[VERDICT_BYTES])
                  facts->ranks, facts->common_end, facts->steps);
 }
 
+static void
+advise_end_early(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    const unsigned ranks = (unsigned)facts->ranks;
+    const bool is_divided = (facts->common_end + 1) * ranks > facts->steps;
+    sentence_say(text, "%s",
+                 is_divided ? "do not divide the number of steps by DDP_WORLD_SIZE(): by DDP_SHARD all ranks together "
+                              "make a step of the batch of which one process makes a step"
+                            : "the program ends by a number that the ranks compute otherwise than one process: divide "
+                              "what DDP_REDUCE adds up by the items of all ranks, not of the share, or average the "
+                              "number by DDP_MEAN");
+}
+
 static bool
 continues(const struct check_facts *facts)
 {
@@ -244,8 +257,7 @@ const struct verdict_row verdict_rows_of_runs[] = {
      .applies = end_early,
      .about = verdict_about_first,
      .say = say_end_early,
-     .advice = "the program ends by a number that the ranks compute otherwise than one process: divide what DDP_REDUCE "
-               "adds up by the items of all ranks, not of the share, or average the number by DDP_MEAN"},
+     .advise = advise_end_early},
     {.name = "nothing was compared",
      .stage = STAGE_COMPARED,
      .result = CHECK_NOT_COMPARABLE,
