@@ -105,20 +105,27 @@ has_shim(char *const *environment)
     return has;
 }
 
-/* Before `path` is started; "": the file `folder` itself. Returns the record in which it was noted, or NULL. */
-static struct rank_status *
-note(int folder, const char *path, char *const *environment)
+bool
+execs_file_uses_cuda(int folder, const char *path)
 {
-    struct rank_status *status = atomic_load(&shim.status);
     char itself[NAME_BYTES];
-    if (status == NULL || path == NULL || has_shim(environment))
-        return NULL;
     snprintf(itself, sizeof(itself), "/proc/self/fd/%d", folder);
     int fd =
         (int)syscall(SYS_openat, folder, *path != '\0' ? path : itself, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     bool uses = fd >= 0 && uses_cuda(fd);
     if (fd >= 0)
         (void)syscall(SYS_close, fd);
+    return uses;
+}
+
+/* Before `path` is started; "": the file `folder` itself. Returns the record in which it was noted, or NULL. */
+static struct rank_status *
+note(int folder, const char *path, char *const *environment)
+{
+    struct rank_status *status = atomic_load(&shim.status);
+    if (status == NULL || path == NULL || has_shim(environment))
+        return NULL;
+    const bool uses = execs_file_uses_cuda(folder, path);
     if (uses)
         atomic_fetch_add(&status->missed_preload, 1);
     return uses ? status : NULL;

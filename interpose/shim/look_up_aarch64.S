@@ -1,5 +1,5 @@
 /*
- * look_up_aarch64.S - our dlsym and dlvsym, and the thunks for calls that are only recorded; see look_up_x86_64.S.
+ * look_up_aarch64.S - our dlsym, dlvsym and dlmopen, and the thunks for calls that are only recorded; see look_up_x86_64.S.
  */
         .text
 
@@ -38,6 +38,7 @@
 
         LOOK_UP dlsym, gate_look_up, gate_real_dlsym
         LOOK_UP dlvsym, gate_look_up_version, gate_real_dlvsym
+        LOOK_UP dlmopen, namespaces_look, namespaces_real_dlmopen
 
 /* Only x16 and x17 are free between a caller and a function; the loop of the count needs a third register, from the stack. */
         .globl  recorder_thunks

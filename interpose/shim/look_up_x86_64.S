@@ -1,5 +1,5 @@
 /*
- * look_up_x86_64.S - our dlsym and dlvsym, and the thunks for calls that are only recorded.
+ * look_up_x86_64.S - our dlsym, dlvsym and dlmopen, and the thunks for calls that are only recorded.
  *
  * RTLD_NEXT and RTLD_DEFAULT mean "as seen from the caller", which the real functions find by their return address. So whatever
  * we do not replace must be a jump, not a call: with a call the shim itself would become the caller (facts: an import that
@@ -7,7 +7,8 @@
  */
         .text
 
-/* void *dlsym(void *handle, const char *name); void *dlvsym(void *handle, const char *name, const char *version) */
+/* void *dlsym(void *handle, const char *name); void *dlvsym(void *handle, const char *name, const char *version);
+   void *dlmopen(Lmid_t id, const char *file, int flags) */
         .macro  LOOK_UP name, decide, real
         .globl  \name
         .type   \name, @function
@@ -40,6 +41,7 @@
 
         LOOK_UP dlsym, gate_look_up, gate_real_dlsym
         LOOK_UP dlvsym, gate_look_up_version, gate_real_dlvsym
+        LOOK_UP dlmopen, namespaces_look, namespaces_real_dlmopen
 
 /*
  * recorder_thunks: THUNKS entries of THUNK_BYTES (shim.h); entry i counts in recorder_thunk_calls[i], unless the call comes from

@@ -99,6 +99,10 @@ void crash_watch_no_more(void);
 /* Once, by the constructor: what the hooks of exec and open need, which may look nothing up. */
 void execs_begin(void);
 
+/* Whether the file at `path`, seen from `folder`, uses CUDA: it names CUDA's libraries, or holds kernels. "": the file
+ * `folder` itself. */
+bool execs_file_uses_cuda(int folder, const char *path);
+
 /* The definition of a function of libc after ours: libc's, or another interposer's. */
 /* clang-format off */
 #define LIBC_FUNCTIONS(X)                                                     \

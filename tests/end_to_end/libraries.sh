@@ -44,5 +44,20 @@ if [ -e "$libraries_static" ]; then
     fi
 fi
 
+# A plug-in that dlmopen(3) loads into a namespace of its own (-1) would train there alone, without hooks.
+plugin=$build/tests/matrix/accumulate_plugin.so
+if [ -e "$plugin" ] && command -v python3 >/dev/null; then
+    printf '%s\n' 'import ctypes, sys' 'library = ctypes.CDLL(None)' 'library.dlmopen.restype = ctypes.c_void_p' \
+        'sys.exit(0 if library.dlmopen(ctypes.c_long(int(sys.argv[1])), sys.argv[2].encode(), 2) else 3)' >"$work/opens.py"
+    # opens RANKS NAMESPACE FILE
+    opens=("$ddprun" --device softgpu --quiet)
+    refusal='rank [01] loads .*accumulate_plugin.so by dlmopen into a namespace of its own, where ddprun sees no call of CUDA: .* load it by dlopen'
+    fails "a plug-in in a namespace of its own" 1 "$refusal" "${opens[@]}" -n 2 python3 -IS "$work/opens.py" -1 "$plugin"
+    LD_LIBRARY_PATH=$(dirname "$plugin") fails "the same, found by its name" 1 "$refusal" "${opens[@]}" -n 2 python3 -IS "$work/opens.py" -1 accumulate_plugin.so
+    works "a plug-in in the program's namespace" "${opens[@]}" -n 2 python3 -IS "$work/opens.py" 0 "$plugin"
+    works "another library in a namespace of its own" "${opens[@]}" -n 2 python3 -IS "$work/opens.py" -1 libm.so.6
+    works "one rank, whose plug-in may be anywhere" "${opens[@]}" -n 1 python3 -IS "$work/opens.py" -1 "$plugin"
+fi
+
 works "a call after backward that writes nothing at first" "$ddprun" -n 2 --bucket-mb 0.003 "$libraries" --way late
 finish
