@@ -72,6 +72,13 @@ for mode in gemm kernels momentum mixed; do
     works "check: $mode is equal" "$ddprun" check --steps 6 "$fused" "$mode"
 done
 
+# What DDP_FORGET names after the last step is compared as it was then.
+for mode in gemm mixed; do
+    works "$mode, forgotten after the last step" "$ddprun" -n 2 --bucket-mb 0.004 "$fused" "$mode" --steps 7 --leave 1
+    check "$mode, forgotten after the last step: compared" grep -q 'parameters bitwise identical on all ranks (hash ' "$work/stderr"
+    fails "$mode, forgotten after rank 1 has changed one" 1 '`bias.*differs between ranks 0 and 1 after step (7|14):' "$ddprun" -n 2 --bucket-mb 0.004 "$fused" "$mode" --steps 7 --leave 2
+done
+
 # ends MODE PATTERN [RANKS OPTIONS...]
 ends() {
     local mode=$1 pattern=$2 ranks=${3:-2}

@@ -2,7 +2,7 @@
  * fused.cu - trainers that update their parameters inside backward, without gradient buffers, and average them by
  * DDP_STEP_PARAMETERS. A network of LAYERS square layers with tanh learns a fixed function; SGD.
  *
- *     fused MODE [--steps N] [--save FILE] [--every K] [--sync 1] [--forget 1]
+ *     fused MODE [--steps N] [--save FILE] [--every K] [--sync 1] [--forget 1] [--leave 1|2]
  *
  * gemm: updates are gemms with beta = 1 into the weights; kernels: kernels of its own; updated: as gemm, but each
  * layer's input gradient is computed after its weights have changed; momentum: kernels that update velocities
@@ -12,7 +12,8 @@
  * DDP_STEP_PARAMETERS does not name; evaluates: a forward pass before every third step; whole: as kernels, and one
  * kernel updates a layer's weights and computes the gradient of its input
  * local: weights have gradients, which are not annotated. --every K: averages after every K-th step only; --sync 1:
- * also at the end. --forget 1: momentum's velocities are not annotated. Misuse: step: DDP_STEP; gradients: both for
+ * also at the end. --forget 1: momentum's velocities are not annotated. --leave 1: parameters are forgotten at the end;
+ * 2: after rank 1 has changed one. Misuse: step: DDP_STEP; gradients: both for
  * group 0, which has gradients; both: DDP_STEP after DDP_STEP_PARAMETERS; empty: of a group without parameters;
  * forgotten: biases are a group that is never stepped; captured: in a capture; unstepped: rank 1 leaves out a step;
  * no-sync: between DDP_NO_SYNC_BEGIN and its end
@@ -32,7 +33,7 @@ static cublasHandle_t blas;
 static cudaStream_t stream, side;
 static cudaEvent_t event;
 static size_t first, count; /* this rank's items */
-static int steps = STEPS, every = 1, syncs, forgets;
+static int steps = STEPS, every = 1, syncs, forgets, leaves;
 
 /* ---- kernels ---- */
 
@@ -278,6 +279,15 @@ annotate(void)
 }
 
 static void
+forget(void)
+{
+    for (int l = 0; l < LAYERS; ++l) {
+        DDP_FORGET(weight[l]);
+        DDP_FORGET(bias[l]);
+    }
+}
+
+static void
 save(const char *path)
 {
     std::vector<parameter> parameters;
@@ -293,14 +303,22 @@ main(int argc, char **argv)
 {
     const char *path = NULL;
     mode = argc > 1 ? argv[1] : "gemm";
-    take_options(
-        argc, argv, 2,
-        {{"--steps", &steps}, {"--every", &every}, {"--sync", &syncs}, {"--forget", &forgets}, {"--save", &path}});
+    take_options(argc, argv, 2,
+                 {{"--steps", &steps},
+                  {"--every", &every},
+                  {"--sync", &syncs},
+                  {"--forget", &forgets},
+                  {"--leave", &leaves},
+                  {"--save", &path}});
     create();
     annotate();
     train();
     if (path != NULL)
         save(path);
+    if (leaves == 2 && DDP_RANK() == 1)
+        CHECK(cudaMemset(bias[0], 0x3f, sizeof(float)));
+    if (leaves > 0)
+        forget();
     CHECK(cublasDestroy(blas));
     return 0;
 }

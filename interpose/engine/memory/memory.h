@@ -209,7 +209,8 @@ void tensor_unplace(struct tensor *tensor) WITH_LOCK;
 /* Removes the tensor for good; others move in the table. */
 void tensor_drop(struct tensor *tensor) WITH_LOCK;
 
-/* Takes its memory away, as tensor_unplace(), of a tensor that DDP_FORGET names: drop_forgotten() removes it. */
+/* Takes its memory away, as tensor_unplace(), of a tensor that DDP_FORGET names: tensor_drop_forgotten() removes it.
+ */
 void tensor_set_forgotten(struct tensor *tensor) WITH_LOCK;
 
 /* Removes those for good. Whether there was one. */

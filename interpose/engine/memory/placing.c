@@ -162,7 +162,7 @@ tensor_unplace(struct tensor *tensor)
 void
 tensor_set_forgotten(struct tensor *tensor)
 {
-    ASSERT(tensor->placed && tensor_is_compared(tensor) && !tensor->averaged);
+    ASSERT(tensor->placed && tensor_is_compared(tensor));
     tensor_unplace(tensor);
     tensor->forgotten = true;
     ++memory_state.forgotten_count;
@@ -177,6 +177,8 @@ tensor_drop_forgotten(void)
             tensor_drop(&memory_state.tensors[i - 1]);
     }
     ASSERT(memory_state.forgotten_count == 0);
+    if (found)
+        tensor_report_averaged(NULL);
     return found;
 }
 

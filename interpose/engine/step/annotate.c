@@ -271,7 +271,7 @@ copy_at(CUdeviceptr address)
 static bool
 is_compared_at_end(const struct tensor *tensor)
 {
-    return !engine_state.alone && tensor_is_compared(tensor) && !tensor->averaged;
+    return !engine_state.alone && tensor_is_compared(tensor);
 }
 
 void
@@ -297,11 +297,11 @@ tensor_forget(void *ptr, const struct ddp_site *site)
     struct tensor *tensor = tensor_at((CUdeviceptr)ptr);
     if (tensor != NULL && tensor->address == (CUdeviceptr)ptr) {
         forgotten = *tensor;
+        if (tensor_is_sent(tensor))
+            groups_annotations_changed();
         if (is_compared_at_end(tensor)) {
             tensor_set_forgotten(tensor);
         } else {
-            if (tensor_is_sent(tensor))
-                groups_annotations_changed();
             tensor_unplace(tensor);
             tensor_drop(tensor);
             tensor_report_averaged(NULL);
