@@ -92,25 +92,11 @@ set_number(char ***list, const char *name, unsigned long long value)
     free(text);
 }
 
-/* Adds a library to those that are preloaded, after those that are there: a sanitizer's runtime must stay the first. */
-static void
-add_preload(char ***list, const char *library)
-{
-    const char *old = environment_get(*list, "LD_PRELOAD");
-    if (old == NULL || old[0] == '\0') {
-        environment_set(list, "LD_PRELOAD", library);
-        return;
-    }
-    if (strstr(old, library) != NULL)
-        return;
-    char *both = xasprintf("%s:%s", old, library);
-    environment_set(list, "LD_PRELOAD", both);
-    free(both);
-}
+enum preload_place { PRELOAD_FIRST, PRELOAD_LAST };
 
-/* The runtime of AddressSanitizer ends a program into which another library was loaded before it. */
+/* Adds a library to those that are preloaded, before or after those that are there. */
 static void
-preload_sanitizer(char ***list, const char *library)
+add_preload(char ***list, const char *library, enum preload_place place)
 {
     const char *old = environment_get(*list, "LD_PRELOAD");
     if (old == NULL || old[0] == '\0') {
@@ -119,7 +105,9 @@ preload_sanitizer(char ***list, const char *library)
     }
     if (strstr(old, library) != NULL)
         return;
-    char *both = xasprintf("%s:%s", library, old);
+    const char *first = place == PRELOAD_FIRST ? library : old;
+    const char *second = place == PRELOAD_FIRST ? old : library;
+    char *both = xasprintf("%s:%s", first, second);
     environment_set(list, "LD_PRELOAD", both);
     free(both);
 }
@@ -297,9 +285,10 @@ environment_for_rank(char *const *inherited, const struct rank_settings *setting
 
     if (environment_get(list, "PMIX_RANK") != NULL)
         leave_out(list, is_identity, NULL);
+    /* The runtime of AddressSanitizer ends a program into which another library was loaded before it. */
     if (settings->program != NULL && settings->program->sanitizer[0] != '\0')
-        preload_sanitizer(&list, settings->program->sanitizer);
-    add_preload(&list, settings->installation->shim);
+        add_preload(&list, settings->program->sanitizer, PRELOAD_FIRST);
+    add_preload(&list, settings->installation->shim, PRELOAD_LAST);
     if (settings->placement != NULL && settings->placement->ranks != NULL)
         set_threads(&list, &settings->placement->ranks[index]);
     set_devices(&list, settings, index);

@@ -243,6 +243,12 @@ is_kept(const struct local_ranks *local, pid_t pid)
     return false;
 }
 
+static bool
+may_be_left(const struct local_ranks *local, const struct process *process)
+{
+    return !is_kept(local, process->pid) && !process->is_zombie;
+}
+
 /* Whether a process that rank i has left is in a session of its own: it has fallen to us, and its environment names the
  * rank. */
 static bool
@@ -276,34 +282,53 @@ is_copy(const struct local_ranks *local, int i, const struct process *process, c
     return may_enter || getsid(process->pid) != getsid(0);
 }
 
-/* A process of rank i that may be its trainer and lives although the rank's own has ended: the one that the status page
- * names, in the middle of its training; a copy of the rank's own, which was the trainer; or, where nothing has trained,
- * any of the rank's group, and any that has left it. 0: no such process. */
+/* A copy of the trainer of rank i, whose process has ended in the middle of its training; 0: none. */
+static pid_t
+find_copy(const struct local_ranks *local, int i, const struct process_list *all, uint64_t now)
+{
+    struct process own;
+    pid_t left = 0;
+    if (!process_read(local->pids[i], 0, &own))
+        return 0;
+    for (size_t k = 0; k < all->count; ++k) {
+        const struct process *other = &all->items[k];
+        if (may_be_left(local, other) && is_copy(local, i, other, own.name, now))
+            left = other->pid;
+    }
+    return left;
+}
+
+/* A process of the group of rank i, or one that has left it, where nothing has trained; 0: none. */
+static pid_t
+find_untrained(const struct local_ranks *local, int i, const struct process_list *all)
+{
+    pid_t left = 0;
+    for (size_t k = 0; k < all->count; ++k) {
+        const struct process *other = &all->items[k];
+        bool is_of_rank = other->group == local->pids[i] || has_left_session(other, i);
+        if (may_be_left(local, other) && is_of_rank)
+            left = other->pid;
+    }
+    return left;
+}
+
+/* A process of rank i that may be its trainer and lives although the rank's own has ended. The status page names the
+ * trainer, once there is one. 0: no such process. */
 static pid_t
 find_left(const struct local_ranks *local, int i, uint64_t now)
 {
     const struct rank_status *status = status_page_rank(local->status_page, i);
     unsigned stage = atomic_load(&status->stage);
-    pid_t trainer = atomic_load(&status->pid), left = 0;
-    struct process own;
+    pid_t trainer = atomic_load(&status->pid);
     if (stage >= RANK_STAGE_ENDED)
         return 0;
-    bool midway = stage >= RANK_STAGE_RANK;
+    const bool midway = stage >= RANK_STAGE_RANK;
     if (midway && trainer != local->pids[i])
         return find_named_trainer(trainer);
-    if (midway && !process_read(local->pids[i], 0, &own))
-        return 0;
-    struct process_list processes = {0};
-    process_list_read(&processes);
-    for (size_t k = 0; k < processes.count; ++k) {
-        const struct process *other = &processes.items[k];
-        if (is_kept(local, other->pid) || other->is_zombie)
-            continue;
-        if (midway ? is_copy(local, i, other, own.name, now)
-                   : other->group == local->pids[i] || has_left_session(other, i))
-            left = other->pid;
-    }
-    process_list_free(&processes);
+    struct process_list all = {0};
+    process_list_read(&all);
+    pid_t left = midway ? find_copy(local, i, &all, now) : find_untrained(local, i, &all);
+    process_list_free(&all);
     return left;
 }
 
