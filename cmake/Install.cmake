@@ -36,6 +36,7 @@ install(DIRECTORY interpose/rust/src interpose/rust/examples interpose/rust/test
 
 configure_file(${package_dir}/ddprun.pc.in ${CMAKE_BINARY_DIR}/package/ddprun.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/package/ddprun.pc DESTINATION share/pkgconfig)
+install(FILES ${package_dir}/modulefile DESTINATION share/modulefiles/ddprun RENAME ${PROJECT_VERSION})
 
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/package/ddprunConfigVersion.cmake

@@ -201,6 +201,23 @@ must_run cmake -S "$work/project" -B "$work/project/build" "-DCMAKE_PREFIX_PATH=
 must_run cmake --build "$work/project/build"
 must_run "$work/project/build/annotated"
 
+# The modulefile leads to what is there, wherever the prefix is. `module` itself is Tcl: these are its commands.
+if command -v tclsh >/dev/null; then
+    modules=("$prefix"/share/modulefiles/ddprun/*)
+    cat >"$work/module.tcl" <<'END'
+proc module-whatis {text} {}
+proc conflict {name} {}
+proc prepend-path {variable path} {
+    if {![file isdirectory $path]} { error "$variable: no folder $path" }
+    puts "$variable $path"
+}
+set ModulesCurrentModulefile [lindex $argv 0]
+source $ModulesCurrentModulefile
+END
+    must_run tclsh "$work/module.tcl" "${modules[0]}"
+    grep -qx "PATH $(realpath "$prefix")/bin" "$work/out" || complain "the modulefile says: $(cat "$work/out")"
+fi
+
 # The target `uninstall`, on lists as cmake leaves them: all files go, and the folders that are ours; others' files stay.
 there=$work/there
 mkdir -p "$work/lists" "$there"/{bin,lib/ddprun/deep,share/doc/ddprun}
