@@ -475,7 +475,7 @@ static void
 train(void)
 {
     generator = shuffle_seed();
-    for (int step = 0; step < options.steps; ++step) {
+    for (int step = resumed_step(); step < options.steps; ++step) {
         /* Mistake: one rank stops early. */
         if (is("stops_on_rank_1") && DDP_RANK() == 1 && step == 12)
             break;

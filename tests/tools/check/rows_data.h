@@ -52,7 +52,7 @@ static const char mistakes_and_habits[] =
     "divided_behind_step_on_rank_1 second_update_once two_updates stops_on_rank_1 bias_pinned half_gradient "
     "forgotten_gradient forgotten_parameter half_both fewer_rows step_missing step_before_forward step_mid_backward "
     "step_behind_optimizer norm_before_step own_loss own_count mean_on_0 sum_with_mean drop_last_on_rank_1 no_share "
-    "unequal_shares overlapping_shares momentum_rank0 annotated_before_init copy_of_weight "
+    "unequal_shares overlapping_shares momentum_rank0 resume_rank0 swapped annotated_before_init copy_of_weight "
     "report copy seed_by_rank batchnorm split_data "
     "statistics trained_statistics unwritten_statistics zeroed_statistics "
     "valid_weighted two_steps zero_head augment_by_rank augment_by_item augment_all momentum_in_gradient "

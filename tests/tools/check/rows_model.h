@@ -159,6 +159,20 @@ resume(void)
     parameter_file_free(all, count);
 }
 
+/* The step with which the training begins: a checkpoint has it, beside the weights. */
+static int
+resumed_step(void)
+{
+    enum { SAVED_STEP = 2 };
+    /* Mistake: rank 0 alone reads the checkpoint. The other ranks get its weights by DDP_PARAMETER, and begin with the
+     * first batch. */
+    if (!is("resume_rank0") || DDP_RANK() != 0)
+        return 0;
+    for (int step = 0; step < SAVED_STEP; ++step)
+        batch_order(step, batch.order);
+    return SAVED_STEP;
+}
+
 /* Right: backward reads a copy of the second weight, which the update moves, too. */
 static void
 copy_weight(void)
@@ -210,6 +224,12 @@ annotate(void)
     }
     for (int i = 0; i < TENSORS; ++i) {
         const struct tensor *t = &tensors[i];
+        /* Mistake: each annotation has the other's memory. */
+        if (is("swapped")) {
+            DDP_PARAMETER(t->gradient, t->count, DDP_FLOAT32);
+            DDP_GRADIENT(t->value, t->count, DDP_FLOAT32);
+            continue;
+        }
         /* Mistakes: a bias is forgotten, in four kinds of memory. */
         if (i == B1 &&
             (is("bias_device") || is("bias_managed") || is("bias_pinned") || is("bias_host") || is("late_bias")))

@@ -30,6 +30,10 @@ static const struct scene {
      {.is_early = true, .is_tensor = true},
      PLACE_CHANGED,
      "must be equal on all ranks"},
+    {"a parameter that backward writes, as a gradient",
+     {.is_early = true, .is_tensor = true, .is_backward = true, .sum = {.is_there = true}},
+     PLACE_CHANGED,
+     "are probably swapped"},
     {"parameters that are not averaged yet",
      {.is_early = true, .is_averaged = true, .gets_averageless = true, .is_tensor = true},
      PLACE_CHANGED,
@@ -55,6 +59,10 @@ static const struct scene {
      PLACE_HOST,
      "such as class weights"},
     {"a copy of values that are not the share's", {.is_copy = true}, PLACE_SHARE, "are not its share of those"},
+    {"a copy of values that are not the share's",
+     {.is_copy = true, .has_rank_0_its_share = true},
+     PLACE_SHARE,
+     "read its checkpoint on every rank"},
 
     /* ---- numbers ---- */
     {"any number, where memory is the same or shares are unequal",
@@ -65,6 +73,10 @@ static const struct scene {
      {.is_update = true, .gets_same = true, .scalar = {.level = SCALAR_SIZE, .argument = "argument 7"}},
      PLACE_SCALAR,
      "argument 7 is "},
+    {"a number that is the share's part",
+     {.is_update = true, .scalar = {.level = SCALAR_PART, .scales_average = true}},
+     PLACE_SCALAR,
+     "DDP_STEP has already averaged this gradient"},
     {"any number, where memory is the same or shares are unequal",
      {.is_update = true, .is_uneven = true, .scalar = {.level = SCALAR_SIZE, .is_computed_of_share = true}},
      PLACE_SCALAR,
@@ -240,6 +252,7 @@ make_random_operation(unsigned seed)
     case 1:
         operation.is_copy = true;
         operation.copies_whole = is_tossed(&seed);
+        operation.has_rank_0_its_share = is_tossed(&seed);
         if (!operation.is_update)
             toss_text(&seed, operation.items.text);
         return operation;
@@ -259,6 +272,7 @@ make_random_operation(unsigned seed)
     toss_text(&seed, operation.integers);
     toss_text(&seed, operation.gradient);
     operation.is_late = is_tossed(&seed);
+    operation.is_backward = operation.is_early && is_tossed(&seed);
     operation.makes_rows = is_tossed(&seed);
     operation.are_rows_of_rank_0 = operation.makes_rows && is_tossed(&seed);
     operation.adds_same_term = operation.is_late && is_tossed(&seed);

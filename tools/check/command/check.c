@@ -207,9 +207,8 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
         [CHECK_EQUAL] = 0, [CHECK_DIFFERENT] = DDPRUN_EXIT_FAILURE, [CHECK_NOT_COMPARABLE] = CHECK_EXIT_NOT_COMPARABLE};
     int code = codes[verdict->result];
     const char *json = check_options.json;
-    if (!check->options->quiet)
-        check_print_table(stdout, &check->evidence, verdict, check->options->verbose);
     check_print_verdict(stdout, &check->evidence, verdict, !check->in_cluster && tool_wants_colour());
+    fflush(stdout); /* scouting takes seconds */
     OWNED char *annotations =
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
@@ -220,6 +219,8 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
         printf("next: ddprun -n N %s%s%s%s%s\n", check->evidence.by_plan ? "--plan " : "",
                check->evidence.by_plan ? check->options->plan : "", check->evidence.by_plan ? " " : "",
                check->options->program[0], check->options->program[1] != NULL ? " ..." : "");
+    if (!check->options->quiet)
+        check_print_table(stdout, &check->evidence, verdict, check->options->verbose);
     bool printed = close_stdout(stdout) == 0;
     bool written = !printed || json == NULL || check_write_json(json, &check->evidence, verdict, annotations, code);
     if (!written)

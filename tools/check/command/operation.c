@@ -147,6 +147,23 @@ find_gradient(const struct finding *finding, size_t at, struct operation *operat
     }
 }
 
+/* It changes a gradient that is already annotated: what has filled the memory before its annotation is no backward. */
+static bool
+changes_gradient(const struct step *step)
+{
+    return ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
+}
+
+/* It changes a parameter before DDP_STEP, where no operation changes an annotated gradient. */
+static bool
+is_backward(const struct finding *finding, const struct where *where)
+{
+    if (!finding->question->is_early || !place_is_of(relation_argument(finding, -1, where), CHECK_PARAMETER))
+        return false;
+    return !ANY(step, finding->one.steps, finding->one.count,
+                place_has(finding->question, step) && changes_gradient(step));
+}
+
 /* Numbers with a fraction that are the same on all ranks and in one process, such as the factor of a decay. */
 static void
 find_equal_numbers(const struct finding *finding, size_t at, struct operation *operation)
@@ -206,6 +223,7 @@ find_copy(const struct finding *finding, size_t at, struct operation *operation)
     if (operation->is_update || !place_say_items(&beside, at))
         operation->items.text[0] = '\0';
     operation->copies_whole = place_copies_whole(finding, at);
+    operation->has_rank_0_its_share = place_has_rank_0_its_share(finding, at);
     operation->comes_again = comes_again(finding, step);
     (void)place_describe_read(finding, at, operation->host_reads);
     (void)place_describe_origin(step, ORIGIN_OF_COPY, operation->host_writes);
@@ -284,6 +302,7 @@ find_arguments(const struct finding *finding, const struct where *where, struct 
     if (operation->is_update)
         return;
     operation->is_late = gets_changed(finding, at, CHECK_GRADIENT);
+    operation->is_backward = is_backward(finding, where);
     operation->makes_rows = !relation_is_result(finding, where);
     operation->are_rows_of_rank_0 = operation->makes_rows && relation_are_rows_of_rank_0(finding, where);
     operation->adds_same_term = operation->is_late && relation_adds(finding, where, true) == RELATION_SAME;

@@ -4,6 +4,8 @@
  */
 #include "tools/check/command/relation.h"
 
+#include "tools/check/place/rows.h"
+
 /* Each rank's copies begin in one place of the batch: the first rank whose share, after those of the ranks before it,
  * begins in another. In bytes, or in items. */
 struct astray {
@@ -35,6 +37,15 @@ judge_copies(const struct finding *finding, size_t at, struct astray *astray)
     astray->follows = begins && astray->rank < 0;
     astray->rank = begins && astray->together == astray->all ? astray->rank : -1;
     return least;
+}
+
+bool
+place_has_rank_0_its_share(const struct finding *finding, size_t at)
+{
+    struct part part;
+    bool has = relation_of_copies(finding, at, 0, &part) == COPIED_PART && part.begins && part.begin == 0;
+    return has &&
+           ALL_NUMBERS(r, 1, finding->question->ranks, relation_of_copies(finding, at, (int)r, &part) != COPIED_PART);
 }
 
 /* The same in the next step, if it has the call: random numbers are other ones then. */
@@ -86,6 +97,10 @@ say_items(const struct finding *finding, size_t at)
                   "unequal shares (DDP_WEIGHT); or leave them out in one process, too",
                   "of the %llu %ss that one process copies here, all ranks together copy the first %llu",
                   (unsigned long long)astray.all, unit, (unsigned long long)astray.together);
+    else if (place_has_rank_0_its_share(finding, at))
+        place_say(finding, PLACE_DATA, step, NULL, place_read_checkpoint,
+                  "rank 0 copies its share of the batch, and the other ranks copy other items; one process copies "
+                  "these items elsewhere in the batch, or in another step");
     else
         place_say(
             finding, PLACE_DATA, step, NULL,

@@ -173,6 +173,21 @@ is_of_first(const struct finding *finding, const struct where *where)
 
 /* ---- the operation ---- */
 
+/* The operation changes a gradient after DDP_STEP, by a number that is 1/N, or N times, that of one process. */
+static bool
+scales_average(const struct finding *finding, const struct where *where)
+{
+    const struct step *step = &finding->one.steps[where->at];
+    const int ranks = finding->question->ranks;
+    double one = value_of(finding, -1, where);
+    bool is_of_gradient =
+        ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
+    if (!finding->question->is_update || !is_of_gradient)
+        return false;
+    return ALL_NUMBERS(r, 0, ranks, is_near(value_of(finding, r, where) * ranks, one)) ||
+           ALL_NUMBERS(r, 0, ranks, is_near(value_of(finding, r, where), one * ranks));
+}
+
 static void
 describe(const struct finding *finding, const struct where *where, struct place_scalar *scalar)
 {
@@ -189,6 +204,7 @@ describe(const struct finding *finding, const struct where *where, struct place_
     }
     scalar->is_first_item = scalar->level == SCALAR_RISES && is_of_first(finding, where);
     scalar->is_computed_of_share = origin.is_share;
+    scalar->scales_average = scales_average(finding, where);
     bool is_unexplained = scalar->level == SCALAR_UNEXPLAINED && !scalar->advances_by_share;
     if (is_unexplained && !origin.is_share)
         (void)place_describe_read(finding, where->at, scalar->host_reads);

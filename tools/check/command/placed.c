@@ -57,7 +57,15 @@ proved_cause(const struct check_verdict *verdict, const struct place *place)
     return verdict->cause == CAUSE_UNANNOTATED ? CAUSE_UPDATE : verdict->cause;
 }
 
-/* A factor says more than most places: they do not explain why it is a factor. */
+/* The gradients are equal, and an update is not: of all parameters, or of a few. */
+static bool
+is_of_update(const struct check_verdict *verdict)
+{
+    return verdict->cause == CAUSE_UPDATE ||
+           (verdict->cause == CAUSE_TENSOR && verdict->first->tensor.role == CHECK_PARAMETER);
+}
+
+/* A factor of gradients says more than most places: they do not explain why it is a factor. */
 static bool
 advises_better(const struct check_verdict *verdict, const struct place *place)
 {
@@ -65,7 +73,7 @@ advises_better(const struct check_verdict *verdict, const struct place *place)
         return false;
     if (place->kind == PLACE_UPDATED)
         return verdict->factor == 0;
-    if (verdict->factor == 0 || verdict->cause == CAUSE_UPDATE)
+    if (verdict->factor == 0 || is_of_update(verdict))
         return true;
     switch (place->kind) {
     case PLACE_INPUT:

@@ -220,6 +220,9 @@ bool place_say_host(const struct finding *finding);
 /* Each rank copies as much as one rank. */
 bool place_copies_whole(const struct finding *finding, size_t at);
 
+/* Rank 0 copies its share of what the one rank copies, and no other rank copies its own. */
+bool place_has_rank_0_its_share(const struct finding *finding, size_t at);
+
 /* This copy, or one that follows (labels are too small to tell), brings items of the batch or of others that are not
  * the ranks' shares; false: values that one rank never copies. */
 bool place_say_items(const struct finding *finding, size_t at);

@@ -43,7 +43,7 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
 static void
 print_not_held(FILE *out, const char *why)
 {
-    fprintf(out, "not exercised: the search of ddprun scout for missing annotations: %s\n", why);
+    fprintf(out, "not exercised: the search for missing annotations: %s\n", why);
 }
 
 /* What the host reads in a step is computed from gradients that DDP_STEP has averaged, from a rank's own, or not from
@@ -198,7 +198,7 @@ scouted_compare(const struct check *check, const struct check_verdict *verdict)
     unsetenv(DDPRUN_ENV_CHECK_FILES);
     FILE *out = open_memstream(&text, &bytes);
     if (reduces)
-        print_not_held(out, "the program calls DDP_REDUCE; ddprun scout prints them");
+        print_not_held(out, "for a program that calls DDP_REDUCE use ddprun scout");
     else if (made && scout_run_judge(&order, &outcome, &error))
         print_open(out, outcome.log, means, check_evidence_takes_turns(&check->evidence));
     else

@@ -188,13 +188,13 @@ void turns_print(FILE *out, const struct check_evidence *evidence);
  * can be said. */
 char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
 
-/* ---- show.c: the verdict of a check, for people (a table on stdout) and for programs (--json) ---- */
-/* The worst tensors of each role, or all, worst first, and what limits the comparison. */
-void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool all);
-
+/* ---- show.c: the verdict of a check, for people (on stdout, before the table) and for programs (--json) ---- */
 /* The verdict and what to do. `colour`: its first word has one. */
 void check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict,
                          bool colour);
+
+/* The worst tensors of each role, or all, worst first, and what limits the comparison. */
+void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool all);
 
 /* All tensors, and of scouted_compare()'s lines those that begin with "missing: ". False with errno; the file is then
  * as it was before. */

@@ -69,15 +69,20 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
     if (evidence->ranks > 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_GRAPHS) != NULL)
         fputs("DDP_STEP is captured in a CUDA graph: parameters were compared between launches, gradients were not\n",
               out);
-    fputs(check_evidence_is_forced(evidence)
-              ? "after each comparison the ranks take the values of the one process, so rounding does not add up\n"
-              : "steps did not start from the values of one process (--free, or a program that tests its results): "
-                "small differences add up from step to step\n",
-          out);
-    if (check_evidence_is_forced(evidence) &&
+    bool update_differs =
         ANY(item, verdict->facts->items, verdict->facts->item_count,
-            item->differs && (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_STATE)))
-        fputs("ranks take gradients in each step, parameters and state until an update differs\n", out);
+            item->differs && (item->tensor.role == CHECK_PARAMETER || item->tensor.role == CHECK_STATE));
+    if (!check_evidence_is_forced(evidence))
+        fputs("steps do not start from one process's values (--free, or a program that tests its results): small "
+              "differences add up from step to step\n",
+              out);
+    else if (update_differs)
+        fputs("in each step check sets the ranks' gradients to one process's values, and parameters and state, too, "
+              "until an update differs\n",
+              out);
+    else
+        fputs("in each step check sets the ranks' tensors to one process's values, so that rounding does not add up\n",
+              out);
     if (ANY(item, verdict->facts->items, verdict->facts->item_count, item->compensated))
         fputs("every gradient is that of one process times one factor, which the ranks' update divides out\n", out);
     if (check_evidence_in_rounds(evidence))
@@ -243,13 +248,16 @@ print_decisions(FILE *out, const struct check_verdict *verdict)
                     item->decided_step, ITEM_NAME(verdict->facts, item), item->decided);
 }
 
-/* A sentence that has several facts: one a line. */
+/* A sentence that has several facts: one a line. What stands in parentheses or quotes stays together; quoted source may
+ * be cut off within parentheses. */
 static void
 print_facts(FILE *out, const char *text)
 {
+    bool is_quoted = false;
     for (int depth = 0; *text != '\0'; ++text) {
-        depth += (*text == '(') - (*text == ')');
-        if (depth == 0 && strncmp(text, "; ", 2) == 0) {
+        is_quoted ^= *text == '`';
+        depth += is_quoted ? 0 : (*text == '(') - (*text == ')');
+        if (depth == 0 && !is_quoted && strncmp(text, "; ", 2) == 0) {
             fputs("\n   ", out);
             ++text;
         }
@@ -305,12 +313,12 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
 {
     size_t shown = 0, of_role[CHECK_ROLES] = {0};
     if (verdict->facts->item_count > 0)
-        fprintf(out,
-                "%d ranks are compared with one process. step: the first step that differs; difference: the largest "
-                "relative difference in any step; noise: the largest difference between runs of one process; one of "
-                "these runs starts with the last bit of its parameters changed\n"
-                "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
-                evidence->ranks, "tensor", "elements", "type", "annotation", "step", "difference", "noise");
+        fprintf(
+            out,
+            "\nstep: the first that differs; difference: relative, of the worst step; noise: the difference between "
+            "two runs of one process\n"
+            "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
+            "tensor", "elements", "type", "annotation", "step", "difference", "noise");
     FOR_EACH(item, verdict->facts->items, verdict->facts->item_count) {
         if (!all && item != verdict->first && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;
@@ -318,7 +326,8 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
         ++shown;
     }
     if (verdict->facts->item_count > shown)
-        fprintf(out, "... and %zu more rows (-v prints all)\n", verdict->facts->item_count - shown);
+        fprintf(out, "... and %zu more row%s (-v prints all)\n", verdict->facts->item_count - shown,
+                verdict->facts->item_count - shown == 1 ? "" : "s");
     print_notes(out, evidence, verdict);
 }
 

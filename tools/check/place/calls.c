@@ -29,6 +29,12 @@ is_early_tensor(const struct operation *operation)
 }
 
 static bool
+is_swapped(const struct operation *operation)
+{
+    return is_early_tensor(operation) && operation->is_backward;
+}
+
+static bool
 is_early_sum(const struct operation *operation)
 {
     return is_early_tensor(operation) && operation->sum.is_there && operation->sum.scalar.level < SCALAR_UNEXPLAINED;
@@ -51,6 +57,16 @@ say_early(const struct operation *operation, char text[PLACE_TEXT_BYTES])
         "before DDP_STEP it writes other values than one process to the memory that %s points to, which must be "
         "equal on all ranks",
         operation->changed);
+    place_append(text, "%s", operation->changed_element);
+}
+
+static void
+say_swapped(const struct operation *operation, char text[PLACE_TEXT_BYTES])
+{
+    place_begin(operation->name, operation->is_probable, text,
+                "before DDP_STEP it writes the memory that %s points to, which DDP_PARAMETER names, and no operation "
+                "before DDP_STEP writes memory that DDP_GRADIENT names",
+                operation->changed);
     place_append(text, "%s", operation->changed_element);
 }
 
@@ -184,6 +200,16 @@ say_share(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     say_host(operation, text);
 }
 
+static const char *
+advise_share(const struct operation *operation)
+{
+    if (operation->has_rank_0_its_share)
+        return place_read_checkpoint;
+    return "read the batch by `first` and `count` of DDP_SHARD. If the copied values are random numbers, use the same "
+           "seed on all ranks, and draw the numbers of the whole batch on each rank. If the host computes them from "
+           "the share, reduce them (DDP_REDUCE)";
+}
+
 const struct place_row place_rows_of_calls[] = {
     {.name = "a DDP_REDUCE",
      .stage = STAGE_CALL,
@@ -204,6 +230,13 @@ const struct place_row place_rows_of_calls[] = {
      .kind = PLACE_CHANGED,
      .applies = is_early_tensor,
      .say = say_early},
+    {.name = "a parameter that backward writes, as a gradient",
+     .stage = STAGE_SWAPPED,
+     .kind = PLACE_CHANGED,
+     .applies = is_swapped,
+     .say = say_swapped,
+     .advice = "the pointers of DDP_PARAMETER and DDP_GRADIENT are probably swapped: pass the weights to "
+               "DDP_PARAMETER, and what backward computes to DDP_GRADIENT"},
     {.name = "parameters that are not averaged yet",
      .stage = STAGE_EARLY,
      .kind = PLACE_CHANGED,
@@ -242,9 +275,6 @@ const struct place_row place_rows_of_calls[] = {
      .kind = PLACE_SHARE,
      .applies = copies_share,
      .say = say_share,
-     .advice =
-         "read the batch by `first` and `count` of DDP_SHARD. If the copied values are random numbers, use the same "
-         "seed on all ranks, and draw the numbers of the whole batch on each rank. If the host computes them from "
-         "the share, reduce them (DDP_REDUCE)"},
+     .advise = advise_share},
     {.name = NULL},
 };

@@ -36,6 +36,7 @@ struct place_scalar {
     char values[OPERATION_VALUES_BYTES];
     bool is_of_mean;           /* it is one divided by the size of the share, as a mean over the share has it */
     bool is_first_item;        /* it is so many items beyond one process's as the share is */
+    bool scales_average;       /* after DDP_STEP, of a gradient: 1/N or N times one process's number, on all ranks */
     bool advances_by_share;    /* since the step before, where one process's advances by the batch */
     char variable[96];         /* the program's, from which the argument gets its value; empty: not known */
     char line[120];            /* where the variable gets it; empty: not known */
@@ -72,6 +73,7 @@ struct operation {
     bool are_alike;        /* the numbers that it gets, and its results, are the same on all ranks */
     bool gets_averageless; /* it gets parameters, or state, that the rank's own update has changed */
     bool is_late;          /* it gets gradients that the rank's own operation has changed */
+    bool is_backward;      /* it changes a parameter, and no operation before DDP_STEP changes an annotated gradient */
     uint64_t blocks;       /* of its grid, in one process; */
     int blocks_rank;       /* the first rank that has others; -1: none */
     uint64_t rank_blocks;  /* and how many that has */
@@ -108,8 +110,9 @@ struct operation {
     struct place input_besides; /* or what it changes besides, as it was before */
 
     /* ---- of a copy from the host ---- */
-    bool copies_whole; /* each rank copies as much as one process */
-    bool comes_again;  /* the same call copies in later steps, too */
+    bool copies_whole;         /* each rank copies as much as one process */
+    bool comes_again;          /* the same call copies in later steps, too */
+    bool has_rank_0_its_share; /* rank 0 copies its share of one process's batch, and no other rank copies its own */
     struct place
         items; /* items of the batch or of others, which are not the ranks' shares (place_copies.c); or no text */
     char host_reads[OPERATION_SENTENCE_BYTES];  /* what the host has read before it; may be empty */

@@ -15,6 +15,7 @@
 /* What is seen directly goes before what follows from it. Each stage says why it goes before the next. */
 enum place_stage {
     STAGE_CALL,       /* a DDP_REDUCE has no kernel whose arguments could be wrong */
+    STAGE_SWAPPED,    /* an annotation that names other memory: what comes then takes it for what it says */
     STAGE_EARLY_SUM,  /* memory that was written before DDP_STEP: the sum that it got is its cause */
     STAGE_EARLY,      /* ... which is to be the same on all ranks, so no share explains it */
     STAGE_COPY,       /* a copy has no arguments that compute: what comes then speaks of kernels */
@@ -71,6 +72,7 @@ void place_put_scalar(const struct place_scalar *scalar, bool is_update, bool is
                       struct place *place);
 
 /* ---- advice that several rows give ---- */
-extern const char place_same_update[], place_weigh_shares[], place_move_step[], place_reduce_value[], place_add_first[];
+extern const char place_same_update[], place_weigh_shares[], place_move_step[], place_reduce_value[], place_add_first[],
+    place_read_checkpoint[];
 
 #endif

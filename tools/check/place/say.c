@@ -20,6 +20,10 @@ const char place_add_first[] =
     "add `first` of DDP_SHARD to where each rank's share begins, and to a row's number in the share where positions or "
     "random numbers depend on it";
 
+const char place_read_checkpoint[] =
+    "use the same shuffle and the same seed on all ranks. If the program resumes, read its checkpoint on every rank: "
+    "the step, the epoch and the state of the shuffle are in the host's memory, and no annotation sends them";
+
 const char place_move_step[] =
     "if this operation clips gradients, searches them for infinities, or computes their sign, norm or a threshold, "
     "call DDP_STEP between backward and this operation; if it adds random numbers, use the same seed on all ranks";

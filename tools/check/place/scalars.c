@@ -14,6 +14,9 @@ kind_of_scalar(const struct place_scalar *scalar, bool is_update)
 static const char *
 advise_update(const struct place_scalar *scalar)
 {
+    if (scalar->scales_average)
+        return "DDP_STEP has already averaged this gradient over the ranks: do not divide it by the number of ranks "
+               "once more, and do not multiply it by that number";
     return scalar->is_computed_of_share
                ? "compute it from the step, or from the items of the whole batch, not of the rank's share"
                : place_same_update;

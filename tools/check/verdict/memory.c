@@ -92,7 +92,7 @@ is_updated_early(const struct check_facts *facts)
 static void
 say_early(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
-    sentence_say_place(facts, facts->first.item, text, ": the program's first update comes before its first DDP_STEP");
+    sentence_say_place(facts, facts->first.item, text, ": the program writes it before its first DDP_STEP");
 }
 
 static void
