@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -125,6 +126,26 @@ is_stopped(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
+/* It has run since the last look, or has waited for a processor: what hangs in the system does neither. By
+ * /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst): a kernel without it says so of no helper. */
+static bool
+has_run(struct helper *helper)
+{
+    char path[64];
+    unsigned long long run_ns = 0, queued_ns = 0;
+    snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)helper->pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    bool is_known = fscanf(file, "%llu %llu", &run_ns, &queued_ns) == 2;
+    fclose(file);
+    if (!is_known || (run_ns == helper->run_ns && queued_ns == helper->queued_ns))
+        return false;
+    helper->run_ns = run_ns;
+    helper->queued_ns = queued_ns;
+    return true;
+}
+
 static bool
 is_over(struct helper *helper, bool waits, int *cause)
 {
@@ -132,6 +153,8 @@ is_over(struct helper *helper, bool waits, int *cause)
     if (helper->fd < 0 || hear(helper, cause))
         return true;
     if (helper->until_ns == 0 && (hurried || is_stopped(helper->pid)))
+        helper->until_ns = clock_ns() + LIMIT_NS;
+    else if (helper->until_ns != 0 && !hurried && has_run(helper))
         helper->until_ns = clock_ns() + LIMIT_NS;
     bool late = helper->until_ns != 0 && clock_ns() >= helper->until_ns;
     *cause = late ? ETIMEDOUT : waits && signals_pending_end() != 0 ? EINTR : 0;

@@ -12,13 +12,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { HELPER_LIMIT_S = 2 }; /* for which a helper may show no progress */
+/* For which a helper may show no progress: it neither says so, nor runs, nor waits for a processor, as on a busy host.
+ */
+enum { HELPER_LIMIT_S = 2 };
 
 struct helper {
     pid_t pid;         /* 0: there is none */
     int fd;            /* what the helper says; -1: it could not be begun, because of */
     int cause;         /* this errno */
     uint64_t until_ns; /* 0: no limit */
+    /* How long it has run, and has waited for a processor, when it was last looked at. */
+    uint64_t run_ns, queued_ns;
 };
 
 /* What a helper does; 0 or an errno. */

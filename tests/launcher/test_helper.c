@@ -1,8 +1,10 @@
 /*
- * test_helper.c - work that hangs costs ddprun two seconds, and no descriptor of ddprun's own lives on in who does it.
+ * test_helper.c - work that hangs costs ddprun two seconds, work that runs is awaited, and no descriptor of ddprun's
+ * own lives on in who does it.
  */
 #include "launcher/common/helper.h"
 
+#include "base/clock.h"
 #include "tests/lib/test.h"
 
 static int ends[2];
@@ -42,6 +44,16 @@ go_on(const void *data)
     return *(const int *)data;
 }
 
+/* Longer than the limit, and without a word: it runs, as far as a busy host lets it. */
+static int
+run_on(const void *data)
+{
+    uint64_t end_ns = clock_ns() + (HELPER_LIMIT_S * 1000 + 500) * UINT64_C(1000000);
+    while (clock_ns() < end_ns) {
+    }
+    return *(const int *)data;
+}
+
 static int
 die(const void *data)
 {
@@ -64,6 +76,7 @@ TEST(says_how_the_work_ended)
 {
     int cause = ENOSPC;
     ck_assert_int_eq(helper_do(go_on, &cause), ENOSPC);
+    ck_assert_int_eq(helper_do(run_on, &cause), access("/proc/self/schedstat", R_OK) == 0 ? ENOSPC : ETIMEDOUT);
     ck_assert_int_eq(helper_do(die, NULL), EIO);
     ck_assert_int_eq(helper_do(stop_for_long, NULL), ETIMEDOUT);
 }
