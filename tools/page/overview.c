@@ -202,6 +202,10 @@ put_advice(json_object *section, const struct facts *facts)
         advise_late(facts, least_us, late);
         advise_exposed(facts, least_us, exposed);
     }
+    if (facts_number(facts->summary, "exit_code") > 0)
+        report_sentence(section, "notes",
+                        "Repair the failure first. What follows is the speed of the steps before it, and does not "
+                        "explain it.");
     bool is_exposed_first = find_most_lost(facts) == LOST_EXPOSED;
     const char *first = is_exposed_first ? exposed : late, *other = is_exposed_first ? late : exposed;
     if (facts->world > 1)
