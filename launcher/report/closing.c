@@ -127,9 +127,11 @@ close_trained(const struct rank_view *ranks, int count, void (*say)(const char *
     printable_append(line, LINE_BYTES, "%d rank%s, %" PRIu64 " step%s%s", count, plural((uint64_t)count), rank->step,
                      plural(rank->step), graphs);
     if (count > 1)
-        printable_append(line, LINE_BYTES,
-                         ", %" PRIu64 " of them overlapped (all-reduces were launched during backward)",
-                         verdict_least_overlapped(ranks, count));
+        printable_append(
+            line, LINE_BYTES,
+            ", %" PRIu64
+            " of them overlapped (their all-reduces were launched during backward, those of the others at DDP_STEP)",
+            verdict_least_overlapped(ranks, count));
     printable_append(line, LINE_BYTES, "; %s", averaged);
     if (rank->gradient_count > 0)
         printable_append(line, LINE_BYTES, ", %s per step, %s", closing_bytes_text(rank->gradient_bytes, size),

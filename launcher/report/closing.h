@@ -2,10 +2,9 @@
  * closing.h - the closing lines: what a job that trained has done, in four lines at most; with -v what else is known.
  *
  *     wall time 62.4 s, 19.8 steps/s, 1267 items/s; DDP_SHARD divides a batch of 64 items
- *     2 ranks, 1200 steps, 1197 of them overlapped (all-reduces were launched during backward); 6 gradients, 68.4 KiB
- * in 3 ... exposed communication: 1.2 ms per step (mean of 1184 measured steps); estimated lower bound for any bucket
- * layout: 0.9 ms; waiting for rank 1: 58 ms per step, last to arrive in 990 of 1184 steps annotated parameters bitwise
- * identical on all ranks (...)
+ *     2 ranks, 1200 steps, 1197 of them overlapped (...); 6 gradients, 68.4 KiB per step, in 3 buckets
+ *     exposed communication: 1.2 ms per step (mean of 1184 measured steps); waiting for rank 1: 58 ms per step, ...
+ *     annotated parameters bitwise identical on all ranks (...)
  *
  * Called by the supervisor that judges, once, after a good end or one that a signal asked for.
  */

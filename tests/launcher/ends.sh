@@ -286,7 +286,7 @@ train="stage 3 step 101 training 2000000 shard 96 overlapped 97 gradients 6 7000
     run -n 2 "$fake" $train stage 4
     report "closing lines" "$(expect 0 \
         "$err" '^ddprun: wall time [0-9.]+ s; after start-up \(steps 2 to 101\) 50.0 steps/s, 4800 items/s; DDP_SHARD divides a batch of 96 items; on the stand-in for a GPU$' \
-        "$err" '^ddprun: 2 ranks, 101 steps, 97 of them overlapped \(all-reduces were launched during backward\); 6 gradients, 68.4 KiB per step, in 3 buckets$' \
+        "$err" '^ddprun: 2 ranks, 101 steps, 97 of them overlapped \(their all-reduces were launched during backward, those of the others at DDP_STEP\); 6 gradients, 68.4 KiB per step, in 3 buckets$' \
         "$err" '^ddprun: annotated parameters bitwise identical on all ranks when last compared \(hash 0000000000000abc, compared 4 times, last after step 100 of 101\); 18000 elements of parameters, 17500 of gradients$')$([ "$(wc -l <"$err")" = 3 ] || echo "not 3 lines")"
     waits="exposed 20 9000000 1000000 @1 exposed 20 1000000 1000000 @all"
     run -n 2 "$fake" $train $waits stage 4

@@ -216,11 +216,11 @@ TEST(closing_lines_claim_what_was_checked)
     struct rank_view ranks[2] = {
         {DONE, .overlapped_step = 5, .gradient_count = 1, .gradient_bytes = 512, .bucket_count = 1},
         {DONE, .overlapped_step = 4}};
-    ck_assert_str_eq(
-        closing(ranks, 2, true),
-        "2 ranks, 7 steps, 4 of them overlapped (all-reduces were launched during backward); 1 gradient, 512 bytes "
-        "per step, in 1 bucket\n"
-        "parameters were not compared across ranks: the program annotates no parameter (DDP_PARAMETER)\n");
+    ck_assert_str_eq(closing(ranks, 2, true),
+                     "2 ranks, 7 steps, 4 of them overlapped (their all-reduces were launched during backward, those "
+                     "of the others at DDP_STEP); 1 gradient, 512 bytes "
+                     "per step, in 1 bucket\n"
+                     "parameters were not compared across ranks: the program annotates no parameter (DDP_PARAMETER)\n");
     ranks[0].parameter_elements = 130;
     ck_assert_says(closing(ranks, 2, true),
                    "\nparameters were not compared across ranks; --check-every K compares them every K steps\n");
@@ -232,8 +232,8 @@ TEST(closing_lines_claim_what_was_checked)
                    "compared 1 time, last after step 3 of 7); 130 elements of parameters, 128 of gradients\n");
     ranks[0].checked_step = ranks[1].checked_step = 7;
     ranks[0].gradient_count = 0;
-    ck_assert_says(closing(ranks, 2, true),
-                   "overlapped (all-reduces were launched during backward); no gradients at the end (DDP_FORGET)\n");
+    ck_assert_says(closing(ranks, 2, true), "overlapped (their all-reduces were launched during backward, those of the "
+                                            "others at DDP_STEP); no gradients at the end (DDP_FORGET)\n");
     ranks[0].gradient_count = 1;
     ck_assert_says(closing(ranks, 2, true),
                    "\nannotated parameters bitwise identical on all ranks (hash 0000000000000000, compared 1 "
