@@ -43,6 +43,6 @@ if [ -e "${devices}_asan" ]; then
     works "AddressSanitizer in the program" "$ddprun" -n 2 "${devices}_asan" localrank
     works "AddressSanitizer, preloaded by the user" env LD_PRELOAD="$(gcc -print-file-name=libasan.so)" "$ddprun" -n 2 "${devices}_asan" localrank
     works "doctor on AddressSanitizer" "$ddprun" doctor "${devices}_asan"
-    check "doctor: its runtime is no finding" grep -q 'shim: is preloaded, after the sanitizer.s libasan' "$work/stdout"
+    check "doctor: its runtime is no finding" grep -q 'preloading: libddprun.so comes after the sanitizer.s libasan' "$work/stdout"
 fi
 finish

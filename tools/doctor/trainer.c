@@ -89,18 +89,19 @@ judge_preload(struct examination *it, const struct loader_list *loaded)
     }
     if (place < 0)
         findings_say(
-            it, FINDING_PROBLEM, "shim",
+            it, FINDING_PROBLEM, "preloading",
             "check that the program is not a wrapper with its own loader, and that ddprun is installed for this system",
-            "the loader does not preload it into the program%s%s", loaded->complaint != NULL ? ": " : "",
+            "the loader does not preload libddprun.so into the program%s%s", loaded->complaint != NULL ? ": " : "",
             loaded->complaint != NULL ? loaded->complaint : "");
     else if (before != NULL && strcmp(before, it->program.sanitizer) == 0)
-        findings_ok(it, "shim", "is preloaded, after the sanitizer's %s, which must be the first library", before);
+        findings_ok(it, "preloading", "libddprun.so comes after the sanitizer's %s, which must be the first library",
+                    before);
     else if (before != NULL)
-        findings_say(it, FINDING_NOTE, "shim",
+        findings_say(it, FINDING_NOTE, "preloading",
                      "ignore this if that library belongs to a sanitizer or a profiler; otherwise unset LD_PRELOAD",
-                     "is preloaded, but after %s", before);
+                     "libddprun.so is preloaded after %s", before);
     else
-        findings_ok(it, "shim", "is preloaded, before %zu other libraries", loaded->count - 1);
+        findings_ok(it, "preloading", "libddprun.so comes before %zu other libraries", loaded->count - 1);
     if (place >= 0 && loaded->complaint != NULL)
         findings_say(it, FINDING_PROBLEM, "loader", "install what it lacks, or build the program on this system",
                      "the loader reports: %s", loaded->complaint);
@@ -158,17 +159,17 @@ examine_list(struct examination *it)
     words_free(environment);
 }
 
-/* Which libraries the loader finds, which of CUDA, and where the shim comes; which file is annotated. */
+/* Which libraries the loader finds, which of CUDA, and where ddprun's own comes; which file is annotated. */
 static void
 examine_loading(struct examination *it)
 {
     if (!it->is_installed)
         return; /* said already */
     if (!loader_is_own(it->facts.interpreter)) {
-        findings_say(it, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM",
+        findings_say(it, FINDING_WARNING, "preloading", "try it: ddprun -n 1 PROGRAM",
                      "the program has a loader of its own, %s, which doctor does not run", it->facts.interpreter);
     } else if (!it->has_list) {
-        findings_say(it, FINDING_WARNING, "shim", "try it: ddprun -n 1 PROGRAM",
+        findings_say(it, FINDING_WARNING, "preloading", "try it: ddprun -n 1 PROGRAM",
                      "the loader does not list the libraries: %s", it->why);
     } else {
         judge_preload(it, &it->loaded);

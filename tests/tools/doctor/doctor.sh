@@ -127,7 +127,7 @@ fake=$helpers/launcher_fake_softgpu
 link -DANNOTATED -I"$include" -o "$top/p/plain" "$top/main.c"
 STUB_GPUS=2 LD_LIBRARY_PATH=$top/gpu diagnosed "a program for GPUs, and two of them" any '^machine\|ok\|driver\|release 580.65.06, serves CUDA 13.0' \
     '^machine\|ok\|GPUs\|2: 0 Stub GPU \(80.0 GiB, 0000:10:00.0\), 1 Stub GPU' '^machine\|ok\|libcuda.so.1\|opens, and finds 2 GPUs' \
-    '^program\|ok\|shim\|is preloaded' '^program\|ok\|annotations\|the program uses' '!problem\|(shim|GPUs|driver)' -- ./plain
+    '^program\|ok\|preloading\|libddprun.so comes before' '^program\|ok\|annotations\|the program uses' '!problem\|(preloading|GPUs|driver)' -- ./plain
 [ ! -e /dev/nvidia-caps ] && caps='^machine\|note\|/dev/nvidia-caps\|.*\|.*NCCL_NVLS_ENABLE=0' || caps='!/dev/nvidia-caps'
 STUB_GPUS=2 STUB_FABRIC=3 LD_LIBRARY_PATH=$top/gpu diagnosed "GPUs beside an NVSwitch" any '^machine\|ok\|NVSwitch\|2 GPUs are ready' "$caps" -- ./plain
 STUB_GPUS=2 STUB_FABRIC=2 LD_LIBRARY_PATH=$top/gpu diagnosed "and a fabric that is not ready" any \
@@ -185,7 +185,7 @@ link -o "$top/p/bare" "$top/main.c"
 diagnosed "no annotations" any '^program\|warning\|annotations\|no annotation found' -- ./bare
 
 diagnosed "a program for the stand-in" 1 '^machine\|ok\|GPUs\|no GPU; the stand-in|^machine\|ok\|GPUs\|[0-9]' \
-    '^program\|ok\|device\|built by softgpu-cc' '^machine\|problem\|NCCL\|not found: .*softgpu/libnccl.so.2' '^program\|ok\|shim' -- "$fake"
+    '^program\|ok\|device\|built by softgpu-cc' '^machine\|problem\|NCCL\|not found: .*softgpu/libnccl.so.2' '^program\|ok\|preloading' -- "$fake"
 link -c -o "$top/note.o" "$sources/../../launcher/softgpu_note.c"
 link -o "$top/p/wrong_library" "$top/calls.c" "$top/note.o" "$top/p/lib/libcudart.so.13" -Wl,--disable-new-dtags -Wl,-rpath,"$top/p/lib"
 cp "$top/p/lib/libcudart.so.13" "$top/lib/softgpu/libcudart.so.13"
@@ -209,7 +209,7 @@ link -o "$top/p/in_library" "$top/main.c" -Wl,--no-as-needed "$top/p/lib/libtrai
 diagnosed "annotations in a library" any '^program\|ok\|annotations\|.*libtrainer.so uses' -- ./in_library
 printf '#!/bin/sh\ntouch "%s"\n' "$TRACE" >"$top/p/loader" && chmod 755 "$top/p/loader"
 link -o "$top/p/own_loader" "$top/main.c" -Wl,--dynamic-linker="$top/p/loader"
-diagnosed "a loader of its own is not run" any '^program\|warning\|shim\|the program has a loader of its own' -- ./own_loader
+diagnosed "a loader of its own is not run" any '^program\|warning\|preloading\|the program has a loader of its own' -- ./own_loader
 head -c 3000 "$top/p/plain" >"$top/p/cut" && chmod 755 "$top/p/cut"
 examine ./cut
 report "a file that is cut" "$(finds 1 '^program\|problem\|file\|')$(grep -c '^program' "$top/findings" | grep -vx 1)"
@@ -224,7 +224,7 @@ fi
 printf '#!/bin/sh\nexec ./plain\n' >"$top/p/script" && chmod 755 "$top/p/script"
 diagnosed "a script" any '^program\|note\|file\|a script for /bin/sh' -- ./script
 cp "$helpers/liblauncher_stub_library.so" "$top/other.so"
-preload=$asan:$top/other.so diagnosed "something preloaded before" any '^program\|note\|shim\|.*after .*(other|libasan[.0-9]*).so' -- ./plain
+preload=$asan:$top/other.so diagnosed "something preloaded before" any '^program\|note\|preloading\|.*after .*(other|libasan[.0-9]*).so' -- ./plain
 report "no program's code has run" "$([ ! -e "$TRACE" ] || echo 'it has')"
 
 # ---- the machine ----
@@ -246,7 +246,7 @@ report "a library that is no NCCL" "$(grep -q "no_nccl.so is not NCCL 2" "$top/t
 
 # ---- what was really built ----
 if [ -e "$build/samples/gpu/digits_static" ]; then
-    diagnosed "a program as nvcc links it" any '^program\|ok\|device\|built for GPUs, with kernels' '^program\|ok\|annotations' '^program\|ok\|shim' \
+    diagnosed "a program as nvcc links it" any '^program\|ok\|device\|built for GPUs, with kernels' '^program\|ok\|annotations' '^program\|ok\|preloading' \
         -- "$build/samples/gpu/digits_static"
 else
     echo "skip - a program as nvcc links it (no nvcc when this was built)"
