@@ -119,7 +119,8 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
               "nothing is proved\n",
               out);
     else
-        fputs("proved: data changes parameters only through these gradients\n", out);
+        fputs("proved: data changes parameters only through these gradients, so ranks need to average nothing else\n",
+              out);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         fprintf(out, "note: %s\n", finding->notes[i]);
     if (log->annotation_count > 0)
