@@ -2,7 +2,8 @@
  * mapping.c - pages for allocations, so that a mistake with memory is a fault and not a wrong number.
  *
  * Around every allocation lie closed pages. Device memory ends against those after it, as near as alignment allows;
- * the few bytes in between hold a pattern that shows writes. Freed memory goes back to the system, but its addresses
+ * the few bytes in between hold a pattern that shows writes, and AddressSanitizer, if the program has it, reports each
+ * access to them. Freed memory goes back to the system, but its addresses
  * stay closed, and its record known, until many others have been freed after it.
  *
  * Called by: memory.c, with its lock held, and the handler of faults.
@@ -24,6 +25,40 @@ enum {
 static pthread_mutex_t retired_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the two below */
 static struct allocation retired[RETIRED_LIMIT];
 static size_t retired_next;
+
+/*
+ * Of AddressSanitizer's runtime, where the program has it. A library that is built with it has tests that write past
+ * the end on purpose.
+ */
+#ifndef __SANITIZE_ADDRESS__
+__attribute__((weak)) void __asan_poison_memory_region(const volatile void *begin, size_t bytes);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *begin, size_t bytes);
+#define POISON   __asan_poison_memory_region
+#define UNPOISON __asan_unpoison_memory_region
+#else
+#define POISON   ((void (*)(const volatile void *, size_t))NULL)
+#define UNPOISON POISON
+#endif
+
+/* The program's code may reach `bytes` from `base` on, and nothing else of the mapping's pages. */
+static void
+forbid_slack(const struct mapping *mapping, size_t bytes)
+{
+    if (POISON == NULL) {
+        return;
+    }
+    uintptr_t end = mapping->base + bytes;
+    POISON((void *)mapping->pages, mapping->base - mapping->pages);
+    POISON((void *)end, mapping->pages + mapping->pages_bytes - end);
+}
+
+static void
+allow_all(const struct mapping *mapping)
+{
+    if (UNPOISON != NULL) {
+        UNPOISON((void *)mapping->pages, mapping->pages_bytes);
+    }
+}
 
 static size_t
 round_up(size_t bytes, size_t to)
@@ -83,6 +118,7 @@ mapping_make(size_t bytes, enum address_place place, bool at_end, struct mapping
     if (at_end) {
         made.base += made.pages_bytes - round_up(bytes, ALIGNMENT);
         memset((void *)(made.base + bytes), PATTERN, round_up(bytes, ALIGNMENT) - bytes);
+        forbid_slack(&made, bytes);
     }
     *mapping = made;
     return true;
@@ -122,6 +158,7 @@ mapping_retire(const struct allocation *allocation)
             "SOFTGPU_STRICT=1 tells which kernel",
             (unsigned long long)allocation->buffer_id, allocation->bytes, (unsigned long)allocation->base);
     }
+    allow_all(mapping);
     void *closed = mmap((void *)mapping->region, mapping->region_bytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (closed == MAP_FAILED) {
