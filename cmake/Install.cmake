@@ -15,13 +15,7 @@ set(package_dir ${CMAKE_SOURCE_DIR}/cmake/package)
 
 # man_page(page component source): docs/man/<page>.in, with what `source` (a program, a header, or a page of docs/) says.
 function(man_page page component source)
-    set(page_in ${CMAKE_SOURCE_DIR}/docs/man/${page}.in)
-    set(page_out ${CMAKE_BINARY_DIR}/package/${page})
-    string(REGEX MATCH "[0-9]$" chapter ${page})
-    add_custom_command(OUTPUT ${page_out} DEPENDS ${page_in} ${package_dir}/man.sh ${source} VERBATIM
-        COMMAND bash ${package_dir}/man.sh ${page_in} ${PROJECT_VERSION} ${source} > ${page_out})
-    add_custom_target(man_${page} ALL DEPENDS ${page_out})
-    install(FILES ${page_out} DESTINATION share/man/man${chapter} COMPONENT ${component})
+    softgpu_man_page(${page} ${CMAKE_SOURCE_DIR}/docs/man ${PROJECT_VERSION} ${component} ${source})
 endfunction()
 
 # ---- ddprun ----
@@ -60,20 +54,7 @@ install(FILES samples/README.md DESTINATION share/doc/ddprun/samples)
 install(DIRECTORY samples/cluster DESTINATION share/doc/ddprun/samples)
 install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
 
-# ---- ddprun-softgpu ----
-# Its files are installed as the build laid them out; only the link to CUDA's headers is the build machine's own.
-install(PROGRAMS ${CMAKE_BINARY_DIR}/bin/softgpu-cc DESTINATION bin COMPONENT softgpu)
-install(DIRECTORY ${SOFTGPU_LIBRARY_DIR}/ DESTINATION lib/softgpu USE_SOURCE_PERMISSIONS COMPONENT softgpu
-        PATTERN toolkit/include EXCLUDE
-        PATTERN toolkit/removed EXCLUDE
-        REGEX "libsoftgpu_[^/]*\\.a$" EXCLUDE) # of the build folder; those to install:
-install(DIRECTORY ${CMAKE_BINARY_DIR}/package/softgpu/ DESTINATION lib/softgpu COMPONENT softgpu)
-install(CODE [[
-    set(toolkit "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/softgpu/toolkit")
-    file(REMOVE "${toolkit}/include")
-    file(CREATE_LINK /usr/local/cuda/include "${toolkit}/include" SYMBOLIC)
-]] COMPONENT softgpu)
-man_page(softgpu-cc.1 softgpu $<TARGET_FILE:softgpu-cc>)
+# ---- ddprun-softgpu: the component of softgpu/cmake/Install.cmake, with ----
 install(FILES docs/softgpu.md DESTINATION share/doc/ddprun-softgpu COMPONENT softgpu)
 install(FILES LICENSE DESTINATION share/doc/ddprun-softgpu RENAME copyright COMPONENT softgpu)
 

@@ -1,6 +1,6 @@
 # Portable.cmake - the product for other systems than this one, as a tarball and a wheel: cmake --build build --target portable
 #
-# The objects of the build are linked once more: for an older glibc (cmake/OldGlibc.cmake), and with this system's static
+# The objects of the build are linked once more: for an older glibc (softgpu/cmake/OldGlibc.cmake), and with this system's static
 # libraries, of which nothing is shown, in them. So they need glibc and no other library. `libddprun-pmix.so` alone needs
 # libpmix.so.2: ddprun opens it where a cluster's launcher is.
 # The other files of the packages come by the rules of Install.cmake, which is included later.

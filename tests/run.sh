@@ -187,7 +187,7 @@ if stage release/build bash cmake/build.sh release tests; then
     [ "$quick" -ne 0 ] || in_spare_time tsan tsan/build bash cmake/build.sh tsan tests
     in_spare_time checks checks run_checks
     stage release/tests run_tests release build "^($left_out)\$"
-    stage main_job run_check main_job bash tests/lib/patience.sh 300 bash samples/run.sh
+    stage main_job run_check main_job bash softgpu/tests/lib/patience.sh 300 bash samples/run.sh
     for preset in asan tsan; do
         [ "$quick" -eq 0 ] || break
         printf '\n==== %s\n' "$preset"

@@ -6,8 +6,8 @@
 #ifndef SOFTGPU_CC_LEX_H
 #define SOFTGPU_CC_LEX_H
 
-#include "softgpu/text/tokens.h"
 #include "text.h"
+#include "text/tokens.h"
 
 /* The files of a preprocessed source. token.file is an index of both. */
 struct files {

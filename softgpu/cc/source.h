@@ -22,8 +22,8 @@
 
 #include "lex.h"
 #include "names.h"
-#include "softgpu/text/declarations.h"
-#include "softgpu/text/walk.h"
+#include "text/declarations.h"
+#include "text/walk.h"
 
 enum function_flags {
     FUNCTION_DEVICE = 1u << 0,  /* __device__ */

@@ -7,7 +7,7 @@
 #ifndef SOFTGPU_CC_TEXT_H
 #define SOFTGPU_CC_TEXT_H
 
-#include "softgpu/text/memory.h"
+#include "text/memory.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

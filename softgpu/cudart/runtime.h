@@ -18,7 +18,7 @@
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 
-#include "softgpu/cuda/say.h"
+#include "cuda/say.h"
 #include "softgpu/private_calls.h"
 
 #include <stdatomic.h>

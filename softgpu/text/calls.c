@@ -1,9 +1,9 @@
 /*
  * calls.c - see calls.h.
  */
-#include "softgpu/text/calls.h"
+#include "text/calls.h"
 
-#include "softgpu/text/walk.h"
+#include "text/walk.h"
 
 #include <string.h>
 

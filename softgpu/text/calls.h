@@ -4,7 +4,7 @@
 #ifndef SOFTGPU_TEXT_CALLS_H
 #define SOFTGPU_TEXT_CALLS_H
 
-#include "softgpu/text/tokens.h"
+#include "text/tokens.h"
 
 enum { CALL_ARGUMENTS_AT_MOST = 24 };
 

@@ -1,9 +1,9 @@
 /*
  * declarations.c - see declarations.h.
  */
-#include "softgpu/text/declarations.h"
+#include "text/declarations.h"
 
-#include "softgpu/text/walk.h"
+#include "text/walk.h"
 
 /* Words that are part of a type but never a declared name. */
 static const char *const type_words[] = {

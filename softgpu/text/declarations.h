@@ -4,7 +4,7 @@
 #ifndef SOFTGPU_TEXT_DECLARATIONS_H
 #define SOFTGPU_TEXT_DECLARATIONS_H
 
-#include "softgpu/text/tokens.h"
+#include "text/tokens.h"
 
 /*
  * The name that the declarator in tokens from..to declares, with or without its specifiers: `const float *__restrict__

@@ -1,7 +1,7 @@
 /*
  * memory.c - see memory.h.
  */
-#include "softgpu/text/memory.h"
+#include "text/memory.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /*
  * statements.c - see statements.h.
  */
-#include "softgpu/text/statements.h"
+#include "text/statements.h"
 
-#include "softgpu/text/memory.h"
-#include "softgpu/text/walk.h"
+#include "text/memory.h"
+#include "text/walk.h"
 
 #include <stdlib.h>
 #include <string.h>

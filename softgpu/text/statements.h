@@ -7,7 +7,7 @@
 #ifndef SOFTGPU_TEXT_STATEMENTS_H
 #define SOFTGPU_TEXT_STATEMENTS_H
 
-#include "softgpu/text/tokens.h"
+#include "text/tokens.h"
 
 #define STATEMENT_NONE UINT32_MAX
 

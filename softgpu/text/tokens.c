@@ -1,9 +1,9 @@
 /*
  * tokens.c - see tokens.h.
  */
-#include "softgpu/text/tokens.h"
+#include "text/tokens.h"
 
-#include "softgpu/text/memory.h"
+#include "text/memory.h"
 
 #include <ctype.h>
 #include <stdlib.h>

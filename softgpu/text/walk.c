@@ -1,7 +1,7 @@
 /*
  * walk.c - see walk.h.
  */
-#include "softgpu/text/walk.h"
+#include "text/walk.h"
 
 uint32_t
 token_skip_angles(const struct code *code, uint32_t i, uint32_t end)

@@ -5,7 +5,7 @@
 #ifndef SOFTGPU_TEXT_WALK_H
 #define SOFTGPU_TEXT_WALK_H
 
-#include "softgpu/text/tokens.h"
+#include "text/tokens.h"
 
 /* Behind the '>' that closes the '<' at i: brackets are jumped over. `end` if no such '>' is before it. */
 uint32_t token_skip_angles(const struct code *code, uint32_t i, uint32_t end);

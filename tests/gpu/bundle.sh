@@ -67,10 +67,11 @@ free_bytes=$(df -PB1 "$(dirname "$folder")" | awk 'NR == 2 { print $4 }')
 part=$(mktemp -d "$(dirname "$folder")/.bundle-XXXXXX")
 trap 'rm -rf "$part" "$folder.tar.xz.part"' EXIT
 chmod 755 "$part"
-mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/{comm,gpu,interpose/libraries},debian/fallback,samples/data,tests/{gpu,lib}}
+mkdir -p "$part"/{build/bin,build/lib,build/gpu,build/samples,build/tests/{comm,gpu,interpose/libraries},debian/fallback,samples/data,tests/{gpu,lib},softgpu/tests/lib}
 
 # ---- scripts and data ----
-cp "$root"/tests/lib/{lib,patience}.sh "$part/tests/lib/"
+cp "$root/tests/lib/lib.sh" "$part/tests/lib/"
+cp "$root"/softgpu/tests/lib/{lib,patience}.sh "$part/softgpu/tests/lib/"
 cp -r "$root/tests/end_to_end" "$part/tests/"
 rm -f "$part"/tests/end_to_end/*.[ch] "$part"/tests/end_to_end/CMakeLists.txt
 cp "$root"/tests/gpu/{first,run,libraries,report,commands,blocks,checks,several}.sh "$root"/tests/gpu/README.md "$part/tests/gpu/"
@@ -137,7 +138,7 @@ if [ "$archive" -eq 0 ]; then
     printf '%s: on a machine with a GPU run %s/first.sh\n' "$folder" "$folder"
     exit
 fi
-XZ_OPT=${XZ_OPT:--9} tar -C "$(dirname "$folder")" --owner=0 --group=0 --sort=name --exclude=softgpu -cJf "$folder.tar.xz.part" "$(basename "$folder")"
+XZ_OPT=${XZ_OPT:--9} tar -C "$(dirname "$folder")" --owner=0 --group=0 --sort=name --exclude=lib/softgpu -cJf "$folder.tar.xz.part" "$(basename "$folder")"
 bytes=$(stat -c %s "$folder.tar.xz.part")
 [ "$rehearse" -eq 1 ] || [ "$bytes" -le "$most_bytes" ] || {
     rm -r "$folder"

@@ -10,7 +10,7 @@ source "$here/commands.sh"
 source "$here/blocks.sh"
 source "$here/checks.sh"
 source "$here/several.sh"
-source "$root/tests/lib/patience.sh"
+source "$root/softgpu/tests/lib/patience.sh"
 all_scripts=(equality libraries wire types habits graphs overlap faults inert tables)
 script_limit=600 # seconds of an end-to-end test
 

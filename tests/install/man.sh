@@ -45,10 +45,10 @@ The third.
 comes second.
 END
 echo '@MACROS@' >"$work/page.in"
-bash cmake/package/man.sh "$work/page.in" 1 "$work/header.h" >"$work/page"
+bash softgpu/cmake/man.sh "$work/page.in" 1 "$work/header.h" >"$work/page"
 check "macros, examples and paragraphs keep all their text" diff "$work/expected" "$work/page"
 
-bash cmake/package/man.sh docs/man/ddprun.h.3.in 1 interpose/include/ddprun.h >"$work/page"
+bash softgpu/cmake/man.sh docs/man/ddprun.h.3.in 1 interpose/include/ddprun.h >"$work/page"
 sed -nE 's/^#define (DDP_[A-Z_]*[A-Z]\([^)]*\)).*/\1/p' interpose/include/ddprun.h | grep -v '^DDP_CALL_\|^DDP_NO_SYNC_' | sort -u >"$work/macros"
 sed -nE 's/^\\fB(DDP_.*)\\fR$/\1/p' "$work/page" | sort >"$work/entries"
 echo 'DDP_NO_SYNC_BEGIN(), DDP_NO_SYNC_END()' | sort - "$work/macros" >"$work/wanted"

@@ -66,7 +66,7 @@ suite() {
     bare_mounts
     mkdir "$root/opt/ddprun" "$root/tmp/saved" "$root$work" -p
     tar xf "$work"/packages/*.tar.xz -C "$root/opt/ddprun" --strip-components=1
-    cp -r "$old/lib/softgpu" "$root/opt/ddprun/lib/"
+    cp -r "$build/softgpu/portable/lib/softgpu" "$root/opt/ddprun/lib/"
     cp "$old/digits" "$root/opt/ddprun/"
     cp "$work/digits.csv" "$root$work/"
     chmod 1777 "$root/tmp/saved"

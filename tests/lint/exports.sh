@@ -101,9 +101,9 @@ done < <(LC_ALL=C comm -13 <(echo "$shown") <(echo "$meant"))
 oldest=2.17
 newest=$(readelf -VW "$shim" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
 [ "$(printf '%s\n' "$oldest" "$newest" | sort -V | tail -n 1)" = "$oldest" ] ||
-    blame "asks for glibc $newest; $oldest is the newest allowed: see cmake/portable/old_glibc.sh"
+    blame "asks for glibc $newest; $oldest is the newest allowed: see softgpu/cmake/portable/old_glibc.sh"
 grep 'File: libdl\.so\.2 ' <<<"$(readelf -VW "$shim")" >/dev/null ||
-    blame "takes dlopen from libc, where glibc has it since 2.34: see cmake/portable/old_glibc.sh"
+    blame "takes dlopen from libc, where glibc has it since 2.34: see softgpu/cmake/portable/old_glibc.sh"
 
 for program in /bin/true /bin/ls; do
     LD_PRELOAD=$(realpath "$shim") timeout -k 1 100 "$program" / </dev/null >/dev/null 2>"$build/lint-preload.err" ||

@@ -124,7 +124,7 @@ declare -A home_of
 while IFS=: read -r file text; do
     name=$(sed -E 's/.*\(\s*([A-Za-z0-9_.-]+).*/\1/' <<<"$text")
     home_of[$name]=$file
-done < <(grep -rE --include=CMakeLists.txt '^\s*(add_library|ddprun_shared_library|softgpu_library)\(\s*[A-Za-z]' "${folders[@]}")
+done < <(grep -rE --include=CMakeLists.txt '^\s*(add_library|ddprun_shared_library|softgpu_exports|softgpu_library)\(\s*[A-Za-z]' "${folders[@]}")
 
 # What a target links: the calls of target_link_libraries() and of the functions that take LIBRARIES. A program may link what its
 # first source may use, any other target what its folder may. A test's own call may name everything that tests may use.
@@ -152,7 +152,7 @@ for file in $(find "${folders[@]}" -name CMakeLists.txt | sort); do
     while read -r -a words; do
         [ ${#words[@]} -eq 0 ] || check_call "$file" "${words[@]}"
     done < <(sed 's/#.*//' "$file" | tr '\n' ' ' |
-        grep -oE '(target_link_libraries|ddprun_shared_library|softgpu_library|add_dependencies)\([^)]*\)' |
+        grep -oE '(target_link_libraries|ddprun_shared_library|softgpu_exports|softgpu_library|add_dependencies)\([^)]*\)' |
         sed -E 's/^[a-z_]+\([[:space:]]*//; s/[)"]/ /g' | grep -v '^test_' || true)
 done
 

@@ -3,7 +3,7 @@
 # reordered (2 seeds; 20 with DDPRUN_SOAK), in strict mode, with one worker and with several, and when it is unruly. With --parts each run goes through
 # another part of the program's cases (TEST_PART, tests/softgpu/cublas/device.h), and all runs together through all cases.
 set -u
-source "$(dirname "${BASH_SOURCE[0]}")/../lib/patience.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../softgpu/tests/lib/patience.sh"
 parts=
 if [ "$1" = --parts ]; then
     parts=yes

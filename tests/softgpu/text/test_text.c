@@ -2,9 +2,9 @@
  * test_text.c - softgpu/text: tokens, brackets, statements, declarations and calls of text that tempts a reader, and
  * what holds of any text.
  */
-#include "softgpu/text/calls.h"
-#include "softgpu/text/declarations.h"
-#include "softgpu/text/statements.h"
+#include "text/calls.h"
+#include "text/declarations.h"
+#include "text/statements.h"
 
 #include "tests/lib/test.h"
 

@@ -7,6 +7,7 @@
 # nothing else. They are stretched by 2 and the number of processes that want a core, now or over the last minute, for each core; a
 # limit that is too long costs time only where something hangs.
 patience_cores=$(nproc)
+tests_soak=${TESTS_SOAK:-${DDPRUN_SOAK:-0}} # 1: the long runs; DDPRUN_SOAK is the name in the project around this folder
 
 # patient SECONDS [LEAST]: prints how many they are now, and LEAST if that is more.
 patient() {
@@ -30,7 +31,7 @@ within() {
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     seconds=$1
-    [ "${DDPRUN_SOAK:-0}" != 1 ] || seconds=1800 # the long runs
+    [ "$tests_soak" != 1 ] || seconds=1800
     shift
     limit=$(patient "$seconds")
     exec timeout -k 5 "$limit" "$@"

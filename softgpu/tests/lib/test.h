@@ -10,8 +10,8 @@
  * A program in which no test runs, a group without a test and a loop without a turn fail. CK_FORK, CK_VERBOSITY and
  * Check's other variables apply. The headers of the C library that tests use throughout come with this one.
  */
-#ifndef DDPRUN_TESTS_TEST_H
-#define DDPRUN_TESTS_TEST_H
+#ifndef SOFTGPU_TESTS_TEST_H
+#define SOFTGPU_TESTS_TEST_H
 
 #include <check.h>
 #include <dlfcn.h>

@@ -88,10 +88,10 @@ sigabbrev_np(int number)
 {
 #define NAMED(name) [SIG##name] = #name
     static const char *const names[] = {
-        NAMED(HUP),  NAMED(INT),    NAMED(QUIT), NAMED(ILL),  NAMED(TRAP), NAMED(ABRT), NAMED(BUS),    NAMED(FPE),
-        NAMED(KILL), NAMED(USR1),   NAMED(SEGV), NAMED(USR2), NAMED(PIPE), NAMED(ALRM), NAMED(TERM),   NAMED(STKFLT),
-        NAMED(CHLD), NAMED(CONT),   NAMED(STOP), NAMED(TSTP), NAMED(TTIN), NAMED(TTOU), NAMED(URG),    NAMED(XCPU),
-        NAMED(XFSZ), NAMED(VTALRM), NAMED(PROF), NAMED(WINCH), NAMED(POLL), NAMED(PWR), NAMED(SYS),
+        NAMED(HUP),  NAMED(INT),    NAMED(QUIT), NAMED(ILL),   NAMED(TRAP), NAMED(ABRT), NAMED(BUS),  NAMED(FPE),
+        NAMED(KILL), NAMED(USR1),   NAMED(SEGV), NAMED(USR2),  NAMED(PIPE), NAMED(ALRM), NAMED(TERM), NAMED(STKFLT),
+        NAMED(CHLD), NAMED(CONT),   NAMED(STOP), NAMED(TSTP),  NAMED(TTIN), NAMED(TTOU), NAMED(URG),  NAMED(XCPU),
+        NAMED(XFSZ), NAMED(VTALRM), NAMED(PROF), NAMED(WINCH), NAMED(POLL), NAMED(PWR),  NAMED(SYS),
     };
     return number >= 0 && (size_t)number < sizeof(names) / sizeof(names[0]) ? names[number] : NULL;
 }
@@ -105,7 +105,8 @@ sigdescr_np(int number)
 
 /* ---- waits until a time of a clock ---- */
 
-/* The time of CLOCK_REALTIME to wait until: when it is `until` by the clock, at most a piece from now. False: it is past. */
+/* The time of CLOCK_REALTIME to wait until: when it is `until` by the clock, at most a piece from now. False: it is
+ * past. */
 static int
 next_piece(clockid_t clock, const struct timespec *until, struct timespec *piece)
 {
