@@ -120,6 +120,7 @@ find_cuda(struct toolchain *toolchain)
         list_add(&candidates, neighbour);
     free(neighbour);
     list_add(&candidates, "/usr/local/cuda/include");
+    list_add_format(&candidates, "%s/toolkit/include", toolchain->library_dir); /* of this installation */
     list_add(&candidates, SOFTGPU_CUDA_INCLUDE_DIR);
 
     struct text seen = {0};
@@ -139,6 +140,9 @@ find_cuda(struct toolchain *toolchain)
         free(cccl);
         add_dir(&toolchain->cuda_dirs, SOFTGPU_CUBLAS_INCLUDE_DIR);
         add_dir(&toolchain->cuda_dirs, SOFTGPU_NCCL_INCLUDE_DIR);
+        char *nccl = text_format("%s/../../nccl/include", toolchain->cuda_dirs.items[0]); /* of NVIDIA's wheels */
+        add_dir(&toolchain->cuda_dirs, nccl);
+        free(nccl);
         text_free(&seen);
         list_free(&candidates);
         return true;

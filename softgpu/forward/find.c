@@ -77,23 +77,31 @@ find_chosen_folder(char folder[PATH_MAX])
     return false;
 }
 
-/* For a program without any object of softgpu-cc's: where this archive was built, or is installed. */
+/*
+ * For a program without any object of softgpu-cc's: where this archive was built, or is installed, or a folder of the
+ * program's RUNPATH, as CMake writes one.
+ */
 static const char *
-find_usual_folder(void)
+find_usual_folder(char folder[PATH_MAX])
 {
     static const char *const folders[] = {FORWARD_FOLDERS};
-    size_t last = sizeof(folders) / sizeof(folders[0]) - 1, i = 0;
-    while (i < last && !holds_stand_in(folders[i]))
-        ++i;
-    return folders[i];
+    const size_t count = sizeof(folders) / sizeof(folders[0]);
+    for (size_t i = 0; i < count; ++i) {
+        if (holds_stand_in(folders[i]))
+            return folders[i];
+    }
+    void *loaded = dlopen("libsoftgpu.so", RTLD_LAZY);
+    if (loaded != NULL && dlinfo(loaded, RTLD_DI_ORIGIN, folder) == 0)
+        return folder;
+    return folders[count - 1];
 }
 
 static void *
 load_library(void)
 {
-    char folder[PATH_MAX], path[PATH_MAX + sizeof(FORWARD_SONAME)];
+    char folder[PATH_MAX], found[PATH_MAX], path[PATH_MAX + sizeof(FORWARD_SONAME)];
     if (!find_chosen_folder(folder))
-        snprintf(folder, sizeof(folder), "%s", softgpu_folder != NULL ? softgpu_folder : find_usual_folder());
+        snprintf(folder, sizeof(folder), "%s", softgpu_folder != NULL ? softgpu_folder : find_usual_folder(found));
     snprintf(path, sizeof(path), "%s/" FORWARD_SONAME, folder);
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL)

@@ -1,0 +1,90 @@
+"""softgpu - a GPU in software, for CUDA programs where there is none.
+
+    softgpu-cc train.cu -o train && ./train
+    export CUDA_HOME=$(python3 -m softgpu toolkit)
+    export $(python3 -m softgpu env)
+
+`python3 -m softgpu toolkit` prints the folder that build systems take for a CUDA toolkit, `env` the variables by which they find
+it, one NAME=value a line. Both make it first: a wheel has no links, so pip cannot.
+"""
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+TOOLKIT = os.path.join(HERE, "lib/softgpu/toolkit")
+PLACEHOLDER = "Run `python3 -m softgpu toolkit` once: it makes a link of this file.\n"
+
+# Link, from here on, and where it points. INCLUDE: to the headers of CUDA.
+INCLUDE = "lib/softgpu/toolkit/include"
+LINKS = {
+    "lib/softgpu/toolkit/bin/nvcc": "../../../../bin/softgpu-cc",
+    "lib/softgpu/toolkit/bin/softgpu-link": "../../../../bin/softgpu-cc",
+    "lib/softgpu/toolkit/lib64": "..",
+    "lib/softgpu/libcuda.so": "libcuda.so.1",
+    INCLUDE: None,
+}
+
+
+def _headers():
+    """The folder of CUDA's headers: of the user's choice, of NVIDIA's wheels beside this package, of the system."""
+    homes = [os.environ.get("CUDA_HOME"), os.path.join(HERE, "../nvidia/cu13"), "/usr/local/cuda"]
+    for home in filter(None, homes):
+        folder = os.path.realpath(os.path.join(home, "include"))
+        try:
+            with open(os.path.join(folder, "cuda_runtime_api.h"), errors="replace") as file:
+                if re.search(r"^#define CUDART_VERSION +13", file.read(), re.M):
+                    return folder
+        except OSError:
+            pass  # the next
+    return None
+
+
+def _link(path, target):
+    """Makes `path` that link. Two may do so at once."""
+    if os.path.islink(path) and os.readlink(path) == target:
+        return
+    new = "%s.%d" % (path, os.getpid())
+    os.symlink(target, new)
+    os.replace(new, path)
+
+
+def _complete():
+    """Makes the links. An OSError says which cannot be made."""
+    for link, target in LINKS.items():
+        if link == INCLUDE:
+            target = _headers()
+        if target is not None:
+            _link(os.path.join(HERE, link), target)
+
+
+def compile():
+    """The command softgpu-cc."""
+    try:
+        _complete()
+    except OSError:
+        pass  # of a folder that others own: only build systems need the links
+    command = os.path.join(HERE, "bin/softgpu-cc")
+    os.execv(command, [command] + sys.argv[1:])
+
+
+def main():
+    """`python -m softgpu WORD`"""
+    word = sys.argv[1] if len(sys.argv) == 2 else ""
+    if word == "--help":
+        print(__doc__)
+        return
+    if word not in ("toolkit", "env"):
+        sys.exit("softgpu: `python3 -m softgpu toolkit` or `python3 -m softgpu env`; --help says more")
+    try:
+        _complete()
+    except OSError as error:
+        sys.exit("softgpu: cannot make the links of the toolkit's folder: %s; run this once as the owner of %s" % (error, HERE))
+    if _headers() is None:
+        sys.exit("softgpu: no headers of CUDA 13: pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl, or set CUDA_HOME")
+    if word == "toolkit":
+        print(TOOLKIT)
+        return
+    compiler = os.path.join(TOOLKIT, "bin/nvcc")
+    for name, value in (("CUDA_HOME", TOOLKIT), ("CUDA_PATH", TOOLKIT), ("CUDACXX", compiler), ("CMAKE_CUDA_COMPILER", compiler)):
+        print("%s=%s" % (name, value))
