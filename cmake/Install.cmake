@@ -45,18 +45,15 @@ install(FILES launcher/ddprun.bash DESTINATION share/bash-completion/completions
 install(FILES launcher/ddprun.zsh DESTINATION share/zsh/site-functions RENAME _ddprun)
 install(FILES launcher/ddprun.fish DESTINATION share/fish/vendor_completions.d)
 install(FILES README.md CHANGES.md SECURITY.md DESTINATION share/doc/ddprun)
-foreach(page annotations check clusters comparisons frameworks how-it-works insight install languages libtorch limits performance plan recipes samples scout softgpu trace
+foreach(page annotations check clusters comparisons frameworks how-it-works insight install languages libtorch limits performance plan recipes samples scout trace
         troubleshooting wire)
     install(FILES docs/${page}.md DESTINATION share/doc/ddprun/docs)
 endforeach()
 install(FILES docs/pictures/report.png docs/pictures/timeline.png DESTINATION share/doc/ddprun/docs/pictures)
+install(FILES softgpu/docs/softgpu.md softgpu/docs/ci.md DESTINATION share/doc/ddprun/softgpu/docs)
 install(FILES samples/README.md DESTINATION share/doc/ddprun/samples)
 install(DIRECTORY samples/cluster DESTINATION share/doc/ddprun/samples)
 install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
-
-# ---- ddprun-softgpu: the component of softgpu/cmake/Install.cmake, with ----
-install(FILES docs/softgpu.md DESTINATION share/doc/ddprun-softgpu COMPONENT softgpu)
-install(FILES LICENSE DESTINATION share/doc/ddprun-softgpu RENAME copyright COMPONENT softgpu)
 
 # ---- cmake --build build --target uninstall ----
 add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -D build=${CMAKE_BINARY_DIR} -P ${CMAKE_SOURCE_DIR}/cmake/Uninstall.cmake VERBATIM)

@@ -4,6 +4,7 @@ set(DDPRUN_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize
 set(DDPRUN_SOAK "" CACHE STRING "1: a build with a sanitizer has the stand-in's own tests")
 set(SOFTGPU_SANITIZE ${DDPRUN_SANITIZE})
 set(SOFTGPU_SOAK ${DDPRUN_SOAK})
+set(SOFTGPU_DOCUMENT_DIR share/doc/ddprun-softgpu) # of the package
 get_filename_component(CUDA_WHEELS ${CMAKE_SOURCE_DIR}/build/cuda/nvidia ABSOLUTE)
 set(CUDA_HEADERS_ADVICE ", or run `bash cmake/setup.sh`, which fetches them")
 include(${CMAKE_SOURCE_DIR}/softgpu/cmake/Toolbox.cmake)

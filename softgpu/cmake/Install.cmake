@@ -16,6 +16,9 @@ function(softgpu_man_page page folder version component source)
     install(FILES ${page_out} DESTINATION share/man/man${chapter} COMPONENT ${component})
 endfunction()
 
+set(SOFTGPU_DOCUMENT_DIR share/doc/softgpu CACHE STRING "Where the documents are installed")
+mark_as_advanced(SOFTGPU_DOCUMENT_DIR)
+
 # The files of lib/softgpu as the build laid them out, also those that a project around this folder has put there; only the link to CUDA's
 # headers is the build machine's own, and the archives of its folder.
 install(PROGRAMS ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/softgpu-cc DESTINATION bin COMPONENT softgpu)
@@ -29,4 +32,6 @@ install(CODE [[
     file(REMOVE "${toolkit}/include")
     file(CREATE_LINK /usr/local/cuda/include "${toolkit}/include" SYMBOLIC)
 ]] COMPONENT softgpu)
+install(FILES ${SOFTGPU_SOURCE_DIR}/docs/softgpu.md ${SOFTGPU_SOURCE_DIR}/docs/ci.md DESTINATION ${SOFTGPU_DOCUMENT_DIR} COMPONENT softgpu)
+install(FILES ${SOFTGPU_SOURCE_DIR}/LICENSE DESTINATION ${SOFTGPU_DOCUMENT_DIR} RENAME copyright COMPONENT softgpu)
 softgpu_man_page(softgpu-cc.1 ${SOFTGPU_SOURCE_DIR}/docs ${SOFTGPU_VERSION} softgpu $<TARGET_FILE:softgpu-cc>)

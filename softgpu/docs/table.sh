@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# softgpu_table.sh [BUILD] - docs/softgpu.md is what softgpu/conformance.txt says; the tests that the list names exist, and it names every
-# test of softgpu/cc and every environment variable that the sources read. Called by tests/run.sh with the build folder; `--write` brings the document up to date.
+# table.sh [BUILD] - docs/softgpu.md is what conformance.txt says; the tests that the list names exist, and it names every
+# test of softgpu/cc and every environment variable that the sources read. Called by the test softgpu/table with the build folder; `--write` brings the document up to date.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-list=softgpu/conformance.txt
+build=${1:-build}
+[ "$build" = --write ] || build=$(realpath "$build")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+list=conformance.txt
 document=docs/softgpu.md
 
 table() {
     cat <<'END'
 # What the stand-in has of CUDA
-<!-- Generated from softgpu/conformance.txt by tests/lint/softgpu_table.sh --write. -->
+<!-- Generated from conformance.txt by docs/table.sh --write. -->
 ```sh
 softgpu-cc train.cu -lcublas -o train
 ```
@@ -31,25 +33,25 @@ END
         /^== / { next }
         { sub(/^ */, "", $1) }
         $1 == "there" { printf "- %s\n", $2; next }
-        $1 == "tested" { next }
+        $1 == "tested" || $1 == "outside" { next }
         $1 == "refused" || $1 == "absent" { others = others sprintf("| %s | %s |\n", $2, $3); next }
         $1 == "setting" { gsub(/[^ ,]+/, "`&`", $2); printf "| %s | %s | %s | %s |\n", $2, $3, $4, $5; next }
-        { printf "softgpu/conformance.txt:%d: a row begins with there, tested, refused, absent or setting\n", NR >"/dev/stderr"; exit 1 }
+        { printf "conformance.txt:%d: a row begins with there, tested, refused, absent, setting or outside\n", NR >"/dev/stderr"; exit 1 }
         END { close_section() }
     ' "$list"
 }
 
 expected=$(table)
-if [ "${1:-}" = --write ]; then
+if [ "$build" = --write ]; then
     printf '%s\n' "$expected" >"$document"
     exit 0
 fi
 if ! diff <(printf '%s\n' "$expected") "$document"; then
-    echo "$document is not what $list says; bash tests/lint/softgpu_table.sh --write fixes it"
+    echo "$document is not what $list says; bash docs/table.sh --write fixes it"
     exit 1
 fi
 
-known=$(ctest --test-dir "${1:-build}" -N | sed -n 's/^ *Test *#[0-9]*: //p')
+known=$(ctest --test-dir "$build" -N | sed -n 's/^ *Test *#[0-9]*: //p'; sed -n 's/^outside | //p' "$list")
 named=$(awk -F' *[|] *' '/^(there|tested)/ { print $3 } /^absent/ { print $4 } /^refused/ { print "softgpu/cc/refusals" }' "$list" | tr ' ' '\n' | sort -u)
 bad=0
 while read -r test; do
@@ -65,7 +67,7 @@ while read -r test; do
     fi
 done < <(grep '^softgpu/cc/' <<<"$known")
 # What the sources read of the environment: names in quotes, as getenv or a function over it gets them.
-mapfile -t sources < <(find softgpu -name '*.[ch]')
+mapfile -t sources < <(find . -path ./tests -prune -o -path ./build -prune -o -name '*.[ch]' -print)
 read_names=$(cat "${sources[@]}" | grep -E 'getenv|option\(|define .*VARIABLE' | grep -oE '"(SOFTGPU|NCCL|CUDA|NVCC)_[A-Z_]+"' | tr -d '"' | sort -u)
 rows=$(awk -F' *[|] *' '/^setting/ { gsub(/,/, "", $2); print $2 }' "$list" | tr ' ' '\n' | sort -u)
 if ! diff <(cat <<<"$read_names") <(cat <<<"$rows"); then

@@ -2,8 +2,8 @@
 # lib.sh - what the scripts about softgpu-cc and what it makes share. Sourced; changes to a folder of its own, $work, which goes when the
 # script ends. Each case_ states a property; the scripts end with `finish "$cases cases"`.
 set -u
-# shellcheck source=tests/lib/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
+# shellcheck source=softgpu/tests/lib/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/lib.sh"
 work=$(mktemp -d)
 at_exit 'rm -rf "$work"'
 cd "$work" || exit 1

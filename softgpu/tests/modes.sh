@@ -1,9 +1,9 @@
 #!/bin/bash
 # modes.sh [--parts] PROGRAM... - every test program gives the same right answers when the stand-in reorders what CUDA allows to be
-# reordered (2 seeds; 20 with DDPRUN_SOAK), in strict mode, with one worker and with several, and when it is unruly. With --parts each run goes through
-# another part of the program's cases (TEST_PART, tests/softgpu/cublas/device.h), and all runs together through all cases.
+# reordered (2 seeds; 20 with TESTS_SOAK=1), in strict mode, with one worker and with several, and when it is unruly. With --parts each run goes through
+# another part of the program's cases (TEST_PART, tests/cublas/device.h), and all runs together through all cases.
 set -u
-source "$(dirname "${BASH_SOURCE[0]}")/../../softgpu/tests/lib/patience.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/lib/patience.sh"
 parts=
 if [ "$1" = --parts ]; then
     parts=yes
@@ -11,7 +11,7 @@ if [ "$1" = --parts ]; then
 fi
 modes=(SOFTGPU_STRICT=1 SOFTGPU_WORKERS=1 SOFTGPU_WORKERS=3 SOFTGPU_UNRULY=1)
 seeds=2
-[ -z "${DDPRUN_SOAK:-}" ] || seeds=20
+[ "$tests_soak" != 1 ] || seeds=20
 for seed in $(seq "$seeds"); do
     modes+=("SOFTGPU_CHAOS=$seed")
 done

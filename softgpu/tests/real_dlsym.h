@@ -2,8 +2,8 @@
  * real_dlsym.h - libc's dlsym, for a program that defines its own, as an interposer does. It takes this program for the
  * caller: good enough where no library asks for RTLD_NEXT, which the runtimes of sanitizers do.
  */
-#ifndef DDPRUN_TESTS_SOFTGPU_REAL_DLSYM_H
-#define DDPRUN_TESTS_SOFTGPU_REAL_DLSYM_H
+#ifndef SOFTGPU_TESTS_REAL_DLSYM_H
+#define SOFTGPU_TESTS_REAL_DLSYM_H
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # nccl.sh BUILD - training is right with NCCLs and drivers as they are on machines with GPUs: those that call the runtime, whose ranks
-# meet on the host, that take device memory (docs/softgpu.md, "Environment").
+# meet on the host, that take device memory (softgpu/docs/softgpu.md, "Environment").
 source "$(dirname "$0")/lib.sh"
 deviates=$build/tests/trainers/deviates
 limit=60

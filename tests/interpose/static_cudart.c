@@ -7,7 +7,7 @@
 
 typedef int (*get_proc_fn)(const char *, void **, int, unsigned long long, int *);
 
-/* From tests/softgpu/cuda/lookups.txt, by the build. */
+/* From softgpu/tests/cuda/lookups.txt, by the build. */
 static struct static_lookup lookups[] = {
 #include "lookups_cudart_13_0.inc"
 };

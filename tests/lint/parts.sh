@@ -92,7 +92,7 @@ check_include() {
     local file=$1 line=$2 text=$3 part name target kind
     part_of "$file"
     # Unit tests beside the code that they test see what tests may see.
-    if [[ ${file##*/} == test_* || $file == */tests/* ]]; then part=tests; fi
+    if [[ $part != */tests* && (${file##*/} == test_* || $file == */tests/*) ]]; then part=tests; fi
     name=${text#*[<\"]}
     name=${name%%[>\"]*}
     resolve "$file" "$name"

@@ -5,12 +5,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/lib.sh
 
-mapfile -t files < <(find cmake samples tests -name '*.sh' | sort)
+mapfile -t files < <(find cmake samples softgpu tests -name '*.sh' | sort)
 files+=(.ci/run)
 # Scripts begin with #!; what they source, tests/lib/lib.sh or what brings it along, does not.
 mapfile -t sourced < <(grep -L '^#!' "${files[@]}")
 mapfile -t libraries < <(grep -lE '^ *source .*/(lib|cluster|hosts|launched)\.sh"?$' "${sourced[@]}")
-libraries+=(tests/lib/lib.sh)
+libraries+=(tests/lib/lib.sh softgpu/tests/lib/lib.sh)
 names=$(printf '%s\n' "${libraries[@]##*/}" | sed 's/\.sh$//' | sort -u | paste -sd'|' -)
 users=0
 for file in "${files[@]}"; do

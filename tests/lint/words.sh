@@ -9,7 +9,7 @@ mapfile -t files < <(find .ci base bucketing cmake comm docs interpose launcher 
     ! -name '*.csv' ! -path samples/data/shakespeare.txt ! -path 'tests/lint/words*' | sort)
 files+=(CMakeLists.txt CMakePresets.json README.md CONTRIBUTING.md)
 mapfile -t sources < <(find base comm interpose launcher softgpu tools -type f \( -name '*.[ch]' -o -name '*.def' \) | sort)
-mapfile -t documents < <(find docs -type f \( -name '*.md' -o -name '*.in' \) | sort)
+mapfile -t documents < <(find docs softgpu/docs -type f \( -name '*.md' -o -name '*.in' \) | sort)
 documents+=(README.md CONTRIBUTING.md)
 mapfile -t -O ${#documents[@]} documents < <(find base bucketing cmake comm interpose launcher samples softgpu tools tests -name README.md | sort)
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # features.sh SOFTGPU_CC [FLAG...] - each source of features/, after feature.h, compiles, and its features hold; nvcc ($NVCC) accepts all of them, and the C or C++
-# compiler with the toolkit's folder those in C and C++. Ordinarily a third of the sources (in_turn); with DDPRUN_SOAK=1 all, also optimised and by nvcc. A first
+# compiler with the toolkit's folder those in C and C++. Ordinarily a third of the sources (in_turn); with TESTS_SOAK=1 all, also optimised and by nvcc. A first
 # line `// flags: FLAG...` is a source's command line; `// needs: FILE of PACKAGE` leaves it out, with a line, where that file is not there.
 cc=$1
 features=$(realpath "$(dirname "${BASH_SOURCE[0]}")/features")
@@ -18,12 +18,12 @@ for file in "$features"/*.cu; do
     read -ra options < <(sed -n '1s,^// flags: ,,p' "$file")
     options+=(--extended-lambda -include "$features/feature.h")
     for optimisation in -G ''; do
-        [ -n "$optimisation" ] || [ "${DDPRUN_SOAK:-0}" = 1 ] || continue
+        [ -n "$optimisation" ] || [ "$tests_soak" = 1 ] || continue
         rm -f program
         run 0 "$cc" $optimisation "${options[@]}" "$file" -o program
         run 0 ./program
     done
-    [ "${DDPRUN_SOAK:-0}" != 1 ] || [ ! -x "${NVCC:-}" ] || grep -q -e --allow-removed "$file" ||
+    [ "$tests_soak" != 1 ] || [ ! -x "${NVCC:-}" ] || grep -q -e --allow-removed "$file" ||
         run 0 "$NVCC" -arch=sm_90 -std=c++17 "${options[@]}" -c "$file" -o program.o
 done
 libraries=$(realpath "$(dirname "$cc")/../lib/softgpu")

@@ -10,7 +10,7 @@
 #include "kernels.h"
 
 #include "tests/lib/test.h"
-#include "tests/softgpu/real_dlsym.h"
+#include "tests/real_dlsym.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>

@@ -7,7 +7,7 @@
  * blocking stream, and all of it runs. Each piece of work also counts in memory of its stream, without atomics or
  * locks: with ThreadSanitizer this proves that the driver's ordering is one of memory too.
  *
- * 300 programs; 10,000 if DDPRUN_SOAK is set. Run with and without SOFTGPU_CHAOS.
+ * 300 programs; 10,000 if TESTS_SOAK is set. Run with and without SOFTGPU_CHAOS.
  */
 #include "kernels.h"
 #include "order_model.h"
@@ -314,7 +314,7 @@ TEST_GROUP(all, .timeout_s = 3000);
 
 TEST(the_observed_order_is_one_that_cuda_allows)
 {
-    int programs = getenv("DDPRUN_SOAK") != NULL ? SOAK_PROGRAMS : PROGRAMS;
+    int programs = getenv("TESTS_SOAK") != NULL ? SOAK_PROGRAMS : PROGRAMS;
     int64_t promises = 0;
     use_device();
     for (int i = 0; i < programs; ++i) {

@@ -31,6 +31,7 @@ within() {
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     seconds=$1
+    [ "$tests_soak" != 1 ] || export TESTS_SOAK=1
     [ "$tests_soak" != 1 ] || seconds=1800
     shift
     limit=$(patient "$seconds")

@@ -4,7 +4,7 @@
 #
 # Needs the right to make namespaces; skipped by name where it is missing. Removes what it made, also when interrupted.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/../../lib/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 prefix=sgn$$
 
 clean() {

@@ -1,7 +1,7 @@
 /*
  * test_convert.c - conversions of arrays give the same bits with the instructions that the processor has as without,
  * for any length and alignment, and write nothing else. That these are CUDA's bits is
- * tests/softgpu/cc/kernels/half.cu's.
+ * tests/cc/kernels/half.cu's.
  */
 #include "library/convert.c"
 

@@ -87,7 +87,7 @@ int
 main(void)
 {
     if (!getenv("TEST_LINK_DOWN")) {
-        printf("skipped: no link that can be cut (tests/softgpu/nccl/netns.sh makes one)\n");
+        printf("skipped: no link that can be cut (tests/nccl/netns.sh makes one)\n");
         return 77;
     }
     return tests_run();

@@ -1,6 +1,6 @@
 /*
  * test_reduce.c - the arithmetic of reductions: against the plainest loop, for each type and operation. Conversions of
- * 16-bit floats are tested by tests/softgpu/cc/kernels/half.cu, for each of the 65,536 patterns.
+ * 16-bit floats are tested by tests/cc/kernels/half.cu, for each of the 65,536 patterns.
  */
 #include "library/half.h"
 #include "nccl/reduce.h"

@@ -6,7 +6,7 @@ cc=$(realpath "$1") ddprun=$(realpath "$2") sources=$3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 softgpu=$(cd "$(dirname "$cc")/../lib/softgpu" && pwd)
 limit=300
-source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../../../softgpu/tests/lib.sh"
 unset NVCC_CCBIN NVCC_PREPEND_FLAGS LIBRARY_PATH LD_LIBRARY_PATH LD_PRELOAD CUDACXX CUDAARCHS CUDAFLAGS CXXFLAGS LDFLAGS CUDA_PATH MAKEFLAGS "${!DDPRUN_@}"
 export NVCC_APPEND_FLAGS="-I$sources/interpose/include" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 for tool in cmake make gcc g++; do
