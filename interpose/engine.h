@@ -14,7 +14,6 @@
 #include "interpose/include/ddprun.h"
 
 #include <cuda.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -140,8 +139,7 @@ struct engine {
     int rank;
     int world_size;
     int local_rank;
-    atomic_bool *size_asked; /* becomes true when the program asks for world_size; or NULL */
-    bool watching;           /* hooks report operations; false in a world of one, where only frees are reported */
+    bool watching; /* hooks report operations; false in a world of one, where only frees are reported */
 
     void (*parameter)(void *ptr, size_t count, int type, const struct ddp_site *site);
     void (*gradient)(void *ptr, size_t count, int type, const struct ddp_site *site);

@@ -150,17 +150,6 @@ world_size(void)
 }
 
 static int
-world_size(void)
-{
-    const struct engine *engine = known_engine();
-    if (engine == NULL)
-        return told_number(DDPRUN_ENV_WORLD_SIZE, 1);
-    if (engine->size_asked != NULL)
-        atomic_store(engine->size_asked, true);
-    return engine->world_size;
-}
-
-static int
 turn_mine(void)
 {
     const struct engine *engine = known_engine();

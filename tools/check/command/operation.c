@@ -2,7 +2,7 @@
  * it. */
 #include "tools/check/command/relation.h"
 
-#include "tools/check/evidence/numbers.h"
+#include "tools/near/numbers.h"
 
 /* ---- memory ---- */
 

@@ -245,7 +245,7 @@ begin_rows(struct check *check)
 static bool
 know_turns(struct check *check, const struct check_order *first, struct error *error)
 {
-    if (check_rows_find(&check->evidence.alone, CHECK_ROW_SIZE_ASKED) == NULL)
+    if (check_rows_find(&check->evidence.alone, CHECK_ROW_ASKED_EARLY) == NULL)
         return true;
     check->knows_turns = true;
     ++check->runs_planned;

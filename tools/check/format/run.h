@@ -174,7 +174,7 @@ enum check_row_kind {
     CHECK_ROW_REPEATED,  /* after a DDP_STEP without effect this call, of name tensor.text, changes memory again that it
                             has changed before and no other has changed since; text: frames */
     CHECK_ROW_ROUNDS,    /* no DDP_STEP came: a step is a round of DDP_REDUCE calls */
-    CHECK_ROW_SIZE_ASKED, /* in one process DDP_WORLD_SIZE() was asked for before DDP_TURN_BEGIN came, and was 1 */
+    CHECK_ROW_ASKED_EARLY, /* in one process DDP_WORLD_SIZE() was asked for before DDP_TURN_BEGIN came, and was 1 */
 };
 
 /* Of a CHECK_ROW_CALL: the call has other numbers, or is another; it is a DDP_MEAN of another value; the program ends

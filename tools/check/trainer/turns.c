@@ -30,13 +30,11 @@ static struct held *held[TENSOR_ROLES]; /* [held_count[role]], by the tensor's n
 static size_t held_count[TENSOR_ROLES];
 
 static struct engine *shown; /* what the program asks */
-static atomic_bool is_size_asked;
 
 void
 turns_show(struct engine *engine)
 {
     shown = engine;
-    shown->size_asked = &is_size_asked;
     const bool is_alone = engine_state.rendezvous.world_size == 1;
     const bool is_known = check_run.as_rank_0 || check_run.knows_turns;
     if (is_alone && is_known && !check_run.answers_one)
@@ -60,8 +58,8 @@ turns_taken(const struct ddp_site *site)
     if (!check_turns.any)
         values_note(CHECK_ROW_TURNS, 0, turns);
     if (!check_turns.any && is_alone && !check_run.answers_one) {
-        if (shown->world_size == 1 && atomic_load(&is_size_asked))
-            values_note(CHECK_ROW_SIZE_ASKED, 0, 1);
+        if (shown->world_size == 1 && atomic_load(&engine_state.status->asks_world_size) != 0)
+            values_note(CHECK_ROW_ASKED_EARLY, 0, 1);
         shown->world_size = (int)turns; /* the program computes with it, as with the number of an update */
     }
     check_turns.any = true;
