@@ -4,7 +4,7 @@
 # product_sources COMMANDS: the C files of the product in a compile_commands.json, one a line, as absolute paths. What the build
 # generates is not read by people, and tests are not of the product.
 product_sources() {
-    sed -n 's/^ *"file": "\(.*\.c\)".*/\1/p' "$1" | grep "^$PWD/" | grep -vE "^$PWD/(build|tests)/" | sort -u
+    sed -n 's/^ *"file": "\(.*\.c\)".*/\1/p' "$1" | grep "^$PWD/" | grep -vE "^$PWD/(build|tests|softgpu/tests)/" | sort -u
 }
 
 # clang_commands COMMANDS [ALL]: prints a compile_commands.json without the precompiled headers of gcc (ddprun_parse_once), which clang
