@@ -25,6 +25,9 @@
 
 /* ---- single numbers ---- */
 
+/* A number is another one, computed once and rounded otherwise, within so much of it. */
+#define NEAR_NUMBER 1e-5
+
 /* What differs by noise alone, where numbers of up to `largest` have differed by at most `floor`: at least so many
  * units in the last place of a float. */
 static inline double
@@ -38,13 +41,6 @@ static inline bool
 near_are_words(uint32_t a, uint32_t b, float noise)
 {
     return a == b || (noise > 0 && fabsf(element_from_bits(a) - element_from_bits(b)) <= noise);
-}
-
-/* Whether a number is another one, which was computed once and rounded otherwise. */
-static inline bool
-near_is_number(double value, double one)
-{
-    return fabs(value - one) <= 1e-5 * fabs(one);
 }
 
 /* ---- tensors ---- */

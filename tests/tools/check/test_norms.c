@@ -4,7 +4,7 @@
  * asked for.
  */
 #include "tools/near/change.h"
-#include "tools/near/element.h"
+#include "tools/near/near.h"
 #include "tools/near/sketch.h"
 
 #include "tests/lib/test.h"
@@ -546,4 +546,49 @@ LOOP_TEST(sketches_of_changes, 0, CASES / 4)
                        one = sketch_compare_changes(&begin, &far, &begin, &end);
     ck_assert(none.difference == 0);
     check_near(one.difference / one.reference, 1, 1e-3, "twice the change");
+}
+
+/* ---- near.h: noise and the verdict ---- */
+
+TEST(words_are_the_same_bits_or_floats_within_noise)
+{
+    const uint32_t one = element_to_bits(1), near = element_to_bits(1.25f), far = element_to_bits(1.5f);
+    ck_assert(near_are_words(one, one, 0));
+    ck_assert(!near_are_words(one, near, 0));
+    ck_assert(near_are_words(one, near, 0.25f));
+    ck_assert(!near_are_words(one, far, 0.25f));
+    ck_assert(near_are_words(element_to_bits(NAN), element_to_bits(NAN), 0));
+    ck_assert(!near_are_words(element_to_bits(NAN), one, 1));
+}
+
+TEST(noise_is_a_multiple_of_the_floor_and_of_rounding)
+{
+    ck_assert_double_eq(near_noise(0.5, 1), NEAR_NOISE_FACTOR * 0.5);
+    ck_assert_double_eq(near_noise(0, 4), NEAR_NOISE_FACTOR * 4 * (double)FLT_EPSILON);
+}
+
+TEST(a_run_is_noise_up_to_the_multiple_of_the_floor)
+{
+    const struct near_apart floor = {.sum = 1e-4, .element = 1e-2};
+    const struct near_apart edge = {.sum = NEAR_NOISE_FACTOR * 1e-4, .element = NEAR_NOISE_FACTOR * 1e-2};
+    ck_assert(near_is_noise(edge, floor));
+    ck_assert(!near_is_noise((struct near_apart){edge.sum * 1.01, edge.element}, floor));
+    ck_assert(!near_is_noise((struct near_apart){edge.sum, edge.element * 1.01}, floor));
+    ck_assert(!near_is_noise((struct near_apart){INFINITY, 0}, floor));
+}
+
+TEST(rounding_is_noise_where_two_runs_agree_by_chance)
+{
+    const struct near_apart floor = {0};
+    ck_assert(near_is_noise((struct near_apart){1e-5, 1e-3}, floor));
+    ck_assert(!near_is_noise((struct near_apart){1.1e-5, 0}, floor));
+    ck_assert(!near_is_noise((struct near_apart){0, 1.1e-3}, floor));
+}
+
+TEST(noise_above_a_ten_thousandth_hides_mistakes)
+{
+    const double most = NEAR_NOISE_AT_MOST / NEAR_NOISE_FACTOR;
+    ck_assert(near_shows_mistakes((struct near_apart){.sum = most}));
+    ck_assert(!near_shows_mistakes((struct near_apart){.sum = most * 1.01}));
+    ck_assert(!near_shows_mistakes((struct near_apart){.element = 1e-2}));
 }

@@ -2,8 +2,17 @@
 #include "tools/check/command/relation.h"
 
 #include "tools/check/place/rows.h"
-
 #include "tools/near/near.h"
+
+#include <math.h>
+
+static const double near_enough = NEAR_NUMBER;
+
+static bool
+is_near(double value, double one)
+{
+    return fabs(value - one) <= near_enough * fabs(one);
+}
 
 /* ---- one number ---- */
 
@@ -28,8 +37,8 @@ put_together(const struct finding *finding, const struct where *where)
         double own = theirs->value;
         bool rises = theirs->is_whole && (r == 0 || own > before);
         all.are_numbers = all.are_numbers && !theirs->is_memory;
-        all.same += near_is_number(own, one);
-        all.weighed += near_is_number(own * relation_weight(finding, r) / ranks, one);
+        all.same += is_near(own, one);
+        all.weighed += is_near(own * relation_weight(finding, r) / ranks, one);
         all.rises = all.rises && rises && (r > 0 || own == one);
         all.ends = all.ends && rises && (r < ranks - 1 || own == one);
         all.are_alike = all.are_alike && (r == 0 || own == before);
@@ -51,7 +60,7 @@ static bool
 is_size(const struct together *all, const struct look_argument *mine, int ranks)
 {
     double one = mine->value;
-    bool adds = near_is_number(all->sum, one), adds_rounded = all->sum > one && all->sum < one + ranks;
+    bool adds = is_near(all->sum, one), adds_rounded = all->sum > one && all->sum < one + ranks;
     if (adds && all->are_alike && one == trunc(one))
         return true;
     return mine->is_whole && (adds || adds_rounded);
@@ -79,7 +88,7 @@ judge_scalar(const struct finding *finding, const struct where *where)
     bool is_right_weighed = all.weighed == ranks && relation_weight(finding, 0) != 1;
     if (!all.are_numbers || all.same == ranks || is_right_weighed)
         return SCALAR_ALIKE;
-    bool adds = near_is_number(all.sum, mine->value), divides = near_is_number(all.inverse, 1);
+    bool adds = is_near(all.sum, mine->value), divides = fabs(all.inverse - 1) <= near_enough;
     if (all.rises)
         return judge_rising(finding, where);
     if (all.ends)
@@ -136,8 +145,7 @@ advances_by_share(const struct finding *finding, const struct where *where, cons
     const int ranks = finding->question->ranks;
     double one = value_of(finding, -1, where) - value_of(finding, -1, then);
     return one != 0 &&
-           ALL_NUMBERS(r, 0, ranks,
-                       near_is_number((value_of(finding, r, where) - value_of(finding, r, then)) * ranks, one));
+           ALL_NUMBERS(r, 0, ranks, is_near((value_of(finding, r, where) - value_of(finding, r, then)) * ranks, one));
 }
 
 /* As it is, but for what the step before shows. */
@@ -225,9 +233,9 @@ is_of_mean(const struct finding *finding, const struct where *where)
     for (struct where size = {.at = where->at}; size.argument < step->its->arguments; ++size.argument) {
         if (step->list[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
             continue;
-        if (ALL_NUMBERS(r, 0, finding->question->ranks,
-                        near_is_number(value_of(finding, r, where) * value_of(finding, r, &size),
-                                       one * value_of(finding, -1, &size))))
+        if (ALL_NUMBERS(
+                r, 0, finding->question->ranks,
+                is_near(value_of(finding, r, where) * value_of(finding, r, &size), one * value_of(finding, -1, &size))))
             return true;
     }
     return false;

@@ -108,17 +108,24 @@ type_of(const struct finding *finding, const struct where *where, uint64_t first
     return mine->type != 0 && type == ELEMENT_FLOAT64 ? ELEMENT_FLOAT32 : type;
 }
 
+/* What was kept of an argument there; NULL: nothing. */
+static const struct contents *
+contents_there(const struct finding *finding, int rank, const struct where *where)
+{
+    const struct look_argument *argument = relation_argument(finding, rank, where);
+    if (argument == NULL)
+        return NULL;
+    return looked_find_contents(made_by(finding, rank), where->after ? argument->after : argument->before);
+}
+
 /* The numbers of [first, end) there; `of_change`: how much they have changed, zeros where the rank does not make the
  * operation. False: they were not kept. */
 static bool
 numbers_of(const struct finding *finding, int rank, const struct where *where, uint64_t first, uint64_t end,
            bool of_change, struct numbers *numbers)
 {
-    const struct look_argument *argument = relation_argument(finding, rank, where);
-    const struct looked *looked = made_by(finding, rank);
-    const struct contents *contents =
-        argument != NULL ? looked_find_contents(looked, where->after ? argument->after : argument->before) : NULL;
-    if (argument == NULL && of_change) {
+    const struct contents *contents = contents_there(finding, rank, where), *before = NULL;
+    if (of_change && relation_argument(finding, rank, where) == NULL) {
         bool known = numbers_of(finding, -1, where, first, end, false, numbers);
         for (size_t i = 0; i < numbers->count && known; ++i)
             numbers->list[i] = 0;
@@ -128,8 +135,8 @@ numbers_of(const struct finding *finding, int rank, const struct where *where, u
         return false;
     int type = type_of(finding, where, first, end);
     *numbers = numbers_read(contents, type, first, end);
-    const struct contents *before =
-        where->after && of_change ? looked_find_contents(looked, hash_before(finding, rank, where)) : NULL;
+    if (where->after && of_change)
+        before = looked_find_contents(made_by(finding, rank), hash_before(finding, rank, where));
     if (before == NULL || numbers->are_whole)
         return true;
     OWNED_NUMBERS old = numbers_read(before, type, first, end);
@@ -175,14 +182,17 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
          is_mean = summed && (numbers_are_near(&sum, one, ranks, unit) || numbers_are_near(&weighed, one, ranks, unit));
     if (strcmp(step->its->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
         is_mean = is_mean || (summed && numbers_are_near(&sum, one, (double)ranks * ranks, 0));
+    if (early && !same && !question->is_averaged)
+        return RELATION_NONE;
+    if (early && !same && is_mean)
+        return RELATION_SUM;
     if (early && !same)
-        return !question->is_averaged ? RELATION_NONE
-               : is_mean              ? RELATION_SUM
-               : is_part              ? RELATION_PART
-                                      : RELATION_NONE;
+        return is_part ? RELATION_PART : RELATION_NONE;
     if (of_change && !question->is_update && is_part && !is_mean) /* of relation_adds() */
         return RELATION_PART;
-    return same ? RELATION_SAME : is_part || is_mean ? RELATION_SUM : RELATION_NONE;
+    if (same)
+        return RELATION_SAME;
+    return is_part || is_mean ? RELATION_SUM : RELATION_NONE;
 }
 
 /* Behind `all`: of each rank [first, end), or where `end` is 0 what it has changed; `weighs`: as DDP_WEIGHT says. */
@@ -195,12 +205,11 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
         const struct look_argument *argument = relation_argument(finding, r, where);
         OWNED_NUMBERS own = {.count = 0};
         bool is_copy = finding->one.steps[where->at].its->from_host;
-        uint64_t from = end > 0                       ? first
-                        : is_copy || argument == NULL ? 0
-                                                      : argument->first,
-                 to = end > 0 || argument == NULL ? end
-                      : is_copy                   ? argument->bytes
-                                                  : argument->end;
+        uint64_t from = first, to = end;
+        if (end == 0 && argument != NULL) {
+            from = is_copy ? 0 : argument->first;
+            to = is_copy ? argument->bytes : argument->end;
+        }
         ok = to > from && numbers_of(finding, r, where, from, to, finding->question->is_update, &own);
         numbers_weigh(&own, weighs ? relation_weight(finding, r) : 1);
         if (ok)
@@ -219,76 +228,123 @@ relation_is_result(const struct finding *finding, const struct where *where)
                            theirs->end - theirs->first == mine->end - mine->first);
 }
 
+/* Whether the ranks' numbers, one rank after the other, are one process's of [first, end): of what each has changed, if
+ * `anew`; of its share; of all there. With and without weights. */
+static bool
+are_gathered(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end, bool anew,
+             const struct numbers *one)
+{
+    const int ranks = finding->question->ranks;
+    const uint64_t ends[] = {0, first + (end - first) / (uint64_t)ranks, end};
+    for (size_t i = anew ? 0 : 1; i < sizeof(ends) / sizeof(ends[0]); ++i) {
+        for (int weighs = 0; weighs < 2; ++weighs) {
+            OWNED_NUMBERS all = {.count = 0};
+            if (gather(finding, where, first, ends[i], weighs == 1, &all) && numbers_are_rows(&all, one, ranks))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* How many ranks have the same bytes there as one process; -1: one has no such memory there. */
+static int
+count_equal(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    int equal = 0;
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        const struct look_argument *theirs = relation_argument(finding, r, where);
+        if (theirs == NULL || !theirs->is_memory)
+            return -1;
+        const bool is_same = where->after ? theirs->after == mine->after : theirs->before == mine->before;
+        equal += is_same && theirs->bytes == mine->bytes;
+    }
+    return equal;
+}
+
+/* Whether whole numbers there may have been computed anew, which is no mistake by itself; or infinite ones, of a tensor
+ * of floats. */
+static bool
+may_be_anew(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *mine = relation_argument(finding, -1, where);
+    if (!where->after || is_early(finding, mine) || finding->one.steps[where->at].its->from_host)
+        return false;
+    return mine->type != 0 || !relation_is_result(finding, where);
+}
+
 static enum relation
 relate(const struct finding *finding, const struct where *where)
 {
     const struct look_argument *mine = relation_argument(finding, -1, where);
-    int ranks = finding->question->ranks, equal = 0;
+    const int equal = count_equal(finding, where);
     uint64_t first = 0, end = mine->bytes;
     if (where->after)
         range_of(finding, where, &first, &end);
-    for (int r = 0; r < ranks; ++r) {
-        const struct look_argument *theirs = relation_argument(finding, r, where);
-        if (theirs == NULL || !theirs->is_memory)
-            return RELATION_UNKNOWN;
-        equal += (where->after ? theirs->after == mine->after : theirs->before == mine->before) &&
-                 theirs->bytes == mine->bytes;
-    }
-    if (equal == ranks || mine->is_part)
-        return equal == ranks ? RELATION_SAME : RELATION_UNKNOWN;
-    enum relation relation = RELATION_NONE;
-    bool early = is_early(finding, mine), of_change = finding->question->is_update || early;
-    OWNED_NUMBERS one = {.count = 0};
+    if (equal < 0)
+        return RELATION_UNKNOWN;
+    if (equal == finding->question->ranks || mine->is_part)
+        return equal == finding->question->ranks ? RELATION_SAME : RELATION_UNKNOWN;
+
     /* What was changed; else all there is, for an operation may leave some elements of the last row; else what it has
      * changed itself, as one of several results that lie side by side. */
-    bool is_alone = where->after && mine->end > 0 && !finding->one.steps[where->at].its->from_host &&
-                    relation_is_result(finding, where);
-    for (int pass = 0; pass < 2 + is_alone && relation == RELATION_NONE; ++pass) {
-        free(one.list);
-        first = pass == 1 ? 0 : pass == 2 ? mine->first : first;
-        end = pass == 1 ? mine->bytes : pass == 2 ? mine->end : end;
+    enum { ALL_CHANGES, ALL_THERE, OWN_CHANGES, PASSES };
+    const struct {
+        uint64_t first, end;
+    } passes[PASSES] = {{first, end}, {0, mine->bytes}, {mine->first, mine->end}};
+    const bool early = is_early(finding, mine), of_change = finding->question->is_update || early;
+    const bool is_alone = where->after && mine->end > 0 && !finding->one.steps[where->at].its->from_host &&
+                          relation_is_result(finding, where);
+    bool are_whole = false;
+    for (int pass = ALL_CHANGES; pass < (is_alone ? PASSES : OWN_CHANGES); ++pass) {
+        OWNED_NUMBERS one = {.count = 0};
+        first = passes[pass].first;
+        end = passes[pass].end;
         if (!numbers_of(finding, -1, where, first, end, of_change, &one))
             return RELATION_UNKNOWN;
-        relation = relate_places(finding, where, first, end, of_change, &one);
-        if (early || pass == 2)
+        are_whole = one.are_whole;
+        const enum relation relation = relate_places(finding, where, first, end, of_change, &one);
+        if (relation != RELATION_NONE)
+            return relation;
+        if (early || pass == OWN_CHANGES)
             break;
-        const uint64_t ends[] = {0, first + (end - first) / (uint64_t)ranks, end};
-        for (size_t i = where->after && pass == 0 ? 0 : 1; i < 3 && relation == RELATION_NONE; ++i) {
-            for (int weighs = 0; weighs < 2 && relation == RELATION_NONE; ++weighs) {
-                OWNED_NUMBERS all = {.count = 0};
-                if (gather(finding, where, first, ends[i], weighs == 1, &all) && numbers_are_rows(&all, &one, ranks))
-                    relation = RELATION_ROWS;
-            }
-        }
+        if (are_gathered(finding, where, first, end, where->after && pass == ALL_CHANGES, &one))
+            return RELATION_ROWS;
     }
-    bool may_be_anew =
-        one.are_whole && where->after && !early && !finding->one.steps[where->at].its->from_host &&
-        (mine->type != 0 || !relation_is_result(finding, where)); /* or infinite, of a tensor of floats */
-    return relation == RELATION_NONE && may_be_anew ? RELATION_EXCUSED : relation;
+    return are_whole && may_be_anew(finding, where) ? RELATION_EXCUSED : RELATION_NONE;
 }
 
 /* ---- all of them ---- */
+
+/* Whether bytes lie somewhere in others, as far as those go. */
+static bool
+lies_in(const struct contents *part, const struct contents *all)
+{
+    enum { LEAST_BYTES = 16 };
+    const char *from = all->data, *const end = all->data + all->bytes;
+    if (part->bytes < LEAST_BYTES)
+        return false;
+    while ((from = memmem(from, (size_t)(end - from), part->data, LEAST_BYTES)) != NULL) {
+        const size_t left = (size_t)(end - from);
+        if (memcmp(from, part->data, left < part->bytes ? left : part->bytes) == 0)
+            return true;
+        ++from;
+    }
+    return false;
+}
 
 /* What each rank gets is what the one rank gets, from some place on, as of data that stay on the device. */
 static bool
 are_further_on(const struct finding *finding, const struct where *where)
 {
-    enum { LEAST_BYTES = 16 };
     const struct contents *one = looked_find_contents(&finding->one, relation_argument(finding, -1, where)->before);
-    bool are = one != NULL;
-    for (int r = 0; r < finding->question->ranks && are; ++r) {
+    for (int r = 0; r < finding->question->ranks; ++r) {
         const struct contents *own =
             looked_find_contents(&finding->ranks[r], relation_argument(finding, r, where)->before);
-        const char *from = own != NULL && own->bytes >= LEAST_BYTES ? one->data : NULL;
-        are = false;
-        while (from != NULL && !are &&
-               (from = memmem(from, one->bytes - (size_t)(from - one->data), own->data, LEAST_BYTES)) != NULL) {
-            size_t left = one->bytes - (size_t)(from - one->data);
-            are = memcmp(from, own->data, left < own->bytes ? left : own->bytes) == 0;
-            ++from;
-        }
+        if (one == NULL || own == NULL || !lies_in(own, one))
+            return false;
     }
-    return are;
+    return one != NULL;
 }
 
 /* Of a rank's operations of the call: what each has changed, and all there is, one after the other; all values element
@@ -542,13 +598,16 @@ relation_element(const struct finding *finding, const struct where *where, bool 
     uint64_t share = where->after && !are_copied ? size_of_share(finding, where) : 0;
     for (int r = -1; r < ranks && known; ++r) {
         it = relation_argument(finding, r, where);
-        uint64_t first = where->after && !are_copied && share == 0 ? mine->first : 0,
-                 end = it == NULL || !it->is_memory  ? 0
-                       : share > 0                   ? first + (r < 0 ? (uint64_t)ranks * share : share)
-                       : where->after && !are_copied ? it->end
-                                                     : it->bytes;
+        const bool are_changes = where->after && !are_copied;
+        const uint64_t first = are_changes && share == 0 ? mine->first : 0;
+        uint64_t end = 0;
+        if (it != NULL && it->is_memory && share > 0)
+            end = r < 0 ? (uint64_t)ranks * share : share;
+        else if (it != NULL && it->is_memory)
+            end = are_changes ? it->end : it->bytes;
         known = end > first && numbers_of(finding, r, where, first, end, false, &numbers[r + 1]);
-        each = known ? (end - first) / (numbers[r + 1].count > 0 ? numbers[r + 1].count : 1) : each;
+        if (known)
+            each = (end - first) / (numbers[r + 1].count > 0 ? numbers[r + 1].count : 1);
         all += r >= 0 && known ? numbers[r + 1].count : 0;
         same += r >= 0 && known && numbers[r + 1].count == numbers[0].count;
     }

@@ -144,11 +144,11 @@ relate_items(const struct finding *finding, const struct look_operation *its, in
 {
     enum { LEAST_BYTES = 16 };
     OWNED_CONTENTS one = lay_items(all, part->each, part->layers), own = lay_items(mine, part->each, part->layers);
-    enum copied copied =
-        is_among(&one, own.data, own.bytes, &part->begin) ? COPIED_PART
-        : part->each >= LEAST_BYTES && least < COPIED_ITEMS && are_known(finding, its, &own, rank, part)
-            ? COPIED_ITEMS
-            : COPIED_OTHERS;
+    enum copied copied = COPIED_OTHERS;
+    if (is_among(&one, own.data, own.bytes, &part->begin))
+        copied = COPIED_PART;
+    else if (part->each >= LEAST_BYTES && least < COPIED_ITEMS && are_known(finding, its, &own, rank, part))
+        copied = COPIED_ITEMS;
     part->begins = copied == COPIED_PART || (copied == COPIED_ITEMS && finding->question->items > 0 &&
                                              is_among(&one, own.data, part->each, &part->begin));
     return copied;

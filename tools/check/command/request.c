@@ -129,6 +129,18 @@ split_alone(const char *program, const char *line, struct error *error)
     return list.list;
 }
 
+/* How many runs a check needs where all is right. */
+static int
+count_runs(const struct check *check)
+{
+    const bool is_kept = check_options.reference != NULL;
+    if (check->evidence.by_plan)
+        return 2;
+    if (check->has_reference)
+        return 1;
+    return 3 + (is_kept ? 2 : 0) + (check->only_writes ? 0 : 1);
+}
+
 bool
 session_prepare(struct check *check, struct error *error)
 {
@@ -154,10 +166,7 @@ session_prepare(struct check *check, struct error *error)
     check->place.shared = check->in_cluster ? check->reference : NULL;
     check->place.date_us = (int64_t)time(NULL) * 1000000;
     check->place.step_limit_s = options->timeout_s;
-    bool kept = check_options.reference != NULL;
-    check->runs_planned = check->evidence.by_plan ? 2
-                          : check->has_reference  ? 1
-                                                  : 3 + (kept ? 2 : 0) + (check->only_writes ? 0 : 1);
+    check->runs_planned = count_runs(check);
     check->evidence.steps = check->steps;
     check->evidence.tolerance = check_options.tolerance;
     check->evidence.forced = !check->is_free;

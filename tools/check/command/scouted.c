@@ -70,6 +70,39 @@ writes(const struct scout_op *op, uint32_t alloc, uint64_t offset)
                                            graph_ranges_meet(&it->modified, offset, end))));
 }
 
+static enum origin_of_read find_origin(const struct scout_log *log, uint32_t at, int depth);
+
+/* What an operation reads as argument k; after its arguments, the source of a copy. alloc SCOUT_NONE: nothing. */
+static struct scout_place
+read_by(const struct scout_op *op, uint32_t k)
+{
+    if (k < op->argument_count)
+        return (struct scout_place){.alloc = op->arguments[k].alloc, .offset = op->arguments[k].offset};
+    return op->kind == SCOUT_COPY ? op->from : (struct scout_place){.alloc = SCOUT_NONE};
+}
+
+/* Of what operation `at` reads at a place. */
+static enum origin_of_read
+origin_of_place(const struct scout_log *log, uint32_t at, const struct scout_place *place, int depth)
+{
+    const struct scout_annotation *annotation =
+        FIND(it, log->annotations, log->annotation_count,
+             it->says != SCOUT_SAYS_STEP && it->alloc == place->alloc && it->offset <= place->offset &&
+                 place->offset < it->offset + it->bytes);
+    uint32_t by = at;
+    while (by > 0 && !writes(&log->ops[by - 1], place->alloc, place->offset))
+        --by;
+    if (by == 0 || writes(&log->ops[at], place->alloc, place->offset))
+        return OF_OTHERS;
+    if (annotation == NULL)
+        return depth > 0 ? find_origin(log, by - 1, depth - 1) : OF_OTHERS;
+    if (annotation->says != SCOUT_SAYS_GRADIENT)
+        return OF_OTHERS;
+    const bool is_averaged = ANY(step, log->annotations, log->annotation_count,
+                                 step->says == SCOUT_SAYS_STEP && step->at >= by && step->at <= at);
+    return is_averaged ? OF_AVERAGES : OF_OWN;
+}
+
 static enum origin_of_read
 find_origin(const struct scout_log *log, uint32_t at, int depth)
 {
@@ -77,23 +110,10 @@ find_origin(const struct scout_log *log, uint32_t at, int depth)
     enum origin_of_read found = OF_OTHERS;
     bool is_known = op->kind == SCOUT_COPY || op->effect != NULL || op->answers;
     for (uint32_t k = 0; k <= op->argument_count && is_known; ++k) {
-        bool is_argument = k < op->argument_count;
-        uint32_t alloc = is_argument ? op->arguments[k].alloc : op->kind == SCOUT_COPY ? op->from.alloc : SCOUT_NONE;
-        uint64_t offset = is_argument ? op->arguments[k].offset : op->from.offset;
-        const struct scout_annotation *it = FIND(it, log->annotations, log->annotation_count,
-                                                 it->says != SCOUT_SAYS_STEP && it->alloc == alloc &&
-                                                     it->offset <= offset && offset < it->offset + it->bytes);
-        uint32_t by = at;
-        while (by > 0 && alloc != SCOUT_NONE && !writes(&log->ops[by - 1], alloc, offset))
-            --by;
-        if (alloc == SCOUT_NONE || by == 0 || writes(op, alloc, offset) || (it == NULL && depth == 0) ||
-            (it != NULL && it->says != SCOUT_SAYS_GRADIENT))
+        const struct scout_place place = read_by(op, k);
+        if (place.alloc == SCOUT_NONE)
             continue;
-        enum origin_of_read here = it == NULL ? find_origin(log, by - 1, depth - 1)
-                                   : ANY(step, log->annotations, log->annotation_count,
-                                         step->says == SCOUT_SAYS_STEP && step->at >= by && step->at <= at)
-                                       ? OF_AVERAGES
-                                       : OF_OWN;
+        const enum origin_of_read here = origin_of_place(log, at, &place, depth);
         found = here > found ? here : found;
     }
     return found;

@@ -32,17 +32,23 @@ equal_up_to(const struct check_verdict *verdict)
 static const char *
 state_of(const struct check_item *item, double tolerance)
 {
-    return item->is_scratch                                       ? "scratch"
-           : item->is_own                                         ? "the rank's own"
-           : item->ignored                                        ? "not repeated"
-           : item->unweighted                                     ? "unweighted"
-           : item->compensated                                    ? "compensated"
-           : item->factor > 0                                     ? "multiple"
-           : item->differs                                        ? "DIFFERS"
-           : item->unclear                                        ? "unclear"
-           : item->tensor.role == CHECK_PARAMETER && !item->moved ? "not moved"
-           : item->difference > tolerance                         ? "within noise"
-                                                                  : "equal";
+    const struct {
+        bool applies;
+        const char *name;
+    } states[] = {
+        {item->is_scratch, "scratch"},
+        {item->is_own, "the rank's own"},
+        {item->ignored, "not repeated"},
+        {item->unweighted, "unweighted"},
+        {item->compensated, "compensated"},
+        {item->factor > 0, "multiple"},
+        {item->differs, "DIFFERS"},
+        {item->unclear, "unclear"},
+        {item->tensor.role == CHECK_PARAMETER && !item->moved, "not moved"},
+        {item->difference > tolerance, "within noise"},
+        {true, "equal"},
+    };
+    return FIND(it, states, sizeof(states) / sizeof(states[0]), it->applies)->name;
 }
 
 static void

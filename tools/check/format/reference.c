@@ -121,7 +121,9 @@ read_records(struct reference_reader *reader, uint64_t file_bytes)
         reader->steps_made = entry.record.key.step;
         reader->in_rounds = entry.record.key.number == 1;
     }
-    return !ended ? "it is not complete: the run that wrote it did not end" : at != file_bytes ? "it is damaged" : NULL;
+    if (!ended)
+        return "it is not complete: the run that wrote it did not end";
+    return at != file_bytes ? "it is damaged" : NULL;
 }
 
 static const char *

@@ -13,12 +13,9 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
-_Static_assert((int)ELEMENT_FLOAT32 == (int)DDP_FLOAT32 && (int)ELEMENT_FLOAT64 == (int)DDP_FLOAT64 &&
-                   (int)ELEMENT_FLOAT16 == (int)DDP_FLOAT16 && (int)ELEMENT_BFLOAT16 == (int)DDP_BFLOAT16 &&
-                   (int)ELEMENT_INT32 == (int)DDP_INT32 && (int)ELEMENT_INT64 == (int)DDP_INT64 &&
-                   (int)ELEMENT_UINT8 == (int)DDP_UINT8 && (int)ELEMENT_UINT32 == (int)DDP_UINT32 &&
-                   (int)ELEMENT_UINT64 == (int)DDP_UINT64,
-               "element.h");
+#define ELEMENT_IS_ANNOTATED(type, number, name, c, wide) \
+    _Static_assert((int)ELEMENT_##type == (int)DDP_##type, "element.h");
+ELEMENT_TYPES(ELEMENT_IS_ANNOTATED)
 _Static_assert((int)CHECK_PARAMETER == (int)TENSOR_PARAMETER && (int)CHECK_GRADIENT == (int)TENSOR_GRADIENT &&
                    (int)CHECK_BUFFER == (int)TENSOR_BUFFER,
                "run.h");
@@ -299,13 +296,13 @@ parameter_at(uint32_t step, uint32_t number)
 static bool
 are_same(uint32_t step, uint32_t other)
 {
-    const struct reference_entry *a, *b;
-    uint32_t number = 0;
-    for (; (a = parameter_at(step, number)) != NULL && (b = parameter_at(other, number)) != NULL; ++number) {
+    for (uint32_t number = 0;; ++number) {
+        const struct reference_entry *a = parameter_at(step, number), *b = parameter_at(other, number);
+        if (a == NULL || b == NULL)
+            return number > 0;
         if (a->record.contents != b->record.contents)
             return false;
     }
-    return number > 0;
 }
 
 bool

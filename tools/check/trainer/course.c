@@ -100,8 +100,9 @@ check_copied(CUdeviceptr to, const void *source, size_t bytes, size_t pitch, siz
 {
     bool is_compared = (!check_run.perturbed || check_run.is_far) && !check_run.probes && check_run.factor == 0;
     is_compared = is_compared && (!course.in_rounds || values_writer() != NULL); /* a DDP_STEP may come */
-    if (course.over || !is_compared || source == NULL || bytes == 0 || pitch == 0 || course.graphs ||
-        atomic_load(&engine_state.captures_open) > 0)
+    if (course.over || !is_compared || source == NULL || bytes == 0 || pitch == 0)
+        return;
+    if (course.graphs || atomic_load(&engine_state.captures_open) > 0)
         return;
     if (pitch == bytes) {
         bytes *= rows;

@@ -175,13 +175,29 @@ tensor_of(const struct range_found *range)
     return range_at(range, range->address, range->buffer);
 }
 
+/* So many units in the last place are about a hundredth of an element; of a double, as many as fit. */
+static unsigned
+units_of_hundredth(int type)
+{
+    enum { HUNDREDTH_BITS = 7, FLOAT_BITS = 23, HALF_BITS = 10 };
+    switch (type) {
+    case ELEMENT_FLOAT64:
+        return 1u << 30;
+    case ELEMENT_FLOAT32:
+        return 1u << (FLOAT_BITS - HUNDREDTH_BITS);
+    case ELEMENT_BFLOAT16:
+        return 2;
+    default:
+        return 1u << (HALF_BITS - HUNDREDTH_BITS);
+    }
+}
+
 /* Adds a hundredth of each element, up or down, to it; keeps a sketch of that. */
 static void
 change_range(struct range_found *range)
 {
     int type = (int)range->memory.tensor.type;
     size_t count = range->memory.tensor.count;
-    unsigned fraction_bits = type == ELEMENT_FLOAT64 ? 52 : type == ELEMENT_FLOAT32 ? 23 : 10;
     OWNED char *old = values_room(NULL, range->memory.bytes), *new = values_room(NULL, range->memory.bytes);
     OWNED double *moved = values_room(NULL, count * sizeof(*moved));
     range->change = values_room(NULL, sizeof(*range->change));
@@ -189,8 +205,7 @@ change_range(struct range_found *range)
     range->changed_in = range->buffer;
     values_memory(range->address, range->memory.bytes, old, NULL);
     memcpy(new, old, range->memory.bytes);
-    unsigned units = fraction_bits > 31 ? 1u << 30 : 1u << (fraction_bits - (fraction_bits > 7 ? 7 : 3));
-    element_perturb(type, new, count, 0, type == ELEMENT_BFLOAT16 ? 2 : units);
+    element_perturb(type, new, count, 0, units_of_hundredth(type));
     for (size_t i = 0; i < count; ++i)
         moved[i] = element_get(type, new, i) - element_get(type, old, i);
     *range->change = (struct sketch){.count = count};
