@@ -234,6 +234,14 @@ code_dependences(struct codec *codec, struct scout_effect *effect)
     }
 }
 
+/* Elements of so many bytes, from `base` on in an allocation. */
+static bool
+may_be_elements(const struct codec *codec, uint32_t alloc, uint64_t base, uint64_t bytes)
+{
+    enum { BYTES_AT_MOST = 64 };
+    return is_alloc(codec, alloc) && base <= alloc_bytes(codec, alloc) && bytes > 0 && bytes <= BYTES_AT_MOST;
+}
+
 static void
 code_effect(struct codec *codec, void *record)
 {
@@ -251,10 +259,8 @@ code_effect(struct codec *codec, void *record)
     }
     code_dependences(codec, effect);
     FOR_EACH(map, effect->elementwise, effect->elementwise_count)
-        expect(codec, is_alloc(codec, map->from) && is_alloc(codec, map->to) && map->from_bytes > 0 &&
-                          map->from_bytes <= 64 && map->to_bytes > 0 && map->to_bytes <= 64 &&
-                          map->from_base <= alloc_bytes(codec, map->from) &&
-                          map->to_base <= alloc_bytes(codec, map->to));
+        expect(codec, may_be_elements(codec, map->from, map->from_base, map->from_bytes) &&
+                          may_be_elements(codec, map->to, map->to_base, map->to_bytes));
 }
 
 static void
@@ -405,7 +411,9 @@ read_record(struct codec *codec, uint32_t number)
 {
     struct scout_log *log = codec->log;
     const struct kind *kind = number > 0 && number < sizeof(kinds) / sizeof(kinds[0]) ? &kinds[number] : NULL;
-    void *record = kind == NULL ? NULL : kind->list > 0 ? add_item(codec, kind) : take(codec, kind->bytes);
+    void *record = NULL;
+    if (kind != NULL)
+        record = kind->list > 0 ? add_item(codec, kind) : take(codec, kind->bytes);
     expect(codec, record != NULL &&
                       (number != SCOUT_EFFECT || (log->op_count > 0 && log->ops[log->op_count - 1].effect == NULL)));
     if (!codec->failed)

@@ -65,13 +65,29 @@ element_of_scalar(const char *type)
     return SCOUT_UNKNOWN;
 }
 
+static bool
+cut_qualifier(char *type)
+{
+    return cut(type, " const") || cut(type, " volatile") || cut(type, " __restrict") || cut(type, " restrict");
+}
+
+/* Behind "unsigned " or "signed ". */
+static const char *
+without_sign(const char *type)
+{
+    static const char *const signs[] = {"unsigned ", "signed "};
+    FOR_EACH(sign, signs, sizeof(signs) / sizeof(signs[0]))
+        if (strncmp(type, *sign, strlen(*sign)) == 0)
+            return type + strlen(*sign);
+    return type;
+}
+
 static struct mangled_parameter
 read_type(char *type)
 {
     static const char *const words[] = {"short", "int", "long", "long long"}, *const bytes[] = {"char", "bool"};
     unsigned stars = 0;
-    for (bool is_star; (is_star = cut(type, "*")) || cut(type, " const") || cut(type, " volatile") ||
-                       cut(type, " __restrict") || cut(type, " restrict");)
+    for (bool is_star = cut(type, "*"); is_star || cut_qualifier(type); is_star = cut(type, "*"))
         stars += is_star;
     uint32_t scalar = element_of_scalar(type);
     struct mangled_parameter parameter = {
@@ -79,9 +95,9 @@ read_type(char *type)
         .pointee = stars == 1 ? scalar : SCOUT_UNKNOWN,
         .table = stars == 2 ? scalar : SCOUT_UNKNOWN,
     };
-    type += strncmp(type, "unsigned ", 9) == 0 ? 9 : strncmp(type, "signed ", 7) == 0 ? 7 : 0;
-    parameter.is_words = stars == 1 && ANY(word, words, sizeof(words) / sizeof(words[0]), strcmp(type, *word) == 0);
-    parameter.is_bytes = stars == 1 && ANY(word, bytes, sizeof(bytes) / sizeof(bytes[0]), strcmp(type, *word) == 0);
+    const char *plain = without_sign(type);
+    parameter.is_words = stars == 1 && ANY(word, words, sizeof(words) / sizeof(words[0]), strcmp(plain, *word) == 0);
+    parameter.is_bytes = stars == 1 && ANY(word, bytes, sizeof(bytes) / sizeof(bytes[0]), strcmp(plain, *word) == 0);
     return parameter;
 }
 

@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 /* Where operations were, and since when: a tree of search.h. */
-struct place {
+struct first_use {
     uint64_t name, offset;
     uint32_t begun;
 };
@@ -15,7 +15,7 @@ size_t brief_count;
 struct brief_argument *brief_arguments;
 enum likeness briefs_likeness;
 static size_t argument_count;
-static struct place **places; /* all that are in the tree */
+static struct first_use **places; /* all that are in the tree */
 static size_t place_count;
 static bool *written; /* by number of an allocation: a kernel changed it */
 static uint32_t written_count;
@@ -31,17 +31,17 @@ static struct {
 
 /* ---- what is kept of an operation ---- */
 
-COMPARES(compare_places, struct place, COMPARE(a, b, name, COMPARE(a, b, offset, 0)))
+COMPARES(compare_places, struct first_use, COMPARE(a, b, name, COMPARE(a, b, offset, 0)))
 
 /* The operation that was the first one in a place; this one, if none was there before. */
 static uint32_t
 place_begun(uint64_t name, uint64_t offset)
 {
     static void *tree;
-    static struct place *added;
+    static struct first_use *added;
     added = added == NULL ? scout_zeroed(1, sizeof(*added)) : added;
-    *added = (struct place){name, offset, (uint32_t)brief_count};
-    struct place *const *found = tsearch(added, &tree, compare_places);
+    *added = (struct first_use){name, offset, (uint32_t)brief_count};
+    struct first_use *const *found = tsearch(added, &tree, compare_places);
     if (found == NULL)
         scout_stop("out of memory");
     if (*found != added)

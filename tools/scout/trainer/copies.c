@@ -36,9 +36,8 @@ views_map(struct views *made, size_t bytes)
     int fd = memfd_create("ddprun-scout", MFD_CLOEXEC);
     bool ok = fd >= 0 && ftruncate(fd, (off_t)bytes) == 0;
     for (size_t i = 0; i < COPIES_VIEWS; ++i) {
-        void *pages =
-            ok ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, i == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE, fd, 0)
-               : MAP_FAILED;
+        const int how = i == 0 ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
+        void *pages = ok ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, how, fd, 0) : MAP_FAILED;
         ok = pages != MAP_FAILED && madvise(pages, bytes, MADV_DONTFORK) == 0;
         made->view[i] = pages != MAP_FAILED ? pages : NULL;
     }

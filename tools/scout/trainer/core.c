@@ -20,8 +20,9 @@ note_for_check(const char *why)
 {
     const char *path = getenv(DDPRUN_ENV_CHECK_RUN), *rank = getenv(DDPRUN_ENV_RANK);
     struct check_run *run = path != NULL ? malloc(sizeof(*run)) : NULL;
-    int fd =
-        run != NULL && check_run_load(path, run) ? check_rows_open(run->results, rank != NULL ? atoi(rank) : 0) : -1;
+    int fd = -1;
+    if (run != NULL && check_run_load(path, run))
+        fd = check_rows_open(run->results, rank != NULL ? atoi(rank) : 0);
     struct check_row row = {.kind = CHECK_ROW_STOPPED, .value = DDPRUN_EXIT_USAGE};
     snprintf(row.text, sizeof(row.text), "%s", why);
     if (fd >= 0 && check_rows_add(fd, &row))

@@ -119,7 +119,9 @@ find_alike(size_t many)
     size_t lag = least_period;
     while (many * lag <= brief_count && !(repeats(lag, many) && is_step(lag) && !is_refused(lag)))
         ++lag;
-    return many * lag > brief_count ? 0 : lag == LEAST_PERIOD && repeats(1, lag * many) ? 1 : lag;
+    if (many * lag > brief_count)
+        return 0;
+    return lag == LEAST_PERIOD && repeats(1, lag * many) ? 1 : lag;
 }
 
 static size_t

@@ -77,11 +77,13 @@ add_argument(struct effect *effect, const struct noted *noted, struct image *ima
     const struct allocation *allocation = image->allocation;
     const uint8_t *kinds = allocation->held_floats ? allocation->kinds : NULL;
     size_t count = 0;
-    for (size_t at = first; kinds != NULL && (at = whole_next(kinds, at, end)) < end; ++at)
+    size_t at = kinds != NULL ? whole_next(kinds, first, end) : end;
+    for (; at < end; at = whole_next(kinds, at + 1, end))
         ++count;
-    for (size_t at = first; at < end && count > 0; ++at)
+    for (at = first; at < end && count > 0; ++at)
         count = change_is_tiny(image->before[at]) ? 0 : count;
-    for (size_t at = first, next; at < end; at = next) {
+    size_t next;
+    for (at = first; at < end; at = next) {
         size_t whole = count > 0 && count <= WHOLE_AT_MOST ? whole_next(kinds, at, end) : end;
         next = whole == at ? at + 1 : whole;
         struct part *part = add_part(effect, image, at, next, true);
@@ -241,14 +243,21 @@ change_part(const struct part *part, size_t at, size_t count, uint32_t *to)
     *last &= image->last_mask;
 }
 
+static bool
+is_of_integers(const struct part *part)
+{
+    return part->integers != NULL && part->is_argument && !part->is_whole;
+}
+
 /* Whether changing `part` changes `other`, too: arguments of a launch that are whole numbers belong together. */
 static bool
 goes_with(const struct part *part, const struct part *other)
 {
-    if (other != part && (part->is_alone || other->is_alone))
+    if (other == part)
+        return true;
+    if (part->is_alone || other->is_alone)
         return false;
-    return other == part || (part->integers != NULL && part->is_argument && !part->is_whole &&
-                             other->integers != NULL && other->is_argument && !other->is_whole);
+    return is_of_integers(part) && is_of_integers(other);
 }
 
 bool
@@ -494,8 +503,8 @@ static bool
 has_other(const struct image *image, const struct part *part, size_t from, size_t to)
 {
     uint32_t changed[BLOCK];
-    size_t count;
-    for (size_t at = from; (at = images_next_different(image, at, to)) < to; at += count) {
+    size_t count, at = images_next_different(image, from, to);
+    for (; at < to; at = images_next_different(image, at + count, to)) {
         count = to - at < BLOCK ? to - at : BLOCK;
         if (part != NULL)
             change_part(part, at, count, changed);
@@ -547,9 +556,10 @@ bool
 effect_may_be_chosen(const struct part *part)
 {
     enum { LEAST_WORDS = 16 };
-    return part->is_argument && part->is_tested && part->matters && part->end - part->first >= LEAST_WORDS &&
-           part->killed.count + part->modified.count == 0 && !part->image->is_written &&
-           part->image->allocation->kinds == NULL;
+    if (!part->is_argument || !part->is_tested || !part->matters || part->end - part->first < LEAST_WORDS)
+        return false;
+    const bool is_written = part->killed.count + part->modified.count > 0 || part->image->is_written;
+    return !is_written && part->image->allocation->kinds == NULL;
 }
 
 void
@@ -617,8 +627,8 @@ effect_put(struct effect *effect)
     struct scout_effect *record = &effect->record;
     FOR_EACH(image, effect->images.items, effect->images.count) {
         struct scout_ranges written = {0};
-        size_t end;
-        for (size_t i = 0; (i = images_next_written(image, i, image->words)) < image->words; i = end) {
+        size_t end, i = images_next_written(image, 0, image->words);
+        for (; i < image->words; i = images_next_written(image, end, image->words)) {
             for (end = i; end < image->words && image->before[end] != image->after[end];)
                 ++end;
             append_near(&written, image->allocation, i, end);

@@ -119,7 +119,8 @@ elementwise_change(struct effect *effect, struct part *part)
     if (!change_is_of_floats(part->change))
         return false;
     size_t worked_count = list_worked(effect, part, worked), share = near / 4, count = 0;
-    size_t wanted = share < LEAST_HITS ? LEAST_HITS : share < FEW ? share : FEW; /* others show what is not so */
+    size_t wanted = share < FEW ? share : FEW; /* others show what is not so */
+    wanted = wanted < LEAST_HITS ? LEAST_HITS : wanted;
     size_t far_end = room; /* of what is tried: next to what is near, too */
     bool has_far = room / 2 >= near;
     for (size_t t = 0; t < TRIES && few.count < FEW && (has_far || count < wanted); ++t) {

@@ -71,8 +71,11 @@ fetch_blocks(const struct image *image, size_t first, size_t end, uint32_t *to)
 static void
 fetch_image(const struct image *image, uint32_t *to)
 {
-    for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end)
+    size_t first = 0, end;
+    while ((end = next_looked(image, &first)) > first) {
         fetch_blocks(image, first, end, to);
+        first = end;
+    }
 }
 
 /* Whether no more of it than needed is copied. */
@@ -168,6 +171,19 @@ images_find(const struct images *images, uint32_t alloc)
     return FIND(image, images->items, images->count, image->allocation->number == alloc);
 }
 
+/* What the first run has written of blocks [first, end). */
+static void
+note_first_run(struct image *image, size_t first, size_t end)
+{
+    for (size_t block = first; block < end; ++block) {
+        image->written[block] = !block_is_equal(image, block, image->before, image->after);
+        image->is_written = image->is_written || image->written[block];
+    }
+    const size_t words = end < image->blocks ? (end - first) * BLOCK_WORDS : image->words - first * BLOCK_WORDS;
+    image->allocation->held_floats =
+        image->allocation->held_floats || change_looks_like_floats(image->after + first * BLOCK_WORDS, words);
+}
+
 const struct allocation *
 images_first_run(struct images *images)
 {
@@ -176,14 +192,10 @@ images_first_run(struct images *images)
         fetch_image(image, image->after);
     memory_wait();
     FOR_EACH_MUTABLE(image, images->items, images->count) {
-        for (size_t first = 0, end; (end = next_looked(image, &first)) > first; first = end) {
-            for (size_t block = first; block < end; ++block) {
-                image->written[block] = !block_is_equal(image, block, image->before, image->after);
-                image->is_written = image->is_written || image->written[block];
-            }
-            size_t words = end < image->blocks ? (end - first) * BLOCK_WORDS : image->words - first * BLOCK_WORDS;
-            image->allocation->held_floats =
-                image->allocation->held_floats || change_looks_like_floats(image->after + first * BLOCK_WORDS, words);
+        size_t first = 0, end;
+        while ((end = next_looked(image, &first)) > first) {
+            note_first_run(image, first, end);
+            first = end;
         }
         image->is_read = true;
         if (of_host == NULL && image->is_written && image->allocation->memory == SCOUT_PINNED)
@@ -321,8 +333,8 @@ static struct apart
 find_apart(const struct image *image, size_t most_far)
 {
     struct apart apart = {0};
-    for (size_t k = 0; apart.far <= most_far && (k = images_next_different(image, k, image->words)) < image->words;
-         ++k) {
+    size_t k = images_next_different(image, 0, image->words);
+    for (; k < image->words && apart.far <= most_far; k = images_next_different(image, k + 1, image->words)) {
         float of = fabsf(element_from_bits(image->after[k]));
         float difference = fabsf(element_from_bits(image->now[k]) - element_from_bits(image->after[k]));
         apart.most = isfinite(difference) ? fmaxf(apart.most, difference) : INFINITY;
@@ -338,8 +350,8 @@ images_widen(struct images *images)
 {
     FOR_EACH_MUTABLE(image, images->items, images->count) {
         float largest = 0;
-        for (size_t k = image->allocation->held_floats ? 0 : image->words;
-             (k = images_next_written(image, k, image->words)) < image->words; ++k) {
+        const size_t end = image->allocation->held_floats ? image->words : 0;
+        for (size_t k = images_next_written(image, 0, end); k < end; k = images_next_written(image, k + 1, end)) {
             float size = fabsf(element_from_bits(image->after[k]));
             largest = isfinite(size) ? fmaxf(largest, size) : largest;
         }

@@ -67,9 +67,11 @@ ask_about_function(CUfunction handle, struct kernel *kernel)
     const char *name;
     CUfunction function = function_of(handle, &name);
     CUresult result = CUDA_ERROR_INVALID_VALUE;
-    while (name != NULL && count < PARAMETERS_AT_MOST &&
-           (result = parameter_info(function, count, &offset, &bytes)) == CUDA_SUCCESS)
-        ++count;
+    for (; name != NULL && count < PARAMETERS_AT_MOST; ++count) {
+        result = parameter_info(function, count, &offset, &bytes);
+        if (result != CUDA_SUCCESS)
+            break;
+    }
     /* Past the last parameter the driver answers INVALID_VALUE; anything else means that it cannot tell. */
     kernel->known = name != NULL && result == CUDA_ERROR_INVALID_VALUE;
     kernel->text = strdup(name != NULL ? name : "a kernel without a name");

@@ -95,7 +95,7 @@ struct passing {
     struct allocation *const *list;
     size_t count;
     uint64_t first, end;
-    struct place { /* where the next chunk begins: in the list and in the piece */
+    struct cursor { /* where the next chunk begins: in the list and in the piece */
         size_t which, used;
         uint64_t offset;
         unsigned turn;
@@ -104,7 +104,7 @@ struct passing {
 
 /* False: the piece has no room for it, or there is none. */
 static bool
-take_chunk(const struct passing *passing, struct place *place, struct chunk *chunk)
+take_chunk(const struct passing *passing, struct cursor *place, struct chunk *chunk)
 {
     while (place->which < passing->count && !allocation_is_looked_at(passing->list[place->which]))
         ++place->which;
@@ -126,11 +126,11 @@ take_chunk(const struct passing *passing, struct place *place, struct chunk *chu
 static void
 pass_on(struct passing *passing)
 {
-    struct place place = passing->under_way = passing->next;
+    struct cursor place = passing->under_way = passing->next;
     struct chunk chunk;
     while (take_chunk(passing, &place, &chunk))
         memory_read_later(chunk.allocation, chunk.offset, chunk.words, chunk.bytes);
-    passing->next = (struct place){.which = place.which, .offset = place.offset, .turn = place.turn ^ 1};
+    passing->next = (struct cursor){.which = place.which, .offset = place.offset, .turn = place.turn ^ 1};
 }
 
 static struct passing

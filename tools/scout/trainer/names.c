@@ -189,8 +189,9 @@ uint32_t
 names_memory_of_caller(uint32_t own)
 {
     const struct object *object = find_own_caller();
-    bool is_library = object != NULL && object->owner == FRAME_FOREIGN;
-    return !is_library ? own : object->has_generators ? SCOUT_GENERATORS : SCOUT_SCRATCH;
+    if (object == NULL || object->owner != FRAME_FOREIGN)
+        return own;
+    return object->has_generators ? SCOUT_GENERATORS : SCOUT_SCRATCH;
 }
 
 uint32_t

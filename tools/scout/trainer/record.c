@@ -135,9 +135,9 @@ describe_copy(struct noted *noted, const struct operation *operation)
         noted->op.from = place_of_operand(from, noted);
     if (noted->op.kind == SCOUT_FILL || noted->op.from.alloc != SCOUT_NONE)
         return;
-    const void *host = operation->host_source != NULL ? operation->host_source
-                       : from != NULL                 ? (const void *)(uintptr_t)from->address
-                                                      : NULL;
+    const void *host = operation->host_source;
+    if (host == NULL && from != NULL)
+        host = (const void *)(uintptr_t)from->address;
     noted->op.from.offset = (uint64_t)(uintptr_t)host;
     if (host != NULL && noted->op.rows == 1 && noted->op.to.alloc != SCOUT_NONE)
         noted->op.content = XXH3_64bits(host, noted->op.bytes);

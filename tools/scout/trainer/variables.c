@@ -86,13 +86,14 @@ look_through(struct dl_phdr_info *info, size_t size, void *data)
     if (info->dlpi_addr != search->base)
         return 0;
     FOR_EACH(part, info->dlpi_phdr, info->dlpi_phnum) {
-        const char *at = (const char *)(info->dlpi_addr + part->p_vaddr), *end = at + part->p_memsz, *zero;
+        const char *at = (const char *)(info->dlpi_addr + part->p_vaddr), *end = at + part->p_memsz;
         if (part->p_type != PT_LOAD || (part->p_flags & PF_R) == 0 || (part->p_flags & PF_W) != 0 ||
             (has_data && (part->p_flags & PF_X) != 0))
             continue;
-        for (; (zero = memchr(at, '\0', (size_t)(end - at))) != NULL; at = zero + 1) {
+        const char *zero;
+        while ((zero = memchr(at, '\0', (size_t)(end - at))) != NULL) {
             ask_for(search, at, zero);
-            zero += rest_of_fat_binary(at, zero, end);
+            at = zero + rest_of_fat_binary(at, zero, end) + 1;
         }
     }
     return 1;

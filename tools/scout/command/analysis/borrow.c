@@ -236,7 +236,9 @@ look_at_others(const struct stretch *in, const struct scout_op *op, const struct
         is_refuted = is_refuted || (depends && !maps);
         is_otherwise = is_otherwise || (depends && !maps && other->site == op->site && op->site != SCOUT_NONE);
     }
-    return is_otherwise ? SHOWN_OTHERWISE : shown && !is_refuted ? SHOWN : SHOWN_NOT;
+    if (is_otherwise)
+        return SHOWN_OTHERWISE;
+    return shown && !is_refuted ? SHOWN : SHOWN_NOT;
 }
 
 static bool

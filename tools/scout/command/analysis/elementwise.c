@@ -43,10 +43,13 @@ elementwise_matters(const struct graph_edge *edge)
 static bool
 is_of_inputs(const struct graph_version *version, const struct graph_version *to, const struct graph_version *place)
 {
-    return ANY_IN(edge, to, edge->from == version && edge->goes) ||
-           (version->op == VERSION_BEFORE && version_overlaps(version, place)) ||
-           (version->in_count > 0 && !version->from_host && !version->source &&
-            ALL_IN(edge, version, is_of_inputs(edge->from, to, place)));
+    if (ANY_IN(edge, to, edge->from == version && edge->goes))
+        return true;
+    if (version->op == VERSION_BEFORE && version_overlaps(version, place))
+        return true;
+    if (version->in_count == 0 || version->from_host || version->source)
+        return false;
+    return ALL_IN(edge, version, is_of_inputs(edge->from, to, place));
 }
 
 bool
@@ -201,6 +204,19 @@ gets(const struct graph *graph, const struct scout_op *op, uint32_t memory)
     return ANY(it, op->arguments, op->argument_count, graph->memory_of[it->alloc] == memory);
 }
 
+/* Whether an operation is a copy or a fill that may write a place. */
+static bool
+may_bring(const struct graph *graph, const struct scout_op *op, const struct graph_version *place)
+{
+    if (op->kind != SCOUT_COPY && op->kind != SCOUT_FILL)
+        return false;
+    if (op->to.alloc == SCOUT_NONE || graph->memory_of[op->to.alloc] != (uint32_t)place->memory)
+        return false;
+    if (op->to.offset >= place->hi)
+        return false;
+    return op->rows > 1 || op->bytes == 0 || op->to.offset + op->bytes > place->lo;
+}
+
 /* Whether a place holds what the program has filled it with: no copy brings other contents, no launch of the period
  * writes it, no other kernel gets its memory. A copy of no bytes: the host writes managed memory, anywhere. */
 static bool
@@ -209,9 +225,7 @@ stays_filled(const struct graph *graph, const struct graph_version *place)
     uint32_t memory = (uint32_t)place->memory;
     bool filled = false;
     FOR_EACH(op, graph->log->ops, graph->log->op_count) {
-        bool is_target = (op->kind == SCOUT_COPY || op->kind == SCOUT_FILL) && op->to.alloc != SCOUT_NONE &&
-                         graph->memory_of[op->to.alloc] == memory && op->to.offset < place->hi &&
-                         (op->rows > 1 || op->bytes == 0 || op->to.offset + op->bytes > place->lo);
+        bool is_target = may_bring(graph, op, place);
         bool is_known =
             op->effect != NULL || !gets(graph, op, memory) ||
             ANY(it, &graph->log->ops[graph->first], graph->count, it->name == op->name && gets(graph, it, memory));

@@ -25,6 +25,17 @@ only_sets(const struct graph *graph, uint32_t position)
            !ANY_VERSION(it, graph, it->op == (int32_t)position && (it->in_count > 0 || it->from_host));
 }
 
+/* Whether the operation before a border belongs to the step that begins there: it sets memory, or is a smaller copy in
+ * front of the data. */
+static bool
+begins_step(const struct graph *graph, uint32_t border, bool is_at_data)
+{
+    const struct scout_op *op = &graph->log->ops[graph->first + border - 1];
+    if (only_sets(graph, border - 1))
+        return true;
+    return is_at_data && op->kind == SCOUT_COPY && op->from.alloc == SCOUT_NONE;
+}
+
 /* Position in [period, 2 * period) of a graph of three periods before which a step begins: at new data, where the
  * fewest bytes stay; without copies of data, where the fewest bytes stay, after what updates them in place. What is set
  * to begin with, and smaller copies in front of the data, belong to the step. */
@@ -35,8 +46,8 @@ find_border(const struct graph *graph)
     OWNED int64_t *change = xcalloc(graph->count + 2, sizeof(*change));
     FOR_EACH_VERSION(version, graph) {
         int32_t last = -1;
-        FOR_EACH_OUT(out, version)
-            last = out->to->op > last ? out->to->op : last;
+        FOR_EACH(out, version->out, version->out_count)
+            last = (*out)->to->op > last ? (*out)->to->op : last;
         bool is_set = version->in_count == 0 && !version->from_host; /* to what it always is: nothing that stays */
         if (version->op < 0 || last <= version->op || version->memory == HOST_MEMORY || is_set)
             continue;
@@ -59,10 +70,8 @@ find_border(const struct graph *graph)
             best_data = data;
         }
     }
-    const struct scout_op *ops = &graph->log->ops[graph->first];
-    while ((best > period || (best > 1 && !best_data)) &&
-           (only_sets(graph, best - 1) ||
-            (best_data && ops[best - 1].kind == SCOUT_COPY && ops[best - 1].from.alloc == SCOUT_NONE)))
+    const uint32_t least = best_data ? period : 1;
+    while (best > least && begins_step(graph, best, best_data))
         --best;
     best += best < period ? period : 0;
     return best;

@@ -52,7 +52,8 @@ follow_copies(const struct graph *graph, struct graph_version *version, uint64_t
 {
     for (;;) {
         const struct graph_edge *only = NULL;
-        FOR_EACH_OUT(edge, version) {
+        FOR_EACH(out, version->out, version->out_count) {
+            const struct graph_edge *edge = *out;
             if (!edge_leads(edge))
                 continue;
             if (only != NULL || !edge->to->chain || !edge->elementwise || edge->to->op < 0 ||
@@ -133,6 +134,17 @@ is_vector(const struct graph_version *version, const bool *vectors)
                       (!elementwise_may_scale(edge->from) || (edge->elementwise && vectors[edge->from->number])));
 }
 
+/* Whether an edge brings factors of many elements to a version of the chain. */
+static bool
+scales_chain(const struct graph_edge *edge)
+{
+    if (!version_in_period(edge->to) || !edge->to->chain)
+        return false;
+    if (edge->goes || !elementwise_matters(edge) || edge->from->bytes <= ELEMENT_BYTES)
+        return false;
+    return elementwise_may_scale(edge->from) && !elementwise_has_others(edge->to);
+}
+
 bool
 gradients_find_vectors(struct graph *graph)
 {
@@ -142,8 +154,7 @@ gradients_find_vectors(struct graph *graph)
         vectors[version->number] = is_vector(version, vectors);
     FOR_EACH(edge, graph->edges, graph->edge_count) {
         struct graph_version *from = edge->from;
-        if (!version_in_period(edge->to) || !edge->to->chain || !elementwise_matters(edge) || edge->goes ||
-            from->bytes <= ELEMENT_BYTES || !elementwise_may_scale(from) || elementwise_has_others(edge->to))
+        if (!scales_chain(edge))
             continue;
         from->vector = vectors[from->number];
         some = some || from->vector;

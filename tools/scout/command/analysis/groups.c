@@ -84,8 +84,8 @@ first_reader(const struct graph *graph, const struct scout_finding *finding, con
             graph->memories[version->memory].alloc != tensor->alloc || version->hi <= tensor->lo ||
             version->lo >= tensor->hi)
             continue;
-        FOR_EACH_OUT(out, version) {
-            uint32_t op = graph->first + (uint32_t)out->to->op;
+        FOR_EACH(out, version->out, version->out_count) {
+            uint32_t op = graph->first + (uint32_t)(*out)->to->op;
             if (op > tensor->writer && op < first)
                 first = op;
         }

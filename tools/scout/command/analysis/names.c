@@ -31,16 +31,24 @@ scout_type_bytes(uint32_t type)
     return type < sizeof(bytes) / sizeof(*bytes) ? bytes[type] : 0;
 }
 
+/* What an operation without a name is. */
+static const char *
+kind_name(const struct scout_op *op)
+{
+    if (op->kind == SCOUT_FILL)
+        return "a fill";
+    if (op->kind != SCOUT_COPY)
+        return "a launch";
+    if (op->from.alloc == SCOUT_NONE)
+        return "a copy from the host";
+    return op->to.alloc == SCOUT_NONE ? "a copy to the host" : "a copy";
+}
+
 const char *
 scout_op_name(const struct scout_log *log, const struct scout_op *op, char text[SCOUT_NAME_BYTES])
 {
-    const char *what = op->kind == SCOUT_FILL   ? "a fill"
-                       : op->kind == SCOUT_COPY ? (op->from.alloc == SCOUT_NONE ? "a copy from the host"
-                                                   : op->to.alloc == SCOUT_NONE ? "a copy to the host"
-                                                                                : "a copy")
-                                                : "a launch";
     if (op->kind != SCOUT_LAUNCH || op->name == SCOUT_NONE)
-        snprintf(text, SCOUT_NAME_BYTES, "%s", what);
+        snprintf(text, SCOUT_NAME_BYTES, "%s", kind_name(op));
     else
         (void)plain_name(scout_log_name(log, op->name), text, SCOUT_NAME_BYTES);
     return text;

@@ -11,7 +11,7 @@
 #include "tools/scout/command/analysis/rules.h"
 
 /* A pointer to memory that launches write. */
-struct place {
+struct pointer {
     uint32_t memory;
     uint64_t offset;
     uint32_t op;    /* of the log */
@@ -23,7 +23,7 @@ struct tokens {
     uint32_t first, count; /* operations of the log */
     uint64_t *what;        /* [count]: hash of all but places */
     uint32_t *at;          /* [count + 1]: their places begin there */
-    struct place *places;
+    struct pointer *places;
 };
 
 static uint64_t
@@ -40,7 +40,7 @@ struct listing {
     const struct scout_log *log;
     const uint32_t *memory_of;
     const bool *written;
-    struct place *places;
+    struct pointer *places;
     uint32_t count;
     uint64_t what; /* of the operation that is listed */
     enum period_likeness likeness;
@@ -62,7 +62,7 @@ list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset
                                 other->site == allocs[alloc].site && other->freed_at <= allocs[alloc].made_at)))
         return;
     listing->what = mix(listing->what, 3);
-    *GROWN(listing->places, listing->count) = (struct place){
+    *GROWN(listing->places, listing->count) = (struct pointer){
         listing->memory_of[alloc], offset, op, 0, listing->sizes ? 0 : (uint32_t)listing->log->allocs[alloc].made_at};
 }
 
@@ -89,15 +89,15 @@ list_op(struct listing *listing, uint32_t number)
     }
 }
 
-COMPARES(compare_places, struct place *, COMPARE(*a, *b, memory, COMPARE(*a, *b, offset, COMPARE(*a, *b, op, 0))))
+COMPARES(compare_places, struct pointer *, COMPARE(*a, *b, memory, COMPARE(*a, *b, offset, COMPARE(*a, *b, op, 0))))
 
 static void
 find_begun(struct listing *listing)
 {
-    OWNED struct place **sorted = xcalloc(listing->count + 1, sizeof(struct place *));
+    OWNED struct pointer **sorted = xcalloc(listing->count + 1, sizeof(struct pointer *));
     for (uint32_t i = 0; i < listing->count; ++i)
         sorted[i] = &listing->places[i];
-    qsort(sorted, listing->count, sizeof(struct place *), compare_places);
+    qsort(sorted, listing->count, sizeof(struct pointer *), compare_places);
     for (uint32_t i = 0; i < listing->count; ++i) {
         bool again = i > 0 && sorted[i]->memory == sorted[i - 1]->memory && sorted[i]->offset == sorted[i - 1]->offset;
         sorted[i]->begun = again ? sorted[i - 1]->begun : sorted[i]->op;
@@ -155,7 +155,7 @@ is_alike(const struct tokens *tokens, uint32_t i, uint32_t lag)
     if (tokens->what[i] != tokens->what[i - lag] || count != tokens->at[i - lag + 1] - tokens->at[i - lag])
         return false;
     for (uint32_t k = 0; k < count; ++k) {
-        const struct place *a = &tokens->places[tokens->at[i] + k], *b = &tokens->places[tokens->at[i - lag] + k];
+        const struct pointer *a = &tokens->places[tokens->at[i] + k], *b = &tokens->places[tokens->at[i - lag] + k];
         bool same = a->memory == b->memory && a->offset == b->offset;
         bool both_new = (op - a->begun < lag && op - a->begun == op - lag - b->begun) ||
                         (op - a->made < lag && op - a->made == op - lag - b->made);

@@ -111,22 +111,16 @@ bool graph_ranges_meet(const struct scout_ranges *ranges, uint64_t lo, uint64_t 
 /* The operation of a version, NULL for what was there before. */
 const struct scout_op *graph_op(const struct graph *graph, const struct graph_version *version);
 
-/* Edges of a version, from earlier ones and to later ones; as long as `done` is false. */
+/* Edges of a version: from earlier ones, as long as `done` is false; and to later ones. */
 #define FOR_EACH_IN_UNTIL(edge, version, done) FOR_EACH_UNTIL(edge, (version)->in, (version)->in_count, done)
 #define FOR_EACH_IN(edge, version)             FOR_EACH_IN_UNTIL(edge, version, false)
-#define FOR_EACH_OUT_UNTIL(edge, version, done)                             \
-    for (const struct graph_edge *const *edge##_at = (version)->out, *edge; \
-         edge##_at < (version)->out + (version)->out_count && (edge = *edge##_at, !(done)); ++edge##_at)
-#define FOR_EACH_OUT(edge, version)  FOR_EACH_OUT_UNTIL(edge, version, false)
-#define ANY_IN(edge, version, holds) ANY(edge, (version)->in, (version)->in_count, holds)
-#define ALL_IN(edge, version, holds) (!ANY_IN(edge, version, !(holds)))
-#define ANY_OUT(edge, version, holds)                 \
-    __extension__({                                   \
-        bool edge##_any = false;                      \
-        FOR_EACH_OUT_UNTIL(edge, version, edge##_any) \
-            edge##_any = (holds);                     \
-        edge##_any;                                   \
-    })
+#define ANY_IN(edge, version, holds)           ANY(edge, (version)->in, (version)->in_count, holds)
+#define ALL_IN(edge, version, holds)           (!ANY_IN(edge, version, !(holds)))
+#define ANY_OUT(edge, version, holds)                                    \
+    ANY(edge##_at, (version)->out, (version)->out_count, __extension__({ \
+            const struct graph_edge *edge = *edge##_at;                  \
+            holds;                                                       \
+        }))
 #define ALL_OUT(edge, version, holds) (!ANY_OUT(edge, version, !(holds)))
 
 /* All versions of a graph, and whether something holds of any. */

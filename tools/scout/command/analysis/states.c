@@ -36,7 +36,9 @@ role_of_state(const struct graph *graph, const struct graph_version *version)
         /* harmless only if that is known: with other contents no parameter and no gradient is another one */
         bool leads = gradients || on;
         bool is_safe = !leads || version->type == SCOUT_INTEGER;
-        return !is_safe ? ROLE_SUSPECT : leads || version->carried ? ROLE_CARRIED : ROLE_STATISTICS;
+        if (!is_safe)
+            return ROLE_SUSPECT;
+        return leads || version->carried ? ROLE_CARRIED : ROLE_STATISTICS;
     }
     return on ? ROLE_OPTIMIZER_STATE : ROLE_AVERAGE;
 }
@@ -104,9 +106,10 @@ suspect_beside(const struct graph *graph, struct scout_finding *finding, struct 
     const struct scout_tensor *known = is_new && parameter.pair != PAIR_NONE ? &finding->tensors[parameter.pair] : NULL;
     from = known != NULL ? argument_like(op, argument_of(graph, update, known)) : NULL;
     FOR_EACH_MUTABLE(tensor, finding->tensors, from != NULL ? finding->tensor_count : 0) {
-        if (tensor->role != ROLE_STATISTICS || argument_of(graph, op, tensor) != from || tensor->lo != from->offset ||
-            tensor->hi != from->end || tensor->hi - tensor->lo != it->end - it->offset || tensor->writer >= number ||
-            ops[tensor->writer].name != ops[known->writer].name)
+        const bool is_there = tensor->role == ROLE_STATISTICS && tensor->lo == from->offset && tensor->hi == from->end;
+        const bool is_as_large = tensor->hi - tensor->lo == it->end - it->offset;
+        const bool is_computed_so = tensor->writer < number && ops[tensor->writer].name == ops[known->writer].name;
+        if (!is_there || !is_as_large || !is_computed_so || argument_of(graph, op, tensor) != from)
             continue;
         uint32_t gradient = NUMBER_OF(tensor);
         uint32_t at = gradients_add_tensor(finding, ROLE_PARAMETER, alloc, (struct scout_range){it->offset, it->end},

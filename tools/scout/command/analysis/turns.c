@@ -38,14 +38,23 @@ turns_op_name(const struct graph *graph, uint32_t at, char text[SCOUT_NAME_BYTES
     return scout_op_name(graph->log, &graph->log->ops[graph->first + at], text);
 }
 
+/* Whether a range is like the last one, and begins where that ends. */
+static bool
+range_continues(const struct turns_range *last, const struct turns_range *range)
+{
+    if (last->alloc != range->alloc || last->hi != range->lo)
+        return false;
+    if (last->role != range->role || last->type != range->type || last->width != range->width)
+        return false;
+    return last->is_overwritten == range->is_overwritten && last->is_in_place == range->is_in_place &&
+           last->may_be_sum == range->may_be_sum && last->may_decide == range->may_decide;
+}
+
 void
 turns_add_range(struct turns *turns, const struct turns_range *range)
 {
     struct turns_range *last = turns->range_count > 0 ? &turns->ranges[turns->range_count - 1] : NULL;
-    if (last != NULL && last->role == range->role && last->type == range->type && last->width == range->width &&
-        last->is_overwritten == range->is_overwritten && last->is_in_place == range->is_in_place &&
-        last->may_be_sum == range->may_be_sum && last->may_decide == range->may_decide && last->alloc == range->alloc &&
-        last->hi == range->lo) {
+    if (last != NULL && range_continues(last, range)) {
         last->hi = range->hi;
         last->written_before =
             range->written_before > last->written_before ? range->written_before : last->written_before;
@@ -73,10 +82,12 @@ held_from(const struct sorter *sorter, int32_t memory, uint64_t lo, bool gradien
 static bool
 is_held(const struct sorter *sorter, const struct graph_version *version, bool gradients)
 {
-    uint64_t at = version->lo, bytes;
-    while (at < version->hi && (bytes = held_from(sorter, version->memory, at, gradients)) > 0)
-        at += bytes;
-    return at >= version->hi;
+    for (uint64_t at = version->lo, bytes; at < version->hi; at += bytes) {
+        bytes = held_from(sorter, version->memory, at, gradients);
+        if (bytes == 0)
+            return false;
+    }
+    return true;
 }
 
 static bool
@@ -176,8 +187,10 @@ part_of(const struct sorter *sorter, uint32_t at)
 {
     const struct writes *writes = &sorter->writes[at];
     bool is_behind = at >= sorter->before;
+    if (!writes->any && writes->host)
+        return PLAY_BY_ALL;
     if (!writes->any)
-        return writes->host ? PLAY_BY_ALL : is_behind ? PLAY_BY_LAST : PLAY_BY_TURN;
+        return is_behind ? PLAY_BY_LAST : PLAY_BY_TURN;
     if (!is_behind)
         return writes->common ? PLAY_BY_ALL : PLAY_BY_TURN;
     if (writes->update)
@@ -236,6 +249,18 @@ settle_reads(struct sorter *sorter)
 
 /* ---- what cannot be played by turns ---- */
 
+/* Whether an edge computes a gradient, after the place, from more than averaged gradients and single numbers. */
+static bool
+computes_gradient_late(const struct sorter *sorter, const struct graph_edge *edge)
+{
+    const struct graph_version *to = edge->to, *from = edge->from;
+    if (to->op < 0 || to->memory == HOST_MEMORY || to->position < sorter->before)
+        return false;
+    if (edge->elementwise || from->bytes <= SCALAR_BYTES)
+        return false;
+    return meets_gradient(sorter, to) && !is_held(sorter, from, true);
+}
+
 /* A period with more than one step has gradients that are computed after the place of the first. */
 static bool
 judge_gradients(const struct sorter *sorter)
@@ -243,11 +268,9 @@ judge_gradients(const struct sorter *sorter)
     const struct graph *graph = sorter->graph;
     char name[SCOUT_NAME_BYTES];
     FOR_EACH(edge, graph->edges, graph->edge_count) {
-        const struct graph_version *to = edge->to, *from = edge->from;
-        if (to->op >= 0 && to->memory != HOST_MEMORY && to->position >= sorter->before && meets_gradient(sorter, to) &&
-            !edge->elementwise && from->bytes > SCALAR_BYTES && !is_held(sorter, from, true))
+        if (computes_gradient_late(sorter, edge))
             return turns_refuse(sorter->turns, "%s computes gradients after the place where they are averaged",
-                                turns_op_name(graph, to->position, name));
+                                turns_op_name(graph, edge->to->position, name));
     }
     return true;
 }
@@ -282,8 +305,8 @@ judge_changes(const struct sorter *sorter)
         if (by_all && stays && version_overlaps(from, to) && sorter->turns->parts[at] == PLAY_BY_LAST)
             return turns_refuse(sorter->turns, "%s changes in each batch what %s changes in each update",
                                 turns_op_name(graph, source, name), turns_op_name(graph, at, other));
-        if (meets_gradient(sorter, to) && !stays && to->out_count > 0 && /* and the update reads it */
-            (by_all || (is_gradient && at < read_at && has_own_numbers(sorter, at))))
+        bool is_of_update = !stays && to->out_count > 0 && meets_gradient(sorter, to); /* which reads it */
+        if (is_of_update && (by_all || (is_gradient && at < read_at && has_own_numbers(sorter, at))))
             return turns_refuse(sorter->turns, "%s changes averaged gradients by what differs from batch to batch",
                                 turns_op_name(graph, at, name));
     }
@@ -354,34 +377,50 @@ is_loaded(const struct sorter *sorter, uint32_t memory)
                version->memory != (int32_t)memory || version->op < 0 || graph_op(sorter->graph, version)->ahead != 0);
 }
 
+/* Whether what a span has after the period stays. */
+static bool
+span_stays(const struct sorter *sorter, const struct graph_memory *memory, const struct graph_span *span)
+{
+    const struct graph *graph = sorter->graph;
+    const struct graph_version *version = &graph->versions[span->version];
+    const int32_t m = (int32_t)(memory - graph->memories);
+    if (version->op < 0)
+        return !has_scratch(sorter, memory);
+    if (sorter->turns->parts[version->position] == PLAY_BY_TURN)
+        return false;
+    return ANY_VERSION(it, graph,
+                       it->memory == m && it->lo < span->hi && span->lo < it->hi && is_read_later(sorter, it));
+}
+
+static enum play_role
+role_of_kept(const struct graph_version *version)
+{
+    if (version->op >= 0)
+        return PLAY_STAYS;
+    return version->out_count > 0 ? PLAY_UNWRITTEN : PLAY_UNREAD;
+}
+
 static void
 find_stays(struct sorter *sorter)
 {
     const struct graph *graph = sorter->graph;
     FOR_EACH(memory, graph->memories, graph->memory_count) {
-        uint32_t m = NUMBER_OF(memory), kind = graph->log->allocs[memory->alloc].memory;
-        if (kind == SCOUT_PINNED || kind == SCOUT_SCRATCH ||
-            scout_is_remade(graph->log, sorter->finding, memory->alloc) || is_loaded(sorter, m))
+        const uint32_t kind = graph->log->allocs[memory->alloc].memory;
+        const bool is_of_host = kind == SCOUT_PINNED || kind == SCOUT_SCRATCH;
+        if (is_of_host || scout_is_remade(graph->log, sorter->finding, memory->alloc) ||
+            is_loaded(sorter, NUMBER_OF(memory)))
             continue;
         FOR_EACH(span, memory->spans, memory->span_count) {
             const struct graph_version *version = &graph->versions[span->version];
-            bool is_written = version->op >= 0;
-            uint32_t type = version->type != SCOUT_UNKNOWN ? version->type : SCOUT_FLOAT32;
-            if (is_written ? sorter->turns->parts[version->position] != PLAY_BY_TURN &&
-                                 ANY_VERSION(it, graph,
-                                             it->memory == (int32_t)m && it->lo < span->hi && span->lo < it->hi &&
-                                                 is_read_later(sorter, it))
-                           : !has_scratch(sorter, memory))
-                turns_add_range(sorter->turns,
-                                &(struct turns_range){.role = is_written               ? PLAY_STAYS
-                                                              : version->out_count > 0 ? PLAY_UNWRITTEN
-                                                                                       : PLAY_UNREAD,
-                                                      .type = sorter->noise[span->version] != 0
-                                                                  ? type
-                                                                  : SCOUT_UNKNOWN, /* compared by values */
-                                                      .alloc = memory->alloc,
-                                                      .lo = span->lo,
-                                                      .hi = span->hi});
+            const uint32_t type = version->type != SCOUT_UNKNOWN ? version->type : SCOUT_FLOAT32;
+            const bool has_noise = sorter->noise[span->version] != 0; /* it is compared by values */
+            const struct turns_range range = {.role = role_of_kept(version),
+                                              .type = has_noise ? type : SCOUT_UNKNOWN,
+                                              .alloc = memory->alloc,
+                                              .lo = span->lo,
+                                              .hi = span->hi};
+            if (span_stays(sorter, memory, span))
+                turns_add_range(sorter->turns, &range);
         }
     }
 }

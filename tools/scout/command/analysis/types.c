@@ -110,8 +110,8 @@ read_graph(struct types *types)
             continue;
         if (version->op >= 0)
             add_uses(types, version, version->op);
-        FOR_EACH_OUT(out, version)
-            add_uses(types, version, out->to->op);
+        FOR_EACH(out, version->out, version->out_count)
+            add_uses(types, version, (*out)->to->op);
     }
     SORT(types->uses, types->use_count, compare_uses);
     FOR_EACH(use, types->uses, types->use_count)

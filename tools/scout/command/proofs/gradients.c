@@ -87,7 +87,17 @@ judge_halves(const struct play *play, const struct played *whole, const struct p
 
 /* Of the elements of a tensor that were looked at, how many follow the first half of a batch alone, the second alone,
  * neither alone, and no batch. */
-enum { BY_FIRST, BY_SECOND, BY_BOTH, BY_NONE, FOLLOWED };
+enum followed { BY_FIRST, BY_SECOND, BY_BOTH, BY_NONE, FOLLOWED };
+
+static enum followed
+followed_by(bool first, bool second)
+{
+    if (first && second)
+        return BY_NONE;
+    if (first)
+        return BY_FIRST;
+    return second ? BY_SECOND : BY_BOTH;
+}
 
 static void
 count_followed(const struct play *play, const struct played *whole, const struct played *halves, uint32_t tensor,
@@ -102,7 +112,7 @@ count_followed(const struct play *play, const struct played *whole, const struct
             memcpy(&bits[i], &played_sample(i < PLAY_RANKS ? whole : halves, i % PLAY_RANKS, tensor)[k],
                    sizeof(bits[i]));
         bool first = bits[2] == bits[0] && bits[3] == bits[1], second = bits[2] == bits[1] && bits[3] == bits[0];
-        counts[first && second ? BY_NONE : first ? BY_FIRST : second ? BY_SECOND : BY_BOTH] += 1;
+        counts[followed_by(first, second)] += 1;
     }
 }
 

@@ -204,20 +204,37 @@ take_tensors(const struct scout_log *log, const struct scout_finding *finding, s
     return true;
 }
 
+/* Of sums of whole numbers of so many bytes; 0: of words. */
+static uint32_t
+type_of_whole(uint32_t width)
+{
+    switch (width) {
+    case 0:
+        return ELEMENT_UINT32;
+    case sizeof(int64_t):
+        return ELEMENT_INT64;
+    default:
+        return ELEMENT_INT32;
+    }
+}
+
+static uint32_t
+type_of_range(const struct turns_range *range)
+{
+    if (range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK || range->type != SCOUT_UNKNOWN)
+        return play_plan_type(range->type);
+    return range->role == PLAY_SUM ? type_of_whole(range->width) : 0;
+}
+
 /* What else stays. Words of a history are added up as words, whatever they hold. */
 static void
 take_ranges(const struct scout_log *log, const struct turns *turns, struct play *play)
 {
     FOR_EACH(range, turns->ranges, turns->range_count) {
-        bool is_typed = range->role == PLAY_CHANGES || range->role == PLAY_PER_RANK || range->type != SCOUT_UNKNOWN;
-        uint32_t whole = range->width == 0                 ? ELEMENT_UINT32
-                         : range->width == sizeof(int64_t) ? ELEMENT_INT64
-                                                           : ELEMENT_INT32;
-        uint32_t type = is_typed ? play_plan_type(range->type) : range->role == PLAY_SUM ? whole : 0;
         add_tensor(
             log, play,
             &(struct play_tensor){.role = range->role,
-                                  .type = type,
+                                  .type = type_of_range(range),
                                   .alloc = range->alloc,
                                   .lo = range->lo,
                                   .hi = range->hi,

@@ -368,6 +368,15 @@ prove_sums(struct trial *it)
 
 enum { NUMBER_BYTES = 16, NUMBERS = 4 }; /* that are tried, each in a run of its own */
 
+/* What a number is by a run that has exchanged it, and nothing else. */
+static enum play_role
+role_of_exchanged(const struct trial *it, const struct played *exchanged, uint32_t i)
+{
+    if (!differs(it, exchanged, i))
+        return PLAY_LAST;
+    return judge_sum(it, exchanged, i) == IS_SUM ? PLAY_SUM : PLAY_CHANGES;
+}
+
 /* What a number is that is called state: by a run in which tensor i alone is exchanged. */
 static enum play_role
 judge_number(struct trial *it, uint32_t i)
@@ -384,9 +393,7 @@ judge_number(struct trial *it, uint32_t i)
         tensors[k].role = k == i ? PLAY_SUM : PLAY_LAST;
     if (exchange_alone(&trial, PLAY_SUMS_EXCHANGED, &exchanged) && atomic_load(&exchanged.pages[0]->exchanged) > 0 &&
         !sums_reach(&trial, &exchanged, &tensor))
-        role = !differs(it, &exchanged, i)              ? PLAY_LAST
-               : judge_sum(it, &exchanged, i) == IS_SUM ? PLAY_SUM
-                                                        : PLAY_CHANGES;
+        role = role_of_exchanged(it, &exchanged, i);
     it->is_ended = trial.is_ended;
     return role;
 }
