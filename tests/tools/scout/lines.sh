@@ -132,6 +132,12 @@ if [ -x "$work/counted" ]; then
     check "by_batch: it trains as one that counts updates" cmp "$work/counted.w" "$work/by_batch.w"
 fi
 
+# What looks at each gradient in the loop of backward, and changes none.
+if is_wanted guarded; then
+    alone guarded "$sources/tests/tools/scout/guarded.cu"
+    check "guarded: the region begins after the counter of batches" grep -q 'count_up<<<' <(grep -B1 '^+ *DDP_TURN_BEGIN' "$work/guarded.diff")
+fi
+
 # A batch that the host leaves out by a result of the device.
 if is_wanted left_out; then
     compile "$sources" "$work/left_out" -I. tests/tools/scout/left_out.cu

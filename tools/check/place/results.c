@@ -188,9 +188,24 @@ say_result(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s", operation->changed_element);
 }
 
+/* Data begin alike on all ranks, and a number beside them is the first item of the share: that is no statistic. */
+static bool
+reads_unmoved(const struct operation *operation)
+{
+    return operation->unmoved[0] != '\0' && operation->scalar.is_first_item;
+}
+
+static enum place_kind
+kind_of_share(const struct operation *operation)
+{
+    return reads_unmoved(operation) ? PLACE_SCALAR : PLACE_SHARE;
+}
+
 static const char *
 advise_share(const struct operation *operation)
 {
+    if (reads_unmoved(operation))
+        return place_add_first;
     return operation->is_of_reduce
                ? "if these are initial values, compute them from the whole data, or copy rank 0's to all ranks with "
                  "DDP_STATE; if they are computed from the share, reduce them (DDP_REDUCE)"
@@ -257,13 +272,13 @@ const struct place_row place_rows_of_results[] = {
      .advice = place_add_first},
     {.name = "rows of a share",
      .stage = STAGE_LAST,
-     .kind = PLACE_SHARE,
+     .kind_of = kind_of_share,
      .applies = makes_rows,
      .say = say_rows,
      .advise = advise_share},
     {.name = "a result of a share",
      .stage = STAGE_LAST,
-     .kind = PLACE_SHARE,
+     .kind_of = kind_of_share,
      .applies = makes_result,
      .say = say_result,
      .advise = advise_share},

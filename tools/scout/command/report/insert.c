@@ -236,14 +236,25 @@ writes_trained(const struct search *search, uint32_t op)
     return writes_role(search, op, ROLE_PARAMETER) || writes_role(search, op, ROLE_OPTIMIZER_STATE);
 }
 
+/* Whether the call has been made before the gradients are complete, as in a loop over layers: a line before it would
+ * run then, too. */
+static bool
+comes_in_backward(const struct search *search, uint32_t group, uint32_t op)
+{
+    return ANY_NUMBER(k, search->first, search->finding->groups[group].complete,
+                      scout_is_same_call(&search->ops[k], &search->ops[op]));
+}
+
 /* The first operation of the update: the one that reads a gradient first, or one before it that all ranks have to make
  * alike. A launch that looks for an overflow in gradients writes its flag only if there is one. */
 static uint32_t
 first_of_update(const struct search *search, uint32_t group, uint32_t before)
 {
-    for (uint32_t op = search->finding->groups[group].complete + 1; op < before; ++op)
-        if (only_looks(search, group, op) || writes_trained(search, op))
+    for (uint32_t op = search->finding->groups[group].complete + 1; op < before; ++op) {
+        bool is_of_update = only_looks(search, group, op) || writes_trained(search, op);
+        if (is_of_update && !comes_in_backward(search, group, op))
             return op;
+    }
     return before;
 }
 

@@ -1,7 +1,8 @@
 /*
  * regions.c - see lines.h.
  *
- * A region begins in front of the first operation of a batch that is no copy from the host, in the innermost function
+ * A region begins in front of the first operation of a batch that is no copy from the host, and does more than move
+ * random states or counters on, in the innermost function
  * that also leads to the group's last update. It ends behind the statement of that function that leads to this update.
  * So both lines stand in one function, and the block of DDP_TURN_BEGIN ends the region on each other way out.
  */
@@ -100,27 +101,6 @@ find_borders(struct search *search, uint32_t begin, uint32_t last, struct border
     return borders->front != NULL && borders->back != NULL && borders->front != borders->back;
 }
 
-/* The first operation after the update before it, `from`, in front of which a region can begin. What stands after the
- * update in its block, such as a copy of the loss, is left outside; all ranks make it. */
-static bool
-find_begin(struct search *search, struct region *region, uint32_t from, struct borders *borders)
-{
-    const struct scout_group *group = &search->finding->groups[region->group];
-    uint32_t end = from <= group->complete ? group->complete : group->complete + search->period;
-    for (uint32_t op = from; op <= end && op < search->log->op_count; ++op) {
-        if (is_from_host(&search->ops[op]))
-            continue;
-        bool is_one = in_period(search, op) == region->last;
-        bool found = is_one ? find_statement(search, op, borders) : find_borders(search, op, region->last, borders);
-        if (!found)
-            return false;
-        region->begin = op;
-        if (is_one || borders->front->begin < borders->back->begin)
-            return true;
-    }
-    return false;
-}
-
 /* Whether a call that leads to an operation stands inside the statements of a region. */
 static bool
 is_inside(struct search *search, uint32_t op, const struct borders *borders)
@@ -130,6 +110,54 @@ is_inside(struct search *search, uint32_t op, const struct borders *borders)
         const struct source_node *node = spot_node(search, stack.frames, i);
         if (node != NULL && node->source == borders->front->source && node->begin >= borders->front->begin &&
             node->begin < borders->back->end)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a launch moves random states or counters on, and writes nothing else. */
+static bool
+only_moves_state(const struct search *search, uint32_t op)
+{
+    const struct scout_op *it = &search->ops[op];
+    const struct scout_effect *effect = it->effect;
+    if (it->kind != SCOUT_LAUNCH || effect == NULL || effect->written_count == 0)
+        return false;
+    return ALL(written, effect->written, effect->written_count,
+               ANY(tensor, search->finding->tensors, search->finding->tensor_count,
+                   tensor->role == ROLE_RANDOM && tensor->alloc == written->alloc &&
+                       graph_ranges_meet(&written->ranges, tensor->lo, tensor->hi)));
+}
+
+/* The first of the operations from `from` on, before the region's first, that moves state on inside the region all the
+ * same, as from a function that also makes what the region has; else the region's first. */
+static uint32_t
+find_moved(struct search *search, uint32_t from, uint32_t begin, const struct borders *borders)
+{
+    for (uint32_t op = from; op < begin; ++op) {
+        if (only_moves_state(search, op) && is_inside(search, op, borders))
+            return op;
+    }
+    return begin;
+}
+
+/* The first operation after the update before it, `from`, in front of which a region can begin. What stands after the
+ * update in its block, such as a copy of the loss, is left outside; all ranks make it, as they move random states and
+ * counters on that come before all other work of the batch. */
+static bool
+find_begin(struct search *search, struct region *region, uint32_t from, struct borders *borders)
+{
+    const struct scout_group *group = &search->finding->groups[region->group];
+    uint32_t end = from <= group->complete ? group->complete : group->complete + search->period;
+    for (uint32_t op = from; op <= end && op < search->log->op_count; ++op) {
+        if (is_from_host(&search->ops[op]) || only_moves_state(search, op))
+            continue;
+        bool is_one = in_period(search, op) == region->last;
+        bool found = is_one ? find_statement(search, op, borders) : find_borders(search, op, region->last, borders);
+        if (!found)
+            return false;
+        region->begin = find_moved(search, from, op, borders);
+        if (is_one || borders->front->begin < borders->back->begin)
             return true;
     }
     return false;
