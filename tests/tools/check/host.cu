@@ -4,10 +4,11 @@
  *
  * Device, with a second pass over the same weights by the same functions: tape (right), terms (the first of two losses
  * is divided by the whole batch), labels (are not moved by `first`, which the kernel gets besides), cleared (the
- * gradient is cleared as far as the share is long). Managed, clipped and updated by the host: managed (right), clips
- * (before DDP_STEP), writes (the host writes an element of the gradient after DDP_STEP), moments (of the rank's own
- * gradient), faster (the learning rate is multiplied by the number of ranks). Sums over the share, which the update
- * divides: sums (right), bias (a second gradient has no annotation).
+ * gradient is cleared as far as the share is long), restores (a rank goes back to the first weights by a figure of its
+ * own). Managed, clipped and updated by the host: managed (right), clips (before DDP_STEP), writes (the host writes an
+ * element of the gradient after DDP_STEP), moments (of the rank's own gradient), faster (the learning rate is
+ * multiplied by the number of ranks). Sums over the share, which the update divides: sums (right), bias (a second
+ * gradient has no annotation).
  */
 #include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
@@ -28,7 +29,7 @@ ELEMENTWISE(accumulate_bias, (float *g, const float *r, int count), 1, for (int 
 ELEMENTWISE(clear, (float *g, int from, int count), count, g[(from + i) % WIDTH] = 0)
 ELEMENTWISE(descend, (float *w, const float *g, int count, float rate), count, w[i] -= rate * g[i])
 
-static float *x, *y, *s, *r, *w, *g;
+static float *x, *y, *s, *r, *w, *g, *first_w;
 
 /* The share of a step: rows of x and y from `at` on. */
 struct share {
@@ -65,6 +66,16 @@ pass_forward(const struct share &share)
     predict<<<1, 32>>>(s, x + share.at * WIDTH, w, share.count);
 }
 
+/* By the residual of the share's first item. */
+static void
+restore(int step)
+{
+    float figure;
+    CHECK(cudaMemcpy(&figure, r, sizeof(figure), cudaMemcpyDeviceToHost));
+    if (step > 3 && figure > 0)
+        CHECK(cudaMemcpy(w, first_w, WIDTH * sizeof(float), cudaMemcpyDeviceToDevice));
+}
+
 static void
 train_with_tape(int step)
 {
@@ -80,6 +91,8 @@ train_with_tape(int step)
     pass_back(share);
     DDP_STEP(0);
     descend<<<1, 32>>>(w, g, WIDTH, 0.05f);
+    if (is("restores"))
+        restore(step);
 }
 
 /* ---- sums ---- */
@@ -175,6 +188,7 @@ main(int argc, char **argv)
                sums = is_any({"sums", "bias"});
     x = device_copy(data);
     y = device_copy(labels);
+    first_w = device_copy(start);
     s = device_floats(BATCH);
     r = device_floats(BATCH);
     w = is_of_host ? managed_floats() : device_floats(WIDTH);

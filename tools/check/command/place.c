@@ -152,6 +152,27 @@ find_all_extra(const struct finding *finding, size_t at)
     return ANY_NUMBER(r, 0, finding->question->ranks, find_extra(finding, r, at));
 }
 
+/* An update that only the rank makes, after all that one process makes: a restored checkpoint, best weights. */
+static bool
+find_own_update(const struct finding *finding, int rank)
+{
+    const struct looked *looked = &finding->ranks[rank];
+    for (size_t i = 0; i < looked->count; ++i) {
+        const struct step *step = &looked->steps[i];
+        if (ANY(k, looked->of, finding->one.count, *k == (int)i) || !place_has(finding->question, step))
+            continue;
+        if (ANY_NUMBER(a, 0, step->its->arguments, place_is_target(finding->question, step, a)))
+            return say_missing(finding, step, finding->one.count, rank, true);
+    }
+    return false;
+}
+
+static bool
+find_all_own_updates(const struct finding *finding)
+{
+    return finding->question->is_update && ANY_NUMBER(r, 0, finding->question->ranks, find_own_update(finding, r));
+}
+
 /* What DDP_STEP has averaged does not. */
 static bool
 differs_between_ranks(const struct finding *finding, const struct where *where)
@@ -496,7 +517,7 @@ find_place(struct finding *finding)
                        say_added(finding);
         }
     }
-    return say_added(finding);
+    return say_added(finding) || find_all_own_updates(finding);
 }
 
 /* Of gradients that were not compared, as where one rank's update changes nothing, or comes after several DDP_STEPs. */
