@@ -7,8 +7,8 @@
  * gradient is cleared as far as the share is long), restores (a rank goes back to the first weights by a figure of its
  * own). Managed, clipped and updated by the host: managed (right), clips (before DDP_STEP), writes (the host writes an
  * element of the gradient after DDP_STEP), moments (of the rank's own gradient), faster (the learning rate is
- * multiplied by the number of ranks). Sums over the share, which the update divides: sums (right), bias (a second
- * gradient has no annotation).
+ * multiplied by the number of ranks), half (half of the gradient is annotated). Sums over the share, which the update
+ * divides: sums (right), bias (a second gradient has no annotation).
  */
 #include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
@@ -184,7 +184,7 @@ main(int argc, char **argv)
     for (std::vector<float> *values : {&data, &labels, &start})
         for (float &value : *values)
             value = draw();
-    const bool is_of_host = is_any({"managed", "clips", "writes", "moments", "faster"}),
+    const bool is_of_host = is_any({"managed", "clips", "writes", "moments", "faster", "half"}),
                sums = is_any({"sums", "bias"});
     x = device_copy(data);
     y = device_copy(labels);
@@ -196,7 +196,7 @@ main(int argc, char **argv)
     CHECK(cudaMemcpy(w, start.data(), WIDTH * sizeof(float), cudaMemcpyHostToDevice));
     float *bias = device_floats(1), *bias_gradient = device_floats(1);
     DDP_PARAMETER(w, WIDTH, DDP_FLOAT32);
-    DDP_GRADIENT(g, WIDTH, DDP_FLOAT32);
+    DDP_GRADIENT(g, is("half") ? WIDTH / 2 : WIDTH, DDP_FLOAT32);
     if (sums)
         DDP_PARAMETER(bias, 1, DDP_FLOAT32);
     if (is("sums"))

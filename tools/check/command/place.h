@@ -21,6 +21,7 @@ struct place_question {
     bool is_averaged;         /* which DDP_STEP_PARAMETERS averages */
     bool is_uneven;           /* the ranks' shares of the step are not equal */
     uint64_t items;           /* of the batch, by DDP_SHARD; 0: not known */
+    bool lacks_gradients;     /* gradients have fewer elements in all than the parameters that are updated */
     bool has_graphs;          /* DDP_STEP is captured: a graph's operations are not seen one by one */
     bool has_groups;          /* DDP_GRADIENT_GROUP is used */
     bool is_divided;          /* all gradients are the Nth part of one rank's */

@@ -121,7 +121,7 @@ place_say_host(const struct finding *finding)
         return false;
     if (!question->is_update)
         return say_changed_before(finding);
-    if (changes_target(finding, &finding->one) ||
+    if (question->lacks_gradients || changes_target(finding, &finding->one) ||
         ANY(rank, finding->ranks, (size_t)question->ranks, changes_target(finding, rank)))
         return false;
     return say_gradient_written_after(finding) || say_updated_by_host(finding);

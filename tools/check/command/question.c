@@ -120,6 +120,7 @@ question_find(const struct check_evidence *evidence, const struct check_verdict 
         .is_undone = verdict->facts->undone != 0,
         .takes_turns = check_evidence_takes_turns(evidence),
         .forgotten = find_forgotten(evidence, verdict->facts, first),
+        .lacks_gradients = verdict->facts->trained_elements > verdict->facts->gradient_elements,
         .has_graphs = verdict->facts->has_graphs,
         .has_groups = has_groups(evidence, verdict->facts),
     };
