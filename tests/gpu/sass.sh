@@ -38,5 +38,5 @@ for which in {80,90,100}:{comm/kernels,tools/plan/trainer/kernels}; do
         kernels=$((kernels + 1))
     done <"$work/loads"
 done
-check "kernels are found" test "$kernels" -eq 66
+check "kernels are found" test "$kernels" -eq 72
 finish
