@@ -67,6 +67,7 @@ CUDA_CCCL_DIR      | nvidia-cuda-cccl==13.0.85
 CUDA_PROFILER_DIR  | nvidia-cuda-profiler-api==13.0.85
 CUBLAS_INCLUDE_DIR | nvidia-cublas==13.1.0.3
 CURAND_INCLUDE_DIR | nvidia-curand==10.4.0.35
+NVRTC_INCLUDE_DIR  | nvidia-cuda-nvrtc==13.0.88
 NCCL_INCLUDE_DIR   | nvidia-nccl-cu13==2.28.9
 '
 gpu_wheels='

@@ -207,6 +207,16 @@ add_dependencies(const struct driver *driver, const char *object, struct list *c
     }
 }
 
+/* A program may load many modules, with kernels of the same names, and each has its own: nothing of a module is visible
+ * to another. Kernels of the same code stay kernels of their own names. */
+static void
+add_module_flags(struct list *command)
+{
+    static const char *const flags[] = {"-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-ipa-icf"};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); ++i)
+        list_add(command, flags[i]);
+}
+
 /*
  * No -ffast-math, and no -march: results are the same wherever the program runs. Kernels need no errno and no
  * floating-point traps, and without them the loops over threads become vector code; a product fused with a sum is what
@@ -220,6 +230,8 @@ add_device_flags(const struct driver *driver, struct list *command)
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); ++i)
         list_add(command, always[i]);
     list_add(command, driver->options->no_fused_multiply_add ? "-ffp-contract=off" : "-ffp-contract=fast");
+    if (driver->options->is_module)
+        add_module_flags(command);
     for (size_t i = 0; driver->options->fast_math && i < sizeof(fast) / sizeof(fast[0]); ++i)
         list_add(command, fast[i]);
 }
@@ -259,9 +271,12 @@ static struct rewrite_options
 how_to_rewrite(const struct driver *driver)
 {
     const struct toolchain *toolchain = driver->toolchain;
-    struct rewrite_options how = {.is_relocatable = driver->options->is_relocatable,
+    const bool is_module = driver->options->is_module; /* what can be asked for by name is not static there */
+    struct rewrite_options how = {.is_relocatable = driver->options->is_relocatable || is_module,
                                   .allows_removed = driver->options->allows_removed,
-                                  .shares_templates = driver->options->shares_templates,
+                                  .shares_templates = driver->options->shares_templates || is_module,
+                                  .is_module = is_module,
+                                  .device_is_default = driver->options->device_is_default,
                                   .quiets_device = asks_warnings(driver->options)};
     list_add_format(&how.paths.system, "%s/", toolchain->header_dir);
     for (size_t i = 0; i < toolchain->cuda_dirs.count; ++i)
@@ -278,7 +293,7 @@ static int
 join_sides(const struct driver *driver, const char *input, const char *from, const struct lex_paths *paths,
            struct text *text)
 {
-    if (text->data == NULL || !sides_are_asked(text->data, text->length, paths))
+    if (text->data == NULL || driver->options->is_module || !sides_are_asked(text->data, text->length, paths))
         return 0;
     char *path = text_format("%s.device", from);
     struct list command = {0};

@@ -216,16 +216,27 @@ is_declared_extern(const struct source *source, uint32_t name)
     return false;
 }
 
-/* Makes a device variable known to the runtime: an object beside it whose constructor does that. */
+/* Makes a device variable known to the runtime: an object beside it whose constructor does that. A module's variable is
+ * known by its name for the linker, which a type that is declared beside it has the scope of. */
 static void
 register_variable(struct source *source, const struct declaration *d, uint32_t name)
 {
+    const unsigned number = source->variable_count++;
+    const char *const is_static = d->is_static ? "true" : "false", *const is_constant =
+                                                                       d->constant != d->end ? "true" : "false";
     char *spelled = source_spell(source, name, name + 1);
+    char *known = text_format("\"%s\"", spelled);
+    if (source->is_module) {
+        free(known);
+        known = text_format("::softgpu::variable_name(typeid(softgpu_scope_%u *).name(), \"%s\", %s)", number, spelled,
+                            is_static);
+        source_after(source, d->end, " struct softgpu_scope_%u;", number);
+    }
     source_after(source, d->end,
-                 " static ::softgpu::variable softgpu_variable_%u(__builtin_addressof(%s), sizeof(%s), \"%s\", %s%s);",
-                 source->variable_count++, spelled, spelled, spelled, d->constant != d->end ? "true" : "false",
-                 d->managed != d->end ? ", true" : "");
+                 " static ::softgpu::variable softgpu_variable_%u(__builtin_addressof(%s), sizeof(%s), %s, %s%s);",
+                 number, spelled, spelled, known, is_constant, d->managed != d->end ? ", true" : "");
     free(spelled);
+    free(known);
 }
 
 /* In a later piece of `T a, *b[2], c`: the first word. */
@@ -302,10 +313,44 @@ is_of_cuda(const struct source *source, const struct declaration *d)
            !source->is_relocatable && source_is_one_of(source, d->name, names) && !is_defined(source, d->name);
 }
 
+/* Sources for NVRTC have no <stdint.h>, and define its types, of which the stand-in's headers have a definition
+ * already: theirs is left out, for `long` and `long long` are of one size. */
+static bool
+is_standard_type(const struct source *source, const struct declaration *d)
+{
+    static const char *const names[] = {"int8_t",   "int16_t",  "int32_t",  "int64_t",   "uint8_t",   "uint16_t",
+                                        "uint32_t", "uint64_t", "intptr_t", "uintptr_t", "ptrdiff_t", NULL};
+    const bool is_using = source_is(source, d->begin, "using") && source_is(source, d->begin + 2, "=");
+    const uint32_t name = is_using ? d->begin + 1 : d->end - 1;
+    return (is_using || source_is(source, d->begin, "typedef")) && source_is_one_of(source, name, names) &&
+           source_enclosing(source, d->begin) == source->code.count;
+}
+
+/* What NVRTC makes of a function without __device__ or __global__: it refuses it, or takes it for one of the device. */
+static void
+declare_unmarked(struct source *source, struct declaration *d)
+{
+    const bool is_marked = (d->flags & (FUNCTION_DEVICE | FUNCTION_HOST | FUNCTION_KERNEL)) != 0;
+    if (is_marked || d->class_key != d->end || d->equals != d->end)
+        return;
+    if (source->device_is_default)
+        d->flags |= FUNCTION_DEVICE;
+    else
+        source_error(source, d->begin,
+                     "a function without __device__ is a function of the host, which NVRTC refuses: write __device__, "
+                     "or compile with -default-device");
+}
+
 /* A declaration is complete: `end` is its ';', or the '{' of a function's body. */
 static void
-declare(struct source *source, const struct declaration *d, bool has_body)
+declare(struct source *source, struct declaration *d, bool has_body)
 {
+    if (source->is_module && d->is_alias && is_standard_type(source, d)) {
+        source_drop_range(source, d->begin, d->end);
+        return;
+    }
+    if (source->is_module && has_body)
+        declare_unmarked(source, d);
     if (has_body)
         add_function(source, d);
     const bool is_variable = d->params == d->end;
@@ -362,14 +407,14 @@ scan(struct source *source, uint32_t from, uint32_t to, enum scope scope)
             continue;
         }
         if (source_is(source, i, ";")) {
-            const struct declaration d = read_declaration(source, begin, i, scope);
+            struct declaration d = read_declaration(source, begin, i, scope);
             declare(source, &d, false);
             begin = ++i;
         } else if (is_access_label(source, i) || source_is(source, i, "}")) {
             begin = ++i;
         } else if (source_is(source, i, "{")) {
             const uint32_t close = source->code.tokens[i].match;
-            const struct declaration d = read_declaration(source, begin, i, scope);
+            struct declaration d = read_declaration(source, begin, i, scope);
             const enum brace brace = classify_brace(source, &d);
             if (brace == BRACE_NAMESPACE || brace == BRACE_CLASS)
                 scan(source, i + 1, close, brace == BRACE_CLASS ? SCOPE_CLASS : SCOPE_NAMESPACE);

@@ -195,11 +195,16 @@ kernel_rewrite(struct source *source, const struct function *function)
     char *indices = index_parameters(function->hidden_indices);
     /* A parameter's name can be declared again in a block of its own. */
     const char *inner = function->declares_indices ? "{" : "", *inner_end = function->declares_indices ? "}" : "";
-    source_after(source, function->body,
-                 " struct softgpu_kernel { char tag; }; auto softgpu_body = [](%s%s%s) __attribute__((always_inline)) "
-                 "-> void {%s",
-                 indices, is_strided ? ", ::softgpu::turn &softgpu_turn" : "", parameters.of_body.data, inner);
+    /* The kernels of a module are described without a call of their stubs. */
+    char *limit =
+        source->is_module ? text_format("enum : unsigned { max_threads = (%s) }; ", bounds) : text_format("%s", "");
+    source_after(
+        source, function->body,
+        " struct softgpu_kernel { char tag; %s}; auto softgpu_body = [](%s%s%s) __attribute__((always_inline)) "
+        "-> void {%s",
+        limit, indices, is_strided ? ", ::softgpu::turn &softgpu_turn" : "", parameters.of_body.data, inner);
     free(indices);
+    free(limit);
     source_before(source, source->code.tokens[function->body].match,
                   "%s}; ::softgpu::stub<%d, softgpu_kernel, decltype(softgpu_body)%s>(softgpu_body, "
                   "__PRETTY_FUNCTION__, (%s)%s); ",

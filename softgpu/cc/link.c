@@ -28,11 +28,11 @@ static const struct {
     {"cublasLt", "libcublasLt.so.13", NULL},
     {"curand", "libcurand.so.10", NULL},
     {"nccl", "libnccl.so.2", NULL},
+    {"nvrtc", "libnvrtc.so.13", NULL},
     {"cudnn", NULL, "cudnn"},
     {"cufft", "libcufft.a", NULL},
     {"cusparse", "libcusparse.a", NULL},
     {"cusolver", "libcusolver.a", NULL},
-    {"nvrtc", NULL, "nvrtc"},
     {"nvToolsExt", NULL, "nvtx"},
     {"cupti", NULL, "cupti"},
     {"nvJitLink", NULL, "nvJitLink"},
@@ -177,6 +177,32 @@ run_program(const struct driver *driver, const char *program)
     return step_run(driver, &command);
 }
 
+/* Copies the module to standard output, so that the caller has no file to remove. */
+static int
+write_module(const char *path)
+{
+    char buffer[1 << 16];
+    FILE *file = fopen(path, "re");
+    size_t got = file != NULL ? fread(buffer, 1, sizeof(buffer), file) : 0;
+    bool ok = got > 0;
+    for (; got > 0; got = fread(buffer, 1, sizeof(buffer), file))
+        ok = fwrite(buffer, 1, got, stdout) == got && ok;
+    ok = ok && ferror(file) == 0 && fflush(stdout) == 0;
+    if (file != NULL)
+        fclose(file);
+    if (!ok)
+        complain("cannot write the module to standard output");
+    return ok ? 0 : EXIT_FAILURE;
+}
+
+static char *
+output_of(const struct options *options)
+{
+    if (options->is_module)
+        return process_temporary("module.so");
+    return step_output(options, options->is_shared ? "a.so" : "a.out");
+}
+
 int
 step_link(const struct driver *driver)
 {
@@ -187,8 +213,10 @@ step_link(const struct driver *driver)
     list_add_all(&command, &driver->toolchain->compiler);
     if (options->is_linker && options->verbose)
         list_add(&command, "-v"); /* CMake reads the host compiler's libraries off its linker's command */
-    if (options->is_shared) {
+    if (options->is_shared || options->is_module) {
         list_add(&command, "-shared");
+        if (options->is_module)
+            list_add(&command, "-Wl,-Bsymbolic");
         list_add(&command, "-Wl,-z,nodelete"); /* the runtime knows kernels by their addresses, for good */
     }
     if (options->debug || options->device_debug)
@@ -196,7 +224,11 @@ step_link(const struct driver *driver)
     if (options->profile)
         list_add(&command, "-pg");
     list_add_all(&command, &options->host);
-    char *output = step_output(options, options->is_shared ? "a.so" : "a.out");
+    char *output = output_of(options);
+    if (output == NULL) {
+        list_free(&command);
+        return EXIT_FAILURE;
+    }
     list_add(&command, "-o");
     list_add(&command, output);
     list_add_format(&command, "%s/softgpu_note.o", dir);
@@ -207,7 +239,8 @@ step_link(const struct driver *driver)
         list_add(&command, "-Wl,--disable-new-dtags");
     struct asked asked = {.is_static = options->static_runtime_asked && !options->is_linker};
     add_items(driver, &command, &asked);
-    list_add(&command, "-l:" RUNTIME_FILE);
+    if (!options->is_module) /* which launches nothing */
+        list_add(&command, "-l:" RUNTIME_FILE);
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); ++i)
         list_add(&command, libraries[i]);
     if (!options->is_linker)
@@ -218,6 +251,8 @@ step_link(const struct driver *driver)
         asked.has_any_absent && !options->dry_run ? link_without(driver, &command, &asked) : step_run(driver, &command);
     if (status == 0 && options->run)
         status = run_program(driver, output);
+    if (status == 0 && options->is_module && !options->dry_run)
+        status = write_module(output);
     free(output);
     return status;
 }

@@ -58,9 +58,9 @@ main(int argc, char **argv)
         options_help();
         return EXIT_SUCCESS;
     }
-    if (!toolchain_find(&toolchain, options.compiler))
-        return 2;
-    const int status = driver_run(&options, &toolchain);
+    if (options.module_folder != NULL)
+        process_adopt(options.module_folder);
+    const int status = toolchain_find(&toolchain, options.compiler) ? driver_run(&options, &toolchain) : 2;
     process_end();
     return status;
 }

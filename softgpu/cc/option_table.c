@@ -67,6 +67,8 @@ SWITCH_HANDLER(on_phony, phony_dependencies)
 SWITCH_HANDLER(on_forward_unknown, forward_unknown)
 SWITCH_HANDLER(on_forward_to_linker, forward_to_linker)
 SWITCH_HANDLER(on_run, run)
+SWITCH_HANDLER(on_module, is_module)
+SWITCH_HANDLER(on_device_default, device_is_default)
 
 #define STRING_HANDLER(name, member)                             \
     static bool name(struct options *options, const char *value) \
@@ -81,6 +83,7 @@ STRING_HANDLER(on_dependency_file, dependency_file)
 STRING_HANDLER(on_archive_options, archive_options)
 STRING_HANDLER(on_archiver, archiver)
 STRING_HANDLER(on_output_dir, output_dir)
+STRING_HANDLER(on_module_folder, module_folder)
 
 /* -MM, -MMD: as -M, -MD, without system headers. */
 static bool
@@ -235,6 +238,20 @@ on_include_file(struct options *options, const char *value)
 {
     list_add(&options->preprocess, "-include");
     list_add(&options->preprocess, value);
+    return true;
+}
+
+/* A folder of a module's headers: found by "..." before and by <...> after the standard headers and CUDA's, which are
+ * the machine's own. */
+static bool
+on_module_dir(struct options *options, const char *value)
+{
+    static const char *const ways[] = {"-iquote", "-idirafter"};
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); ++i) {
+        list_add(&options->preprocess, ways[i]);
+        list_add(&options->preprocess, value);
+    }
+    list_add(&options->system_dirs, value);
     return true;
 }
 
@@ -432,6 +449,11 @@ const struct option option_table[] = {
      "constexpr functions in device code (always possible)"},
     {"allow-removed", "allow-removed", VALUE_NONE, on_allow_removed,
      "supply what CUDA 13 no longer has: cudaThreadSynchronize, __shfl, cudaDeviceProp's clockRate, ..."},
+    /* How the stand-in's libnvrtc calls softgpu-cc: see options.h. */
+    {"softgpu-module", NULL, VALUE_NONE, on_module, NULL},
+    {"softgpu-module-folder", NULL, VALUE_NEEDED, on_module_folder, NULL},
+    {"softgpu-module-dir", NULL, VALUE_NEEDED, on_module_dir, NULL},
+    {"softgpu-module-default", NULL, VALUE_NONE, on_device_default, NULL},
     {"options-file", "optf", VALUE_FILES, NULL, "read more options from a file"},
     {"keep", "keep", VALUE_NONE, on_keep, "keep intermediate files"},
     {"save-temps", "save-temps", VALUE_NONE, on_keep, NULL},

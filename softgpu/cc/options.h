@@ -65,7 +65,13 @@ struct options {
     bool run;                   /* -run */
     bool static_runtime_asked;  /* -cudart static, -lcudart_static */
     bool keep, dry_run, verbose;
-    bool is_linker; /* set by the caller: called as softgpu-link */
+    /* --softgpu-module: link a module (softgpu/module.h) and write it to standard output. --softgpu-module-folder: the
+       private folder, which the caller has made; it is removed at the end, also if the caller dies.
+       --softgpu-module-dir: in the place of -I. --softgpu-module-default: a function without __device__ is one of the
+       device; else an error. */
+    bool is_module, device_is_default;
+    char *module_folder; /* or NULL */
+    bool is_linker;      /* set by the caller: called as softgpu-link */
 };
 
 /*

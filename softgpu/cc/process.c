@@ -3,12 +3,13 @@
  */
 #include "process.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,19 +67,27 @@ process_temporary(const char *name)
 }
 
 void
+process_adopt(const char *folder)
+{
+    state.folder = text_format("%s", folder);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* if it is dead already, this runs to its end */
+}
+
+static int
+remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place)
+{
+    (void)info, (void)kind, (void)place;
+    remove(path); /* what cannot be removed stays, with the folders above it */
+    return 0;
+}
+
+void
 process_end(void)
 {
+    enum { MOST_OPEN_FOLDERS = 16 };
     if (state.folder == NULL)
         return;
-    DIR *dir = opendir(state.folder);
-    struct dirent *entry = dir != NULL ? readdir(dir) : NULL;
-    for (; entry != NULL; entry = readdir(dir)) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    }
-    if (dir != NULL)
-        closedir(dir);
-    rmdir(state.folder);
+    nftw(state.folder, remove_entry, MOST_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
     free(state.folder);
     state.folder = NULL;
 }

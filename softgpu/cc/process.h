@@ -15,6 +15,12 @@ void process_begin(void);
  * a message. */
 char *process_temporary(const char *name);
 
+/*
+ * Takes `folder`, which the caller of softgpu-cc has made, as the private folder, and ends as by SIGTERM when that
+ * caller dies.
+ */
+void process_adopt(const char *folder);
+
 /* Removes the folder with all in it. Call before every exit. */
 void process_end(void);
 

@@ -130,7 +130,9 @@ rewrite(const char *text, size_t length, const struct rewrite_options *options, 
 {
     struct source source = {.is_relocatable = options->is_relocatable,
                             .allows_removed = options->allows_removed,
-                            .shares_templates = options->shares_templates};
+                            .shares_templates = options->shares_templates,
+                            .is_module = options->is_module,
+                            .device_is_default = options->device_is_default};
     if (!source_open(&source, text, length, &options->paths))
         return false;
     run_passes(&source);

@@ -10,6 +10,8 @@ struct rewrite_options {
     bool is_relocatable;    /* -rdc=true */
     bool allows_removed;    /* --allow-removed */
     bool shares_templates;  /* -static-global-template-stub=false */
+    bool is_module;         /* --softgpu-module */
+    bool device_is_default; /* --softgpu-module-default */
     bool quiets_device;     /* the host compiler is not to warn of device code */
     struct lex_paths paths; /* which headers are passed through */
 };

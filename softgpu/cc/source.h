@@ -68,6 +68,8 @@ struct source {
     bool is_relocatable;                   /* -rdc=true: device functions and variables are visible to other files */
     bool allows_removed;                   /* --allow-removed */
     bool shares_templates;                 /* -static-global-template-stub=false: so are templates of kernels */
+    bool is_module;                        /* --softgpu-module */
+    bool device_is_default;                /* --softgpu-module-default */
     bool failed;                           /* an error was reported */
     unsigned variable_count, shared_count; /* numbers for generated names */
     struct names type_names;               /* while casts.c runs */

@@ -8,6 +8,7 @@
 #   CUDA_INCLUDE_DIR    cuda.h, cuda_runtime.h, crt/     CUDA_CCCL_DIR       nv/target, cuda/std
 #   CUBLAS_INCLUDE_DIR  cublas_v2.h                      CURAND_INCLUDE_DIR  curand.h
 #   CUDA_PROFILER_DIR   cudaProfiler.h, part of the driver's interface
+#   NVRTC_INCLUDE_DIR   nvrtc.h
 #   NCCL_INCLUDE_DIR    nccl.h                           NCCL_LIBRARY        libnccl.so.2, for runs on a GPU
 #   NVCC                with its toolkit of version 13   CUDA_LIBRARY_DIR    libcublas and libcudart to link with nvcc
 #   PTXAS_12            the assembler of CUDA 12.9, for drivers of CUDA 12
@@ -70,6 +71,7 @@ cuda_find_header(CUDA_CCCL_DIR nv/target ${CUDA_INCLUDE_DIR}/cccl ${CUDA_INCLUDE
 cuda_find_header(CUDA_PROFILER_DIR cudaProfiler.h ${CUDA_INCLUDE_DIR} ${cuda_wheel_include})
 cuda_find_header(CUBLAS_INCLUDE_DIR cublas_v2.h ${CUDA_INCLUDE_DIR} ${cuda_wheel_include})
 cuda_find_header(CURAND_INCLUDE_DIR curand.h ${CUDA_INCLUDE_DIR} ${cuda_wheel_include})
+cuda_find_header(NVRTC_INCLUDE_DIR nvrtc.h ${CUDA_INCLUDE_DIR} ${cuda_wheel_include})
 cuda_find_header(NCCL_INCLUDE_DIR nccl.h ${CUDA_INCLUDE_DIR} $ENV{NCCL_HOME}/include /usr/include
                  /usr/local/include ${cuda_wheels}/nccl/include)
 
@@ -102,7 +104,7 @@ if(NOT NCCL_LIBRARY)
 endif()
 
 if(CMAKE_SCRIPT_MODE_FILE)
-    foreach(name CUDA_INCLUDE_DIR CUDA_CCCL_DIR CUDA_PROFILER_DIR CUBLAS_INCLUDE_DIR CURAND_INCLUDE_DIR NCCL_INCLUDE_DIR NVCC
+    foreach(name CUDA_INCLUDE_DIR CUDA_CCCL_DIR CUDA_PROFILER_DIR CUBLAS_INCLUDE_DIR CURAND_INCLUDE_DIR NVRTC_INCLUDE_DIR NCCL_INCLUDE_DIR NVCC
             CUDA_LIBRARY_DIR NCCL_LIBRARY PTXAS_12 CUDA_REJECTED)
         execute_process(COMMAND ${CMAKE_COMMAND} -E echo "${name}=${${name}}")
     endforeach()

@@ -44,5 +44,7 @@ softgpu_portable(softgpu_cublas OBJECTS softgpu_cublas softgpu_cublas_core softg
 softgpu_portable(softgpu_cublaslt OBJECTS softgpu_cublaslt softgpu_cublaslt_core softgpu_cublas_core softgpu_library_common
                  LIBRARIES ${STATIC_OPENBLAS})
 softgpu_portable(softgpu_curand OBJECTS softgpu_curand softgpu_curand_core softgpu_library_common)
+softgpu_portable(softgpu_nvrtc13 OBJECTS softgpu_nvrtc13)
+softgpu_portable(softgpu_nvrtc12 OBJECTS softgpu_nvrtc12)
 softgpu_portable(softgpu_nccl OBJECTS softgpu_nccl softgpu_nccl_core softgpu_library_common softgpu_convert)
 softgpu_portable(softgpu-cc OBJECTS softgpu-cc softgpu_rewriter softgpu_text)

@@ -37,7 +37,7 @@ pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 # CUDA and NCCL: headers only. Nothing here links a CUDA library; all of them are opened or interposed at run time.
 include(${CMAKE_CURRENT_LIST_DIR}/Cuda.cmake)
 if(NOT CUDA_INCLUDE_DIR OR NOT CUDA_CCCL_DIR OR NOT CUDA_PROFILER_DIR OR NOT NCCL_INCLUDE_DIR OR NOT CUBLAS_INCLUDE_DIR
-   OR NOT CURAND_INCLUDE_DIR)
+   OR NOT CURAND_INCLUDE_DIR OR NOT NVRTC_INCLUDE_DIR)
     foreach(rejected ${CUDA_REJECTED})
         message(STATUS "Not usable, ${cuda_wanted_major} is needed: ${rejected}")
     endforeach()
@@ -46,7 +46,7 @@ endif()
 add_library(cuda_headers INTERFACE)
 target_include_directories(cuda_headers SYSTEM INTERFACE
                            ${CUDA_INCLUDE_DIR} ${CUDA_CCCL_DIR} ${CUDA_PROFILER_DIR} ${CUBLAS_INCLUDE_DIR} ${CURAND_INCLUDE_DIR}
-                           ${NCCL_INCLUDE_DIR})
+                           ${NVRTC_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
 
 # softgpu_exports(name VERSION_SCRIPT file [SOURCES ...] [LIBRARIES ...]): a shared library whose exports are exactly those of its linker
 # version script.

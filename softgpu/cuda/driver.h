@@ -37,6 +37,8 @@
 
 #include "say.h"
 #include "softgpu/image.h"
+#include "softgpu/module.h"
+#include "softgpu/stub.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -209,6 +211,7 @@ enum object_kind {
     OBJECT_STREAM,
     OBJECT_EVENT,
     OBJECT_LIBRARY,
+    OBJECT_KERNEL,
     OBJECT_POOL,
     OBJECT_CHUNK,
     OBJECT_GRAPH,
@@ -539,7 +542,7 @@ CUresult pool_from_handle(CUmemoryPool handle, struct pool **pool_p) __attribute
 /* Counts an allocation from the pool, or its end. */
 void pool_note(struct pool *pool, size_t bytes, bool allocated);
 
-/* ---- library.c, kernel.c ---- */
+/* ---- library.c, kernel.c, module.c ---- */
 
 struct kernel {
     uint32_t magic; /* MAGIC_KERNEL: a CUkernel */
@@ -548,12 +551,30 @@ struct kernel {
         struct kernel *kernel;
     } function;
     struct library *library;
+    struct kernel *next; /* of the same library */
     const struct softgpu_image *image;
     size_t param_bytes;
     _Atomic int max_dynamic_shared_bytes; /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
     _Atomic int carveout;
     _Atomic bool loaded; /* SOFTGPU_UNRULY: see kernel_load() */
 };
+
+/* What libnvrtc has compiled (softgpu/module.h), once it is loaded. */
+struct module {
+    const struct softgpu_module_kernel *kernels; /* NULL: none */
+    /* libsoftgpu's softgpu_variable_at(): of all modules and of the program. */
+    __typeof__(softgpu_variable_at) *variable_at;
+    uintptr_t begin, end; /* where its variables are */
+};
+
+/* Whether `data` is a module in one of its two forms: reads its first 8 bytes, or up to a NUL. */
+bool module_is(const void *data);
+
+/*
+ * Loads one more copy of a module. It stays loaded for good, as all libraries with kernels do: a launch may still be in
+ * a stream. CUDA_ERROR_INVALID_IMAGE or CUDA_ERROR_INVALID_PTX after a message.
+ */
+CUresult module_load(const void *data, struct module *module_p) __attribute__((warn_unused_result));
 
 /* SOFTGPU_UNRULY: a kernel is loaded when it is asked for in a module, by cuFuncLoad() or at its first launch. True: it
  * was not until now. */

@@ -1,10 +1,11 @@
 /*
- * library.c - images of CPU code (softgpu/image.h) in the places where CUDA has fatbins: libraries and modules, which
- * are the same here.
+ * library.c - CPU code in the places where CUDA has fatbins, cubins and PTX: libraries and modules, which are the same
+ * here.
  *
- * An image is a library with one kernel. Handles stay valid until the library is unloaded; what is still enqueued then
- * runs to its end, because a launch refers to the image, which belongs to the program, and not to the handle. Nothing
- * else is ever read: a fatbin is refused by its first bytes.
+ * An image (softgpu/image.h) is a library with one kernel; a module of libnvrtc's (module.c) has those of its source.
+ * Handles stay valid until the library is unloaded; what is still enqueued then runs to its end, because a launch
+ * refers to the image, which belongs to the program or to the module, and not to the handle. Nothing else is ever read:
+ * a fatbin is refused by its first bytes.
  */
 #include "driver.h"
 
@@ -19,7 +20,10 @@ enum { PARAM_LIMIT_BYTES = 32764 };
 
 struct library {
     uint32_t magic;
-    struct kernel kernel;
+    unsigned kernel_count;
+    struct kernel *kernels;
+    bool is_module;
+    struct module module; /* if it is one */
 };
 
 /* ---- images ---- */
@@ -54,15 +58,11 @@ check_image(const struct softgpu_image *image)
 }
 
 static CUresult
-load(const void *data, struct library **library_p)
+add_kernel(struct library *library, const struct softgpu_image *image)
 {
-    TRY(driver_enter());
-    REQUIRE(data != NULL);
-    const struct softgpu_image *image = data;
     TRY(check_image(image));
-    struct library *library = object_take(OBJECT_LIBRARY, sizeof *library);
-    REQUIRE_ELSE(library != NULL, CUDA_ERROR_OUT_OF_MEMORY);
-    struct kernel *kernel = &library->kernel;
+    struct kernel *kernel = object_take(OBJECT_KERNEL, sizeof *kernel);
+    REQUIRE_ELSE(kernel != NULL, CUDA_ERROR_OUT_OF_MEMORY);
     kernel->library = library;
     kernel->image = image;
     for (uint32_t i = 0; i < image->param_count; ++i) {
@@ -75,18 +75,51 @@ load(const void *data, struct library **library_p)
     kernel->function.kernel = kernel;
     kernel->magic = MAGIC_KERNEL;
     kernel->function.magic = MAGIC_FUNCTION;
-    library->magic = MAGIC_LIBRARY;
-    *library_p = library;
+    kernel->next = library->kernels;
+    library->kernels = kernel;
+    ++library->kernel_count;
+    return CUDA_SUCCESS;
+}
+
+static void
+unload(struct library *library)
+{
+    struct kernel *next;
+    for (struct kernel *kernel = library->kernels; kernel != NULL; kernel = next) {
+        next = kernel->next;
+        kernel->magic = 0;
+        kernel->function.magic = 0;
+        object_give(OBJECT_KERNEL, kernel);
+    }
+    library->magic = 0;
+    object_give(OBJECT_LIBRARY, library);
+}
+
+static CUresult
+add_module(struct library *library, const void *data)
+{
+    TRY(module_load(data, &library->module));
+    library->is_module = true;
+    for (const struct softgpu_module_kernel *k = library->module.kernels; k != NULL; k = k->next) {
+        TRY(add_kernel(library, k->image()));
+    }
     return CUDA_SUCCESS;
 }
 
 static CUresult
-unload(struct library *library)
+load(const void *data, struct library **library_p)
 {
-    library->magic = 0;
-    library->kernel.magic = 0;
-    library->kernel.function.magic = 0;
-    object_give(OBJECT_LIBRARY, library);
+    TRY(driver_enter());
+    REQUIRE(data != NULL);
+    struct library *library = object_take(OBJECT_LIBRARY, sizeof *library);
+    REQUIRE_ELSE(library != NULL, CUDA_ERROR_OUT_OF_MEMORY);
+    CUresult result = module_is(data) ? add_module(library, data) : add_kernel(library, data);
+    if (result != CUDA_SUCCESS) {
+        unload(library);
+        return result;
+    }
+    library->magic = MAGIC_LIBRARY;
+    *library_p = library;
     return CUDA_SUCCESS;
 }
 
@@ -100,15 +133,27 @@ enter_library(void *handle, struct library **library_p)
     return CUDA_SUCCESS;
 }
 
+/* A kernel of a module has the one name that a GPU's would have: a program that asks for another is wrong. */
+static bool
+has_name(const struct library *library, const struct softgpu_image *image, const char *name)
+{
+    if (image->linked_name != NULL && strcmp(name, image->linked_name) == 0) {
+        return true;
+    }
+    const bool has_readable = !library->is_module || image->linked_name == NULL;
+    return has_readable && strcmp(name, image->name) == 0;
+}
+
 static CUresult
 kernel_named(struct library *library, const char *name, struct kernel **kernel_p)
 {
-    const struct softgpu_image *image = library->kernel.image;
-    REQUIRE_ELSE(strcmp(name, image->name) == 0 ||
-                     (image->linked_name != NULL && strcmp(name, image->linked_name) == 0),
-                 CUDA_ERROR_NOT_FOUND);
-    *kernel_p = &library->kernel;
-    return CUDA_SUCCESS;
+    for (struct kernel *kernel = library->kernels; kernel != NULL; kernel = kernel->next) {
+        if (has_name(library, kernel->image, name)) {
+            *kernel_p = kernel;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
 }
 
 /* ---- libraries ---- */
@@ -131,7 +176,8 @@ cuLibraryUnload(CUlibrary handle)
 {
     struct library *library;
     TRY(enter_library(handle, &library));
-    return unload(library);
+    unload(library);
+    return CUDA_SUCCESS;
 }
 
 CUresult
@@ -149,9 +195,9 @@ cuLibraryGetKernel(CUkernel *kernel_out, CUlibrary handle, const char *name)
 CUresult
 cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle)
 {
-    struct library *library;
+    struct library *library = NULL;
     CUresult result = enter_library(handle, &library);
-    return ANSWER(result, count, 1);
+    return ANSWER(result, count, library->kernel_count);
 }
 
 CUresult
@@ -160,8 +206,9 @@ cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibrary handle
     struct library *library;
     TRY(enter_library(handle, &library));
     REQUIRE(kernels != NULL);
-    if (room > 0) {
-        kernels[0] = (CUkernel)&library->kernel;
+    unsigned i = 0;
+    for (struct kernel *kernel = library->kernels; kernel != NULL && i < room; kernel = kernel->next) {
+        kernels[i++] = (CUkernel)kernel;
     }
     return CUDA_SUCCESS;
 }
@@ -175,7 +222,29 @@ cuLibraryGetModule(CUmodule *module, CUlibrary handle)
     return ANSWER(result, module, (CUmodule)library);
 }
 
-/* Variables are the program's own here: libsoftgpu.so lists them, if the program is linked with it. */
+static bool
+is_of_library(const struct library *library, const struct softgpu_variable *variable)
+{
+    const uintptr_t address = (uintptr_t)variable->address;
+    return !library->is_module || (address >= library->module.begin && address < library->module.end);
+}
+
+/* libsoftgpu.so lists the variables of modules, and those of the program if the program is linked with it. */
+static CUresult
+find_global(const struct library *library, const char *name, struct softgpu_variable *variable)
+{
+    __typeof__(softgpu_variable_at) *variable_at = &softgpu_variable_at;
+    if (library->is_module) {
+        variable_at = library->module.variable_at;
+    }
+    for (size_t at = 0; variable_at != NULL && variable_at(at, variable); ++at) {
+        if (is_of_library(library, variable) && strcmp(variable->name, name) == 0) {
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
 static CUresult
 global_named(void *handle, const char *name, CUdeviceptr *pointer, size_t *bytes)
 {
@@ -183,10 +252,7 @@ global_named(void *handle, const char *name, CUdeviceptr *pointer, size_t *bytes
     struct softgpu_variable variable;
     TRY(enter_library(handle, &library));
     REQUIRE(name != NULL);
-    size_t at = 0;
-    do {
-        REQUIRE_ELSE(&softgpu_variable_at != NULL && softgpu_variable_at(at++, &variable), CUDA_ERROR_NOT_FOUND);
-    } while (strcmp(variable.name, name) != 0);
+    TRY(find_global(library, name, &variable));
     if (pointer != NULL) {
         *pointer = (CUdeviceptr)variable.address;
     }

@@ -30,6 +30,7 @@ Requires-Dist: nvidia-cuda-cccl >=13,<14
 Provides-Extra: libraries
 Requires-Dist: nvidia-cublas >=13,<14; extra == "libraries"
 Requires-Dist: nvidia-curand; extra == "libraries"
+Requires-Dist: nvidia-cuda-nvrtc >=13,<14; extra == "libraries"
 Requires-Dist: nvidia-nccl-cu13; extra == "libraries"
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Environment :: GPU :: NVIDIA CUDA

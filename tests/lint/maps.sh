@@ -14,7 +14,7 @@ interpose/engine/memory interpose/engine/plan interpose/engine/report interpose/
 launcher launcher/cluster launcher/common launcher/options launcher/output launcher/report launcher/start launcher/watch
 samples
 softgpu softgpu/cc softgpu/cublas softgpu/cublaslt softgpu/cuda softgpu/cudart softgpu/curand softgpu/device softgpu/forward softgpu/include
-softgpu/library softgpu/nccl softgpu/text
+softgpu/library softgpu/nccl softgpu/nvrtc softgpu/text
 tests tests/cluster tests/faults tests/fuzz tests/lib tests/matrix tests/tools
 tools tools/check tools/check/command tools/check/evidence tools/check/format tools/check/place tools/check/trainer tools/check/verdict
 tools/common tools/doctor tools/near tools/page tools/plan tools/plan/trainer tools/record tools/sandbox tools/scout tools/scout/command

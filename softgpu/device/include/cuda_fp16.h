@@ -5,7 +5,10 @@
 #pragma GCC system_header
 #pragma push_macro("__CUDACC__")
 #undef __CUDACC__
+#pragma push_macro("__CUDACC_RTC__")
+#undef __CUDACC_RTC__
 #include_next <cuda_fp16.h>
+#pragma pop_macro("__CUDACC_RTC__")
 #pragma pop_macro("__CUDACC__")
 
 #ifndef SOFTGPU_CUDA_FP16_H

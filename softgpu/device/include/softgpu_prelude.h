@@ -58,8 +58,13 @@
 #include "softgpu/removed.h"
 #include "softgpu/warp.h"
 
-#define __CUDACC__           1
-#define __NVCC__             1
+#define __CUDACC__ 1
+#ifdef SOFTGPU_MODULE
+#define __CUDACC_RTC__ 1
+#undef __NVCC__
+#else
+#define __NVCC__ 1
+#endif
 #define __CUDACC_VER_MAJOR__ 13
 #define __CUDACC_VER_MINOR__ 0
 #define __CUDACC_VER_BUILD__ 88
@@ -69,7 +74,9 @@
 #ifndef EIGEN_NO_CUDA
 #define EIGEN_NO_CUDA 1
 #endif
-#ifdef SOFTGPU_DEVICE_SIDE
+#ifdef SOFTGPU_MODULE
+#define __CUDA_ARCH__ SOFTGPU_MODULE
+#elif defined(SOFTGPU_DEVICE_SIDE)
 #define __CUDA_ARCH__ 800
 #endif
 

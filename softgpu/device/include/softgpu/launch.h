@@ -22,6 +22,9 @@
 #ifdef __GXX_RTTI
 #include <typeinfo>
 #endif
+#ifdef SOFTGPU_MODULE
+#include <cxxabi.h>
+#endif
 
 extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, struct CUstream_st *stream);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
@@ -441,6 +444,24 @@ linked_name(const char *inner)
     return name;
 }
 
+#ifdef SOFTGPU_MODULE
+/* The same for messages: "void scale<float>(float *, int)". */
+inline const char *
+readable_name(const char *inner)
+{
+    const char *linked = linked_name(inner);
+    const char *readable = linked != nullptr ? abi::__cxa_demangle(linked, nullptr, nullptr, nullptr) : nullptr;
+    if (readable != nullptr)
+        return readable;
+    /* extern "C": "Z3sgdE14softgpu_kernel" or, with a parameter list, "Z3sgdPfE14softgpu_kernel". */
+    size_t length = 0;
+    const char *word = inner + 1;
+    for (; *word >= '0' && *word <= '9'; ++word)
+        length = length * 10 + static_cast<size_t>(*word - '0');
+    return __builtin_strndup(word, length);
+}
+#endif
+
 /* The size and alignment of a parameter. */
 struct extent {
     size_t bytes, alignment;
@@ -461,6 +482,102 @@ finish_image(softgpu_image image, softgpu_param *params, const extent *extents, 
     image.linked_name = linked_name(image.linked_name);
     return image;
 }
+
+#ifdef SOFTGPU_MODULE
+
+/* ---- kernels of a module ---- */
+
+} // namespace softgpu
+
+extern "C" {
+/* SOFTGPU_MODULE_KERNELS. */
+__attribute__((weak, visibility("default"))) const softgpu_module_kernel *softgpu_module_kernels;
+}
+
+namespace softgpu
+{
+
+/* A kernel in the module's list, from the time on when the module is loaded. Kernel: the struct in the kernel's body.
+ */
+template <int Mode, class Kernel, class Body, class... P> struct module_kernel {
+    softgpu_module_kernel entry;
+
+    module_kernel()
+    {
+        entry.image = image;
+        entry.next = softgpu_module_kernels;
+        softgpu_module_kernels = &entry;
+    }
+
+    static const softgpu_image *image()
+    {
+        typedef kernel<Mode, Body, P...> code;
+        static const extent extents[] = {
+            {sizeof(typename parameter<P>::stored), alignof(typename parameter<P>::stored)}..., {0, 1}};
+        static softgpu_param params[sizeof...(P) + 1];
+        const char *const inner = typeid(Kernel).name();
+        static const softgpu_image made = finish_image(
+            {SOFTGPU_IMAGE_MAGIC, SOFTGPU_IMAGE_VERSION, 0, readable_name(inner), code::run, sizeof...(P), params,
+             __atomic_load_n(&frame<Kernel>::used, __ATOMIC_RELAXED), Kernel::max_threads, inner, nullptr},
+            params, extents, &code::name);
+        return &made;
+    }
+
+    static module_kernel listed;
+};
+
+template <int Mode, class Kernel, class Body, class... P>
+module_kernel<Mode, Kernel, Body, P...> module_kernel<Mode, Kernel, Body, P...>::listed;
+
+/* The body of every stub of a module. It is never called: that it names the entry makes the entry part of the module.
+ */
+template <int Mode, class Kernel, class Body, class... P, class... Where>
+static inline __attribute__((always_inline)) void
+stub(const Body &, const char *, unsigned, Where...)
+{
+    __asm__ volatile("" : : "r"(&module_kernel<Mode, Kernel, Body, P...>::listed));
+}
+
+/* A variable's name for the linker: of its own name, and of that of a pointer to a type in its scope,
+ * "P15softgpu_scope_0" or "PN2ns15softgpu_scope_0E". */
+inline const char *
+variable_name(const char *pointer, const char *name, bool is_static)
+{
+    const char *scope = pointer + 2; /* after "PN" */
+    const size_t scope_length = __builtin_strlen(pointer);
+    const char *const local = is_static ? "L" : "";
+    size_t end = 0; /* of the scope: where the number before "softgpu_scope_" begins */
+    if (pointer[1] != 'N' && !is_static)
+        return name;
+    if (pointer[1] == 'N')
+        end = static_cast<size_t>(__builtin_strstr(scope, "softgpu_scope_") - scope) - 2;
+    const size_t room = scope_length + __builtin_strlen(name) + 32;
+    char *made = static_cast<char *>(__builtin_malloc(room));
+    if (made == nullptr)
+        return name;
+    if (pointer[1] == 'N')
+        __builtin_snprintf(made, room, "_ZN%.*s%s%zu%sE", static_cast<int>(end), scope, local, __builtin_strlen(name),
+                           name);
+    else
+        __builtin_snprintf(made, room, "_Z%s%zu%s", local, __builtin_strlen(name), name);
+    return made;
+}
+
+/* What a name expression of nvrtcAddNameExpression() denotes: a kernel, or the address of a variable. */
+template <class... P>
+constexpr auto
+named(void (*kernel)(P...)) -> void (*)(P...)
+{
+    return kernel;
+}
+template <class T>
+constexpr T *
+named(T *variable)
+{
+    return variable;
+}
+
+#else
 
 /* The runtime's handle of an image. An error stays the runtime's last error, as after a failed launch. */
 static __attribute__((noinline, unused)) void *
@@ -516,6 +633,8 @@ stub(const Body &, const char *pretty_function, unsigned max_threads, Where... w
     void *args[] = {parameter<P>::place(where)..., nullptr};
     (void)cudaLaunchKernel(loaded, grid, block, args, shared_bytes, stream);
 }
+
+#endif
 
 /* ---- __device__, __constant__ and __managed__ variables ---- */
 

@@ -10,6 +10,7 @@
 #pragma GCC system_header
 
 #include "softgpu/calls.h"
+#include "softgpu/module.h"
 
 #define SOFTGPU_INLINE static inline __attribute__((always_inline, unused))
 #define SOFTGPU_OBJECT __attribute__((weak, visibility("hidden")))
@@ -35,6 +36,7 @@ place_of(const void *address)
     return place;
 }
 
+#ifndef SOFTGPU_MODULE
 /* Nothing could run: each kernel needs the stand-in's runtime. */
 __attribute__((noreturn, cold)) SOFTGPU_OBJECT void
 refuse_runtime()
@@ -58,6 +60,7 @@ refuse_runtime()
             name, __SOFTGPU_FOLDER__);
     _Exit(127);
 }
+#endif
 
 __attribute__((noreturn, cold)) SOFTGPU_OBJECT void
 refuse_version()
@@ -77,7 +80,12 @@ extern "C" {
 SOFTGPU_OBJECT const softgpu_calls *softgpu_object_calls;
 
 /* libsoftgpu's of this OS thread, in all programs and libraries the same. Set while a kernel runs. */
+#ifdef SOFTGPU_MODULE /* a process has room for the thread-local variables of some hundred libraries only */
+extern __thread softgpu_thread softgpu_module_thread __asm__("softgpu_thread") SOFTGPU_INITIAL_EXEC;
+#define softgpu_object_thread (&softgpu_module_thread)
+#else
 SOFTGPU_OBJECT SOFTGPU_INITIAL_EXEC __thread softgpu_thread *softgpu_object_thread;
+#endif
 
 /* Where the libraries are that the program was linked for: read by softgpu/forward, if that is linked in. */
 extern SOFTGPU_OBJECT const char softgpu_folder[];
@@ -97,10 +105,15 @@ const softgpu_object_note softgpu_object_note_2 = {8, sizeof(__SOFTGPU_FOLDER__)
 __attribute__((weak, visibility("hidden"), constructor(101))) void
 softgpu_object_begin()
 {
-    static const cudaUUID_t id = {SOFTGPU_CALLS_ID};
-    const void *table = nullptr;
     if (softgpu_object_calls != nullptr)
         return;
+#ifdef SOFTGPU_MODULE
+    softgpu_object_calls = softgpu_calls_table();
+    if (softgpu_object_calls->version != SOFTGPU_CALLS_VERSION)
+        softgpu::refuse_version();
+#else
+    static const cudaUUID_t id = {SOFTGPU_CALLS_ID};
+    const void *table = nullptr;
     if (cudaGetExportTable(&table, &id) != cudaSuccess || table == nullptr)
         softgpu::refuse_runtime();
     const softgpu_calls *calls = static_cast<const softgpu_calls *>(table);
@@ -110,6 +123,7 @@ softgpu_object_begin()
     calls->pointer_add(&thread_pointer, &softgpu_object_thread);
     calls->keep(&softgpu_object_calls);
     softgpu_object_calls = calls;
+#endif
 }
 }
 
