@@ -192,8 +192,8 @@ scales_average(const struct finding *finding, const struct where *where)
         ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
     if (!finding->question->is_update || !is_of_gradient)
         return false;
-    return ALL_NUMBERS(r, 0, ranks, near_is_number(value_of(finding, r, where) * ranks, one)) ||
-           ALL_NUMBERS(r, 0, ranks, near_is_number(value_of(finding, r, where), one * ranks));
+    return ALL_NUMBERS(r, 0, ranks, is_near(value_of(finding, r, where) * ranks, one)) ||
+           ALL_NUMBERS(r, 0, ranks, is_near(value_of(finding, r, where), one * ranks));
 }
 
 static void

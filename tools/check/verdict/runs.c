@@ -84,11 +84,12 @@ advise_end_early(const struct check_facts *facts, char text[VERDICT_BYTES])
     const unsigned ranks = (unsigned)facts->ranks;
     const bool is_divided = (facts->common_end + 1) * ranks > facts->steps;
     sentence_say(text, "%s",
-                 is_divided ? "do not divide the number of steps by DDP_WORLD_SIZE(): DDP_SHARD divides each batch, so N "
-                              "ranks make as many steps as one process"
-                            : "the program ends by a number that the ranks compute otherwise than one process: divide "
-                              "what DDP_REDUCE adds up by the items of all ranks, not of the share, or average the "
-                              "number by DDP_MEAN");
+                 is_divided
+                     ? "do not divide the number of steps by DDP_WORLD_SIZE(): DDP_SHARD divides each batch, so N "
+                       "ranks make as many steps as one process"
+                     : "the program ends by a number that the ranks compute otherwise than one process: divide "
+                       "what DDP_REDUCE adds up by the items of all ranks, not of the share, or average the "
+                       "number by DDP_MEAN");
 }
 
 static bool
