@@ -198,11 +198,14 @@ remove_oldest(const struct plan_cache *cache)
 {
     OWNED char *plans = xasprintf("%.*s", (int)(strrchr(cache->path, '/') - cache->path), cache->path);
     DIR *folder = opendir(plans);
+    const struct dirent *found;
     struct stat file;
     char oldest[NAME_MAX + 1] = "";
     time_t made = 0;
     size_t count = 0;
-    for (const struct dirent *found; folder != NULL && (found = readdir(folder)) != NULL;) {
+    if (folder == NULL)
+        return;
+    while ((found = readdir(folder)) != NULL) {
         const char *end = strrchr(found->d_name, '.');
         if (end == NULL || strcmp(end, ".json") != 0 ||
             fstatat(dirfd(folder), found->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0)
@@ -214,8 +217,7 @@ remove_oldest(const struct plan_cache *cache)
     }
     if (count > KEPT)
         (void)unlinkat(dirfd(folder), oldest, 0);
-    if (folder != NULL)
-        closedir(folder);
+    closedir(folder);
 }
 
 bool

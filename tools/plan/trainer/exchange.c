@@ -154,7 +154,9 @@ exchanged_part(uint64_t bytes, uint64_t *from)
     bool is_second =
         player.play.plan.data == PLAY_SECOND_HALVES || (player.play.plan.data == PLAY_HALVES && player.rank == 0);
     *from = is_second ? bytes / 2 : 0;
-    return !is_whole ? bytes / 2 : player.rank > 0 ? bytes : 0;
+    if (!is_whole)
+        return bytes / 2;
+    return player.rank > 0 ? bytes : 0;
 }
 
 /* Of one step: a part of what the copy has brought becomes that of the step before. */

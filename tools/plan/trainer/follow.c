@@ -63,13 +63,13 @@ new_object(uint32_t number, const char *path, const char *build_id)
 }
 
 /* Where an operation is called from; found once, if it is asked for. */
-struct place {
+struct caller {
     bool found;
     struct play_site site;
 };
 
 static void
-find_place(struct place *place)
+find_place(struct caller *place)
 {
     place->site.frame_count = names_frames(place->site.frames);
     place->found = true;
@@ -87,7 +87,7 @@ is_same_site(const struct play_site *a, const struct play_site *b)
 
 /* Whether it is one of the places that called the operation when the plan was made. */
 static bool
-is_at(struct place *place, const struct play_operation *operation)
+is_at(struct caller *place, const struct play_operation *operation)
 {
     if (!place->found)
         find_place(place);
@@ -112,7 +112,7 @@ place_of_operation(const struct operation *operation)
     const struct play_plan *plan = &player.play.plan;
     const void *frame = __builtin_frame_address(0);
     uint64_t name = player_hash_of(operation);
-    struct place place = {.found = false};
+    struct caller place = {.found = false};
     if (name == names[player.next] && chain_holds(&chains[player.next], frame))
         return player.next;
     if (name == names[player.next] && is_at(&place, &player.play.operations[player.next])) {
@@ -166,16 +166,25 @@ annotate_rest(uint32_t number, CUdeviceptr address)
     }
 }
 
+/* Whether a gradient has all bytes of another one; of two with the same bytes, whether it is the first. */
+static bool
+has_room_for(const struct play_tensor *one, const struct play_tensor *other)
+{
+    if (one->role != PLAY_GRADIENT || one->bytes != other->bytes || one->ordinal != other->ordinal)
+        return false;
+    if (one->lo > other->lo || other->hi > one->hi)
+        return false;
+    const bool is_larger = one->lo != other->lo || one->hi != other->hi;
+    return is_larger || one < other;
+}
+
 /* Whether a gradient lies in memory of another one, at another time: the engine knows the larger, or the first. */
 static bool
 is_in_other(uint32_t number)
 {
     const struct play_tensor *it = &player.play.tensors[number];
     return it->role == PLAY_GRADIENT &&
-           ANY(other, player.play.tensors, player.play.plan.tensor_count,
-               other->role == PLAY_GRADIENT && other->bytes == it->bytes && other->ordinal == it->ordinal &&
-                   other->lo <= it->lo && it->hi <= other->hi &&
-                   (other->lo != it->lo || other->hi != it->hi || other < it));
+           ANY(other, player.play.tensors, player.play.plan.tensor_count, has_room_for(other, it));
 }
 
 static void
@@ -536,7 +545,7 @@ watch(const struct operation *operation)
     static uint32_t met, each;
     uint32_t at = player.play.plan.average_before % player.play.plan.operation_count;
     const struct play_operation *shows = &player.play.operations[at];
-    struct place place = {.found = false};
+    struct caller place = {.found = false};
     if (each == 0) {
         for (uint32_t i = 0; i < player.play.plan.operation_count; ++i)
             each += names[i] == names[at] && share_place(&player.play.operations[i], shows);
@@ -560,7 +569,7 @@ is_average(const struct operation *operation, bool begins)
     static uint32_t met;
     const uint32_t at = player.play.plan.average_before;
     const struct play_operation *all = player.play.operations;
-    struct place place = {.found = false};
+    struct caller place = {.found = false};
     uint32_t before = 0;
     met = begins ? 0 : met;
     if (player_hash_of(operation) != names[at] || !is_at(&place, &all[at]))

@@ -88,10 +88,12 @@ bool
 pending_may_touch(const struct operation *operation)
 {
     const struct kernel *kernel = operation->function != NULL ? kernels_find(operation->function) : NULL;
-    return operation->opaque || operation->graph != NULL || (kernel != NULL && !kernel->known) ||
-           pending_touched(operation) ||
-           ANY(operand, operation->operands, operation->operand_count, operand->pointer_count > 0) ||
-           player_any(operation, false, leads_there);
+    const bool is_unknown = operation->opaque || operation->graph != NULL || (kernel != NULL && !kernel->known);
+    if (is_unknown || pending_touched(operation))
+        return true;
+    if (ANY(operand, operation->operands, operation->operand_count, operand->pointer_count > 0))
+        return true;
+    return player_any(operation, false, leads_there);
 }
 
 void

@@ -210,7 +210,9 @@ uint32_t
 player_world(void)
 {
     uint32_t turns = player.play.plan.turns;
-    return player_makes_all() ? 1 : turns > 0 ? turns : (uint32_t)player.engine->world_size;
+    if (player_makes_all())
+        return 1;
+    return turns > 0 ? turns : (uint32_t)player.engine->world_size;
 }
 
 uint32_t

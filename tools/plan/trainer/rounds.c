@@ -66,7 +66,9 @@ static uint32_t
 find_stretches(uint64_t ns[PLAY_STRETCHES])
 {
     uint64_t used = (span_count + 1) / 2 < KEPT ? (span_count + 1) / 2 : KEPT, first = span_count - used;
-    uint64_t count = span_count < LEAST ? 0 : used < PLAY_STRETCHES ? used : PLAY_STRETCHES;
+    const uint64_t count = used < PLAY_STRETCHES ? used : PLAY_STRETCHES;
+    if (span_count < LEAST)
+        return 0;
     for (uint64_t k = 0; k < count; ++k) {
         uint64_t stretch[KEPT], size = 0;
         for (uint64_t i = first + k * used / count; i < first + (k + 1) * used / count; ++i)
