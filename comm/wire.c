@@ -198,8 +198,11 @@ sent_type(const struct wire_setting *setting, ncclDataType_t type)
 size_t
 wire_sent_bytes(const struct wire_setting *setting, ncclDataType_t type, size_t bytes)
 {
-    const size_t each = wire_element_bytes(type);
-    return each == 0 ? bytes : bytes / each * wire_element_bytes(sent_type(setting, type));
+    const size_t element_bytes = wire_element_bytes(type);
+    if (element_bytes == 0)
+        return bytes;
+    ASSERT(bytes % element_bytes == 0);
+    return bytes / element_bytes * wire_element_bytes(sent_type(setting, type));
 }
 
 bool
@@ -241,7 +244,6 @@ wire_place(struct bucket_wire *wire, const struct wire_setting *setting, const s
                          wire_type_name(type));
     if (!keep_members(wire, members, member_count, error))
         return false;
-    ASSERT(bytes % element_bytes == 0);
     wire->element_count = bytes / element_bytes;
     if (!is_packed) {
         ASSERT(members[member_count - 1].address + members[member_count - 1].bytes == members[0].address + bytes);
