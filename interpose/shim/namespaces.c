@@ -21,36 +21,46 @@
 /* Jumped to by our dlmopen. */
 __attribute__((visibility("hidden"))) void *namespaces_real_dlmopen;
 
-/* CUDA's compilers, libnvrtc and libnvJitLink, need no GPU. */
+/* By its name. CUDA's compilers, libnvrtc and libnvJitLink, need no GPU. */
 static bool
-is_of_cuda(const char *path)
+is_cudas_own(const char *path)
 {
     const char *name = file_name_of(path);
     const bool is_compiler = strncmp(name, "libnv", strlen("libnv")) == 0;
-    return (is_library_of_cuda(name) && !is_compiler) || execs_file_uses_cuda(AT_FDCWD, path);
+    return is_library_of_cuda(name) && !is_compiler;
 }
 
-static void
-refuse(const char *path)
+static void __attribute__((noreturn)) refuse(const char *file)
 {
-    if (is_of_cuda(path))
-        shim_stop("rank %d loads %s by dlmopen into a namespace of its own, where ddprun sees no call of CUDA: each "
-                  "rank would train alone; load it by dlopen, or by dlmopen with LM_ID_BASE",
-                  shim_number_from(DDPRUN_ENV_RANK), path);
+    shim_stop(
+        "rank %d loads %s by dlmopen into a namespace of its own, where ddprun sees no call of CUDA: each rank would "
+        "train alone; load it by dlopen, or by dlmopen with LM_ID_BASE",
+        shim_number_from(DDPRUN_ENV_RANK), file);
 }
 
-static void
-refuse_found(const char *file)
+/* Whether a file of this name in a folder of LD_LIBRARY_PATH uses CUDA. */
+static bool
+uses_cuda_where_found(const char *file)
 {
     char path[PATH_MAX];
+    bool uses = false;
     const char *folders = getenv("LD_LIBRARY_PATH");
-    while (folders != NULL && *folders != '\0') {
+    while (!uses && folders != NULL && *folders != '\0') {
         const int length = (int)strcspn(folders, ":;");
         snprintf(path, sizeof(path), "%.*s%s%s", length, folders, length > 0 ? "/" : "", file);
-        refuse(path);
+        uses = execs_file_uses_cuda(AT_FDCWD, path);
         folders += length;
         folders += *folders != '\0';
     }
+    return uses;
+}
+
+static bool
+uses_cuda(const char *file)
+{
+    if (is_cudas_own(file))
+        return true;
+    return strchr(file, '/') != NULL ? execs_file_uses_cuda(AT_FDCWD, file) : uses_cuda_where_found(file);
 }
 
 /* As gate.c's answers: the second says whether the first is the result; else libc's function is jumped to. */
@@ -66,12 +76,8 @@ namespaces_look(Lmid_t id, const char *file, int flags)
     (void)flags;
     if (namespaces_real_dlmopen == NULL)
         namespaces_real_dlmopen = shim_real_dlsym(RTLD_NEXT, "dlmopen");
-    const bool is_alone =
-        file == NULL || id == LM_ID_BASE || !shim_in_job() || shim_number_from(DDPRUN_ENV_WORLD_SIZE) < 2;
-    if (is_alone)
-        return (struct namespace_answer){NULL, 0};
-    refuse(file);
-    if (strchr(file, '/') == NULL)
-        refuse_found(file);
+    const bool has_ranks = shim_in_job() && shim_number_from(DDPRUN_ENV_WORLD_SIZE) > 1;
+    if (has_ranks && file != NULL && id != LM_ID_BASE && uses_cuda(file))
+        refuse(file);
     return (struct namespace_answer){NULL, 0};
 }
