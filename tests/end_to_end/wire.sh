@@ -78,6 +78,7 @@ keeps "five ranks, at DDP_STEP" 5 flat --no-overlap
 SOFTGPU_CHAOS=2 keeps "four ranks, in disorder" 4 separate --verify
 works "float16 in 16 bits" "$ddprun" -n 3 --bucket-mb 0.02 --compress fp16 --trace "$work/trace" "$halves" separate narrow
 took 0 kernels float16
+check "float16 in 16 bits: said once" [ "$(grep -c -- '--compress: no gradient is of float32; 41.1 KiB per step are sent in their own types' "$work/stderr")" -eq 1 ]
 check "float16 in 16 bits: the bytes that are sent" grep -q '3 gradients, 41.1 KiB per step' "$work/stderr"
 run "$ddprun" -n 3 --compress fp16 "$halves" flat # which wants all bits
 check "float16 in 16 bits: tiny values are lost" grep -q 'halves: step 0: element 0 of gradient 0 is 0x0p+0, and the mean is 0x1p-24' "$work/stderr"

@@ -278,6 +278,11 @@ say_compression(void)
             others += tensor->bytes;
     }
     engine_unlock();
+    if (narrowed == 0) {
+        message_line("--compress: no gradient is of float32; %.1f KiB per step are sent in their own types",
+                     (double)others / 1024);
+        return;
+    }
     int world_size = engine_state.rendezvous.world_size;
     char unchanged[64] = "";
     if (others > 0)
