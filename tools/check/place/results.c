@@ -188,17 +188,12 @@ say_result(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s", operation->changed_element);
 }
 
-/* Data begin alike on all ranks, and a number beside them is the first item of the share: that is no statistic. */
+/* Data begin alike on all ranks, and a number beside them is the first item of the share: rather that than a statistic.
+ */
 static bool
 reads_unmoved(const struct operation *operation)
 {
     return operation->unmoved[0] != '\0' && operation->scalar.is_first_item;
-}
-
-static enum place_kind
-kind_of_share(const struct operation *operation)
-{
-    return reads_unmoved(operation) ? PLACE_SCALAR : PLACE_SHARE;
 }
 
 static const char *
@@ -272,13 +267,13 @@ const struct place_row place_rows_of_results[] = {
      .advice = place_add_first},
     {.name = "rows of a share",
      .stage = STAGE_LAST,
-     .kind_of = kind_of_share,
+     .kind = PLACE_SHARE,
      .applies = makes_rows,
      .say = say_rows,
      .advise = advise_share},
     {.name = "a result of a share",
      .stage = STAGE_LAST,
-     .kind_of = kind_of_share,
+     .kind = PLACE_SHARE,
      .applies = makes_result,
      .say = say_result,
      .advise = advise_share},

@@ -8,7 +8,8 @@
 static enum place_kind
 kind_of_scalar(const struct place_scalar *scalar, bool is_update)
 {
-    return scalar->level == SCALAR_RISES && !is_update ? PLACE_SHARE : PLACE_SCALAR;
+    const bool is_by_rank = scalar->level == SCALAR_RISES || scalar->level == SCALAR_SEED; /* it may be so on purpose */
+    return is_by_rank && !is_update ? PLACE_SHARE : PLACE_SCALAR;
 }
 
 static const char *
@@ -33,8 +34,9 @@ advise_scalar(const struct place_scalar *scalar, bool is_uneven)
                "the "
                "share, reduce it (DDP_REDUCE), or weigh the share (DDP_WEIGHT)";
     case SCALAR_SEED:
-        return "use one value on all ranks: a seed must hold neither the rank nor the clock; numbers that depend on an "
-               "item take the item's number in the batch";
+        return "if this argument is a seed, use one value on all ranks, for the check at least: it holds the rank, or "
+               "the "
+               "clock; random numbers of an item may depend on its number in the batch";
     case SCALAR_COUNT:
         return "this argument depends on the number of items in the rank's share: before backward call "
                "DDP_WEIGHT(items "
