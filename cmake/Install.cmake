@@ -6,7 +6,7 @@
 # may be moved as a whole.
 #
 #   bin/ddprun, bin/softgpu-cc          lib/ddprun/        shim and engines
-#   include/ddprun.h, ddprun_torch.h, ddprun_lines.h    lib/softgpu/       the stand-in, with toolkit/ for build systems
+#   include/ddprun.h, ddprun_torch*.h, ddprun_lines.h   lib/softgpu/       the stand-in, with toolkit/ for build systems
 #   share/pkgconfig/ddprun.pc           share/cmake/ddprun/  find_package(ddprun)
 #   lib/python3/dist-packages/ddprun.py, which Debian's python3 finds under /usr
 #   share/ddprun/rust/         the crate for Rust, as sources
@@ -23,7 +23,8 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME ddprun)
 install(TARGETS ddprun RUNTIME DESTINATION bin)
 install(TARGETS shim engine check_engine scout files LIBRARY DESTINATION lib/ddprun)
 install(TARGETS pmix_member LIBRARY DESTINATION lib/ddprun COMPONENT pmix)
-install(FILES interpose/include/ddprun.h interpose/include/ddprun_torch.h tools/scout/include/ddprun_lines.h DESTINATION include)
+install(FILES interpose/include/ddprun.h interpose/include/ddprun_torch.h interpose/include/ddprun_torch_sampler.h
+    interpose/include/ddprun_torch_unheld.h tools/scout/include/ddprun_lines.h DESTINATION include)
 install(FILES interpose/python/ddprun.py DESTINATION lib/python3/dist-packages)
 install(FILES interpose/rust/Cargo.toml interpose/rust/README.md LICENSE DESTINATION share/ddprun/rust)
 install(DIRECTORY interpose/rust/src interpose/rust/examples interpose/rust/tests DESTINATION share/ddprun/rust)

@@ -18,15 +18,18 @@
 #ifndef DDPRUN_TORCH_H
 #define DDPRUN_TORCH_H
 
-#include <ddprun.h>
+#include "ddprun.h"
+#include "ddprun_torch_sampler.h"
+#include "ddprun_torch_unheld.h"
 
 #include <torch/torch.h>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -37,6 +40,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 /* This file is there in a libtorch with CUDA only; c10/cuda/CUDAStream.h may be there in others. */
 #if __has_include(<c10/cuda/impl/cuda_cmake_macros.h>) && __has_include(<cuda_runtime_api.h>)
@@ -60,12 +65,23 @@ struct Place {
     int line;
 };
 
-/* One line, and the program ends: the other ranks would wait for this one. */
+/*
+ * One line, and the process ends: the other ranks would wait for this one. It may be called in a thread of autograd,
+ * where exit() can wait for the caller itself: so nothing here waits for another thread, and no destructor runs. What
+ * was printed to stdout is written, unless another thread is printing.
+ */
 [[noreturn]] inline void
 stop(const Place &place, const std::string &what)
 {
-    std::fprintf(stderr, "ddprun: rank %d: %s:%d: %s\n", DDP_RANK(), place.file, place.line, what.c_str());
-    std::exit(EXIT_FAILURE);
+    const std::string line = "ddprun: rank " + std::to_string(DDP_RANK()) + ": " + place.file + ":" +
+                             std::to_string(place.line) + ": " + what + "\n";
+    if (ftrylockfile(stdout) == 0) {
+        std::fflush(stdout);
+        funlockfile(stdout);
+    }
+    const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+    (void)written; /* there is nowhere else to say it */
+    std::_Exit(EXIT_FAILURE);
 }
 
 /* The interface keeps pointers to names until the process ends. */
@@ -169,6 +185,7 @@ struct Entry {
     bool accumulated = false; /* by a backward pass */
     bool was_placed = false;  /* its `grad` has been in `gradient` before */
     bool is_missing = false;  /* in this step it has no gradient on this rank */
+    at::Tensor computed;      /* in a step that looks, some values of its gradient, as backward left it */
 };
 
 /* Called after a gradient has been accumulated. */
@@ -195,6 +212,8 @@ class Hook : public ::torch::autograd::FunctionPostHook
 struct ParallelOptions {
     /* Other parameters may have a gradient in each step, and on each rank. Not needed where the first step shows it. */
     TORCH_ARG(bool, find_unused_parameters) = false;
+    /* Each rank may train tensors by itself that no Parallel holds. */
+    TORCH_ARG(bool, allow_unheld) = false;
 };
 
 /*
@@ -211,7 +230,8 @@ struct ParallelOptions {
  *
  * Ends the program: a parameter that is sparse, or has holes, or a type without a mean; tensors on several devices;
  * tensors that were resized, or moved to other memory, after the construction; the end of an object whose gradients
- * were computed, without any step().
+ * were computed, without any step(); tensors that no Parallel holds and that the ranks train apart
+ * (ddprun_torch_unheld.h).
  */
 class Parallel
 {
@@ -236,6 +256,7 @@ class Parallel
         for (const detail::Entry &entry : buffers_)
             annotate(interface_->buffer, entry);
         interface_->gradient_group(0, site("Parallel", place_));
+        hold(true);
     }
 
     ~Parallel()
@@ -243,6 +264,7 @@ class Parallel
         if (interface_ == nullptr)
             return;
         refuse_end();
+        hold(false);
         for (detail::Entry &entry : parameters_) {
             if (entry.gradient.defined()) {
                 entry.accumulator->del_post_hook(entry.hook);
@@ -271,9 +293,14 @@ class Parallel
         if (interface_ == nullptr)
             return;
         const detail::Place here = {file, line};
+        if (NoSync::depth_of_all() > 0)
+            detail::stop(here, "step() is called while no_sync() holds: the gradients would not be averaged; end its "
+                               "block before the last backward pass of a step");
         refuse_moved(here);
         make_gradients(false);
+        refuse_unheld(here);
         const size_t missing = place_gradients();
+        say_scaled(here);
         share_missing(missing, here);
         interface_->step_group(group_.id(), detail::current_stream(device()), site("parallel.step()", here));
         for (detail::Entry &entry : parameters_) {
@@ -281,6 +308,8 @@ class Parallel
                 entry.tensor.mutable_grad() = entry.gradient;
         }
         ++steps_;
+        if (interface_->world_size() > 1)
+            detail::unheld().next_interval();
     }
 
     /* Until it goes out of scope, backward passes add to the gradients and nothing is sent: as no_sync() of
@@ -304,6 +333,7 @@ class Parallel
         NoSync &operator=(const NoSync &) = delete;
 
       private:
+        friend class Parallel;
         /* Of all objects of Parallel: the interface has one such state for the process. */
         static int &depth_of_all()
         {
@@ -445,7 +475,11 @@ class Parallel
     void gradient_accumulated(detail::Entry &entry)
     {
         entry.accumulated = true;
-        if (!place_gradient(entry) || no_sync_depth_ > 0)
+        if (!place_gradient(entry))
+            return;
+        if (looks())
+            entry.computed = detail::some_values(entry.gradient);
+        if (no_sync_depth_ > 0)
             return;
         interface_->gradient_ready(entry.gradient.data_ptr(), detail::current_stream(entry.tensor.device()), ready_);
     }
@@ -566,6 +600,116 @@ class Parallel
         }
     }
 
+    void hold(bool holds) const
+    {
+        if (interface_->world_size() == 1)
+            return;
+        for (const detail::Entry &entry : parameters_) {
+            if (holds)
+                detail::unheld().hold(entry.tensor);
+            else
+                detail::unheld().let_go(entry.tensor);
+        }
+    }
+
+    /* In steps 1, 2, 4, 8, ..., because a look waits for the device and for the other ranks. */
+    bool looks() const
+    {
+        return interface_->world_size() > 1 && (steps_ & (steps_ + 1)) == 0;
+    }
+
+    void refuse_unheld(const detail::Place &here) const
+    {
+        if (!looks() || options_.allow_unheld())
+            return;
+        const std::vector<detail::Trained> mine = detail::unheld().trained();
+        const ddp_site *call = site("tensors without a Parallel", here);
+        volatile int any = !mine.empty();
+        if (interface_->any(&any, call) == 0)
+            return;
+        const std::vector<detail::Trained> apart = detail::trained_apart(mine, share_keys(mine, call));
+        if (!apart.empty())
+            detail::stop(here, detail::trained_text(apart) +
+                                   " without a Parallel: each rank trains by itself, and the ranks' values differ; "
+                                   "make a Parallel of the model that has it, or add it to the parameters of one; if "
+                                   "each rank is to have its own, say ParallelOptions().allow_unheld(true)");
+    }
+
+    /* All gradients are so many times what backward left; 1 also where something else was done to them. */
+    double find_scale()
+    {
+        std::vector<at::Tensor> computed, now;
+        for (detail::Entry &entry : parameters_) {
+            if (!entry.computed.defined())
+                continue;
+            computed.push_back(std::move(entry.computed));
+            now.push_back(detail::some_values(entry.gradient));
+            entry.computed = at::Tensor();
+        }
+        if (computed.empty())
+            return 1;
+        const at::Tensor before = at::cat(computed), after = at::cat(now);
+        const double square = before.dot(before).item<double>();
+        const double scale = before.dot(after).item<double>() / square;
+        const double rest = (after - scale * before).norm().item<double>();
+        return rest <= rounding() * after.norm().item<double>() ? scale : 1;
+    }
+
+    /* Of a gradient that is multiplied, in its type, at most. */
+    double rounding() const
+    {
+        const bool is_short = std::any_of(parameters_.begin(), parameters_.end(),
+                                          [](const detail::Entry &entry) { return entry.tensor.element_size() < 4; });
+        return is_short ? 1e-2 : 1e-6;
+    }
+
+    /* Each rank by another number: as clipping by a norm does. */
+    void say_scaled(const detail::Place &here)
+    {
+        if (!looks() || said_scaled_)
+            return;
+        const double scale = find_scale();
+        const ddp_site *call = site("scaled gradients", here);
+        volatile int any = std::abs(scale - 1) > rounding();
+        if (interface_->any(&any, call) == 0)
+            return;
+        double least[] = {scale, -scale};
+        interface_->reduce(least, 2, DDP_FLOAT64, DDP_OP_MIN, ddp_stream(0), call);
+        const double smallest = least[0], largest = -least[1];
+        if (largest - smallest <= 10 * rounding() * std::abs(largest))
+            return;
+        said_scaled_ = true;
+        if (interface_->rank() == 0)
+            std::fprintf(stderr,
+                         "ddprun: %s:%d: gradients were scaled between backward() and step(), by %.3g on one rank and "
+                         "%.3g on another: clipping by the norm of a rank's own gradients is not that of one process; "
+                         "clip after step()\n",
+                         here.file, here.line, smallest, largest);
+    }
+
+    /* The keys of all ranks' tensors. */
+    std::vector<std::set<std::pair<double, double>>> share_keys(const std::vector<detail::Trained> &mine,
+                                                                const ddp_site *call) const
+    {
+        const auto rank = static_cast<size_t>(interface_->rank());
+        const auto ranks = static_cast<size_t>(interface_->world_size());
+        int64_t most = static_cast<int64_t>(mine.size());
+        interface_->reduce(&most, 1, DDP_INT64, DDP_OP_MAX, ddp_stream(0), call);
+        const auto places = static_cast<size_t>(most);
+        std::vector<double> all(2 * ranks * places, 0.0);
+        for (size_t i = 0; i < mine.size(); ++i) {
+            all[2 * (rank * places + i)] = mine[i].key.first;
+            all[2 * (rank * places + i) + 1] = mine[i].key.second;
+        }
+        interface_->reduce(all.data(), all.size(), DDP_FLOAT64, DDP_OP_SUM, ddp_stream(0), call);
+        std::vector<std::set<std::pair<double, double>>> keys(ranks);
+        for (size_t i = 0; i < ranks * places; ++i) {
+            if (all[2 * i] != 0)
+                keys[i / places].emplace(all[2 * i], all[2 * i + 1]);
+        }
+        return keys;
+    }
+
     const detail::Place place_;
     const ddp_interface *const interface_; /* null: not started by ddprun */
     detail::Group group_;
@@ -574,120 +718,7 @@ class Parallel
     const ddp_site *const ready_ = site("parallel", place_);
     uint64_t steps_ = 0;
     int no_sync_depth_ = 0;
-    bool said_copied_ = false;
-};
-
-/*
- * The items of a dataset that this rank trains, for torch::data::make_data_loader(): as DistributedSampler of Python
- * with the same arguments, in the same order. Each epoch is a permutation of all items by the seed and the number of
- * the epoch. Rank r of n takes the items r, r + n, r + 2n of it: the ranks' batches together are those of one process
- * whose batch is n times as large. So that all ranks have as many, the permutation is filled up from its beginning, or
- * cut with drop_last.
- *
- * `seed` is the same on all ranks. Copies share the epoch: set_epoch() of the one that was given to a loader reaches
- * that loader. Without set_epoch() each epoch that a loader begins is the next one.
- */
-class Sampler : public ::torch::data::samplers::Sampler<>
-{
-    /* torch::optional or std::optional: as this libtorch has it. */
-    template <typename Class, typename Argument> static Argument argument_of(void (Class::*)(Argument));
-    using Base = ::torch::data::samplers::Sampler<>;
-    using OptionalSize = decltype(argument_of(&Base::reset));
-    using OptionalBatch = decltype(std::declval<Base &>().next(0));
-
-  public:
-    explicit Sampler(size_t size, bool shuffle = true, uint64_t seed = 0, bool drop_last = false)
-        : shuffle_(shuffle), seed_(seed), drop_last_(drop_last), epoch_(std::make_shared<Epoch>())
-    {
-        divide(size);
-    }
-
-    /* From the next begin() of the loader on. */
-    void set_epoch(size_t epoch)
-    {
-        *epoch_ = {epoch, true};
-    }
-
-    size_t epoch() const
-    {
-        return epoch_->number;
-    }
-
-    /* Items of this rank in an epoch. */
-    size_t size() const
-    {
-        return count_;
-    }
-
-    void reset(OptionalSize new_size = OptionalSize()) override
-    {
-        if (new_size)
-            divide(*new_size);
-        if (next_ > 0 && !epoch_->is_set)
-            ++epoch_->number;
-        epoch_->is_set = false;
-        order_.clear();
-        next_ = 0;
-    }
-
-    OptionalBatch next(size_t batch_size) override
-    {
-        TORCH_CHECK(batch_size > 0,
-                    "ddprun::torch::Sampler: a batch of 0 items: there are more ranks than items in a batch");
-        if (order_.empty())
-            permute();
-        if (next_ == count_)
-            return OptionalBatch();
-        std::vector<size_t> batch;
-        for (; next_ < count_ && batch.size() < batch_size; ++next_)
-            batch.push_back(order_[(rank_ + next_ * ranks_) % order_.size()]);
-        return OptionalBatch(std::move(batch));
-    }
-
-    void save(::torch::serialize::OutputArchive &archive) const override
-    {
-        archive.write("epoch", at::tensor(static_cast<int64_t>(epoch_->number)), true);
-        archive.write("next", at::tensor(static_cast<int64_t>(next_)), true);
-    }
-
-    void load(::torch::serialize::InputArchive &archive) override
-    {
-        at::Tensor epoch = at::empty({}, at::kLong), next = at::empty({}, at::kLong);
-        archive.read("epoch", epoch, true);
-        archive.read("next", next, true);
-        set_epoch(static_cast<size_t>(epoch.item<int64_t>()));
-        order_.clear();
-        next_ = static_cast<size_t>(next.item<int64_t>());
-    }
-
-  private:
-    struct Epoch {
-        size_t number = 0;
-        bool is_set = false;
-    };
-
-    void divide(size_t size)
-    {
-        const size_t left = size % ranks_;
-        size_ = size;
-        count_ = size / ranks_ + (left > 0 && !drop_last_);
-    }
-
-    void permute()
-    {
-        const auto size = static_cast<int64_t>(size_);
-        const at::Tensor order = shuffle_ ? at::randperm(size, at::detail::createCPUGenerator(seed_ + epoch_->number))
-                                          : at::arange(size, at::kLong);
-        order_.assign(order.data_ptr<int64_t>(), order.data_ptr<int64_t>() + size);
-    }
-
-    const bool shuffle_;
-    const uint64_t seed_;
-    const bool drop_last_;
-    const size_t ranks_ = static_cast<size_t>(DDP_WORLD_SIZE()), rank_ = static_cast<size_t>(DDP_RANK());
-    std::shared_ptr<Epoch> epoch_;
-    size_t size_ = 0, count_ = 0, next_ = 0;
-    std::vector<size_t> order_;
+    bool said_copied_ = false, said_scaled_ = false;
 };
 
 } // namespace torch

@@ -2,18 +2,15 @@
  * main.cpp - a perceptron that reads handwritten digits, in libtorch: alone, and on several ranks of ddprun by the
  * lines that name `ddprun` or a DDP_ macro. --batch is the batch of all ranks together.
  */
+#include "save.h"
+
 #include <torch/torch.h>
 
 #include <ddprun_torch.h>
 
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <sstream>
-
-extern "C" {
-#include "common/parameter_file.h"
-}
 
 namespace
 {
@@ -99,21 +96,6 @@ struct Net : torch::nn::Module {
     }
 };
 
-void
-save(const Net &net, const std::string &path)
-{
-    std::vector<parameter> saved;
-    for (const auto &item : net.named_parameters()) {
-        parameter one = {};
-        std::strncpy(one.name, item.key().c_str(), sizeof(one.name) - 1);
-        one.count = static_cast<size_t>(item.value().numel());
-        one.values = item.value().data_ptr<float>();
-        saved.push_back(one);
-    }
-    if (parameter_file_write(path.c_str(), DDP_RANK(), saved.data(), saved.size()) != 0)
-        std::exit(1);
-}
-
 } // namespace
 
 int
@@ -123,7 +105,9 @@ main(int argc, char **argv)
     torch::manual_seed(options.seed);
     torch::set_num_threads(1);
 
+    const torch::Device device(torch::cuda::is_available() ? torch::kCUDA : torch::kCPU);
     Net net;
+    net.to(device);
     ddprun::torch::Parallel parallel(net.named_parameters(), net.named_buffers());
     torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     auto data = Digits(options.data).map(torch::data::transforms::Stack<>());
@@ -137,7 +121,8 @@ main(int argc, char **argv)
         int steps = 0;
         for (auto &example : *loader) {
             optimizer.zero_grad();
-            torch::Tensor loss = torch::nn::functional::cross_entropy(net.forward(example.data), example.target);
+            torch::Tensor loss =
+                torch::nn::functional::cross_entropy(net.forward(example.data.to(device)), example.target.to(device));
             loss.backward();
             parallel.step();
             optimizer.step();
@@ -150,5 +135,5 @@ main(int argc, char **argv)
             std::printf("epoch %d of %d: loss %.4f\n", epoch, options.epochs, static_cast<double>(loss_of_epoch));
     }
     if (!options.save.empty())
-        save(net, options.save);
+        save_parameters(net.named_parameters(), options.save);
 }

@@ -24,4 +24,22 @@ done
 works "ddprun check" "$ddprun" --device softgpu check --steps 8 "$trainer" "${options[@]}"
 check "ddprun check finds it equal" grep -q '^equal: 2 ranks compute what one process computes' "$work/stdout"
 check "ddprun check says why ddprun scout finds nothing" grep -q '^not exercised: .* the program has not used CUDA' "$work/stdout"
+
+# The same training in Python, where there is a torch for it: DistributedDataParallel with 2 ranks, with the same weights and batches.
+python=
+for candidate in python3 /usr/bin/python3; do
+    ! "$candidate" -c 'import torch; torch._C._distributed_c10d.ProcessGroupGloo' 2>/dev/null || python=$candidate
+done
+if [ -z "$python" ]; then
+    echo "skipped: a comparison with DistributedDataParallel (no Python here has torch with gloo)"
+elif in_turn 2; then
+    python_rank() {
+        timeout -k 2 "$(patient 120)" "$python" "$(dirname "$0")/torch/ddp.py" "$1" 2 "$data" "$work/python" </dev/null >"$work/python.$1" 2>&1
+    }
+    python_rank 1 &
+    python_rank 0 || cat "$work/python.0"
+    wait $!
+    run "$ddprun" -n 2 --device softgpu "$trainer" "${options[@]}" --save "$work/rank-%d"
+    check "2 ranks: DistributedDataParallel over gloo ends with the same parameters" "$compare" --quiet "$work/rank-0" "$work/python" "$close"
+fi
 finish

@@ -1,93 +1,15 @@
 /*
  * habits.cpp - how people train by libtorch, each habit a function: habits NAME... [--save PREFIX] trains them one
- * after the other, and writes the parameters of each to PREFIX-NAME-RANK. The functions after `mistakes` make one,
- * which ddprun has to name.
+ * after the other, and writes the parameters of each to PREFIX-NAME-RANK. Names of mistakes.h make one.
  */
-#include <torch/torch.h>
-
-#include <ddprun_torch.h>
+#include "mistakes.h"
+#include "torch/save.h"
 
 #include <cstdio>
 #include <cstring>
 
-extern "C" {
-#include "common/parameter_file.h"
-}
-
 namespace
 {
-
-using ddprun::torch::Parallel;
-using ddprun::torch::ParallelOptions;
-using torch::Tensor;
-using Parameters = torch::OrderedDict<std::string, Tensor>;
-
-enum { STEPS = 8, BATCH = 12, SIZE = 6, CLASSES = 4 };
-
-struct Batch {
-    Tensor images, labels;
-};
-
-/* The batch of a step, the same in each run. */
-Batch
-whole(int64_t step)
-{
-    const at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(step) + 100);
-    return {torch::randn({BATCH, 1, SIZE, SIZE}, generator),
-            torch::randint(0, CLASSES, {BATCH}, generator).to(torch::kLong)};
-}
-
-/* This rank's share of it. */
-Batch
-share(int64_t step)
-{
-    size_t first, count;
-    DDP_SHARD(BATCH, &first, &count);
-    const Batch all = whole(step);
-    const auto begin = static_cast<int64_t>(first), items = static_cast<int64_t>(count);
-    return {all.images.narrow(0, begin, items), all.labels.narrow(0, begin, items)};
-}
-
-struct Net : torch::nn::Module {
-    torch::nn::Conv2d convolution{nullptr};
-    torch::nn::BatchNorm2d norm{nullptr};
-    torch::nn::Linear hidden{nullptr}, output{nullptr}, head{nullptr};
-    Net()
-    {
-        torch::manual_seed(5);
-        convolution = register_module("convolution", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 3, 3)));
-        norm = register_module("norm", torch::nn::BatchNorm2d(3));
-        hidden = register_module("hidden", torch::nn::Linear(3 * (SIZE - 2) * (SIZE - 2), 8));
-        output = register_module("output", torch::nn::Linear(8, CLASSES));
-        head = register_module("head", torch::nn::Linear(8, CLASSES));
-        norm->eval(); /* statistics of a share are not those of the batch */
-    }
-    Tensor features(const Tensor &images)
-    {
-        return torch::relu(hidden(torch::relu(norm(convolution(images))).flatten(1)));
-    }
-    Tensor loss(const Batch &batch)
-    {
-        return torch::nn::functional::cross_entropy(output(features(batch.images)), batch.labels);
-    }
-    Tensor loss_of_head(const Batch &batch)
-    {
-        return torch::nn::functional::cross_entropy(head(features(batch.images)), batch.labels);
-    }
-};
-
-torch::optim::AdamW
-adamw(const torch::nn::Module &net)
-{
-    return torch::optim::AdamW(net.parameters(), torch::optim::AdamWOptions(0.01).weight_decay(0.1));
-}
-
-void
-to_none(const torch::nn::Module &net)
-{
-    for (Tensor parameter : net.parameters())
-        parameter.mutable_grad().reset();
-}
 
 /* ---- habits ---- */
 
@@ -250,6 +172,86 @@ mixed()
     return net.named_parameters();
 }
 
+void
+train_alone(Net &net, torch::optim::Optimizer &optimizer, const Batch &batch)
+{
+    optimizer.zero_grad();
+    net.loss(batch).backward();
+    optimizer.step();
+}
+
+/* Tensors that get gradients, and that no Parallel has to hold: a teacher that follows the model, a critic that nothing
+ * trains, an input that lives as long as the program and one of each step, a model that all ranks train alike, and one
+ * of rank 0. */
+Parameters
+bystanders()
+{
+    Net net, teacher, critic, alike, of_rank_0;
+    Parallel parallel(net.named_parameters(), net.named_buffers());
+    auto optimizer = adamw(net), optimizer_alike = adamw(alike), optimizer_of_rank_0 = adamw(of_rank_0);
+    Tensor lasting = share(0).images.clone().requires_grad_();
+    for (int step = 0; step < STEPS; ++step) {
+        optimizer.zero_grad();
+        const Batch own = share(step);
+        lasting.data().copy_(own.images);
+        const Tensor passing = own.images.clone().requires_grad_(), features = net.features(lasting);
+        const Tensor slope = torch::autograd::grad({net.features(passing).sum()}, {passing}, {}, true, true)[0];
+        (net.loss(own) + slope.square().sum(1).mean() + torch::mse_loss(features, teacher.features(lasting)) +
+         torch::mse_loss(critic.features(lasting), features))
+            .backward();
+        parallel.step();
+        optimizer.step();
+        train_alone(alike, optimizer_alike, whole(step));
+        if (DDP_RANK() == 0)
+            train_alone(of_rank_0, optimizer_of_rank_0, own);
+        const torch::NoGradGuard no_grad;
+        for (size_t i = 0; i < net.parameters().size(); ++i)
+            teacher.parameters()[i].mul_(0.9).add_(net.parameters()[i], 0.1);
+    }
+    return net.named_parameters();
+}
+
+/* What a program does to gradients before step() and which is right: a loss that was scaled against underflow, decay of
+ * weights. */
+Parameters
+prepares()
+{
+    Net net;
+    Parallel parallel(net.named_parameters(), net.named_buffers());
+    auto optimizer = adamw(net);
+    for (int step = 0; step < STEPS; ++step) {
+        optimizer.zero_grad();
+        (net.loss(share(step)) * 256).backward();
+        for (Tensor &parameter : net.parameters()) {
+            if (!parameter.grad().defined())
+                continue;
+            parameter.mutable_grad().div_(256);
+            if (step % 2 == 1)
+                parameter.mutable_grad().add_(parameter.detach(), 0.01);
+        }
+        parallel.step();
+        optimizer.step();
+    }
+    return net.named_parameters();
+}
+
+/* Each rank trains a model of its own beside the common one, and says so. */
+Parameters
+own_models()
+{
+    Net net, own_model;
+    Parallel parallel(net.named_parameters(), net.named_buffers(), ParallelOptions().allow_unheld(true));
+    auto optimizer = adamw(net), optimizer_of_own = adamw(own_model);
+    for (int step = 0; step < STEPS; ++step) {
+        optimizer.zero_grad();
+        net.loss(share(step)).backward();
+        parallel.step();
+        optimizer.step();
+        train_alone(own_model, optimizer_of_own, share(step));
+    }
+    return net.named_parameters();
+}
+
 /* All items of an epoch that this rank gets, in batches of 4. */
 std::vector<size_t>
 items_of(ddprun::torch::Sampler &sampler)
@@ -282,6 +284,9 @@ samples()
     copy.set_epoch(0);
     require(items_of(sampler) == first, "a copy's set_epoch() counts for all");
     require(items_of(sampler) == second, "the epoch after a set one is the next");
+    ddprun::torch::Sampler begun(ITEMS, true, 7), of_first_loader = begun, of_second_loader = begun;
+    require(items_of(of_first_loader) == first && items_of(of_second_loader) == second,
+            "a loader of each epoch, without set_epoch(): the next epoch");
     require(first.size() == (ITEMS + ranks - 1) / ranks, "each rank has as many items");
     const std::vector<size_t> in_order = items_of(cut);
     require(in_order.size() == ITEMS / ranks && in_order[1] == static_cast<size_t>(DDP_RANK()) + ranks,
@@ -299,165 +304,6 @@ samples()
     return Parameters();
 }
 
-/* ---- mistakes ---- */
-
-Parameters
-before_backward()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    parallel.step();
-    return Parameters();
-}
-
-Parameters
-loses_gradient()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    for (int step = 0; step < STEPS; ++step) {
-        to_none(net);
-        (step == 0 ? net.loss(share(0)) + net.loss_of_head(share(0)) : net.loss(share(step))).backward();
-        parallel.step();
-    }
-    return Parameters();
-}
-
-Parameters
-sparse()
-{
-    torch::nn::Embedding table(torch::nn::EmbeddingOptions(8, 4).sparse(true));
-    Parallel parallel(table->named_parameters());
-    table(torch::arange(4)).sum().backward();
-    parallel.step();
-    return Parameters();
-}
-
-Parameters
-moved()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    net.to(torch::kDouble);
-    parallel.step();
-    return Parameters();
-}
-
-Parameters
-resized()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    net.output->bias.set_data(torch::zeros({CLASSES + 1}));
-    parallel.step();
-    return Parameters();
-}
-
-Parameters
-has_holes()
-{
-    Parameters parameters;
-    parameters.insert("column", torch::zeros({4, 4}).select(1, 0).requires_grad_());
-    Parallel parallel(parameters);
-    return Parameters();
-}
-
-Parameters
-integers()
-{
-    Parameters parameters;
-    parameters.insert("count", torch::zeros({4}, torch::kLong));
-    Parallel parallel(parameters);
-    return Parameters();
-}
-
-/* Each rank updates by its own gradients. */
-Parameters
-update_first()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    auto optimizer = adamw(net);
-    for (int step = 0; step < STEPS; ++step) {
-        optimizer.zero_grad();
-        net.loss(share(step)).backward();
-        optimizer.step();
-        parallel.step();
-    }
-    return Parameters();
-}
-
-/* What a rank does to its own parameters after the last step. */
-Parameters
-last_update()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    net.loss(share(0)).backward();
-    parallel.step();
-    net.hidden->bias.detach().add_(DDP_RANK());
-    return Parameters();
-}
-
-Parameters
-no_step()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    auto optimizer = adamw(net);
-    for (int step = 0; step < STEPS; ++step) {
-        optimizer.zero_grad();
-        net.loss(share(step)).backward();
-        optimizer.step();
-    }
-    return Parameters();
-}
-
-Parameters
-undivided()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    auto optimizer = adamw(net);
-    for (int step = 0; step < STEPS; ++step) {
-        optimizer.zero_grad();
-        net.loss(whole(step)).backward();
-        parallel.step();
-        optimizer.step();
-    }
-    return Parameters();
-}
-
-Parameters
-initialises_later()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    torch::NoGradGuard no_grad;
-    torch::manual_seed(DDP_RANK());
-    torch::nn::init::normal_(net.output->weight);
-    torch::AutoGradMode grad(true);
-    net.loss(share(0)).backward();
-    parallel.step();
-    return Parameters();
-}
-
-Parameters
-clips_first()
-{
-    Net net;
-    Parallel parallel(net.named_parameters());
-    auto optimizer = adamw(net);
-    for (int step = 0; step < STEPS; ++step) {
-        optimizer.zero_grad();
-        net.loss(share(step)).backward();
-        torch::nn::utils::clip_grad_norm_(net.parameters(), 0.1);
-        parallel.step();
-        optimizer.step();
-    }
-    return Parameters();
-}
-
 const struct {
     const char *name;
     Parameters (*train)();
@@ -468,6 +314,9 @@ const struct {
               {"thaws", thaws},
               {"accumulates", accumulates},
               {"mixed", mixed},
+              {"bystanders", bystanders},
+              {"prepares", prepares},
+              {"own_models", own_models},
               {"samples", samples},
               {"before_backward", before_backward},
               {"loses_gradient", loses_gradient},
@@ -481,24 +330,12 @@ const struct {
               {"no_step", no_step},
               {"undivided", undivided},
               {"initialises_later", initialises_later},
-              {"clips_first", clips_first}};
-
-void
-write(const Parameters &parameters, const std::string &path)
-{
-    std::vector<parameter> saved;
-    std::vector<Tensor> values;
-    for (const auto &item : parameters) {
-        values.push_back(item.value().detach().to(torch::kFloat).contiguous());
-        parameter one = {};
-        std::strncpy(one.name, item.key().c_str(), sizeof(one.name) - 1);
-        one.count = static_cast<size_t>(values.back().numel());
-        one.values = values.back().data_ptr<float>();
-        saved.push_back(one);
-    }
-    if (parameter_file_write(path.c_str(), DDP_RANK(), saved.data(), saved.size()) != 0)
-        std::exit(1);
-}
+              {"clips_first", clips_first},
+              {"steps_in_no_sync", steps_in_no_sync},
+              {"one_order", one_order},
+              {"second_model", second_model},
+              {"loose_parameter", loose_parameter},
+              {"sparse_in_thread", sparse_in_thread}};
 
 } // namespace
 
@@ -517,7 +354,7 @@ main(int argc, char **argv)
                 continue;
             const Parameters trained = habit.train();
             if (!prefix.empty())
-                write(trained, prefix + "-" + habit.name + "-%d");
+                save_parameters(trained, prefix + "-" + habit.name + "-%d");
         }
     }
 }
