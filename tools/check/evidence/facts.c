@@ -265,6 +265,25 @@ factor_of_update(const struct check_evidence *evidence, const struct check_facts
     return common;
 }
 
+/* A decay of weights or an adaptive rate hides the factor in some parameters, and not in all. */
+static double
+factor_of_others(const struct check_evidence *evidence, const struct check_facts *facts, unsigned moment)
+{
+    double common = 0, n = evidence->ranks;
+    FOR_EACH(item, facts->items, facts->item_count) {
+        if (item->tensor.role != CHECK_PARAMETER || !item->differs || item->moment != moment)
+            continue;
+        double factor = factor_of_change(evidence, item);
+        if (factor == 0)
+            continue;
+        bool is_other = common != 0 && factor != common;
+        if (is_other || (factor != n && factor != 1 / n))
+            return 0;
+        common = factor;
+    }
+    return common;
+}
+
 static struct facts_first
 describe_first(const struct check_evidence *evidence, const struct pattern *pattern, const struct check_facts *facts)
 {
@@ -280,6 +299,7 @@ describe_first(const struct check_evidence *evidence, const struct pattern *patt
                                 .is_few = pattern_is_few(pattern->differing[role], pattern->all[role]),
                                 .factor_of_update = factor_of_update(evidence, facts),
                                 .factor_of_change = factor_of_change(evidence, item),
+                                .factor_of_others = factor_of_others(evidence, facts, pattern->moment),
                                 .is_checked_before = is_checked_before(evidence, item)};
     first.is_right_on_rank_0 = first.is_of_start && is_right_on_rank_0(evidence, item);
     first.is_of_first_step = first.is_gradient && pattern->moment == items_moment(CHECK_GRADIENT, 1);

@@ -74,6 +74,8 @@ struct facts_first {
     double factor_of_update; /* what the first update has changed is so many times one rank's, of all parameters; 0: it
                                 is not */
     double factor_of_change; /* what the update has changed is so many times one rank's; 0: it is not */
+    double factor_of_others; /* of the other parameters that differ at that moment and have such a factor: N or 1 / N;
+                                0: they have none, or different ones */
     bool is_checked_before;  /* the gradients of all steps up to it were compared */
 };
 

@@ -1,6 +1,8 @@
 /* update.c - see rows.h: what comes between a DDP_STEP and the next one. */
 #include "tools/check/verdict/rows.h"
 
+#include <math.h>
+
 static bool
 is_of_update(const struct check_facts *facts)
 {
@@ -52,15 +54,32 @@ say_update(const struct check_facts *facts, char text[VERDICT_BYTES])
     if (factor != 0)
         printable_append(text, VERDICT_BYTES, "; the change is %.4g times that of one process%s", factor,
                          sentence_factor(facts, factor));
+    else if (first->factor_of_others != 0)
+        printable_append(text, VERDICT_BYTES, "; that of others is %.4g times that of one process%s",
+                         first->factor_of_others, sentence_factor(facts, first->factor_of_others));
     if (first->is_few)
         printable_append(text, VERDICT_BYTES, "; %zu of %zu %ss are equal in that step", first->all - first->differing,
                          first->all, role == CHECK_MEMORY ? "range" : check_role_name(role));
 }
 
+/* The update, or a part of it, is one process's by the number of ranks. */
+static bool
+is_divided_again(const struct check_facts *facts)
+{
+    const struct facts_first *first = &facts->first;
+    double factor = first->factor_of_change != 0 ? first->factor_of_change : first->factor_of_others;
+    return fabs(factor * facts->ranks - 1) < 0.02;
+}
+
 static void
 advise_update(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
-    if (facts->first.factor_of_change != 0)
+    if (is_divided_again(facts))
+        sentence_say(text,
+                     "gradients or the learning rate are divided by the number of ranks after DDP_STEP, which has made "
+                     "the mean already: leave that out; if a norm or a clipping of gradients stands before DDP_STEP, "
+                     "call DDP_STEP before it");
+    else if (facts->first.factor_of_change != 0)
         sentence_say(text,
                      "the update depends on the rank, the number of ranks or the share: if by a learning rate, "
                      "compute it from the step; if by a norm or a clipping of gradients, call DDP_STEP before it");
