@@ -83,12 +83,12 @@ fi
 for ((try = 1; try <= 3; try++)); do
     rm -rf "$trace"
     SOFTGPU_LINK=$loses run "$ddprun" -n 2 --trace "$trace" --summary-json "$work/end.json" "$paced" "${quick[@]}" --steps 110
-    [ "$code" -eq 0 ] && ! grep -q '^ddprun: overlap is off' "$work/stderr" || break
+    [ "$code" -eq 0 ] && ! grep -q '^ddprun: steps are shorter without overlap here ' "$work/stderr" || break
 done
 succeeded "overlap does not pay: all means are right"
 tries "overlap does not pay" 24
 buckets "overlap does not pay"
-check "overlap does not pay: it is switched off, with one line" [ "$(grep -c '^ddprun: overlap is off from step [0-9]* on: ' "$work/stderr")" -eq 1 ]
+check "overlap does not pay: it is switched off, with one line" [ "$(grep -c '^ddprun: steps are shorter without overlap here .*: overlap is off from step [0-9]* on; ' "$work/stderr")" -eq 1 ]
 step=$(field "$trace/rank-0.jsonl" '"overlap":false' after_step)
 check "overlap does not pay: at one step (${step:-none}) on all ranks" \
     [ "${step:-0}" = "$(field "$trace/rank-1.jsonl" '"overlap":false' after_step)" ]
@@ -132,7 +132,7 @@ if in_turn 3; then
     succeeded "overlap pays again: all means are right"
     off=$(field "$trace/rank-0.jsonl" '"overlap":false' after_step)
     check "overlap pays again: it is off (${off:-never}), and later on (${on:-never}), with one line each" bash -c \
-        "[ $(grep -c '^ddprun: overlap is off from step [0-9]* on: ' "$work/stderr") = 1 ] &&
+        "[ $(grep -c '^ddprun: steps are shorter without overlap here .*: overlap is off from step [0-9]* on; ' "$work/stderr") = 1 ] &&
          [ $(grep -c "^ddprun: overlap is on again from step $((on + 1)) on: " "$work/stderr") = 1 ] && [ ${off:-0} -lt 150 ] && [ ${on:-0} -gt 1600 ]"
     check "overlap pays again: at the same steps on all ranks" bash -c \
         "[ ${off:-0} = '$(field "$trace/rank-1.jsonl" '"overlap":false' after_step)' ] &&

@@ -138,12 +138,12 @@ run_report(const struct command *command, const struct options *options)
 
 const struct command report_command = {
     .name = "report",
-    .brief = "make an HTML page from a trace: lost time, stragglers, curves",
+    .brief = "make an HTML page from a trace: lost time, late ranks, curves",
     .usage = "Usage: ddprun report DIR -o FILE\n"
              "       ddprun report A B\n\n"
              "Makes one HTML page from the trace that ddprun --trace DIR wrote: the speed of the\n"
              "run, lost time and how to save it, step times by rank, one step's timeline,\n"
-             "stragglers, curves of DDP_MEAN, buckets and tensors, and the settings. The page\n"
+             "late ranks, curves of DDP_MEAN, buckets and tensors, and the settings. The page\n"
              "needs no network. With A and B, each a trace's folder or a page, it prints the\n"
              "figures of the two runs side by side, with their difference.\n",
     .notes = "ddprun --page FILE makes the page at the end of a run.\n\n"

@@ -151,9 +151,9 @@ say_change(const struct trial *trial, const struct trial_result *result)
         return;
     if (trial->off)
         message_line(
-            "overlap is off from step %llu on: steps are shorter without it here (medians: %.3g ms, with it %.3g ms); "
-            "results stay the same",
-            step, ms_of(result->other_ns), ms_of(result->present_ns));
+            "steps are shorter without overlap here (medians: %.3g ms, with it %.3g ms): overlap is off from step "
+            "%llu on; results stay the same",
+            ms_of(result->other_ns), ms_of(result->present_ns), step);
     else
         message_line("overlap is on again from step %llu on: a step takes %.3g ms with it and %.3g ms without it", step,
                      ms_of(result->other_ns), ms_of(result->present_ns));
