@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# refresh.sh BUILD - writes the parts of the documents that a program makes: README.md's difference of the two programs of samples/digits,
-# and in docs/performance.md the figures of bench/partition, which is arithmetic and prints the same everywhere. Prints at last how many
-# words a newcomer reads up to the first success, a number to keep below 900. Run by people; no test asks for it.
+# refresh.sh BUILD [--install] - writes the parts of the documents that a program makes: README.md's difference of the two programs of
+# samples/digits, and in docs/performance.md the figures of bench/partition, which is arithmetic and prints the same everywhere. With
+# --install also the sizes and the build time of docs/install.md: it builds all of the tree's files anew, with kernels for all
+# architectures, in a temporary folder. Prints at last how many words a newcomer reads up to the first success, a number to keep below
+# 900. Run by people; tests/install/portable.sh compares the sizes.
 set -euo pipefail
-[ $# -eq 1 ] || {
-    echo 'Usage: bash docs/refresh.sh BUILD' >&2
+shopt -s inherit_errexit
+[ $# -eq 1 ] || [ "$*" = "$1 --install" ] || {
+    echo 'Usage: bash docs/refresh.sh BUILD [--install]' >&2
     exit 2
 }
 build=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tests/install/sizes.sh
 
 # replace_block PAGE MARKER BLOCK: the block of code that follows the line MARKER becomes BLOCK.
 replace_block() {
@@ -23,6 +27,51 @@ replace_block() {
         replacing && inside { if (/^```$/) { replacing = 0; inside = 0 } next }
         { print }' "$page")
     printf '%s\n' "$text" >"$page"
+}
+
+# replace_line PAGE BEGIN LINE: the one line that begins with BEGIN becomes LINE.
+replace_line() {
+    local page=$1 begin=$2 text
+    [ "$(grep -cF -e "$begin" "$page")" -eq 1 ] || {
+        echo "refresh.sh: $page has not one line that begins with: $begin" >&2
+        exit 1
+    }
+    text=$(BEGIN=$begin LINE=$3 awk 'index($0, ENVIRON["BEGIN"]) == 1 { print ENVIRON["LINE"]; next } { print }' "$page")
+    printf '%s\n' "$text" >"$page"
+}
+
+# user_and_system FILE: seconds of CPU in what `times` has printed: of the shell in its first line, of its children in the second.
+user_and_system() {
+    awk 'NR == 2 { for (i = 1; i <= 2; ++i) { split($i, part, /[ms]/); cpu += 60 * part[1] + part[2] } } END { print cpu }' "$1"
+}
+
+# megabytes FILE
+megabytes() {
+    awk -v bytes="$(stat -c %s "$1")" 'BEGIN { printf "%.1f", bytes / 1e6 }'
+}
+
+# What docs/install.md says of a build: its CPU time, and the sizes of what it packs.
+install_figures() {
+    local work tree
+    work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-refresh.XXXXXX")
+    tree=$work/tree
+    mkdir -p "$tree/build"
+    git ls-files -z | xargs -0 cp --parents -t "$tree"
+    [ ! -d build/cuda ] || cp -r build/cuda "$tree/build/"
+    (
+        cd "$tree"
+        unset GPU_ARCHITECTURES SOURCE_DATE_EPOCH PACKAGE_LEVEL
+        bash cmake/build.sh release
+        times >"$work/times"
+        cmake --build build --target portable
+    ) >&2
+    mkdir "$work/root"
+    tar xf "$tree"/build/portable/ddprun-*.tar.xz -C "$work/root"
+    printf '%s %.0f minutes of CPU time. With kernels for GPUs, which need `nvcc`, the [tarball](#on-clusters-a-tarball-and-a-wheel) has %s MB, the wheel %s MB. <!-- unpacked %s bytes without kernels -->' "$build_figures" \
+        "$(awk -v cpu="$(user_and_system "$work/times")" 'BEGIN { print cpu / 60 }')" \
+        "$(megabytes "$tree"/build/portable/ddprun-*.tar.xz)" "$(megabytes "$tree"/build/portable/ddprun-*.whl)" \
+        "$(bytes_without_kernels "$work/root")"
+    rm -rf "$work"
 }
 
 # The difference without names of files and numbers of lines.
@@ -48,5 +97,6 @@ words_to_first_success() {
 }
 
 replace_block README.md '<!-- diff of samples/digits/main_plain.c and main.c: written by docs/refresh.sh -->' "$(readme_diff)"
+[ "${2:-}" != --install ] || replace_line docs/install.md "$build_figures" "$(install_figures)"
 replace_block docs/performance.md '<!-- output of build/bench/partition: written by docs/refresh.sh -->' "$(partition_figures)"
 words_to_first_success

@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source tests/lib/lib.sh
 source tests/install/kernels.sh
+source tests/install/sizes.sh
 build=$(realpath "${1:?usage: portable.sh BUILD}")
 [ -e "$build/portable/bin/ddprun" ] || skip "no static libraries here; the target portable says which"
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-portable.XXXXXX")
@@ -48,6 +49,12 @@ fi
 shows() {
     nm -D --defined-only "$1" | awk '$3 !~ /@GLIBC_/ { print $2, $3 }' | LC_ALL=C sort
 }
+mkdir "$work/packed"
+tar xf "$work"/first/*.tar.xz -C "$work/packed"
+bytes=$(bytes_without_kernels "$work/packed") documented=$(documented_bytes)
+# A quarter more or less is what compilers of other releases may make.
+check "the tarball's $bytes bytes without kernels are those of docs/install.md, $documented, but for a quarter: bash docs/refresh.sh BUILD --install" \
+    bash -c '((3 * $2 <= 4 * $1 && 4 * $1 <= 5 * $2))' - "$bytes" "${documented:-0}"
 check "the tarball has one folder" [ "$(tar tf "$work"/first/*.tar.xz | cut -d / -f 1 | uniq)" = "$(basename "$work"/first/*.tar.xz .tar.xz)" ]
 mkdir "$work/root"
 tar xf "$work"/first/*.tar.xz -C "$work/root" --strip-components=1
