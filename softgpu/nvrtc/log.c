@@ -54,6 +54,17 @@ take_number(const char *text, size_t *length_p, unsigned long *number_p)
     return true;
 }
 
+#define DIRECTIVE "#error "
+
+/* What ends NVRTC's compilation: after an #error, nothing else is a message of its own. */
+static bool
+is_last(const struct message *message)
+{
+    const bool is_directive = message->kind != KIND_NONE && message->words_length > strlen(DIRECTIVE) &&
+                              memcmp(message->words, DIRECTIVE, strlen(DIRECTIVE)) == 0;
+    return message->kind == KIND_FATAL || is_directive;
+}
+
 static struct message
 read_line(const char *line, size_t length)
 {
@@ -180,7 +191,6 @@ add_missing_header(struct _nvrtcProgram *program, const struct message *message)
 static void
 add_message(struct _nvrtcProgram *program, const struct message *message)
 {
-    static const char directive[] = "#error ";
     if (is_ours(message) || add_wrong_expression(program, message))
         return;
     if (message->line == 0) { /* of an option */
@@ -190,15 +200,16 @@ add_message(struct _nvrtcProgram *program, const struct message *message)
         buffer_add_string(&program->log, "\n");
         return;
     }
+    const enum kind kind = is_last(message) ? KIND_FATAL : message->kind;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
-        if (kinds[i].kind == message->kind)
+        if (kinds[i].kind == kind)
             buffer_add_format(&program->log, "%.*s(%lu): %s: ", (int)message->file_length, message->file, message->line,
                               kinds[i].name);
     }
     if (message->kind == KIND_FATAL && add_missing_header(program, message)) {
         add_source_line(program, message);
-    } else if (strncmp(message->words, directive, strlen(directive)) == 0) {
-        const int skipped = (int)strlen(directive);
+    } else if (is_last(message) && message->kind != KIND_FATAL) {
+        const int skipped = (int)strlen(DIRECTIVE);
         buffer_add_format(&program->log, "#error directive: %.*s\n", (int)message->words_length - skipped,
                           message->words + skipped);
         add_source_line(program, message);
@@ -245,11 +256,11 @@ log_translate(struct _nvrtcProgram *program, const struct outcome *outcome)
         return;
     strip_folder(outcome, &text);
     const char *line = text.failed ? "" : text.data;
-    while (*line != '\0') {
+    while (*line != '\0' && !is_fatal) {
         const size_t length = strcspn(line, "\n");
         const struct message message = read_line(line, length);
         errors += message.kind == KIND_ERROR || message.kind == KIND_FATAL;
-        is_fatal = is_fatal || message.kind == KIND_FATAL;
+        is_fatal = is_last(&message);
         if (message.kind != KIND_NONE)
             add_message(program, &message);
         line += length + (line[length] == '\n');
