@@ -105,6 +105,16 @@ for ranks in 2 3; do
     check "the example, $ranks ranks: compared after the last step" grep -q 'bitwise identical on all ranks (hash .*' "$work/stderr"
     overlapped "the example, $ranks ranks"
 done
+# Kernels that the example compiles itself, by NVRTC, are those of softgpu-cc.
+jit=("$work/driver" --kernels "$work/crate/examples/driver/kernels.cu")
+works "the example with kernels of NVRTC, alone" "${stand_in[@]}" "${jit[@]}" --save "$work/saved"
+check "the example with kernels of NVRTC: the same bits" cmp "$work/saved" "$work/alone"
+works "the example with kernels of NVRTC, 2 ranks" "$ddprun" -n 2 --device softgpu "${jit[@]}" --save "$work/saved"
+check "the example with kernels of NVRTC, 2 ranks: the weights of one process" close "$work/saved" "$work/alone"
+works "check with kernels of NVRTC" "$ddprun" check -n 2 --device softgpu "${jit[@]}"
+check "check with kernels of NVRTC: equal" grep -q "^equal: 2 ranks compute what one process computes" "$work/stdout"
+sed 's/value\[item\] = sum/value[item] = summ/' "$work/crate/examples/driver/kernels.cu" >"$work/wrong.cu"
+fails "a kernel that is wrong" 101 "wrong\.cu\([0-9]+\): error: .*summ" "$ddprun" -n 2 --device softgpu "$work/driver" --kernels "$work/wrong.cu"
 works "the example, shares that differ" "$ddprun" -n 2 --device softgpu "${train[@]}" --batch 11 --save "$work/saved"
 works "the example with them, alone" "${stand_in[@]}" "${train[@]}" --batch 11 --save "$work/alone"
 check "the example, shares that differ: the weights of one process" close "$work/saved" "$work/alone"

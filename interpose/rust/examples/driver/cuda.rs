@@ -1,6 +1,9 @@
 //! The few calls of the CUDA driver that the trainer makes, by a library that is opened at run time: nothing is linked.
 #![warn(unsafe_op_in_unsafe_fn)]
 
+#[path = "nvrtc.rs"]
+mod nvrtc;
+
 use ddprun::{Annotated, Element, Memory};
 use std::ffi::CString;
 use std::os::raw::{c_char, c_int, c_uint, c_void};
@@ -13,10 +16,15 @@ extern "C" {
 const RTLD_NOW: c_int = 2;
 const NON_BLOCKING: c_uint = 1;
 
-fn open(path: &str) -> *mut c_void {
+/// The library, or null.
+fn try_open(path: &str) -> *mut c_void {
     let name = CString::new(path).expect("a path without a zero byte");
     // SAFETY: the name is a string of C.
-    let library = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
+    unsafe { dlopen(name.as_ptr(), RTLD_NOW) }
+}
+
+fn open(path: &str) -> *mut c_void {
+    let library = try_open(path);
     assert!(!library.is_null(), "cannot open {path}");
     library
 }
@@ -92,6 +100,13 @@ impl Device {
     pub fn stream(&self) -> ddprun::Stream {
         // SAFETY: it is never destroyed.
         unsafe { ddprun::Stream::from_raw(self.stream) }
+    }
+
+    fn load(&self, image: *const c_void) -> *mut c_void {
+        let mut module = null_mut();
+        // SAFETY: the driver has read the image when the call returns, and the output is a variable of this function.
+        check("cuModuleLoadData", unsafe { (self.driver.module_load)(&mut module, image) });
+        module
     }
 
     fn wait(&self) {
@@ -190,6 +205,55 @@ impl From<f32> for Argument {
     }
 }
 
+/// Where kernels come from.
+enum Code {
+    /// A module of the driver.
+    Module(*mut c_void),
+    /// A library of the stand-in, which has an image for each kernel.
+    Library(*mut c_void),
+}
+
+/// The kernels of a file.
+pub struct Module {
+    device: &'static Device,
+    code: Code,
+}
+
+impl Module {
+    /// A source (*.cu), which NVRTC compiles now; a file that nvcc has made (-cubin, -fatbin, -ptx); or a library of the
+    /// stand-in (*.so).
+    pub fn open(device: &'static Device, path: &str) -> Module {
+        if path.ends_with(".so") {
+            return Module { device, code: Code::Library(open(path)) };
+        }
+        let mut bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        bytes.push(0); // source and PTX are strings
+        if path.ends_with(".cu") {
+            bytes = nvrtc::compile(path, &bytes);
+        }
+        Module { device, code: Code::Module(device.load(bytes.as_ptr().cast())) }
+    }
+
+    /// The kernel `name`, which is `extern "C"`.
+    pub fn kernel(&self, name: &str) -> Kernel {
+        let symbol = CString::new(name).expect("a name without a zero byte");
+        let module = match self.code {
+            Code::Module(module) => module,
+            Code::Library(library) => {
+                // SAFETY: the function of the library has this type.
+                let find: extern "C" fn(*const c_char) -> *const c_void =
+                    unsafe { std::mem::transmute(look_up(library, "kernel_image")) };
+                self.device.load(find(symbol.as_ptr()))
+            }
+        };
+        let mut function = null_mut();
+        // SAFETY: the module is never unloaded, and the output is a variable of this function.
+        let result = unsafe { (self.device.driver.module_function)(&mut function, module, symbol.as_ptr()) };
+        check("cuModuleGetFunction", result);
+        Kernel { device: self.device, function }
+    }
+}
+
 /// A function of the device.
 pub struct Kernel {
     device: &'static Device,
@@ -198,30 +262,6 @@ pub struct Kernel {
 
 impl Kernel {
     const BLOCK: usize = 64;
-
-    /// The kernel `name` of a file that nvcc has made (-cubin, -fatbin, -ptx), or of a library of the stand-in (*.so).
-    pub fn load(device: &'static Device, path: &str, name: &str) -> Kernel {
-        let (mut module, mut function) = (null_mut(), null_mut());
-        let symbol = CString::new(name).expect("a name without a zero byte");
-        let mut bytes = Vec::new();
-        let image = if path.ends_with(".so") {
-            // SAFETY: the function of the library has this type.
-            let find: extern "C" fn(*const c_char) -> *const c_void =
-                unsafe { std::mem::transmute(look_up(open(path), "kernel_image")) };
-            find(symbol.as_ptr())
-        } else {
-            bytes.extend(std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}")));
-            bytes.push(0); // PTX is a string
-            bytes.as_ptr().cast()
-        };
-        // SAFETY: the image lives until the call returns, and the outputs are variables of this function.
-        unsafe {
-            check("cuModuleLoadData", (device.driver.module_load)(&mut module, image));
-            let result = (device.driver.module_function)(&mut function, module, symbol.as_ptr());
-            check("cuModuleGetFunction", result);
-        }
-        Kernel { device, function }
-    }
 
     /// Launches at least `threads` threads.
     ///

@@ -7,11 +7,12 @@
 //! ddprun -n 2 target/release/examples/driver --kernels kernels.fatbin
 //! ```
 //!
-//! With `--turns` ranks take turns at whole batches in place of dividing each.
+//! With `--kernels kernels.cu` the program compiles them itself, by NVRTC. With `--turns` ranks take turns at whole batches
+//! in place of dividing each.
 
 mod cuda;
 
-use cuda::{Argument, Device, DeviceBuffer, Kernel};
+use cuda::{Argument, Device, DeviceBuffer, Kernel, Module};
 use ddprun::{shard, Ddp, Gradient, Parameter, State};
 use std::fmt::Write;
 
@@ -122,7 +123,8 @@ struct Net {
 
 impl Net {
     fn new(ddp: &Ddp, device: &'static Device, path: &str, batch: usize) -> Net {
-        let load = |name| Kernel::load(device, path, name);
+        let module = Module::open(device, path);
+        let load = |name| module.kernel(name);
         Net {
             kernels: Kernels {
                 forward: load("forward"),
