@@ -6,7 +6,7 @@ A trainer (overlap_rank) with 8 layers, and with 0.5 MiB and 32 MiB of gradients
 reports the median of its steps in the second half: by then buckets come from measured times, which takes about 50 steps. Printed are the
 minimum, the median and the maximum over the repetitions, of these times and of their ratios within a repetition.
 
-On the stand-in (the default) layers sleep, and need no core. The link is modelled (SOFTGPU_LINK, docs/softgpu.md): an all-reduce of
+On the stand-in (the default) layers sleep, and need no core. The link is modelled (SOFTGPU_LINK, softgpu/docs/softgpu.md): an all-reduce of
 one layer's gradient takes 0.8 of the layer's time, a fifth of it as latency. On GPUs layers compute, and the link is the machine's own;
 bash tests/gpu/programs.sh BUILD compiles the trainer. Settings of jobs are taken from the environment: DDPRUN_SHARE_GPU=1 where there
 are fewer GPUs than ranks.
