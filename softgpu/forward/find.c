@@ -23,6 +23,7 @@
 #define JOIN(a, b)  JOIN2(a, b)
 #define SLOTS       JOIN(softgpu_forward_slots_, FORWARD_LIBRARY)
 #define FIND        JOIN(softgpu_forward_find_, FORWARD_LIBRARY)
+#define HOME        JOIN(softgpu_forward_home_, FORWARD_LIBRARY)
 
 /* The exit code of the dynamic loader when it cannot load a library. */
 enum { EXIT_NOT_LOADED = 127 };
@@ -35,6 +36,13 @@ static const char *const names[] = {
 
 /* Of the objects that softgpu-cc made in the same program or library (softgpu/object.h); NULL if there are none. */
 extern const char softgpu_folder[] __attribute__((weak, visibility("hidden")));
+
+/*
+ * Where this archive lies, if whoever installed it has written that in place of the mark: pip puts a wheel anywhere
+ * (wheel/softgpu.py). Weak: the compiler takes no value for granted.
+ */
+extern char HOME[];
+char HOME[1024] __attribute__((weak, visibility("hidden"))) = "@SOFTGPU_FOLDER@";
 
 /* The functions, once they are known. */
 extern void *SLOTS[] __attribute__((visibility("hidden")));
@@ -78,13 +86,13 @@ find_chosen_folder(char folder[PATH_MAX])
 }
 
 /*
- * For a program without any object of softgpu-cc's: where this archive was built, or is installed, or a folder of the
+ * For a program without any object of softgpu-cc's: where this archive is installed, or was built, or a folder of the
  * program's RUNPATH, as CMake writes one.
  */
 static const char *
 find_usual_folder(char folder[PATH_MAX])
 {
-    static const char *const folders[] = {FORWARD_FOLDERS};
+    static const char *const folders[] = {HOME, FORWARD_FOLDERS};
     const size_t count = sizeof(folders) / sizeof(folders[0]);
     for (size_t i = 0; i < count; ++i) {
         if (holds_stand_in(folders[i]))

@@ -14,6 +14,8 @@ import sys
 HERE = os.path.dirname(os.path.realpath(__file__))
 TOOLKIT = os.path.join(HERE, "lib/softgpu/toolkit")
 PLACEHOLDER = "Run `python3 -m softgpu toolkit` once: it makes a link of this file.\n"
+MARK = b"@SOFTGPU_FOLDER@"  # of forward/find.c, and the bytes that are there for the path
+MARK_ROOM = 1024
 
 # Link, from here on, and where it points. INCLUDE: to the headers of CUDA.
 INCLUDE = "lib/softgpu/toolkit/include"
@@ -49,8 +51,27 @@ def _link(path, target):
     os.replace(new, path)
 
 
+def _place(archive):
+    """Writes into an archive of forward/ where it lies: programs that a host compiler links with it load the libraries from there."""
+    with open(archive, "rb") as file:
+        data = file.read()
+    at = data.find(MARK)
+    if at < 0:
+        return
+    folder = os.path.dirname(archive).encode()
+    if len(folder) >= MARK_ROOM:
+        raise OSError("the folder's name is too long")
+    new = "%s.%d" % (archive, os.getpid())
+    with open(new, "wb") as file:
+        file.write(data[:at] + folder.ljust(len(MARK), b"\0") + data[at + max(len(MARK), len(folder)):])
+    os.replace(new, archive)
+
+
 def _complete():
-    """Makes the links. An OSError says which cannot be made."""
+    """Makes the links, and places the archives. An OSError says which cannot be made."""
+    for name in os.listdir(os.path.join(HERE, "lib/softgpu")):
+        if name.startswith("libsoftgpu_") and name.endswith(".a"):
+            _place(os.path.join(HERE, "lib/softgpu", name))
     for link, target in LINKS.items():
         if link == INCLUDE:
             target = _headers()

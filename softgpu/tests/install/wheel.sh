@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # wheel.sh WHEEL HEADERS - what users of pip install works: in an environment of its own softgpu-cc compiles a program, which runs; a program
-# that calls cuBLAS needs no other library; a C++ program without CUDA sources finds the runtime by its RUNPATH. The toolkit's folder is
+# that calls cuBLAS needs no other library; a C++ program without CUDA sources finds the runtime. The toolkit's folder is
 # complete. The programs need no newer glibc than the wheel's name says. Removing the wheel leaves nothing.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
@@ -58,9 +58,16 @@ check "and the variables of build systems" exits 0 python3 -m softgpu env
 check "each by its name" says "CUDACXX=$toolkit/bin/nvcc"
 check "nvcc is softgpu-cc" exits 0 "$toolkit/bin/nvcc" --version
 check "by its name" says softgpu
-check "a C++ program links with the folder" exits 0 g++ "-I$toolkit/include" devices.cpp "-L$toolkit/lib64" "-Wl,-rpath,$toolkit/lib64" -lcudart -o devices
+check "a C++ program links with the folder" exits 0 g++ "-I$toolkit/include" devices.cpp "-L$toolkit/lib64" -lcudart -o devices
 check "and finds the runtime" exits 0 ./devices
 check "which has a device" says "devices 1"
+mv "$site/softgpu" elsewhere
+check "it ends where the folder is gone" exits 127 ./devices
+check "with its name" says "stand-in in "
+check "a RUNPATH leads to another folder" exits 0 g++ -Ielsewhere/lib/softgpu/toolkit/include devices.cpp -Lelsewhere/lib/softgpu \
+    "-Wl,-rpath,$PWD/elsewhere/lib/softgpu" -lcudart -o devices
+check "where the runtime is found" exits 0 ./devices
+mv elsewhere "$site/softgpu"
 check "another word is refused" exits 1 python3 -m softgpu folder
 
 # ---- what it needs of the system ----
