@@ -38,7 +38,7 @@ static const char *const names[] = {
 extern const char softgpu_folder[] __attribute__((weak, visibility("hidden")));
 
 /*
- * Where this archive lies, if whoever installed it has written that in place of the mark: pip puts a wheel anywhere
+ * Where this archive lies, if the installation has written that in place of the mark: pip puts a wheel anywhere
  * (wheel/softgpu.py). Weak: the compiler takes no value for granted.
  */
 extern char HOME[];
