@@ -121,11 +121,13 @@ fi
 if [ -x "$work/counted" ]; then
     mkdir "$work/by_batch.s"
     sed -E 's/struct adam \*of\)/struct adam *of, int t)/; /^    \+\+of->updates;/d; s/of->updates/t/g; s/&adam\)/\&adam, batch + 1)/
-        s/(float \*second, float rate)\)/\1, int t)/; s/w\[i\] -= rate/w[i] -= (t > 0) * rate/; s/(of->second, rate)\)/\1, t)/' \
+        s/(float \*second, float rate)\)/\1, int t)/; s/w\[i\] -= rate/w[i] -= (t > 0) * rate/; s/(of->second, rate)\)/\1, t)/
+        s/&g, weights/\&g, IN*OUT*sizeof(float)/' \
         "$sources/tests/tools/scout/counted.cu" >"$work/by_batch.s/by_batch.cu"
     alone by_batch "$work/by_batch.s/by_batch.cu"
     check "by_batch: three numbers of batches become those of updates" \
         test "$(grep -o '(t + DDP_WORLD_SIZE() - 1) / DDP_WORLD_SIZE()' "$work/by_batch.diff" | wc -l)" -eq 3
+    check "by_batch: the elements of a size without blanks" grep -q '^+ *DDP_GRADIENT(g, IN[*]OUT, DDP_FLOAT32);$' "$work/by_batch.diff"
     for name in counted by_batch; do
         run "$ddprun" -q -n 2 --device softgpu "$work/$name" "$work/$name.w"
     done
