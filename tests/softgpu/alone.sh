@@ -22,7 +22,7 @@ check "it names nothing of the project around it" [ -z "$(grep -rlF "$OLDPWD/sof
 targets=(test_text)
 [ "${DDPRUN_SOAK:-0}" != 1 ] || targets=(all)
 check "it is built" run cmake --build build --target "${targets[@]}"
-tests=(-R '^unit/test_text$')
+tests=(-R '^(unit/test_text|softgpu/table)$')
 [ "${DDPRUN_SOAK:-0}" != 1 ] || tests=(-LE soak)
 check "its tests pass" run env -u DDPRUN_SOAK ctest --test-dir build --output-on-failure "${tests[@]}"
 check "they are there" grep -qE '100% tests passed' out
