@@ -58,9 +58,9 @@ main(int argc, char **argv)
         options_help();
         return EXIT_SUCCESS;
     }
-    if (options.module_folder != NULL)
-        process_adopt(options.module_folder);
-    const int status = toolchain_find(&toolchain, options.compiler) ? driver_run(&options, &toolchain) : 2;
+    const bool has_folder = options.module_folder == NULL || process_adopt(options.module_folder);
+    const int status =
+        has_folder && toolchain_find(&toolchain, options.compiler) ? driver_run(&options, &toolchain) : 2;
     process_end();
     return status;
 }

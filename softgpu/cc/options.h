@@ -66,7 +66,7 @@ struct options {
     bool static_runtime_asked;  /* -cudart static, -lcudart_static */
     bool keep, dry_run, verbose;
     /* --softgpu-module: link a module (softgpu/module.h) and write it to standard output. --softgpu-module-folder: the
-       private folder, which the caller has made; it is removed at the end, also if the caller dies.
+       private folder, filled from standard input; it is removed at the end, also if the caller dies.
        --softgpu-module-dir: in the place of -I. --softgpu-module-default: a function without __device__ is one of the
        device; else an error. */
     bool is_module, device_is_default;

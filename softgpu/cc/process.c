@@ -66,11 +66,54 @@ process_temporary(const char *name)
     return text_format("%s/%s", state.folder, name);
 }
 
-void
+/* Makes the folders above `path`. */
+static bool
+make_folders(char *path)
+{
+    for (char *slash = strchr(path + strlen(state.folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        const bool ok = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *slash = '/';
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static bool
+unpack_file(size_t name_length, size_t length)
+{
+    char *name = memory_grow(NULL, name_length + 1), *content = memory_grow(NULL, length + 1);
+    bool ok = fread(name, 1, name_length, stdin) == name_length && fread(content, 1, length, stdin) == length;
+    name[ok ? name_length : 0] = '\0';
+    char *path = text_format("%s/%s", state.folder, name);
+    FILE *file = ok && make_folders(path) ? fopen(path, "we") : NULL;
+    ok = file != NULL && fwrite(content, 1, length, file) == length;
+    if (file != NULL && fclose(file) != 0)
+        ok = false;
+    if (!ok)
+        complain("cannot write %s: %s", path, strerror(errno));
+    free(path);
+    free(content);
+    free(name);
+    return ok;
+}
+
+bool
 process_adopt(const char *folder)
 {
+    size_t name_length, length;
+    if (mkdir(folder, 0700) != 0) {
+        complain("cannot make a folder for temporary files, %s: %s; $TMPDIR says where", folder, strerror(errno));
+        return false;
+    }
     state.folder = text_format("%s", folder);
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* if it is dead already, this runs to its end */
+    while (scanf("%zu %zu", &name_length, &length) == 2 && getchar() == '\n') {
+        if (!unpack_file(name_length, length))
+            return false;
+    }
+    return true;
 }
 
 static int

@@ -16,10 +16,11 @@ void process_begin(void);
 char *process_temporary(const char *name);
 
 /*
- * Takes `folder`, which the caller of softgpu-cc has made, as the private folder, and ends as by SIGTERM when that
- * caller dies.
+ * Makes `folder`, whose name the caller of softgpu-cc has chosen, the private folder, fills it from standard input, and
+ * ends as by SIGTERM when that caller dies. Standard input: for each file "P N", the end of the line, P bytes that are
+ * its path in the folder, and N that are its content. False after a message.
  */
-void process_adopt(const char *folder);
+bool process_adopt(const char *folder) __attribute__((warn_unused_result));
 
 /* Removes the folder with all in it. Call before every exit. */
 void process_end(void);

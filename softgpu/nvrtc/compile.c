@@ -10,7 +10,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Files of the folder. */
@@ -90,16 +89,6 @@ compile_find_compiler(void)
 
 /* ---- the folder ---- */
 
-static bool
-write_file(const char *path, const void *bytes, size_t length)
-{
-    FILE *file = fopen(path, "we");
-    bool ok = file != NULL && fwrite(bytes, 1, length, file) == length;
-    if (file != NULL && fclose(file) != 0)
-        ok = false;
-    return ok;
-}
-
 /* "x/y" from "a/../x//./y"; *ups_p: how many folders the name leaves. */
 static char *
 normal_name(const char *name, size_t *ups_p)
@@ -147,29 +136,12 @@ header_root(const struct _nvrtcProgram *program, const char *folder)
     return root.data;
 }
 
-/* Makes the folders above `path`, from its `from`-th character on. */
-static bool
-make_folders(char *path, size_t from)
+/* A file for the child: the lengths of its path in the folder and of its content, then both (softgpu/cc/process.c). */
+static void
+pack(struct buffer *files, const char *path, const char *content, size_t length)
 {
-    for (char *slash = strchr(path + from, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        const bool ok = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *slash = '/';
-        if (!ok)
-            return false;
-    }
-    return true;
-}
-
-static bool
-write_header(const char *folder, const char *root, const char *name, const char *text)
-{
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s", root, name) < 0)
-        return false;
-    const bool ok = make_folders(path, strlen(folder) + 1) && write_file(path, text, strlen(text));
-    free(path);
-    return ok;
+    buffer_add_format(files, "%zu %zu\n%s", strlen(path), length, path);
+    buffer_add(files, content, length);
 }
 
 /*
@@ -193,56 +165,49 @@ write_source(const struct _nvrtcProgram *program, struct buffer *text)
                           i + 1, i, program->expressions.items[i]);
 }
 
-static bool
-fill_folder(const struct _nvrtcProgram *program, const struct request *request, const char *folder, const char *root)
+/* All files of the folder. */
+static void
+pack_all(const struct _nvrtcProgram *program, const struct request *request, const char *root_in_folder,
+         struct buffer *files)
 {
     struct buffer source = {NULL, 0, 0, false};
-    char path[PATH_MAX];
     write_source(program, &source);
-    snprintf(path, sizeof(path), "%s/" SOURCE_FILE, folder);
-    bool ok = !source.failed && write_file(path, source.data, source.length);
+    if (!source.failed)
+        pack(files, SOURCE_FILE, source.data, source.length);
+    pack(files, MACRO_FILE, request->macros.data, request->macros.length);
+    for (size_t i = 0; i < program->headers.count; ++i) {
+        struct buffer path = {NULL, 0, 0, false};
+        buffer_add_format(&path, "%s/%s", root_in_folder, program->header_names.items[i]);
+        if (!path.failed)
+            pack(files, path.data, program->headers.items[i], strlen(program->headers.items[i]));
+        files->failed = files->failed || path.failed;
+        buffer_free(&path);
+    }
+    files->failed = files->failed || source.failed;
     buffer_free(&source);
-    snprintf(path, sizeof(path), "%s/" MACRO_FILE, folder);
-    ok = ok && write_file(path, request->macros.data, request->macros.length);
-    for (size_t i = 0; ok && i < program->headers.count; ++i)
-        ok = write_header(folder, root, program->header_names.items[i], program->headers.items[i]);
-    return ok;
 }
 
-static int
-remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place)
-{
-    (void)info, (void)kind, (void)place;
-    remove(path);
-    return 0;
-}
-
-static void
-remove_folder(const char *folder)
-{
-    enum { MOST_OPEN_FOLDERS = 16 };
-    nftw(folder, remove_entry, MOST_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
-}
-
+/* A name that no other folder has; the child makes the folder. */
 static char *
-make_folder(void)
+name_folder(void)
 {
+    static unsigned count;
     const char *parent = getenv("TMPDIR");
     char *folder = NULL;
-    if (asprintf(&folder, "%s/softgpu-nvrtc-XXXXXX", parent != NULL && *parent != '\0' ? parent : "/tmp") < 0)
-        return NULL;
-    if (mkdtemp(folder) == NULL) {
-        free(folder);
-        return NULL;
-    }
-    return folder;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int length =
+        asprintf(&folder, "%s/softgpu-nvrtc-%ld-%u-%lx", parent != NULL && *parent != '\0' ? parent : "/tmp",
+                 (long)getpid(), __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED), (unsigned long)now.tv_nsec);
+    return length >= 0 ? folder : NULL;
 }
 
 /* ---- the child ---- */
 
-/* Its standard output, its standard error, and the make rule. */
-enum { OUTPUT, MESSAGES, RULE, STREAMS };
-static const int child_files[STREAMS] = {STDOUT_FILENO, STDERR_FILENO, 3};
+/* What the child gets: the packed files as its standard input, files for its output and messages, and for the make
+ * rule. */
+enum { INPUT, OUTPUT, MESSAGES, RULE, STREAMS };
+static const int child_files[STREAMS] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, 3};
 
 static void
 list_environment(struct strings *environment)
@@ -308,7 +273,6 @@ start(const struct strings *command, const struct strings *environment, const in
     sigfillset(&all);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     for (int i = 0; i < STREAMS; ++i)
         posix_spawn_file_actions_adddup2(&actions, files[i], child_files[i]);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -350,7 +314,7 @@ wait_for(pid_t child)
 static bool
 open_files(int files[STREAMS])
 {
-    static const char *const names[STREAMS] = {"softgpu-output", "softgpu-messages", "softgpu-rule"};
+    static const char *const names[STREAMS] = {"softgpu-input", "softgpu-output", "softgpu-messages", "softgpu-rule"};
     bool ok = true;
     for (int i = 0; i < STREAMS; ++i) {
         const int file = memfd_create(names[i], MFD_CLOEXEC);
@@ -360,6 +324,18 @@ open_files(int files[STREAMS])
         ok = ok && files[i] >= 0;
     }
     return ok;
+}
+
+static bool
+write_input(int file, const struct buffer *input)
+{
+    for (size_t done = 0; done < input->length;) {
+        const ssize_t wrote = write(file, input->data + done, input->length - done);
+        if (wrote < 0 && errno != EINTR)
+            return false;
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return lseek(file, 0, SEEK_SET) == 0;
 }
 
 static void
@@ -399,14 +375,16 @@ judge(struct _nvrtcProgram *program, int status, struct outcome *outcome)
 }
 
 static nvrtcResult
-run_child(struct _nvrtcProgram *program, const struct strings *command, struct outcome *outcome)
+run_child(struct _nvrtcProgram *program, const struct strings *command, const struct buffer *input,
+          struct outcome *outcome)
 {
     struct strings environment = {NULL, 0, 0, false};
-    int files[STREAMS] = {-1, -1, -1};
+    int files[STREAMS] = {-1, -1, -1, -1};
     pid_t child;
     nvrtcResult result = NVRTC_ERROR_OUT_OF_MEMORY;
     list_environment(&environment);
-    if (!command->failed && !environment.failed && open_files(files)) {
+    const bool has_memory = !command->failed && !environment.failed && !input->failed;
+    if (has_memory && open_files(files) && write_input(files[INPUT], input)) {
         const int error = start(command, &environment, files, &child);
         if (error != 0) {
             result = fail(program, "cannot start %s: %s", command->items[0], strerror(error));
@@ -451,21 +429,18 @@ compile_run(struct _nvrtcProgram *program, const struct request *request, struct
         return fail(program,
                     "softgpu-cc, which compiles for the stand-in, is neither beside its libraries nor in PATH; "
                     "install it (package ddprun-softgpu)");
-    outcome->folder = make_folder();
-    if (outcome->folder == NULL) {
-        free(compiler);
-        return fail(program, "no private folder for the source: %s; TMPDIR names where it may be", strerror(errno));
-    }
     struct strings command = {NULL, 0, 0, false};
-    char *root = header_root(program, outcome->folder);
-    if (root == NULL || !fill_folder(program, request, outcome->folder, root)) {
-        result = fail(program, "cannot write the source to %s: %s", outcome->folder, strerror(errno));
-    } else {
+    struct buffer files = {NULL, 0, 0, false};
+    outcome->folder = name_folder();
+    char *root = outcome->folder != NULL ? header_root(program, outcome->folder) : NULL;
+    result = NVRTC_ERROR_OUT_OF_MEMORY;
+    if (root != NULL) {
+        pack_all(program, request, root + strlen(outcome->folder) + 1, &files);
         make_command(program, request, compiler, outcome->folder, root, &command);
-        result = run_child(program, &command, outcome);
+        result = run_child(program, &command, &files, outcome);
     }
-    remove_folder(outcome->folder); /* if the child has not: it did not start */
     strings_free(&command);
+    buffer_free(&files);
     free(root);
     free(compiler);
     return result;

@@ -54,7 +54,7 @@ struct outcome {
     struct buffer messages; /* what it and the host compiler have written on stderr */
     struct buffer module;   /* empty: it has failed */
     struct buffer depends;  /* a make rule that names the headers of -I folders */
-    char *folder;           /* the folder that the source was in, which is gone */
+    char *folder;           /* the name of the folder that the source was in, which is gone */
 };
 
 /*

@@ -360,7 +360,6 @@ TEST(options_are_taken)
         "true",
         "-rdc=true",
         "--device-c",
-        "-dw",
         "-ewp",
         "-dopt=on",
         "-Ofc=min",

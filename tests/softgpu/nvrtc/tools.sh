@@ -6,6 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 [ "$device" = softgpu ] || skip "its kernels are compiled for the stand-in"
 watch_leftovers
 limit=300
+export SOFTGPU_NVRTC_CACHE=0 # each process compiles, with what ddprun preloads and watches
 cp "$here"/trainer.cu "$here"/trainer_kernels.cuh "$work"
 cd "$work" || exit 1
 for way in ahead jit; do
@@ -27,4 +28,5 @@ done
 for what in alone found trained checked; do
     check "the same with kernels of NVRTC: $what" diff "ahead.$what" "jit.$what"
 done
+check "no folder of a compilation stays" test -z "$(ls -A "$TMPDIR")"
 finish
