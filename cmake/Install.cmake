@@ -24,7 +24,7 @@ install(TARGETS ddprun RUNTIME DESTINATION bin)
 install(TARGETS shim engine check_engine scout files LIBRARY DESTINATION lib/ddprun)
 install(TARGETS pmix_member LIBRARY DESTINATION lib/ddprun COMPONENT pmix)
 install(FILES interpose/include/ddprun.h interpose/include/ddprun_torch.h interpose/include/ddprun_torch_sampler.h
-    interpose/include/ddprun_torch_unheld.h tools/scout/include/ddprun_lines.h DESTINATION include)
+    interpose/include/ddprun_torch_tensors.h interpose/include/ddprun_torch_unheld.h tools/scout/include/ddprun_lines.h DESTINATION include)
 install(FILES interpose/python/ddprun.py DESTINATION lib/python3/dist-packages)
 install(FILES interpose/rust/Cargo.toml interpose/rust/README.md LICENSE DESTINATION share/ddprun/rust)
 install(DIRECTORY interpose/rust/src interpose/rust/examples interpose/rust/tests DESTINATION share/ddprun/rust)

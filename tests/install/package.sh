@@ -94,7 +94,7 @@ while read -r macro; do
     grep -qF "$macro(" "$prefix/share/man/man3/ddprun.h.3" || complain "ddprun.h(3) does not mention $macro"
 done <<<"$macros"
 
-for header in ddprun.h ddprun_torch.h ddprun_torch_sampler.h ddprun_torch_unheld.h ddprun_lines.h; do
+for header in ddprun.h ddprun_torch.h ddprun_torch_sampler.h ddprun_torch_tensors.h ddprun_torch_unheld.h ddprun_lines.h; do
     [ -s "$prefix/include/$header" ] || complain "no include/$header"
 done
 
