@@ -61,7 +61,7 @@ find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint3
                   ? spot_find_behind_both(search, &made.frames[depth], &set.frames[at_set], spot, &said)
                   : spot_find_behind(search, &made.frames[depth], spot);
     snprintf(spot->name, sizeof(spot->name), "%s", said.memory);
-    return ok && line_write_said(search, &wide, &said, text);
+    return ok && line_write_said(search, &wide, &said, spot->node, text);
 }
 
 /* Whether all memory that the calls up to frame `depth` allocate gets this line there. */

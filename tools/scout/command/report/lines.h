@@ -339,11 +339,12 @@ void counters_place(struct search *search);
 
 /* ---- tensor_line.c, for insert.c, uses.c and made.c: the line of a tensor ---- */
 enum { LINE_BYTES = 1024 };
-/* The line of a tensor in this memory, with so many elements; or, `said`, as its allocation is said. False: no room. */
+/* The line of a tensor in this memory, with so many elements; or, `said`, as its allocation is said. `at`: where the
+ * line stands; NULL: in no template. False: no room. */
 bool line_write(const struct search *search, const struct scout_tensor *tensor, const char *memory, const char *count,
-                char text[LINE_BYTES]) __attribute__((warn_unused_result));
+                const struct source_node *at, char text[LINE_BYTES]) __attribute__((warn_unused_result));
 bool line_write_said(const struct search *search, const struct scout_tensor *tensor, const struct lifted *said,
-                     char text[LINE_BYTES]) __attribute__((warn_unused_result));
+                     const struct source_node *at, char text[LINE_BYTES]) __attribute__((warn_unused_result));
 /* A gradient, and all that lies in its place at other times: one annotation is of all of it. */
 struct scout_tensor line_widen(const struct search *search, const struct scout_tensor *tensor);
 /* The last operation before the first step that sets the tensor; SCOUT_NONE: none, or it needs none. */

@@ -138,7 +138,7 @@ made_place(struct search *search)
         struct lifted said = {0};
         snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", search->number[tensor->alloc]);
         snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", search->number[tensor->alloc]);
-        if (line_write_said(search, &wide, &said, text)) {
+        if (line_write_said(search, &wide, &said, NULL, text)) {
             spot_add_text(search, &front, text);
             search->to->names[i] = xstrdup(said.memory);
         }

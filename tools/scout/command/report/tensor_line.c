@@ -1,6 +1,7 @@
 /* tensor_line.c - see lines.h. */
 #include "tools/scout/command/report/expression.h"
 
+#include "softgpu/text/walk.h"
 #include "tools/scout/command/analysis/rules.h"
 
 static const char *
@@ -143,23 +144,48 @@ count_text(const struct sources *sources, const char *said, uint32_t type, char 
     code_free(&code);
 }
 
-/* The line of a tensor in this memory, with so many elements. */
+/* Whether a place is in a template that takes types. */
+static bool
+is_in_template(const struct source_node *at)
+{
+    for (const struct source_node *node = at; node != NULL; node = node->parent) {
+        const struct code *code = &node->source->code;
+        const uint32_t first = node->tokens.first, end = token_skip_template(code, first, node->tokens.end);
+        for (uint32_t i = first; i < end; ++i)
+            if (token_is(code, i, "typename") || token_is(code, i, "class"))
+                return true;
+    }
+    return false;
+}
+
+/* The type of a tensor's elements, for a line at a place: in a template it is the type of the pointer, since the
+ * program may use the template for other types, too. */
+static void
+write_type(const struct scout_tensor *tensor, const char *memory, const struct source_node *at, char type[LINE_BYTES])
+{
+    const bool is_float = tensor->type == SCOUT_FLOAT32 || tensor->type == SCOUT_FLOAT64;
+    if (is_float && memory[0] != '(' && is_in_template(at))
+        snprintf(type, LINE_BYTES, "DDP_TYPE_OF(%s)", memory);
+    else
+        snprintf(type, LINE_BYTES, "%s", type_word(tensor->type));
+}
+
 bool
 line_write(const struct search *search, const struct scout_tensor *tensor, const char *memory, const char *count,
-           char text[LINE_BYTES])
+           const struct source_node *at, char text[LINE_BYTES])
 {
-    char group[48] = "";
+    char group[48] = "", type[LINE_BYTES];
+    write_type(tensor, memory, at, type);
     if (search->to->groups > 1)
         snprintf(group, sizeof(group), "DDP_GRADIENT_GROUP(%" PRIu32 "); ",
                  tensor->group != GROUP_NONE ? search->to->group_of[tensor->group] : 0);
-    return snprintf(text, LINE_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(search->log, tensor), memory, count,
-                    type_word(tensor->type), tensor->guessed ? " /* the type is a guess */" : "") < LINE_BYTES;
+    return snprintf(text, LINE_BYTES, "%s%s(%s, %s, %s);%s", group, macro_of(search->log, tensor), memory, count, type,
+                    tensor->guessed ? " /* the type is a guess */" : "") < LINE_BYTES;
 }
 
-/* The line of a tensor, as its memory is said. */
 bool
 line_write_said(const struct search *search, const struct scout_tensor *tensor, const struct lifted *said,
-                char text[LINE_BYTES])
+                const struct source_node *at, char text[LINE_BYTES])
 {
     char count[LIFT_BYTES + 16], memory[LIFT_BYTES + 48];
     uint32_t bytes = scout_type_bytes(tensor->type);
@@ -172,7 +198,7 @@ line_write_said(const struct search *search, const struct scout_tensor *tensor, 
         snprintf(memory, sizeof(memory), "(char *)(%s) + %" PRIu64, said->memory, tensor->lo);
     else
         snprintf(memory, sizeof(memory), "%s", said->memory);
-    return line_write(search, tensor, memory, count, text);
+    return line_write(search, tensor, memory, count, at, text);
 }
 
 /* Whether an operation may set memory of the allocation; what steps launch, too, reads it. */

@@ -211,7 +211,8 @@ place_use(struct search *search, struct use *use, const struct scout_group *grou
             return NULL;
         if (!is_of_all_launches(search, use, &counts) || !say_count(search, use, &counts, count) ||
             !spot_find_behind(search, &use->stack.frames[use->depth], &spot) ||
-            leads_to_update(search, spot.node, group) || !line_write(search, use->tensor, memory, count, text))
+            leads_to_update(search, spot.node, group) ||
+            !line_write(search, use->tensor, memory, count, spot.node, text))
             continue;
         spot_add_text(search, &spot, text);
         return xstrdup(memory);
