@@ -147,13 +147,24 @@ counts_from_share(const struct operation *operation)
     return is_of_share(operation) && operation->makes_rows && operation->are_rows_of_rank_0;
 }
 
+static const char *
+advise_counts_from_share(const struct operation *operation)
+{
+    return operation->unmoved[0] != '\0' ? place_add_first
+                                         : "add `first` of DDP_SHARD to where each rank's share begins, and to a row's "
+                                           "number in the share where positions or random numbers depend on it; and "
+                                           "see whether a rank gets labels or other inputs of other items than its "
+                                           "share's";
+}
+
 static void
 say_counts_from_share(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
     place_begin(operation->name, operation->is_probable, text,
                 "in the memory that %s points to rank 0's rows are one process's, but other ranks' rows are not: it "
                 "counts rows, or reads data, from the beginning of the share and not of the batch%s",
-                operation->changed, operation->unmoved);
+                operation->changed,
+                operation->unmoved[0] != '\0' ? operation->unmoved : ", or its inputs are of other items");
     place_append(text, "%s%s", operation->changed_element, operation->share_size);
 }
 
@@ -264,7 +275,7 @@ const struct place_row place_rows_of_results[] = {
      .kind = PLACE_SCALAR,
      .applies = counts_from_share,
      .say = say_counts_from_share,
-     .advice = place_add_first},
+     .advise = advise_counts_from_share},
     {.name = "rows of a share",
      .stage = STAGE_LAST,
      .kind = PLACE_SHARE,
