@@ -53,7 +53,7 @@ endforeach()
 install(FILES docs/pictures/report.png docs/pictures/timeline.png DESTINATION share/doc/ddprun/docs/pictures)
 install(FILES softgpu/docs/softgpu.md softgpu/docs/ci.md DESTINATION share/doc/ddprun/softgpu/docs)
 install(FILES samples/README.md DESTINATION share/doc/ddprun/samples)
-install(DIRECTORY samples/cluster DESTINATION share/doc/ddprun/samples)
+install(DIRECTORY samples/cluster samples/recipes DESTINATION share/doc/ddprun/samples)
 install(FILES LICENSE DESTINATION share/doc/ddprun RENAME copyright)
 
 # ---- cmake --build build --target uninstall ----

@@ -23,11 +23,20 @@
 static bool
 is_by_the_way(const char *at)
 {
-    static const char overlap[] = "ddprun: overlap is o", left_over[] = "ddprun: plan: ";
-    const char *words = strstr(at, " are averaged at DDP_STEP, without overlap"), *end = at + strcspn(at, "\n");
-    const char *warned = strstr(at, "the job continues, unless this lasts");
-    return strncmp(at, overlap, strlen(overlap)) == 0 || strncmp(at, left_over, strlen(left_over)) == 0 ||
-           (words != NULL && words < end) || (warned != NULL && warned < end);
+    static const char *const beginnings[] = {"ddprun: steps are shorter without overlap ",
+                                             "ddprun: overlap is on again ", "ddprun: plan: "};
+    static const char *const words[] = {" are averaged at DDP_STEP, without overlap",
+                                        "the job continues, unless this lasts"};
+    const char *end = at + strcspn(at, "\n");
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); ++i)
+        if (strncmp(at, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); ++i) {
+        const char *found = strstr(at, words[i]);
+        if (found != NULL && found < end)
+            return true;
+    }
+    return false;
 }
 
 /* The first line that begins so and says more than that; "" if no line does. */
