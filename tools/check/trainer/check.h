@@ -172,6 +172,8 @@ void copies_seen(uint64_t site, const char *place, const void *source, size_t by
 void copies_boundary(uint32_t step);
 
 /* ---- look.c ---- */
+/* At the start. Of a run that looks the file is there, empty, also where the program makes no operation. */
+void look_open(void);
 /* Around an operation that comes after `interval` DDP_STEPs; any thread. */
 void look_begins(const struct operation *operation, uint32_t interval, bool from_host);
 void look_ends(bool enqueued);

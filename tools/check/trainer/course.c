@@ -52,6 +52,7 @@ check_open(void (*leave)(void))
     /* The launcher compares the ranks, by the hashes that all of them leave of every tensor at every step. */
     engine_state.options.check_every = 0;
     values_open();
+    look_open();
     updaters_open();
     turn_memory_open();
     turn_host_open();

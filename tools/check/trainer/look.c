@@ -261,6 +261,16 @@ begins(uint32_t interval, bool from_host)
 }
 
 void
+look_open(void)
+{
+    if (check_run.look == 0)
+        return;
+    snprintf(look.path, sizeof(look.path), "%s-%d.look", check_run.results, engine_state.rendezvous.rank);
+    look.opened = true;
+    look.fd = open_direct(look.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+}
+
+void
 look_begins(const struct operation *operation, uint32_t interval, bool from_host)
 {
     around.active = false;
@@ -270,11 +280,6 @@ look_begins(const struct operation *operation, uint32_t interval, bool from_host
     const struct function_layout *layout = operation->function != NULL ? function_layout(operation->function) : NULL;
     HOLD(&memory_lock);
     ENTER_CONTEXT();
-    if (!look.opened) {
-        snprintf(look.path, sizeof(look.path), "%s-%d.look", check_run.results, engine_state.rendezvous.rank);
-        look.opened = true;
-        look.fd = open_direct(look.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    }
     pointers_visit(operation, layout, true, note_pointer, NULL);
     if (begins(interval, from_host))
         begin_operation(operation, layout);
