@@ -83,11 +83,11 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
               "differences add up from step to step\n",
               out);
     else if (update_differs)
-        fputs("in each step check sets the ranks' gradients to one process's values, and parameters and state, too, "
-              "until an update differs\n",
+        fputs("check sets the ranks' gradients to one process's values in each step, and their parameters and state up "
+              "to the first update that differs\n",
               out);
     else
-        fputs("in each step check sets the ranks' tensors to one process's values, so that rounding does not add up\n",
+        fputs("check sets the ranks' tensors to one process's values in each step, so that rounding does not add up\n",
               out);
     if (ANY(item, verdict->facts->items, verdict->facts->item_count, item->compensated))
         fputs("every gradient is that of one process times one factor, which the ranks' update divides out\n", out);
@@ -186,12 +186,12 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
                 "half of the free space with its results\n",
                 evidence->steps);
     else if (end != NULL && end->value != 0)
-        fprintf(out, "check ended the program after %s %u: --steps K compares more\n",
+        fprintf(out, "check ended the program after %s %u: a larger --steps compares more\n",
                 check_evidence_takes_turns(evidence) ? "round" : "step", evidence->steps);
     if (end != NULL && end->value != 0 && check_rows_find(&evidence->ranked[0], CHECK_ROW_ASKED) != NULL)
         fputs(
-            "not exercised: how many steps the program makes, which calls DDP_WORLD_SIZE(): if it divides a number of "
-            "steps by that, ranks train less than one process\n",
+            "not exercised: the program's whole number of steps. The program calls DDP_WORLD_SIZE(): if it divides the "
+            "number of steps by that, ranks train less than one process\n",
             out);
 }
 
