@@ -33,7 +33,8 @@ are_alike(const struct finding *finding, size_t at)
     return true;
 }
 
-/* It gets a tensor of the role that an operation has changed, by what is the rank's own. */
+/* It gets a tensor of the role to which an operation has given other contents than in one process, by what is the
+ * rank's own. */
 static bool
 gets_changed(const struct finding *finding, size_t at, uint32_t role)
 {

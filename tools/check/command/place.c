@@ -217,8 +217,9 @@ is_as_it_was(const struct finding *finding, const struct where *gradient)
                                           relation_argument(finding, r, gradient), interval, &by));
 }
 
-/* No operation has changed the gradient since the last DDP_STEP; or one has by the rank's own rows: backward, *by_p.
- * What changes averages, as a clipping does, is none. */
+/* True: the gradient is the rank's own. The last operation that has changed it since the last DDP_STEP reads the rank's
+ * own rows, so it is of backward (*by_p); or no operation has changed it. False: it is an average that has been
+ * changed, as by clipping after DDP_STEP. */
 static bool
 is_of_backward(const struct finding *finding, struct where gradient, struct where *by_p)
 {

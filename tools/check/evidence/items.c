@@ -359,10 +359,10 @@ is_decision(const struct check_evidence *evidence, const struct check_row *row)
     return false;
 }
 
-/* One rank, whose steps begin a unit in the last place away, and whose data are, makes a difference of this size of the
- * gradient in this step, or relatively in any other: it nearly cancels, or its sum is long, and the order of its sum
- * decides. No such difference is more than what is bearable beside what gradients typically have; and none that this
- * step has not shown more than what is bearable beside the gradient. */
+/* Whether rounding explains a gradient's difference. In a run of one process parameters and data were changed by a unit
+ * in the last place, and the gradient then differed by as much: it nearly cancels, or it is a long sum whose order
+ * decides. That run must have shown the difference in this step; or, if the difference is bearable beside the gradient,
+ * as a part of the gradient in any step. Never explained is what is not bearable beside gradients of typical size. */
 static bool
 is_nudged(struct check_item *item, const struct check_evidence *evidence, const struct check_row *row,
           const struct distance *distance)

@@ -43,7 +43,7 @@ static bool *counts; /* [tensor_count]: it counts batches, and goes on in each; 
 
 static uint32_t *sequence; /* of the first run: the kind of each operation that may write */
 static uint32_t met_count; /* these */
-static uint32_t seen;      /* of the second run: writes; */
+static uint32_t seen;      /* of the second run: writes since the start */
 static bool is_begun;      /* by state: a batch has */
 static uint64_t met;       /* operations since the first write */
 static uint64_t *hashes;   /* [tensor_count]: of what is trained, after the last operation that may have touched it */
@@ -415,7 +415,7 @@ open_both(void)
     player_set_stage(PLAY_RUNNING);
 }
 
-/* The writes in front of the first round. */
+/* The writes from the start to the first round. */
 static uint32_t
 writes_before(void)
 {
@@ -469,7 +469,7 @@ by_contents_meet(const struct operation *operation)
         return false;
     }
     const struct kind *of = may_write && !sets_own ? known_kind() : NULL;
-    may_write = of != NULL && of->writes;
+    may_write = of != NULL && of->writes; /* from here on: it does write, as in the first run */
     seen += may_write;
     return may_write && seen > writes_before() && (seen - writes_before() - 1) % writes.each == 0;
 }

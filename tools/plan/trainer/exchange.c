@@ -327,7 +327,7 @@ watch(uint32_t role, uint32_t border)
 
 /* ---- a pass outside of steps ---- */
 
-static bool is_outside; /* one has launched something */
+static bool is_outside; /* an operation of the pass was more than a copy */
 static int64_t outside_until_ms;
 
 static uint32_t
@@ -375,7 +375,8 @@ meet_loaded(const struct operation *operation)
         unclassed_note(operation, true);
 }
 
-/* Between steps. */
+/* An operation outside of the plan's steps: all ranks make it, so none leaves it out (false). In front of the first one
+ * of a pass after the last step of the proof, memory is exchanged, once. */
 static bool
 meet_outside(const struct operation *operation, const char *name)
 {

@@ -217,8 +217,19 @@ may_bring(const struct graph *graph, const struct scout_op *op, const struct gra
     return op->rows > 1 || op->bytes == 0 || op->to.offset + op->bytes > place->lo;
 }
 
-/* Whether a place holds what the program has filled it with: no copy brings other contents, no launch of the period
- * writes it, no other kernel gets its memory. A copy of no bytes: the host writes managed memory, anywhere. */
+/* Whether the graph would show that an operation writes memory: what it writes is known, or the memory is not among its
+ * arguments, or a launch of its kernel is in the period and gets the memory. */
+static bool
+is_shown(const struct graph *graph, const struct scout_op *op, uint32_t memory)
+{
+    if (op->effect != NULL || !gets(graph, op, memory))
+        return true;
+    return ANY(it, &graph->log->ops[graph->first], graph->count, it->name == op->name && gets(graph, it, memory));
+}
+
+/* Whether a place holds what the program has filled it with, such as the zeros with which a recurrent net begins: no
+ * copy brings other contents, no launch of the period writes it, no other kernel gets its memory. A copy of no bytes:
+ * the host writes managed memory, anywhere. */
 static bool
 stays_filled(const struct graph *graph, const struct graph_version *place)
 {
@@ -226,10 +237,7 @@ stays_filled(const struct graph *graph, const struct graph_version *place)
     bool filled = false;
     FOR_EACH(op, graph->log->ops, graph->log->op_count) {
         bool is_target = may_bring(graph, op, place);
-        bool is_known =
-            op->effect != NULL || !gets(graph, op, memory) ||
-            ANY(it, &graph->log->ops[graph->first], graph->count, it->name == op->name && gets(graph, it, memory));
-        if (!is_known || (is_target && op->kind == SCOUT_COPY))
+        if (!is_shown(graph, op, memory) || (is_target && op->kind == SCOUT_COPY))
             return false;
         filled = filled || is_target;
     }

@@ -229,6 +229,7 @@ settle_reads(struct sorter *sorter)
             if (to->op < 0 || may_read(sorter, to, from))
                 continue;
             uint32_t at = from->position;
+            /* Scratch that the rank in turn fills, and that the update alone reads. */
             bool for_update = from->in_count == 0 && !from->from_host && sorter->turns->parts[at] == PLAY_BY_TURN &&
                               sorter->turns->parts[to->position] == PLAY_BY_LAST;
             sorter->root[at] = sorter->root[to->position];

@@ -254,8 +254,8 @@ may_change(const struct comparison *it, uint32_t begin, uint32_t op, const struc
     return gets && scout_writes_nothing(its->effect) && gets_result(it, begin, op);
 }
 
-/* Whether a step stands in front of the group's use, and after the last operation before its gradients' last write
- * that changes its parameters: that write finds averaged ones. */
+/* Whether the gradients' last write finds averaged parameters: between the last operation before that write which
+ * changes the group's parameters and the first use of its gradients (group->before) a step stands. */
 static bool
 has_step_in_front(const struct comparison *it, uint32_t number)
 {
@@ -273,8 +273,8 @@ has_step_in_front(const struct comparison *it, uint32_t number)
     return last > 0 && step != NULL && step->at <= group->before;
 }
 
-/* A step after the first use is late if gradients or parameters change in between: a norm that is printed is
- * each rank's own. */
+/* Prints a group whose step comes after the first use of its gradients (group->before), if gradients or parameters
+ * change in between. Else the step is not late: a norm that is only printed is each rank's own. */
 static void
 compare_late_group(struct comparison *it, uint32_t number)
 {
