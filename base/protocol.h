@@ -183,8 +183,9 @@ rank_wanted_pack(uint32_t generation, uint64_t step)
 
 enum rank_stage {
     RANK_STAGE_NONE = 0, /* nothing heard yet */
-    RANK_STAGE_GATE,     /* the shim answered a look-up of the CUDA driver in this rank's process tree */
-    RANK_STAGE_RANK,     /* a process became the rank; its engine runs */
+    RANK_STAGE_GATE, /* the shim answered a look-up of the CUDA driver in this rank's process tree, or a process becomes
+                        the rank */
+    RANK_STAGE_RANK, /* a process became the rank; its engine runs */
     RANK_STAGE_TRAINING, /* the first boundary was passed */
     RANK_STAGE_ENDED,    /* left cleanly; another program may follow it */
     RANK_STAGE_FAILED,   /* `failure` says why; written by the rank before it asks for the end of the job */

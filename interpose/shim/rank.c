@@ -175,7 +175,7 @@ decide(const struct ddp_site *site)
 
     shim.lock_fd = fd;
     follow_program(status);
-    atomic_store(&status->protocol, DDPRUN_PROTOCOL_VERSION);
+    shim_note_gate(); /* without a look-up, too: by an annotation or a question before the first call of CUDA */
     atomic_store(&status->pid, (int)getpid());
     if (pthread_atfork(NULL, NULL, after_fork_in_child) != 0)
         shim_stop("rank %d: out of memory", shim_number_from(DDPRUN_ENV_RANK));

@@ -142,13 +142,12 @@ verdict_any_became_rank(const struct rank_view *ranks, int count)
     return false;
 }
 
-/* The same, or one is about to: its engine waits for all others to meet it, those too that have ended. It may have
- * joined before its first call of CUDA, by DDP_WORLD_SIZE(). */
+/* The same, or one is about to: its engine waits for all others to meet it, those too that have ended. */
 static bool
 any_takes_part(const struct rank_view *ranks, int count)
 {
     for (int i = 0; i < count; ++i) {
-        if (ranks[i].connected)
+        if (ranks[i].stage == RANK_STAGE_GATE && ranks[i].connected)
             return true;
     }
     return verdict_any_became_rank(ranks, count);
