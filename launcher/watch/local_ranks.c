@@ -490,19 +490,35 @@ local_ranks_expect(struct local_ranks *local, int number)
         local->seen[i].blocked = blocks(find_trainer(local, i), number);
 }
 
+#define ANCESTRY_LIMIT 64 /* scripts around a trainer, one in another */
+
+/* The trainer, its parent, and so on, up to the process that was started for the rank; at most `limit`. Returns how
+ * many. */
+static int
+find_ancestry(pid_t trainer, pid_t root, pid_t *pids, int limit)
+{
+    struct process process;
+    int count = 0;
+    for (pid_t pid = trainer; count < limit && pid > 1 && pid != getpid(); pid = process.parent) {
+        if (!process_read(pid, 0, &process) || process.is_zombie)
+            break;
+        pids[count++] = pid;
+        if (pid == root)
+            break;
+    }
+    return count;
+}
+
+/* The outermost first: a script that waits for its trainer has the signal before the trainer ends. */
 pid_t
 local_ranks_signal(const struct local_ranks *local, int i, int number)
 {
-    pid_t root = local->pids[i], trainer = find_trainer(local, i);
+    pid_t trainer = find_trainer(local, i);
+    pid_t ancestry[ANCESTRY_LIMIT];
     bool is_left_out = trainer != 0 && !process_survives(trainer, number);
-    struct process process;
-    for (pid_t pid = trainer; pid > 1 && pid != getpid(); pid = process.parent) {
-        bool is_there = process_read(pid, 0, &process) && !process.is_zombie;
-        if (is_there && process_survives(pid, number))
-            kill(pid, number);
-        if (pid == root || !is_there)
-            break;
-    }
+    for (int k = find_ancestry(trainer, local->pids[i], ancestry, ANCESTRY_LIMIT) - 1; k >= 0; --k)
+        if (process_survives(ancestry[k], number))
+            kill(ancestry[k], number);
     return is_left_out ? trainer : 0;
 }
 

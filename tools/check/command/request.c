@@ -138,7 +138,12 @@ count_runs(const struct check *check)
         return 2;
     if (check->has_reference)
         return 1;
-    return 3 + (is_kept ? 2 : 0) + (check->only_writes ? 0 : 1);
+    int count = 3;
+    if (is_kept)
+        count += 2;
+    if (!check->only_writes)
+        count += 1;
+    return count;
 }
 
 bool
