@@ -4,6 +4,7 @@
 source "$(dirname "$0")/../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 export TMPDIR=$work
+export SOFTGPU_ADDRESSES=real # as ctest sets it: rows compare where memory lies
 unset CUDA_HOME NCCL_HOME
 
 # one_line NAME CODE PATTERN: the last command ended with CODE and one line to stderr
