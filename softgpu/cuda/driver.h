@@ -196,6 +196,7 @@ enum magic {
     MAGIC_STREAM = 0x53545231,
     MAGIC_EVENT = 0x45565431,
     MAGIC_LIBRARY = 0x4c494231,
+    MAGIC_LINKER = 0x4c4e4b31,
     MAGIC_KERNEL = 0x4b524e31,
     MAGIC_FUNCTION = 0x46554e31,
     MAGIC_POOL = 0x504f4c31,
@@ -211,6 +212,7 @@ enum object_kind {
     OBJECT_STREAM,
     OBJECT_EVENT,
     OBJECT_LIBRARY,
+    OBJECT_LINKER,
     OBJECT_KERNEL,
     OBJECT_POOL,
     OBJECT_CHUNK,
@@ -567,8 +569,23 @@ struct module {
     uintptr_t begin, end; /* where its variables are */
 };
 
-/* Whether `data` is a module in one of its two forms: reads its first 8 bytes, or up to a NUL. */
+/* Whether `data` is a module in one of its two forms, or in that of a text: reads its first 8 bytes, or up to a NUL. */
 bool module_is(const void *data);
+bool module_is_text(const void *data);
+
+/*
+ * A copy of a module of which at most *bytes are known, with a NUL after them; the caller frees it. *bytes becomes its
+ * length, that of a text with its NUL. `what`: the module, for messages. CUDA_ERROR_NO_BINARY_FOR_GPU (it is something
+ * else) or CUDA_ERROR_INVALID_IMAGE (it has been cut) after a message.
+ */
+CUresult module_copy(const char *what, const void *data, size_t *bytes, char **copy_p)
+    __attribute__((warn_unused_result));
+
+/* The same from a file. CUDA_ERROR_FILE_NOT_FOUND: `path` cannot be opened, or is no file. */
+CUresult module_read(const char *path, size_t *bytes, char **copy_p) __attribute__((warn_unused_result));
+
+/* Nothing is compiled: the logs that these options ask for are empty, and the time is 0. */
+void module_clear_logs(unsigned count, const CUjit_option *options, void **values);
 
 /*
  * Loads one more copy of a module. It stays loaded for good, as all libraries with kernels do: a launch may still be in

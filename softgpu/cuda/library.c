@@ -12,6 +12,7 @@
 #include "softgpu/private_calls.h"
 #include "softgpu/stub.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #pragma weak softgpu_variable_at
@@ -162,11 +163,37 @@ CUresult
 cuLibraryLoadData(CUlibrary *library_out, const void *code, CUjit_option *jit_options, void **jit_values,
                   unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count)
 {
-    (void)jit_options, (void)jit_values, (void)jit_count, (void)options, (void)values,
-        (void)count; /* nothing is compiled */
+    (void)options, (void)values, (void)count; /* what they say of code for GPUs has no meaning here */
     REQUIRE(library_out != NULL);
+    module_clear_logs(jit_count, jit_options, jit_values);
     struct library *library;
     TRY(load(code, &library));
+    *library_out = (CUlibrary)library;
+    return CUDA_SUCCESS;
+}
+
+/* `load` keeps nothing of the file's bytes. */
+static CUresult
+load_file(const char *path, struct library **library_p)
+{
+    size_t bytes;
+    char *code;
+    TRY(module_read(path, &bytes, &code));
+    CUresult result = load(code, library_p);
+    free(code);
+    return result;
+}
+
+CUresult
+cuLibraryLoadFromFile(CUlibrary *library_out, const char *path, CUjit_option *jit_options, void **jit_values,
+                      unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count)
+{
+    (void)options, (void)values, (void)count;
+    TRY(driver_enter());
+    REQUIRE(library_out != NULL && path != NULL);
+    module_clear_logs(jit_count, jit_options, jit_values);
+    struct library *library;
+    TRY(load_file(path, &library));
     *library_out = (CUlibrary)library;
     return CUDA_SUCCESS;
 }
@@ -294,9 +321,18 @@ cuModuleLoadData(CUmodule *module, const void *image)
 }
 
 CUresult
+cuModuleLoad(CUmodule *module, const char *path)
+{
+    struct context *context;
+    TRY(context_enter(&context));
+    REQUIRE_ELSE(!is_for_a_newer_driver(), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    return cuLibraryLoadFromFile((CUlibrary *)module, path, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+CUresult
 cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values)
 {
-    (void)count, (void)options, (void)values;
+    module_clear_logs(count, options, values);
     return cuModuleLoadData(module, image);
 }
 

@@ -10,11 +10,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef MFD_EXEC
@@ -36,8 +38,8 @@ is_cubin(const void *data)
     return strcmp(data, SOFTGPU_CUBIN_MAGIC) == 0;
 }
 
-static bool
-is_text(const void *data)
+bool
+module_is_text(const void *data)
 {
     return strncmp(data, SOFTGPU_PTX_BEGIN, strlen(SOFTGPU_PTX_BEGIN)) == 0;
 }
@@ -45,7 +47,7 @@ is_text(const void *data)
 bool
 module_is(const void *data)
 {
-    return is_text(data) || is_cubin(data);
+    return module_is_text(data) || is_cubin(data);
 }
 
 static CUresult
@@ -119,6 +121,137 @@ is_whole(const struct code *code)
     memcpy(&head, code->bytes, sizeof head);
     return memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
            head.e_shoff + (uint64_t)head.e_shnum * head.e_shentsize <= code->length;
+}
+
+/* ---- files, and inputs of the linker ---- */
+
+/* `bytes` is the length of `copy`, which a NUL follows, and becomes that of the module. */
+static CUresult
+check_copy(const char *what, const char *copy, size_t *bytes)
+{
+    struct softgpu_cubin head;
+    if (!module_is(copy)) {
+        say("%s: no code for the stand-in, which takes what its NVRTC has compiled", what);
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
+    if (module_is_text(copy)) {
+        *bytes = strlen(copy) + 1;
+        return CUDA_SUCCESS;
+    }
+    const bool has_head = *bytes >= sizeof head;
+    if (has_head) {
+        memcpy(&head, copy, sizeof head);
+    }
+    if (!has_head || head.bytes > *bytes - sizeof head) {
+        say("%s: a module that has been cut", what);
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
+    *bytes = sizeof head + head.bytes;
+    return CUDA_SUCCESS;
+}
+
+/* Takes `copy`, which it frees unless it is a module. */
+static CUresult
+keep_copy(const char *what, char *copy, size_t *bytes, char **copy_p)
+{
+    CUresult result = check_copy(what, copy, bytes);
+    if (result != CUDA_SUCCESS) {
+        free(copy);
+        return result;
+    }
+    *copy_p = copy;
+    return CUDA_SUCCESS;
+}
+
+CUresult
+module_copy(const char *what, const void *data, size_t *bytes, char **copy_p)
+{
+    char *copy = malloc(*bytes + 1);
+    REQUIRE_ELSE(copy != NULL, CUDA_ERROR_OUT_OF_MEMORY);
+    memcpy(copy, data, *bytes);
+    copy[*bytes] = '\0';
+    return keep_copy(what, copy, bytes, copy_p);
+}
+
+/* Fewer bytes than asked for: the file has become shorter. */
+static size_t
+read_all(int file, char *to, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t got = read(file, to + done, length - done);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            break;
+        }
+        done += (size_t)got;
+    }
+    return done;
+}
+
+static CUresult
+read_open(const char *path, int file, size_t *bytes, char **copy_p)
+{
+    struct stat status;
+    REQUIRE_ELSE(fstat(file, &status) == 0 && S_ISREG(status.st_mode), CUDA_ERROR_FILE_NOT_FOUND);
+    const size_t room = (size_t)status.st_size;
+    char *copy = malloc(room + 1);
+    REQUIRE_ELSE(copy != NULL, CUDA_ERROR_OUT_OF_MEMORY);
+    *bytes = read_all(file, copy, room);
+    copy[*bytes] = '\0';
+    return keep_copy(path, copy, bytes, copy_p);
+}
+
+CUresult
+module_read(const char *path, size_t *bytes, char **copy_p)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    REQUIRE_ELSE(file >= 0, CUDA_ERROR_FILE_NOT_FOUND);
+    CUresult result = read_open(path, file, bytes, copy_p);
+    close(file);
+    return result;
+}
+
+/* ---- the compiler's logs ---- */
+
+/* The value of an option; NULL: the caller has not given it. */
+static void **
+value_of(CUjit_option option, unsigned count, const CUjit_option *options, void **values)
+{
+    for (unsigned i = 0; i < count; ++i) {
+        if (options[i] == option) {
+            return &values[i];
+        }
+    }
+    return NULL;
+}
+
+static void
+clear_log(void **buffer, void **bytes)
+{
+    if (bytes == NULL) {
+        return;
+    }
+    if (buffer != NULL && *buffer != NULL && (uintptr_t)*bytes > 0) {
+        *(char *)*buffer = '\0';
+    }
+    *bytes = NULL; /* how much was written */
+}
+
+void
+module_clear_logs(unsigned count, const CUjit_option *options, void **values)
+{
+    static const float milliseconds;
+    clear_log(value_of(CU_JIT_INFO_LOG_BUFFER, count, options, values),
+              value_of(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, count, options, values));
+    clear_log(value_of(CU_JIT_ERROR_LOG_BUFFER, count, options, values),
+              value_of(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, count, options, values));
+    void **time = value_of(CU_JIT_WALL_TIME, count, options, values);
+    if (time != NULL) {
+        memcpy(time, &milliseconds, sizeof milliseconds);
+    }
 }
 
 /* ---- loading ---- */
@@ -217,10 +350,10 @@ CUresult
 module_load(const void *data, struct module *module_p)
 {
     struct code code = {NULL, 0, NULL};
-    CUresult result = is_text(data) ? open_text(data, &code) : open_cubin(data, &code);
+    CUresult result = module_is_text(data) ? open_text(data, &code) : open_cubin(data, &code);
     if (result == CUDA_SUCCESS && !is_whole(&code)) {
         say("a module of %zu bytes is not whole", code.length);
-        result = is_text(data) ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
+        result = module_is_text(data) ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
     }
     if (result == CUDA_SUCCESS) {
         result = open_library(&code, module_p);

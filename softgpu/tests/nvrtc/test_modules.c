@@ -5,6 +5,8 @@
 #include "../cublas/device.h"
 
 #include <nvrtc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { N = 1000, TAPS = 5, BINS = 7 };
 #define GOLDEN 0x9e3779b97f4a7c15u
@@ -398,6 +400,173 @@ TEST(many_modules)
         ck_assert_int_eq(calls_of(many[i]), 0);
         ck_assert_int_eq(cuModuleUnload(many[i]), 0);
     }
+}
+
+/* ---- files and links ---- */
+
+/* A file in memory; the caller closes its descriptor. */
+struct file {
+    int descriptor;
+    char path[64];
+};
+
+static struct file
+new_file(const void *bytes, size_t length)
+{
+    struct file file = {.descriptor = memfd_create("module", MFD_CLOEXEC)};
+    ck_assert_int_ge(file.descriptor, 0);
+    ck_assert_int_eq(write(file.descriptor, bytes, length), (ssize_t)length);
+    snprintf(file.path, sizeof(file.path), "/proc/self/fd/%d", file.descriptor);
+    return file;
+}
+
+/* Its kernel computes. */
+static void
+check_module(CUmodule loaded)
+{
+    float a = 3;
+    size_t n = N;
+    void *arguments[] = {&a, &dx, &dy, &dout, &n};
+    ck_assert_int_eq(cuLaunchKernel(function_of(loaded, "saxpy"), N / 100, 1, 1, 100, 1, 1, 0, NULL, arguments, NULL),
+                     0);
+    ck_assert_int_eq(cuCtxSynchronize(), 0);
+    device_read(out, dout, sizeof(out));
+    for (int i = 0; i < N; ++i)
+        ck_assert_float_eq(out[i], a * x[i] + y[i]);
+    ck_assert_int_eq(cuModuleUnload(loaded), 0);
+}
+
+static size_t
+cubin_bytes(void)
+{
+    size_t bytes = 0;
+    ck_assert_int_eq(nvrtcGetCUBINSize(program, &bytes), 0);
+    return bytes;
+}
+
+/* Programs that compile once and keep the file write the text with its NUL or without it. */
+TEST(a_file_is_loaded)
+{
+    const struct {
+        const char *bytes;
+        size_t length;
+    } files[] = {{ptx, strlen(ptx)}, {ptx, strlen(ptx) + 1}, {cubin, cubin_bytes()}};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); ++i) {
+        struct file file = new_file(files[i].bytes, files[i].length);
+        CUmodule loaded;
+        CUlibrary library;
+        ck_assert_int_eq(cuModuleLoad(&loaded, file.path), 0);
+        ck_assert_int_eq(cuLibraryLoadFromFile(&library, file.path, NULL, NULL, 0, NULL, NULL, 0), 0);
+        close(file.descriptor);
+        check_module(loaded);
+        ck_assert_int_eq(cuLibraryUnload(library), 0);
+    }
+}
+
+TEST(a_file_that_is_no_module_is_refused)
+{
+    static const char image[] = "SOFTGPU\0\1\0\0"; /* the stand-in's own images have pointers */
+    const struct {
+        const char *bytes;
+        size_t length;
+        CUresult code;
+    } files[] = {
+        {"", 0, CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {".version 9.0\n.target sm_90\n", 27, CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {image, sizeof(image), CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {ptx, 20, CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {ptx, strlen(ptx) / 2, CUDA_ERROR_INVALID_PTX},
+        {cubin, 8, CUDA_ERROR_INVALID_IMAGE},
+        {cubin, cubin_bytes() - 1, CUDA_ERROR_INVALID_IMAGE},
+    };
+    CUmodule loaded;
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); ++i) {
+        struct file file = new_file(files[i].bytes, files[i].length);
+        ck_assert_msg(cuModuleLoad(&loaded, file.path) == files[i].code, "row %zu", i);
+        close(file.descriptor);
+    }
+    ck_assert_int_eq(cuModuleLoad(&loaded, "no/such/file"), CUDA_ERROR_FILE_NOT_FOUND);
+    ck_assert_int_eq(cuModuleLoad(&loaded, "."), CUDA_ERROR_FILE_NOT_FOUND);
+    ck_assert_int_eq(cuModuleLoad(&loaded, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuModuleLoad(NULL, "."), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* As CUDA's samples do it: PTX to a cubin, with logs. The linker keeps nothing of its input. */
+TEST(one_input_is_linked)
+{
+    char info[64] = "not written", errors[64] = "not written", *input = strdup(ptx);
+    float milliseconds = 7;
+    CUjit_option options[] = {CU_JIT_WALL_TIME, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+                              CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER};
+    void *values[] = {NULL, info, (void *)sizeof(info), (void *)sizeof(errors), errors}, *image;
+    CUlinkState state;
+    CUmodule loaded;
+    size_t bytes = 0;
+    memcpy(&values[0], &milliseconds, sizeof(milliseconds));
+    ck_assert_int_eq(cuLinkCreate(5, options, values, &state), 0);
+    ck_assert_int_eq(cuLinkAddData(state, CU_JIT_INPUT_PTX, input, strlen(input), "saxpy.ptx", 0, NULL, NULL), 0);
+    free(input);
+    ck_assert_int_eq(cuLinkComplete(state, &image, &bytes), 0);
+    ck_assert_uint_eq(bytes, strlen(ptx) + 1);
+    ck_assert_int_eq(cuModuleLoadData(&loaded, image), 0);
+    ck_assert_int_eq(cuLinkDestroy(state), 0);
+    check_module(loaded);
+    memcpy(&milliseconds, &values[0], sizeof(milliseconds));
+    ck_assert_float_eq(milliseconds, 0);
+    ck_assert_str_eq(info, "");
+    ck_assert_str_eq(errors, "");
+    ck_assert_ptr_null(values[2]);
+
+    struct file file = new_file(cubin, cubin_bytes());
+    ck_assert_int_eq(cuLinkCreate(0, NULL, NULL, &state), 0);
+    ck_assert_int_eq(cuLinkAddFile(state, CU_JIT_INPUT_CUBIN, file.path, 0, NULL, NULL), 0);
+    close(file.descriptor);
+    ck_assert_int_eq(cuLinkComplete(state, &image, NULL), 0);
+    ck_assert_int_eq(cuModuleLoadDataEx(&loaded, image, 0, NULL, NULL), 0);
+    ck_assert_int_eq(cuLinkDestroy(state), 0);
+    check_module(loaded);
+}
+
+TEST(other_links_are_refused)
+{
+    static char real_ptx[] = ".version 9.0\n.target sm_90\n";
+    const struct {
+        CUjitInputType type;
+        char *data;
+        size_t bytes;
+        CUresult code;
+    } inputs[] = {
+        {CU_JIT_INPUT_FATBINARY, ptx, strlen(ptx), CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {CU_JIT_INPUT_OBJECT, ptx, strlen(ptx), CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {CU_JIT_INPUT_LIBRARY, ptx, strlen(ptx), CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {CU_JIT_INPUT_NVVM, ptx, strlen(ptx), CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {CU_JIT_NUM_INPUT_TYPES, ptx, strlen(ptx), CUDA_ERROR_INVALID_VALUE},
+        {CU_JIT_INPUT_PTX, NULL, 9, CUDA_ERROR_INVALID_VALUE},
+        {CU_JIT_INPUT_PTX, ptx, 0, CUDA_ERROR_INVALID_VALUE},
+        {CU_JIT_INPUT_PTX, real_ptx, sizeof(real_ptx), CUDA_ERROR_NO_BINARY_FOR_GPU},
+        {CU_JIT_INPUT_PTX, cubin, cubin_bytes(), CUDA_ERROR_INVALID_PTX},
+        {CU_JIT_INPUT_CUBIN, ptx, strlen(ptx), CUDA_ERROR_INVALID_IMAGE},
+        {CU_JIT_INPUT_CUBIN, cubin, cubin_bytes() - 1, CUDA_ERROR_INVALID_IMAGE},
+        {CU_JIT_INPUT_CUBIN, cubin, cubin_bytes(), CUDA_SUCCESS},
+        {CU_JIT_INPUT_CUBIN, cubin, cubin_bytes(), CUDA_ERROR_NOT_SUPPORTED}, /* a second one */
+    };
+    CUlinkState state, stale;
+    void *image;
+    ck_assert_int_eq(cuLinkCreate(0, NULL, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuLinkCreate(1, NULL, NULL, &state), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuLinkCreate(0, NULL, NULL, &state), 0);
+    ck_assert_int_eq(cuLinkComplete(state, &image, NULL), CUDA_ERROR_INVALID_VALUE); /* no input */
+    ck_assert_int_eq(cuLinkAddFile(state, CU_JIT_INPUT_PTX, "no/such/file", 0, NULL, NULL), CUDA_ERROR_FILE_NOT_FOUND);
+    for (size_t i = 0; i < sizeof(inputs) / sizeof(inputs[0]); ++i)
+        ck_assert_msg(cuLinkAddData(state, inputs[i].type, inputs[i].data, inputs[i].bytes, NULL, 0, NULL, NULL) ==
+                          inputs[i].code,
+                      "row %zu", i);
+    ck_assert_int_eq(cuLinkComplete(state, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    stale = state;
+    ck_assert_int_eq(cuLinkDestroy(state), 0);
+    ck_assert_int_eq(cuLinkDestroy(stale), CUDA_ERROR_INVALID_HANDLE);
+    ck_assert_int_eq(cuLinkComplete(stale, &image, NULL), CUDA_ERROR_INVALID_HANDLE);
+    ck_assert_int_eq(cuLinkDestroy(NULL), CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST(what_is_no_module_is_refused)
