@@ -35,33 +35,31 @@ add_line(struct buffer *text, const unsigned char *bytes, size_t count)
     buffer_add(text, line, length);
 }
 
-void
-container_write_text(const struct _nvrtcProgram *program, struct buffer *text)
+static void
+add_module(struct buffer *text, const struct _nvrtcProgram *program)
 {
     const unsigned char *bytes = (const unsigned char *)program->module.data;
     const size_t count = program->module.length;
-    if (count == 0) { /* of what does not compile there is an empty string */
-        buffer_add_string(text, "");
-        return;
-    }
     buffer_add_string(text, SOFTGPU_PTX_BEGIN);
     buffer_add_string(text, SOFTGPU_PTX_CODE);
     for (size_t i = 0; i < count; i += LINE_BYTES)
         add_line(text, bytes + i, count - i < LINE_BYTES ? count - i : LINE_BYTES);
 }
 
-size_t
-container_cubin_bytes(const struct _nvrtcProgram *program)
+void
+container_write_text(const struct _nvrtcProgram *program, struct buffer *text)
 {
-    return program->is_real && program->module.length > 0 ? sizeof(struct softgpu_cubin) + program->module.length : 0;
+    if (program->module.length > 0)
+        add_module(text, program);
+    buffer_add(text, "", 1);
 }
 
 void
-container_write_cubin(const struct _nvrtcProgram *program, char *to)
+container_write_cubin(const struct _nvrtcProgram *program, struct buffer *cubin)
 {
     const struct softgpu_cubin head = {SOFTGPU_CUBIN_MAGIC, SOFTGPU_MODULE_VERSION, 0, program->module.length};
-    if (container_cubin_bytes(program) == 0)
+    if (!program->is_real || program->module.length == 0)
         return;
-    memcpy(to, &head, sizeof(head));
-    memcpy(to + sizeof(head), program->module.data, program->module.length);
+    buffer_add(cubin, &head, sizeof(head));
+    buffer_add(cubin, program->module.data, program->module.length);
 }

@@ -246,112 +246,64 @@ nvrtcCompileProgram(nvrtcProgram program, int option_count, const char *const *o
 
 /* ---- what a compilation gave ---- */
 
-nvrtcResult
-nvrtcGetPTXSize(nvrtcProgram program, size_t *bytes)
-{
-    struct buffer text = {NULL, 0, 0, false};
-    REQUIRE_PROGRAM(program);
-    REQUIRE_INPUT(bytes != NULL);
-    container_write_text(program, &text);
-    REQUIRE(!text.failed, NVRTC_ERROR_OUT_OF_MEMORY);
-    *bytes = text.length + 1;
-    buffer_free(&text);
-    return NVRTC_SUCCESS;
-}
-
-nvrtcResult
-nvrtcGetPTX(nvrtcProgram program, char *ptx)
-{
-    struct buffer text = {NULL, 0, 0, false};
-    REQUIRE_PROGRAM(program);
-    REQUIRE_INPUT(ptx != NULL);
-    container_write_text(program, &text);
-    REQUIRE(!text.failed, NVRTC_ERROR_OUT_OF_MEMORY);
-    memcpy(ptx, text.data, text.length + 1);
-    buffer_free(&text);
-    return NVRTC_SUCCESS;
-}
-
-nvrtcResult
-nvrtcGetCUBINSize(nvrtcProgram program, size_t *bytes)
-{
-    REQUIRE_PROGRAM(program);
-    REQUIRE_INPUT(bytes != NULL);
-    *bytes = container_cubin_bytes(program);
-    return NVRTC_SUCCESS;
-}
-
-nvrtcResult
-nvrtcGetCUBIN(nvrtcProgram program, char *cubin)
-{
-    REQUIRE_PROGRAM(program);
-    REQUIRE_INPUT(cubin != NULL);
-    container_write_cubin(program, cubin);
-    return NVRTC_SUCCESS;
-}
-
-nvrtcResult
-nvrtcGetProgramLogSize(nvrtcProgram program, size_t *bytes)
-{
-    REQUIRE_PROGRAM(program);
-    REQUIRE_INPUT(bytes != NULL);
-    *bytes = program->log.length + 1;
-    return NVRTC_SUCCESS;
-}
-
-nvrtcResult
-nvrtcGetProgramLog(nvrtcProgram program, char *log)
-{
-    REQUIRE_PROGRAM(program);
-    REQUIRE_INPUT(log != NULL);
-    if (program->log.length > 0)
-        memcpy(log, program->log.data, program->log.length);
-    log[program->log.length] = '\0';
-    return NVRTC_SUCCESS;
-}
-
-/* What the stand-in never makes: the options that ask for it are refused. */
+/* Each result has two functions: one for its size, one for its bytes. This writes a result. */
+typedef void write_result(const struct _nvrtcProgram *program, struct buffer *result);
 
 static nvrtcResult
-size_of_nothing(nvrtcProgram program, size_t *bytes)
+get_size(nvrtcProgram program, write_result *write, size_t *bytes)
 {
+    struct buffer result = {NULL, 0, 0, false};
     REQUIRE_PROGRAM(program);
     REQUIRE_INPUT(bytes != NULL);
-    *bytes = 0;
+    write(program, &result);
+    REQUIRE(!result.failed, NVRTC_ERROR_OUT_OF_MEMORY);
+    *bytes = result.length;
+    buffer_free(&result);
     return NVRTC_SUCCESS;
 }
 
 static nvrtcResult
-get_nothing(nvrtcProgram program, const char *to)
+get_bytes(nvrtcProgram program, write_result *write, char *to)
 {
+    struct buffer result = {NULL, 0, 0, false};
     REQUIRE_PROGRAM(program);
     REQUIRE_INPUT(to != NULL);
+    write(program, &result);
+    REQUIRE(!result.failed, NVRTC_ERROR_OUT_OF_MEMORY);
+    if (result.length > 0)
+        memcpy(to, result.data, result.length);
+    buffer_free(&result);
     return NVRTC_SUCCESS;
 }
 
-nvrtcResult
-nvrtcGetLTOIRSize(nvrtcProgram program, size_t *bytes)
+static void
+write_log(const struct _nvrtcProgram *program, struct buffer *log)
 {
-    return size_of_nothing(program, bytes);
+    buffer_add(log, program->log.data, program->log.length);
+    buffer_add(log, "", 1);
 }
 
-nvrtcResult
-nvrtcGetLTOIR(nvrtcProgram program, char *ir)
+/* LTO IR and OptiX IR, which the stand-in never makes: the options that ask for them are refused. */
+static void
+write_nothing(const struct _nvrtcProgram *program, struct buffer *nothing)
 {
-    return get_nothing(program, ir);
+    (void)program, (void)nothing;
 }
 
-nvrtcResult
-nvrtcGetOptiXIRSize(nvrtcProgram program, size_t *bytes)
-{
-    return size_of_nothing(program, bytes);
-}
-
-nvrtcResult
-nvrtcGetOptiXIR(nvrtcProgram program, char *ir)
-{
-    return get_nothing(program, ir);
-}
+#define RESULT(name, write)                                               \
+    nvrtcResult nvrtcGet##name##Size(nvrtcProgram program, size_t *bytes) \
+    {                                                                     \
+        return get_size(program, write, bytes);                           \
+    }                                                                     \
+    nvrtcResult nvrtcGet##name(nvrtcProgram program, char *to)            \
+    {                                                                     \
+        return get_bytes(program, write, to);                             \
+    }
+RESULT(PTX, container_write_text)
+RESULT(CUBIN, container_write_cubin)
+RESULT(ProgramLog, write_log)
+RESULT(LTOIR, write_nothing)
+RESULT(OptiXIR, write_nothing)
 
 /* ---- precompiled headers: none are made ---- */
 
@@ -382,5 +334,5 @@ nvrtcGetPCHCreateStatus(nvrtcProgram program)
 nvrtcResult
 nvrtcGetPCHHeapSizeRequired(nvrtcProgram program, size_t *bytes)
 {
-    return size_of_nothing(program, bytes);
+    return get_size(program, write_nothing, bytes);
 }

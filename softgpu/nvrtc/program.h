@@ -111,9 +111,10 @@ void cache_close(struct cache *cache);
 
 /* ---- container.c ---- */
 
-/* The module in the place of PTX: a string. */
+/* The module in the place of PTX: a string, with its NUL. It is empty if there is no module. */
 void container_write_text(const struct _nvrtcProgram *program, struct buffer *text);
-size_t container_cubin_bytes(const struct _nvrtcProgram *program);
-void container_write_cubin(const struct _nvrtcProgram *program, char *to);
+
+/* The module in the place of a cubin. Nothing: it was compiled for no real architecture, or not compiled. */
+void container_write_cubin(const struct _nvrtcProgram *program, struct buffer *cubin);
 
 #endif
