@@ -228,7 +228,7 @@ enum rank_nonfinite {
     RANK_NONFINITE_NONE = 0,
     RANK_NONFINITE_FOUND, /* which the program may leave out of the update: parameters were not looked at yet */
     RANK_NONFINITE_STAYS, /* parameters are not finite any more */
-    RANK_NONFINITE_ENDS,  /* the same, with --stop-on-nan: the rank ends the job for it, and says so */
+    RANK_NONFINITE_ENDS,  /* the same, with --stop-on-nan: the rank ends the job for it, with a line */
 };
 
 /* Whose doing a rank's failure is, and what its text names itself. */

@@ -86,7 +86,7 @@ note_end(struct node *node, pid_t pid, int status)
             continue;
         node->pids[i] = 0;
         --node->left;
-        if (WIFSIGNALED(status)) /* and cannot have said so; the others may have ended for that before */
+        if (WIFSIGNALED(status)) /* it printed no line itself; the others may have ended for that before */
             message_line("the ddprun of local rank %d (process %d) was ended by SIG%s", i, (int)pid,
                          sigabbrev_np(WTERMSIG(status)));
         if (exit_code == 0 || node->exit_code != 0)

@@ -76,7 +76,7 @@ supervisor_say_late(struct supervisor *s)
         message_line("%s", text);
 }
 
-/* Ends ranks that wait in vain. True: there are such ranks, and `text` says so. */
+/* Ends ranks that wait in vain. True: there are such ranks, and `text` names them. */
 static bool
 end_waiting(struct supervisor *s, char text[GRACE_TEXT_BYTES])
 {

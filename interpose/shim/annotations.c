@@ -136,7 +136,8 @@ told_number(const char *variable, int alone)
 KNOWN(rank, DDPRUN_ENV_RANK, 0)
 KNOWN(local_rank, DDPRUN_ENV_LOCAL_RANK, 0)
 
-/* What the rank's process computes from it depends on the number of ranks: ddprun check says so. */
+/* The rank's status notes the call: what the process computes from the number of ranks may differ from one process's,
+ * and ddprun check reports such calls. */
 static int
 world_size(void)
 {

@@ -45,7 +45,7 @@ struct launched {
     unsigned port;                        /* 0: not known */
     char run[64];                         /* the name of this run; empty: it has none */
     unsigned restart;                     /* how often the launcher has started it again */
-    char variables[LAUNCHED_NAMES_BYTES]; /* "A and B", which say so; "" of a process alone */
+    char variables[LAUNCHED_NAMES_BYTES]; /* "A and B", of which this was read; "" of a process alone */
 };
 
 /* Error (DDPRUN_EXIT_USAGE): another launcher started this process as one of several, and ddprun cannot join the

@@ -43,7 +43,7 @@ struct cluster_member {
     /* What it waits for, besides a while; returns how many. */
     int (*fence_poll)(struct pollfd polled[MEMBER_FDS]);
     bool (*fence_step)(bool *is_over, struct error *error);
-    /* Who is waited for: "2 of 8: ranks 3, 5". False: another process knows better, and will say so when it gives up.
+    /* Who is waited for: "2 of 8: ranks 3, 5". False: another process knows, and names them when it gives up.
      */
     bool (*fence_describe)(char *text, size_t bytes);
 

@@ -24,7 +24,7 @@ enum { LOOK_MS = 50, REAP_LOOKS = 100 /* of a millisecond */ };
 #define LIMIT_NS (HELPER_LIMIT_S * UINT64_C(1000000000))
 
 static bool hurried;
-static int said_to = -1; /* in a helper: where it says something */
+static int said_to = -1; /* in a helper: the pipe to its parent, for words; -1 elsewhere */
 
 /* ---- in the helper ---- */
 
@@ -126,8 +126,9 @@ is_stopped(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
-/* It has run since the last look, or has waited for a processor: what hangs in the system does neither. By
- * /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst): a kernel without it says so of no helper. */
+/* Whether the helper has run since the last look, or has waited for a processor: a call that hangs in the system does
+ * neither. By /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst); false where the kernel has no such file.
+ */
 static bool
 has_run(struct helper *helper)
 {

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* For which a helper may show no progress: it neither says so, nor runs, nor waits for a processor, as on a busy host.
- */
+/* For so long a helper may show no progress: it neither calls helper_goes_on(), nor runs, nor waits for a processor, as
+ * it does on a busy host. */
 enum { HELPER_LIMIT_S = 2 };
 
 struct helper {

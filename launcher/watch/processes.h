@@ -34,7 +34,7 @@ struct process {
 bool process_read(pid_t pid, pid_t thread, struct process *process) __attribute__((warn_unused_result));
 
 /* Whether the thread waits, without a limit of time, for another thread or for a signal, or has ended: nothing outside
- * of the process wakes it. False where the system does not say so (/proc/PID/task/TID/syscall, proc(5)). */
+ * of the process wakes it. False where the system does not tell (/proc/PID/task/TID/syscall, proc(5)). */
 bool process_thread_waits(pid_t pid, pid_t thread);
 
 /* What a process has said about signals (proc_pid_status(5)): bit N - 1 is of signal N. */

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Tells OpenBLAS, once per process and library. False if the variable is malformed: one line has then said so. */
+/* Tells OpenBLAS, once per process and library. False, after one line, if the variable is malformed. */
 bool blas_threads_set(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * buffer.h - growing bytes and strings for libnvrtc, which runs in the user's process: where memory ends, the buffer
- * says so and takes nothing more, and the caller asks once, at the end.
+ * buffer.h - growing bytes and strings for libnvrtc, which runs in the user's process: where memory ends, the
+ * buffer's `failed` becomes true, it takes nothing more, and the caller looks once, at the end.
  */
 #ifndef SOFTGPU_NVRTC_BUFFER_H
 #define SOFTGPU_NVRTC_BUFFER_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # crate.sh BUILD - the crate ddprun (interpose/rust): its tests pass alone, where every call does nothing, and on ranks; it is documented and
 # packaged without a network; misuses do not compile, each by one error at its place, or end the job with one line. Its example, a trainer
-# over the driver's API, trains on 2 and 3 ranks what one process trains, and `ddprun check` says so, also of turns.
+# over the driver's API, trains on 2 and 3 ranks what one process trains; `ddprun check` finds it equal, also with turns.
 source "$(dirname "$0")/../end_to_end/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
