@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# refresh.sh BUILD [--install] - writes the parts of the documents that a program makes: README.md's difference of the two programs of
-# samples/digits, and in docs/performance.md the figures of bench/partition, which is arithmetic and prints the same everywhere. With
+# refresh.sh BUILD [--install] - writes the parts of the documents that a program makes: in docs/samples.md the difference of the two programs
+# of samples/digits, and in docs/performance.md the figures of bench/partition, which is arithmetic and prints the same everywhere. With
 # --install also the sizes and the build time of docs/install.md: it builds all of the tree's files anew, with kernels for all
 # architectures, in a temporary folder. Prints at last how many words a newcomer reads up to the first success, a number to keep below
 # 900. Run by people; tests/install/portable.sh compares the sizes.
@@ -75,7 +75,7 @@ install_figures() {
 }
 
 # The difference without names of files and numbers of lines.
-readme_diff() {
+sample_diff() {
     printf '```diff\n'
     diff -U1 samples/digits/main_plain.c samples/digits/main.c | tail -n +3 | sed 's/^@@ .*/@@/' || true
     printf '```\n'
@@ -96,7 +96,7 @@ words_to_first_success() {
     echo "$((way + page)) words to the first success: README.md $way, docs/annotations.md $page"
 }
 
-replace_block README.md '<!-- diff of samples/digits/main_plain.c and main.c: written by docs/refresh.sh -->' "$(readme_diff)"
+replace_block docs/samples.md '<!-- diff of samples/digits/main_plain.c and main.c: written by docs/refresh.sh -->' "$(sample_diff)"
 [ "${2:-}" != --install ] || replace_line docs/install.md "$build_figures" "$(install_figures)"
 replace_block docs/performance.md '<!-- output of build/bench/partition: written by docs/refresh.sh -->' "$(partition_figures)"
 words_to_first_success

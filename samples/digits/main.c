@@ -1,7 +1,7 @@
 /*
  * Trains the network of model.h on handwritten digits. This program exists twice: main_plain.c is written for one GPU,
- * as people write them; main.c has the few lines more that let `ddprun` run it on several. The README shows the
- * difference, taken from the two files by docs/refresh.sh.
+ * as people write them; main.c has the few lines more that let `ddprun` run it on several. docs/samples.md shows
+ * the difference, taken from the two files by docs/refresh.sh.
  */
 #include "data.h"
 #include "model.h"
