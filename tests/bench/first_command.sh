@@ -20,17 +20,22 @@ minutes_stated() {
     sed -nE 's/^bash samples\/run\.sh +# ([0-9.]+) minutes?, or ([0-9.]+) with packages to install: .*/\1 \2/p' README.md
 }
 
+fail() {
+    printf 'first_command.sh: %s\n' "$1" >&2
+    exit 1
+}
+
 # timed FOLDER COMMAND...: runs it in FOLDER, and prints a line.
 timed() {
     local folder=$1 load code=0 TIMEFORMAT='%R %U %S'
     shift
     read -r load _ </proc/loadavg
     printf 'first_command.sh: run %d of %d began at %(%H:%M:%S)T; its output: %s\n' "$((run + 1))" "$runs" -1 "$work/out" >&2
-    { time (cd "$folder" && "${cores[@]}" "$@") </dev/null >"$work/out" 2>&1; } 2>"$work/time" || code=$?
+    { time { (cd "$folder" && "${cores[@]}" "$@") </dev/null >"$work/out" 2>&1 || code=$?; }; } 2>"$work/time"
+    [ -s "$work/time" ] || fail "the shell has not measured the time"
     grep -q '^Success: ' "$work/out" || {
         tail -n 20 "$work/out" >&2
-        printf 'first_command.sh: the command failed, exit code %s; its last lines are above\n' "$code" >&2
-        exit 1
+        fail "the command failed, exit code $code; its last lines are above"
     }
     awk -v load="$load" '{ printf "%8.0f %8.0f %8s\n", $1, $2 + $3, load }' "$work/time" | tee -a "$work/lines"
 }
@@ -88,10 +93,8 @@ judge() {
     echo 'Usage: [RUNS=3] bash tests/bench/first_command.sh [--bare]' >&2
     exit 2
 }
-read -r packages_minutes bare_minutes < <(minutes_stated) || {
-    complain 'README.md has no line "bash samples/run.sh # N minutes, or M with packages to install: ..."'
-    exit 1
-}
+read -r packages_minutes bare_minutes < <(minutes_stated) ||
+    fail 'README.md has no line "bash samples/run.sh # N minutes, or M with packages to install: ..."'
 if [ "${1:-}" = --bare ] && [ -z "$work" ]; then
     bare_needs "debootstrap, util-linux, git" git
     apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sort -u | grep "^$suite" >"$work/sources" ||
