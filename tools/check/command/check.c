@@ -26,93 +26,6 @@ enum { MOST_EXTRA_RUNS = 2 + CHECK_REPEATS };
 
 /* ---- the ranks ---- */
 
-/* As many as another launcher has started, which rank 0 wrote into its first row of a step; 0: it made none. */
-static int
-count_ranks(const char *results)
-{
-    struct check_rows first = {0};
-    check_rows_append(&first, results, 0);
-    const struct check_row *step = check_rows_find(&first, CHECK_ROW_STEP);
-    int count = step != NULL ? (int)step->value : 0;
-    check_rows_free(&first);
-    return count;
-}
-
-/* The step after which all ranks have ended by themselves, if it is the same one, before step `steps`; else 0. */
-static unsigned
-find_common_end(const struct check_rows *ranked, int count, unsigned steps)
-{
-    unsigned common = 0;
-    for (int r = 0; r < count; ++r) {
-        const struct check_row *end = check_rows_find(&ranked[r], CHECK_ROW_END);
-        if (end == NULL || end->value != 0 || end->step >= steps || (r > 0 && end->step != common))
-            return 0;
-        common = end->step;
-    }
-    return common;
-}
-
-/* Its rows into ranked_p[*count_p]. False: it ended in a way of which there is no verdict. */
-static bool
-run_ranks(struct check *check, const struct check_order *order, struct check_rows **ranked_p, int *count_p,
-          struct error *error)
-{
-    struct check_outcome outcome;
-    if (!session_start(check, order, &outcome, error))
-        return false;
-    int count = check->in_cluster ? count_ranks(outcome.results) : check->ranks;
-    struct check_rows *ranked = xcalloc((size_t)count + 1, sizeof(*ranked));
-    const struct check_row *stop = NULL;
-    bool ended = true, any_step = false, made_all = false;
-    for (int r = 0; r < count; ++r) {
-        check_rows_append(&ranked[r], outcome.results, r);
-        const struct check_row *end = check_rows_find(&ranked[r], CHECK_ROW_END);
-        ended = ended && end != NULL && end->step >= check->steps;
-        made_all = made_all || ANY(row, ranked[r].rows, ranked[r].count, /* others may be behind it */
-                                   row->kind == CHECK_ROW_STEP && row->step >= check->steps);
-        any_step = any_step || check_rows_find(&ranked[r], CHECK_ROW_STEP) != NULL;
-        stop = stop == NULL ? check_rows_find(&ranked[r], CHECK_ROW_STOPPED) : stop;
-    }
-    bool may_be_more = check->place.shared != NULL;
-    for (int r = 0; may_be_more; ++r) {
-        OWNED char *path = xasprintf("%s-%d", outcome.results, r);
-        may_be_more = unlink(path) == 0 || r + 1 < count;
-    }
-    *ranked_p = ranked;
-    *count_p = count;
-    bool is_judged = ranked_p == &check->evidence.ranked;
-    check->evidence.is_same_data =
-        is_judged ? outcome.is_same_data && !check->evidence.by_plan : check->evidence.is_same_data;
-    check->evidence.overlapped_steps = is_judged ? outcome.overlapped_steps : check->evidence.overlapped_steps;
-    check->evidence.reads_stdin = is_judged ? outcome.reads_stdin : check->evidence.reads_stdin;
-    /* Rows had no room, or the summary that would report it had none: that is no difference. */
-    bool lost = !ended && stop == NULL && outcome.exit_code != 0 && !outcome.late &&
-                (outcome.reason[0] == '\0' || strstr(outcome.reason, "cannot write what ddprun check") != NULL);
-    bool stopped_by_ddprun = !lost && outcome.signal == 0 && !outcome.program_failed &&
-                             (stop == NULL || stop->value == 1) && any_step && !ended;
-    bool ok = true;
-    if (!is_judged && (stopped_by_ddprun || stop != NULL)) {
-        ok = error_set(error, DDPRUN_EXIT_USAGE, "ddprun ended the run of %s", order->title);
-    } else if (stopped_by_ddprun || (stop != NULL && stop->value == 1 && outcome.signal == 0)) {
-        snprintf(check->evidence.stopped, sizeof(check->evidence.stopped), "%s",
-                 stop != NULL                ? stop->text
-                 : outcome.late              ? "no step came within --timeout"
-                 : outcome.reason[0] != '\0' ? outcome.reason
-                                             : "a rank ended before the last step");
-        const bool ended_well = stop == NULL && !outcome.late && outcome.exit_code == 0;
-        check->evidence.common_end = ended_well ? find_common_end(ranked, count, check->steps) : 0;
-    } else if (is_judged && made_all && outcome.exit_code != 0 && !ended && outcome.signal == 0 &&
-               check->evidence.forced) {
-        /* It may have found its own results wrong, which were not its own. */
-        check->has_failed = !session_explain(check, order, &outcome, stop, any_step, &check->failure);
-    } else if ((outcome.exit_code != 0 && !ended) || outcome.signal != 0 || !any_step) {
-        ok = session_explain(check, order, &outcome, stop, any_step, error);
-        check->fails_forced = order->run.forced && outcome.program_failed && outcome.signal == 0 && any_step;
-    }
-    free(outcome.results);
-    return ok;
-}
-
 /* Whether all ranks can be started, as far as their ddprun can say: before one rank has run in vain. */
 static bool
 rehearse_program(struct check *check, struct error *error)
@@ -155,7 +68,7 @@ run_ranks_again(struct check *check, const char *name, bool plain, struct check_
     struct check_order order = session_order_ranks(check, name, title);
     order.plain = plain;
     int count;
-    return run_ranks(check, &order, rows, &count, error);
+    return session_run_ranks(check, &order, rows, &count, error);
 }
 
 /* Where the next run that repeats the one that is checked belongs; NULL: there are enough. */
@@ -275,7 +188,7 @@ run_dated(struct check *check, int ahead, struct check_rows **rows, struct error
     order.ahead = ahead;
     order.plain = check->is_plain;
     *rows = NULL;
-    bool made = run_ranks(check, &order, rows, &count, error);
+    bool made = session_run_ranks(check, &order, rows, &count, error);
     if (!made)
         free_ranked(rows, count);
     return made || error->exit_code <= 128; /* a signal asked for the end */
@@ -360,7 +273,7 @@ run_and_look(struct check *check, struct check_order *order, struct error *error
 {
     order->lists_files = !check->evidence.by_plan; /* a rank above 0 has a folder of its own by plan */
     OWNED char *files = check_run_files(&check->place, order);
-    bool ok = run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
+    bool ok = session_run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
     if (files != NULL && ok)
         check->evidence.written = written_find(files, check->evidence.ranks);
     if (files != NULL)

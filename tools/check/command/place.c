@@ -545,6 +545,17 @@ find_unseen(struct finding *finding)
     return found;
 }
 
+/* Where operations are known that matter. */
+static bool
+find_known(struct finding *finding, bool in_parts)
+{
+    if (say_unaveraged(finding) || say_read_early(finding) || say_part(finding))
+        return true;
+    if (finding->question->is_divided)
+        return place_find_divisor(finding);
+    return in_parts ? place_find_in_parts(finding) : find_place(finding);
+}
+
 bool
 place_find(const struct place_question *question, struct place *place)
 {
@@ -555,10 +566,7 @@ place_find(const struct place_question *question, struct place *place)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
     bool found = ok && question->is_update && find_unseen(&finding), any = ok && find_what_matters(&finding);
     bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding);
-    found = found || (any && (say_unaveraged(&finding) || say_read_early(&finding) || say_part(&finding) ? true
-                              : question->is_divided ? place_find_divisor(&finding)
-                              : in_parts             ? place_find_in_parts(&finding)
-                                                     : find_place(&finding)));
+    found = found || (any && find_known(&finding, in_parts));
     found = found || (ok && !any && find_all_extra(&finding, finding.one.count)) || (ok && place_say_host(&finding));
     relation_free(&finding);
     return found;

@@ -1,7 +1,7 @@
 /*
  * session.h - one `ddprun check` from what was asked for to its verdict: request.c prepares it, single.c makes the runs
- * of one rank and the reference, by_plan.c has what is different with --plan, check.c the runs of all ranks and the
- * verdict.
+ * of one rank and the reference, all_ranks.c those of all ranks, by_plan.c has what is different with --plan, check.c
+ * decides which runs there are, and has the verdict.
  *
  * Functions that return a bool fill in the error, and its exit code, when they return false. Main thread.
  */
@@ -138,6 +138,13 @@ bool session_run(struct check *check, enum session_run which, double factor, str
 bool session_run_floor(struct check *check, struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
+
+/* ---- all_ranks.c ---- */
+/* Makes a run of all ranks. ranked_p[*count_p]: the rows of each, malloc'ed, also where there is no verdict. The run is
+ * the one that is judged where ranked_p is the evidence's: how it ended goes into the evidence. False: there is no
+ * verdict of it. */
+bool session_run_ranks(struct check *check, const struct check_order *order, struct check_rows **ranked_p, int *count_p,
+                       struct error *error) MUST_USE;
 
 /* ---- closer.c ---- */
 /* Makes the step of the verdict's tensor once more, and puts the first operation that differs into its sentence. */
