@@ -45,16 +45,11 @@ write_from(const char *bytes, const struct play_tensor *tensor)
     memory_wait();
 }
 
-/* With gradients statistics of batches are averaged. */
-static struct held *
-next_held(uint32_t *i, uint32_t role)
+/* What turns add up: gradients, and with them, by gradients, statistics of batches. */
+static bool
+is_added_up(const struct play_tensor *tensor)
 {
-    const struct play_tensor *all = player.play.tensors;
-    uint32_t too = role == PLAY_GRADIENT && !player_is_by_state() ? PLAY_CHANGES : role;
-    while (*i < player.play.plan.tensor_count &&
-           ((all[*i].role != role && all[*i].role != too) || player_allocation(&all[*i]) == NULL))
-        ++*i;
-    return *i < player.play.plan.tensor_count ? &held[*i] : NULL;
+    return tensor->role == PLAY_GRADIENT || (tensor->role == PLAY_CHANGES && !player_is_by_state());
 }
 
 void
@@ -64,28 +59,28 @@ turns_begin(uint32_t period)
     if (held == NULL)
         held = scout_zeroed(player.play.plan.tensor_count, sizeof(*held));
     player_synchronize();
-    struct held *of;
-    for (uint32_t i = 0; turn == 0 && (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
-        read_into(&of->begun, &player.play.tensors[i]);
-    for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
+    FOR_EACH_THERE(tensor, allocation, turn == 0 && is_added_up(tensor))
+        read_into(&held[NUMBER_OF(tensor)].begun, tensor);
+    FOR_EACH_THERE(tensor, allocation, tensor->role == PLAY_PER_RANK) {
+        struct held *of = &held[NUMBER_OF(tensor)];
         if (of->own == NULL)
             of->own = scout_zeroed(player_world(), sizeof(*of->own));
         for (uint32_t rank = 0; rank < player_world(); ++rank) {
             if (of->own[rank] == NULL)
-                read_into(&of->own[rank], &player.play.tensors[i]);
+                read_into(&of->own[rank], tensor);
         }
-        write_from(of->own[turn], &player.play.tensors[i]);
+        write_from(of->own[turn], tensor);
     }
 }
 
 void
 turns_end(uint32_t period)
 {
-    struct held *of;
     player_synchronize();
-    for (uint32_t i = 0; (of = next_held(&i, PLAY_PER_RANK)) != NULL; ++i) {
-        if (of->own != NULL)
-            read_into(&of->own[period % player_world()], &player.play.tensors[i]);
+    FOR_EACH_THERE(tensor, allocation, tensor->role == PLAY_PER_RANK) {
+        char **own = held[NUMBER_OF(tensor)].own;
+        if (own != NULL)
+            read_into(&own[period % player_world()], tensor);
     }
 }
 
@@ -219,11 +214,10 @@ void
 turns_add_up(uint64_t period)
 {
     uint32_t turn = (uint32_t)(period % player_world());
-    struct held *of;
     player_synchronize();
     turn_hash = 0;
-    for (uint32_t i = 0; (of = next_held(&i, PLAY_GRADIENT)) != NULL; ++i)
-        add_up(of, i, turn);
+    FOR_EACH_THERE(tensor, allocation, is_added_up(tensor))
+        add_up(&held[NUMBER_OF(tensor)], NUMBER_OF(tensor), turn);
     first_hash = turn == 0 ? turn_hash : first_hash;
     bool is_same = turn_hash == first_hash;
     any_differed = any_differed || (!is_same && !turns_are_near());
