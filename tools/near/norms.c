@@ -51,7 +51,7 @@ take_out_unbounded(struct norms *norms, double *mine, double *theirs, size_t cou
         norms->endless += !isfinite(theirs[i]);
         norms->unlike += !alike && !isfinite(mine[i]) && !isfinite(theirs[i]);
         if (!alike && norms->unbounded++ == 0)
-            norms->unbounded_first = norms->at + i;
+            norms->unbounded_first = norms->added + i;
         mine[i] = theirs[i] = 0;
     }
 }
@@ -86,7 +86,7 @@ add_to_lanes(struct norm_lanes lanes, size_t place, const double *mine, const do
 static void
 close_block(struct norms *norms)
 {
-    size_t block = (norms->at - 1) / norms->block_elements;
+    size_t block = (norms->added - 1) / norms->block_elements;
     for (size_t lane = 0; lane < NORM_LANES; ++lane) {
         norms->difference[block] += norms->lanes.difference[lane];
         norms->reference[block] += norms->lanes.reference[lane];
@@ -101,7 +101,7 @@ norms_add(struct norms *norms, int type, const void *own, const void *reference,
 {
     double mine[CHUNK], theirs[CHUNK];
     for (size_t done = 0; done < count;) {
-        size_t place = norms->at % norms->block_elements, here = norms->block_elements - place;
+        size_t place = norms->added % norms->block_elements, here = norms->block_elements - place;
         here = count - done < here ? count - done : here;
         here = here < CHUNK ? here : CHUNK;
         convert_elements(type, own, done, here, mine);
@@ -112,9 +112,9 @@ norms_add(struct norms *norms, int type, const void *own, const void *reference,
             lanes = add_to_lanes(norms->lanes, place, mine, theirs, here);
         }
         norms->lanes = lanes;
-        norms->at += here;
+        norms->added += here;
         done += here;
-        if (norms->at % norms->block_elements == 0)
+        if (norms->added % norms->block_elements == 0)
             close_block(norms);
     }
 }
@@ -123,7 +123,7 @@ static size_t
 elements_of(const struct norms *norms, size_t block)
 {
     size_t first = block * norms->block_elements;
-    return first + norms->block_elements <= norms->at ? norms->block_elements : norms->at - first;
+    return first + norms->block_elements <= norms->added ? norms->block_elements : norms->added - first;
 }
 
 /* A distance over its scale; over nothing, it is infinite. */
@@ -140,21 +140,21 @@ norms_end(const struct norms *unfinished)
 {
     struct norms closed = *unfinished;
     const struct norms *norms = &closed;
-    if (closed.at % closed.block_elements != 0)
+    if (closed.added % closed.block_elements != 0)
         close_block(&closed);
     struct check_norms result = {.own = sqrt(norms->own),
                                  .product = norms->product,
                                  .unbounded = norms->unbounded,
                                  .unlike = norms->unlike,
                                  .endless = norms->endless};
-    size_t blocks = (norms->at + norms->block_elements - 1) / norms->block_elements;
+    size_t blocks = (norms->added + norms->block_elements - 1) / norms->block_elements;
     double difference = 0, reference = 0, worst = -1;
     for (size_t i = 0; i < blocks; ++i) {
         difference += norms->difference[i];
         reference += norms->reference[i];
     }
     for (size_t i = 0; i < blocks; ++i) {
-        double share = reference * (double)elements_of(norms, i) / (double)norms->at;
+        double share = reference * (double)elements_of(norms, i) / (double)norms->added;
         double scale = sqrt(fmax(norms->reference[i], share)), far = sqrt(norms->difference[i]);
         double relative = relative_of(far, scale);
         if (!(relative > worst))

@@ -15,7 +15,7 @@ enum { NORM_BLOCKS = 256, NORM_LANES = 8 };
 
 /* Sums over the elements that were added so far. */
 struct norms {
-    size_t block_elements, at;
+    size_t block_elements, added;
     double own, product;
     struct norm_lanes {
         double difference[NORM_LANES], reference[NORM_LANES], own[NORM_LANES], product[NORM_LANES];

@@ -11,7 +11,7 @@
 void
 numbers_free(const struct numbers *numbers)
 {
-    free(numbers->list);
+    free(numbers->values);
 }
 
 /* ---- bytes ---- */
@@ -83,13 +83,13 @@ numbers_read(const struct contents *contents, int type, uint64_t first, uint64_t
     first -= first % each; /* what was changed need not be the first half of a double */
     end += (each - end % each) % each;
     end -= end > contents->bytes ? each : 0;
-    struct numbers numbers = {.list = xcalloc((end - first) / each + 1, sizeof(double)),
+    struct numbers numbers = {.values = xcalloc((end - first) / each + 1, sizeof(double)),
                               .count = (end - first) / each,
                               .are_whole = type > ELEMENT_BFLOAT16};
     double most = 0;
     for (size_t i = 0; i < numbers.count; ++i) {
-        numbers.list[i] = element_get(type, contents->data + first, i);
-        most = fmax(most, fabs(numbers.list[i]));
+        numbers.values[i] = element_get(type, contents->data + first, i);
+        most = fmax(most, fabs(numbers.values[i]));
     }
     numbers.unit = unit_of(type, most);
     return numbers;
@@ -111,9 +111,9 @@ numbers_norm(const double *list, const double *other, double factor, size_t coun
 bool
 numbers_are_near(const struct numbers *numbers, const struct numbers *other, double factor, double unit)
 {
-    double most = fmax(numbers_norm(numbers->list, NULL, 0, numbers->count),
-                       fabs(factor) * numbers_norm(other->list, NULL, 0, other->count));
-    return numbers->count == other->count && numbers_norm(numbers->list, other->list, factor, other->count) <=
+    double most = fmax(numbers_norm(numbers->values, NULL, 0, numbers->count),
+                       fabs(factor) * numbers_norm(other->values, NULL, 0, other->count));
+    return numbers->count == other->count && numbers_norm(numbers->values, other->values, factor, other->count) <=
                                                  unit * sqrt((double)other->count) + NUMBERS_NEAR * most;
 }
 
@@ -121,15 +121,15 @@ void
 numbers_weigh(struct numbers *own, double weight)
 {
     for (size_t i = 0; i < own->count && !own->are_whole; ++i)
-        own->list[i] *= weight;
+        own->values[i] *= weight;
 }
 
 void
 numbers_append(struct numbers *all, const struct numbers *own)
 {
-    all->list = xrealloc(all->list, (all->count + own->count + 1) * sizeof(double));
+    all->values = xrealloc(all->values, (all->count + own->count + 1) * sizeof(double));
     for (size_t i = 0; i < own->count; ++i)
-        all->list[all->count++] = own->list[i];
+        all->values[all->count++] = own->values[i];
     all->are_whole = own->are_whole;
 }
 
@@ -137,7 +137,7 @@ void
 numbers_add(struct numbers *sum, const struct numbers *own)
 {
     for (size_t i = 0; i < own->count && own->count == sum->count; ++i)
-        sum->list[i] += own->list[i];
+        sum->values[i] += own->values[i];
     if (sum->count == 0)
         numbers_append(sum, own);
 }
@@ -150,10 +150,10 @@ numbers_are_rows(const struct numbers *all, const struct numbers *one, int ranks
     size_t count = all->count > one->count ? all->count : one->count;
     OWNED_NUMBERS left = {xcalloc(count + 1, sizeof(double)), .count = count},
                   right = {xcalloc(count + 1, sizeof(double)), .count = count};
-    memcpy(left.list, all->list, all->count * sizeof(double));
-    memcpy(right.list, one->list, one->count * sizeof(double));
-    SORT(left.list, count, by_value);
-    SORT(right.list, count, by_value);
+    memcpy(left.values, all->values, all->count * sizeof(double));
+    memcpy(right.values, one->values, one->count * sizeof(double));
+    SORT(left.values, count, by_value);
+    SORT(right.values, count, by_value);
     return numbers_are_near(&left, &right, 1, 0) ||
            (!one->are_whole &&
             (numbers_are_near(&left, &right, ranks, 0) || numbers_are_near(&left, &right, 1.0 / ranks, 0)));

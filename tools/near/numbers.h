@@ -19,7 +19,7 @@ struct contents {
 #define NUMBERS_NEAR 1e-4
 
 struct numbers {
-    double *list; /* [count], malloc'ed */
+    double *values; /* [count], malloc'ed */
     size_t count;
     bool are_whole;
     double unit; /* rounding of each, besides */

@@ -7,12 +7,12 @@ void
 sketch_add(struct sketch *sketch, int type, const void *data, size_t count)
 {
     uint64_t block = (sketch->count + SKETCH_COUNTERS - 1) / SKETCH_COUNTERS;
-    for (size_t i = 0; i < count; ++i, ++sketch->at) {
+    for (size_t i = 0; i < count; ++i, ++sketch->added) {
         double value = element_get(type, data, i);
         /* Other bits than those by which element_perturb() goes up or down; no branch, which none could foresee. */
-        double sign = 1 - 2 * (double)(element_scramble(sketch->at) >> 32 & 1);
+        double sign = 1 - 2 * (double)(element_scramble(sketch->added) >> 32 & 1);
         if (isfinite(value))
-            sketch->counters[sketch->at / block] += sign * value;
+            sketch->counters[sketch->added / block] += sign * value;
         else
             ++sketch->unbounded;
     }

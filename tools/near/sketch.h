@@ -14,8 +14,8 @@
 enum { SKETCH_COUNTERS = 1024 };
 
 struct sketch {
-    uint64_t count, at; /* elements: all, and added so far */
-    uint64_t unbounded; /* infinite or NaN: in no counter */
+    uint64_t count, added; /* elements: all, and added so far */
+    uint64_t unbounded;    /* infinite or NaN: in no counter */
     double counters[SKETCH_COUNTERS];
 };
 

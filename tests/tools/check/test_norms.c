@@ -389,7 +389,7 @@ LOOP_TEST(sketches_are_linear, 0, CASES / 4)
     struct sketch of_both = sketch_of(ELEMENT_FLOAT64, (char *)both, count);
     for (size_t i = 0; i < SKETCH_COUNTERS; ++i)
         REQUIRE(of_both.counters[i] == of_a.counters[i] - 3 * of_b.counters[i], "counter %zu", i);
-    ck_assert_uint_eq(of_both.at, count);
+    ck_assert_uint_eq(of_both.added, count);
 }
 
 TEST(sketches_count_what_is_not_finite)

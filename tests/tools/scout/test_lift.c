@@ -261,5 +261,5 @@ TABLE_TEST(settings_that_may_differ_are_found, setting_rows)
         ++wanted;
     ck_assert_uint_eq(count, wanted);
     for (size_t i = 0; i < count; ++i)
-        ck_assert_uint_eq(source->code.tokens[list[i].at].line, setting_rows[_i].lines[i]);
+        ck_assert_uint_eq(source->code.tokens[list[i].token].line, setting_rows[_i].lines[i]);
 }

@@ -65,7 +65,7 @@ begin_with_all(void)
                                      .from = {.alloc = SCOUT_NONE, .offset = 0x7fff12345678},
                                      .content = 99});
     struct scout_argument reach[] = {{.slot = 0, .alloc = 0, .end = 4096},
-                                     {.slot = 1, .at = 8, .alloc = 1, .offset = 4, .end = 8}};
+                                     {.slot = 1, .byte = 8, .alloc = 1, .offset = 4, .end = 8}};
     put(SCOUT_OP, &(struct scout_op){.kind = SCOUT_LAUNCH,
                                      .site = SCOUT_NONE,
                                      .grid = {1, 2, 3},
@@ -119,7 +119,7 @@ TEST(all_records_come_back_as_they_were)
     ck_assert_uint_eq(found.ops[0].content, 99);
     ck_assert_ptr_null(found.ops[0].effect);
     ck_assert_uint_eq(found.ops[1].block[2], 6);
-    ck_assert_uint_eq(found.ops[1].arguments[1].at, 8);
+    ck_assert_uint_eq(found.ops[1].arguments[1].byte, 8);
     ck_assert_str_eq(scout_log_name(&found, found.ops[1].name), "sgd");
     const struct scout_effect *effect = found.ops[1].effect;
     ck_assert_ptr_nonnull(effect);
@@ -131,7 +131,7 @@ TEST(all_records_come_back_as_they_were)
     ck_assert_uint_eq(effect->elementwise[0].from_bytes, 2);
     ck_assert_uint_eq(effect->written[0].ranges.count, 2);
     ck_assert_str_eq(found.files[0].path, "data.bin");
-    ck_assert_uint_eq(found.annotations[0].at, 2);
+    ck_assert_uint_eq(found.annotations[0].operations_before, 2);
     ck_assert_str_eq(found.annotations[0].file, "train.cu");
     scout_log_free(&found);
     end();

@@ -11,8 +11,8 @@ static bool
 gets_same(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
-        if (step->list[where.argument].is_memory && relation_of(finding, &where) != RELATION_SAME)
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+        if (step->arguments[where.argument].is_memory && relation_of(finding, &where) != RELATION_SAME)
             return false;
     }
     return true;
@@ -22,7 +22,8 @@ gets_same(const struct finding *finding, size_t at)
 static bool
 are_alike(const struct finding *finding, size_t at)
 {
-    for (struct where where = {.at = at}; where.argument < finding->one.steps[at].its->arguments; ++where.argument) {
+    for (struct where where = {.operation = at}; where.argument < finding->one.steps[at].operation->arguments;
+         ++where.argument) {
         const struct look_argument *first = relation_argument(finding, 0, &where);
         for (int r = 1; r < finding->question->ranks; ++r) {
             const struct look_argument *it = relation_argument(finding, r, &where);
@@ -39,7 +40,7 @@ static bool
 gets_changed(const struct finding *finding, size_t at, uint32_t role)
 {
     const struct step *step = &finding->one.steps[at];
-    FOR_EACH(it, step->list, step->its->arguments) {
+    FOR_EACH(it, step->arguments, step->operation->arguments) {
         struct where by;
         if (!place_is_of(it, role) || !place_find_writer(&finding->one, at, it, finding->question->since, &by))
             continue;
@@ -59,7 +60,7 @@ is_plain_input(const struct look_argument *it)
 static bool
 gets_parameter(const struct step *step)
 {
-    return ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_PARAMETER));
+    return ANY(it, step->arguments, step->operation->arguments, place_is_of(it, CHECK_PARAMETER));
 }
 
 /* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has computed of
@@ -68,13 +69,13 @@ static void
 find_unmoved(const struct finding *finding, size_t at, struct operation *operation)
 {
     const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
-        const struct look_argument *of = &step->list[where.argument];
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+        const struct look_argument *of = &step->arguments[where.argument];
         struct where by;
         if (!is_plain_input(of))
             continue;
         bool is_computed =
-            place_find_writer(&finding->one, at, of, 0, &by) && gets_parameter(&finding->one.steps[by.at]);
+            place_find_writer(&finding->one, at, of, 0, &by) && gets_parameter(&finding->one.steps[by.operation]);
         if (is_computed || relation_of(finding, &where) != RELATION_SAME)
             continue;
         snprintf(operation->unmoved, sizeof(operation->unmoved),
@@ -89,7 +90,7 @@ static void
 find_integers(const struct finding *finding, size_t at, struct operation *operation)
 {
     const struct step *step = &finding->one.steps[at];
-    FOR_EACH(it, step->list, step->its->arguments) {
+    FOR_EACH(it, step->arguments, step->operation->arguments) {
         struct where by;
         if (!it->is_memory || it->tensor != 0 ||
             !place_find_writer(&finding->one, at, it, finding->question->since, &by) ||
@@ -97,7 +98,7 @@ find_integers(const struct finding *finding, size_t at, struct operation *operat
             continue;
         snprintf(operation->integers, sizeof(operation->integers), "%s", ARGUMENT_OF(step, it));
         (void)place_describe_element(finding, &by, operation->integers_element);
-        (void)place_name_step(&finding->one.steps[by.at], operation->integers_writer);
+        (void)place_name_step(&finding->one.steps[by.operation], operation->integers_writer);
         return;
     }
 }
@@ -107,10 +108,10 @@ static bool
 is_sum(const struct finding *finding, const struct where *where, struct where *by)
 {
     const struct look_argument *of = relation_argument(finding, -1, where);
-    if (!is_plain_input(of) || !place_find_writer(&finding->one, where->at, of, finding->question->since, by))
+    if (!is_plain_input(of) || !place_find_writer(&finding->one, where->operation, of, finding->question->since, by))
         return false;
-    const struct step *writer = &finding->one.steps[by->at];
-    bool is_computed = !writer->its->from_host && strcmp(writer->its->name, LOOK_REDUCES) != 0;
+    const struct step *writer = &finding->one.steps[by->operation];
+    bool is_computed = !writer->operation->from_host && strcmp(writer->operation->name, LOOK_REDUCES) != 0;
     return is_computed && relation_of(finding, where) == RELATION_SUM;
 }
 
@@ -119,16 +120,16 @@ find_sum(const struct finding *finding, size_t at, struct operation *operation)
 {
     const struct step *step = &finding->one.steps[at];
     struct place_sum *sum = &operation->sum;
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
         struct where by;
         if (!is_sum(finding, &where, &by))
             continue;
         sum->is_there = true;
-        snprintf(sum->argument, sizeof(sum->argument), "%s", ARGUMENT_OF(step, &step->list[where.argument]));
+        snprintf(sum->argument, sizeof(sum->argument), "%s", ARGUMENT_OF(step, &step->arguments[where.argument]));
         (void)place_describe_element(finding, &where, sum->element);
-        (void)place_name_step(&finding->one.steps[by.at], sum->writer);
-        if (relation_missing_on(finding, by.at) < 0)
-            place_find_scalar(finding, by.at, &sum->scalar);
+        (void)place_name_step(&finding->one.steps[by.operation], sum->writer);
+        if (relation_missing_on(finding, by.operation) < 0)
+            place_find_scalar(finding, by.operation, &sum->scalar);
         sum->weighs = !operation->is_late && !operation->is_early && place_weighs(finding, &by);
         return;
     }
@@ -138,8 +139,8 @@ static void
 find_gradient(const struct finding *finding, size_t at, struct operation *operation)
 {
     const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
-        const struct look_argument *it = &step->list[where.argument];
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+        const struct look_argument *it = &step->arguments[where.argument];
         if (!place_is_of(it, CHECK_GRADIENT))
             continue;
         snprintf(operation->gradient, sizeof(operation->gradient), "%s", ARGUMENT_OF(step, it));
@@ -152,7 +153,8 @@ find_gradient(const struct finding *finding, size_t at, struct operation *operat
 static bool
 changes_gradient(const struct step *step)
 {
-    return ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
+    return ANY(it, step->arguments, step->operation->arguments,
+               place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
 }
 
 /* It changes a parameter before DDP_STEP, where no operation changes an annotated gradient. */
@@ -170,8 +172,8 @@ static void
 find_equal_numbers(const struct finding *finding, size_t at, struct operation *operation)
 {
     const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
-        const struct look_argument *number = &step->list[where.argument];
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+        const struct look_argument *number = &step->arguments[where.argument];
         if (number->is_memory || number->is_whole || !place_is_alike(finding, &where))
             continue;
         printable_append(operation->equal_number, sizeof(operation->equal_number), ", and %s is %s",
@@ -208,7 +210,8 @@ static bool
 comes_again(const struct finding *finding, const struct step *step)
 {
     FOR_EACH(it, finding->one.steps, finding->one.count) {
-        if (it->its->interval > step->its->interval && relation_is_same_call(it->its, step->its))
+        if (it->operation->interval > step->operation->interval &&
+            relation_is_same_call(it->operation, step->operation))
             return true;
     }
     return false;
@@ -235,10 +238,10 @@ find_copy(const struct finding *finding, size_t at, struct operation *operation)
 static void
 find_grid(const struct finding *finding, size_t at, struct operation *operation)
 {
-    operation->blocks = finding->one.steps[at].its->blocks;
+    operation->blocks = finding->one.steps[at].operation->blocks;
     operation->blocks_rank = -1;
     for (int r = 0; r < finding->question->ranks && operation->blocks_rank < 0; ++r) {
-        uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].of[at]].its->blocks;
+        uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].matches[at]].operation->blocks;
         if (blocks == operation->blocks)
             continue;
         operation->blocks_rank = r;
@@ -257,13 +260,13 @@ clears(const struct finding *finding, const struct where *where)
         return false;
     OWNED_NUMBERS then = numbers_read(before, it->type, it->first, it->end);
     OWNED_NUMBERS now = numbers_read(after, it->type, it->first, it->end);
-    return ALL_NUMBERS(i, 0, (int)now.count, now.list[i] == 0 || now.list[i] == then.list[i]);
+    return ALL_NUMBERS(i, 0, (int)now.count, now.values[i] == 0 || now.values[i] == then.values[i]);
 }
 
 bool
 operation_clears_part(const struct finding *finding, const struct where *where)
 {
-    const struct where before = {.at = where->at, .argument = where->argument};
+    const struct where before = {.operation = where->operation, .argument = where->argument};
     if (finding->question->is_update || !place_is_of(relation_argument(finding, -1, where), CHECK_GRADIENT))
         return false;
     return relation_of(finding, &before) == RELATION_SAME && relation_of(finding, where) != RELATION_SAME &&
@@ -273,8 +276,8 @@ operation_clears_part(const struct finding *finding, const struct where *where)
 static void
 find_changed(const struct finding *finding, const struct where *where, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[where->at];
-    const struct look_argument *it = &step->list[where->argument];
+    const struct step *step = &finding->one.steps[where->operation];
+    const struct look_argument *it = &step->arguments[where->argument];
     const struct place_question *question = finding->question;
     snprintf(operation->changed, sizeof(operation->changed), "%s", ARGUMENT_OF(step, it));
     (void)place_describe_element(finding, where, operation->changed_element);
@@ -285,7 +288,7 @@ find_changed(const struct finding *finding, const struct where *where, struct op
     operation->clears_part = operation_clears_part(finding, where);
     if (question->is_averaged) {
         uint32_t role = question->tensor >> 24 == 1 + CHECK_STATE ? CHECK_STATE : CHECK_PARAMETER;
-        operation->gets_averageless = gets_changed(finding, where->at, role);
+        operation->gets_averageless = gets_changed(finding, where->operation, role);
         operation->is_part = relation_of(finding, where) == RELATION_PART;
     }
 }
@@ -294,7 +297,7 @@ find_changed(const struct finding *finding, const struct where *where, struct op
 static void
 find_arguments(const struct finding *finding, const struct where *where, struct operation *operation)
 {
-    size_t at = where->at;
+    size_t at = where->operation;
     operation->gets_same = gets_same(finding, at);
     operation->are_alike = are_alike(finding, at);
     find_grid(finding, at, operation);
@@ -320,21 +323,21 @@ operation_find(const struct finding *finding, size_t at, uint32_t changed, struc
 {
     const struct place_question *question = finding->question;
     const struct step *step = &finding->one.steps[at];
-    const struct where where = {.at = at, .argument = changed, .after = true};
+    const struct where where = {.operation = at, .argument = changed, .after = true};
     *operation = (struct operation){.is_update = question->is_update,
                                     .is_early = question->is_early,
                                     .is_averaged = question->is_averaged,
                                     .is_of_reduce = question->is_reduced,
                                     .is_uneven = question->is_uneven,
                                     .is_probable = finding->place->is_probable,
-                                    .is_reduce = strcmp(step->its->name, LOOK_REDUCES) == 0,
-                                    .is_copy = step->its->from_host,
+                                    .is_reduce = strcmp(step->operation->name, LOOK_REDUCES) == 0,
+                                    .is_copy = step->operation->from_host,
                                     .blocks_rank = -1};
     (void)place_name_step(step, operation->name);
     find_changed(finding, &where, operation);
     if (operation->is_reduce)
         snprintf(operation->reduced, sizeof(operation->reduced), "%.100s",
-                 step->its->place + strcspn(step->its->place, "\n") + 1);
+                 step->operation->place + strcspn(step->operation->place, "\n") + 1);
     else if (operation->is_copy)
         find_copy(finding, at, operation);
     else

@@ -120,13 +120,13 @@ is_share(const struct variable *variable, const struct setting *setting)
     const struct code *code = &variable->source->code;
     if (setting->is_share)
         return true;
-    const bool is_copy = token_is(code, variable_behind_parts(code, setting->at + 1), "="); /* "+=" makes none */
+    const bool is_copy = token_is(code, variable_behind_parts(code, setting->token + 1), "="); /* "+=" makes none */
     const struct bare_name name = find_bare_name(code, setting->value);
     if (!is_copy || name.text == NULL || name.is_member)
         return false;
-    const struct variable of = variable_find(variable->source, setting->at, name.text, name.length);
+    const struct variable of = variable_find(variable->source, setting->token, name.text, name.length);
     struct setting next;
-    return settings_find_one(&of, setting->at, &next) && next.is_share;
+    return settings_find_one(&of, setting->token, &next) && next.is_share;
 }
 
 /* ---- the frames of a call ---- */
@@ -155,7 +155,7 @@ stand_at(const struct trail *trail, struct expression *expression)
     if (node == NULL)
         return false;
     expression->source = node->source;
-    expression->at = node->tokens.first;
+    expression->token = node->tokens.first;
     return true;
 }
 
@@ -220,7 +220,7 @@ add_passed(struct trail trail, const struct variable *parameter, int depth, stru
     snprintf(text, sizeof(text), "%.*s", (int)parameter->length, parameter->name);
     if (!go_up(&trail, text) || !read_expression(&trail, text, &code, &passed))
         return;
-    name_line(passed.source, passed.at, place);
+    name_line(passed.source, passed.token, place);
     printable_append(origin->from, ORIGIN_FROM_BYTES, ", passed as `%.60s` (%s)", text, place);
     add_sources(trail, &passed, NULL, depth + 1, origin);
     code_free(&code);
@@ -237,9 +237,9 @@ add_set(struct trail trail, const struct variable *variable, uint32_t use, int d
     origin->is_share = is_share(variable, &setting);
     if (origin->is_share)
         return;
-    name_line(variable->source, setting.at, place);
+    name_line(variable->source, setting.token, place);
     printable_append(origin->from, ORIGIN_FROM_BYTES, " (%s)", place);
-    const struct expression value = {&variable->source->code, setting.value, variable->source, setting.at};
+    const struct expression value = {&variable->source->code, setting.value, variable->source, setting.token};
     if (value.tokens.end > value.tokens.first)
         add_sources(trail, &value, variable, depth + 1, origin);
 }
@@ -260,7 +260,7 @@ add_sources(struct trail trail, const struct expression *expression, const struc
     if (only.is_parameter)
         add_passed(trail, &only, depth, origin);
     else
-        add_set(trail, &only, expression->at, depth, origin);
+        add_set(trail, &only, expression->token, depth, origin);
 }
 
 /* "rate", or "options.rate" of a member that is set with its object. */
@@ -269,9 +269,9 @@ name_setting(const struct variable *variable, const struct setting *setting, con
              const char *said, char text[ORIGIN_NAME_BYTES])
 {
     const struct code *code = &variable->source->code;
-    const uint32_t end = variable_behind_parts(code, setting->at + 1);
-    const uint32_t begin = code->tokens[setting->at].begin;
-    if (token_is(code, setting->at + 1, "."))
+    const uint32_t end = variable_behind_parts(code, setting->token + 1);
+    const uint32_t begin = code->tokens[setting->token].begin;
+    if (token_is(code, setting->token + 1, "."))
         snprintf(text, ORIGIN_NAME_BYTES, "%.*s", (int)(token_end(code, end - 1) - begin), code->text + begin);
     else if (name->is_member)
         snprintf(text, ORIGIN_NAME_BYTES, "%s", said);
@@ -291,7 +291,7 @@ follow_expression(const struct trail *trail, const struct expression *expression
         return origin->from[0] != '\0' ? STEP_FOUND : STEP_FAILS;
     }
     const struct source *source = expression->source;
-    struct variable variable = variable_find(source, expression->at, name.text, name.length);
+    struct variable variable = variable_find(source, expression->token, name.text, name.length);
     if (name.is_member) {
         variable.in = (struct token_range){0, source->code.count};
         variable.is_of_file = true;
@@ -299,11 +299,11 @@ follow_expression(const struct trail *trail, const struct expression *expression
         return STEP_UP;
     }
     struct setting setting;
-    if (!settings_find_one(&variable, expression->at, &setting) || is_share(&variable, &setting))
+    if (!settings_find_one(&variable, expression->token, &setting) || is_share(&variable, &setting))
         return STEP_FAILS;
     name_setting(&variable, &setting, &name, expression->code->text, origin->name);
-    name_line(source, setting.at, origin->place);
-    const struct expression value = {&source->code, setting.value, source, setting.at};
+    name_line(source, setting.token, origin->place);
+    const struct expression value = {&source->code, setting.value, source, setting.token};
     if (value.tokens.end > value.tokens.first)
         add_sources(*trail, &value, &variable, 0, origin);
     return STEP_FOUND;
@@ -357,8 +357,8 @@ find_passed(struct trail *trail, uint32_t number, char *text, struct variable *v
     uint32_t i = 0;
     while (token_is(&code, i, "&") || token_is(&code, i, "("))
         ++i;
-    *variable = variable_find(expression.source, expression.at, text + code.tokens[i].begin, code.tokens[i].length);
-    *use_p = expression.at;
+    *variable = variable_find(expression.source, expression.token, text + code.tokens[i].begin, code.tokens[i].length);
+    *use_p = expression.token;
     code_free(&code);
     return true;
 }
@@ -394,7 +394,7 @@ follow_copy(struct trail trail, struct origin *origin)
         return false;
     const size_t count = settings_that_differ(&variable, use, list);
     FOR_EACH(it, list, count) {
-        name_line(variable.source, it->at, place);
+        name_line(variable.source, it->token, place);
         if (strcmp(place, last) == 0)
             continue;
         printable_append(origin->from, sizeof(origin->from), "%s%s", lines > 0 ? ", " : "", place);
@@ -415,13 +415,13 @@ follow_decision(struct trail trail, struct origin *origin)
     for (; trail.frame < trail.count; ++trail.frame) {
         struct expression at, condition;
         if (!stand_at(&trail, &at) ||
-            !settings_find_condition(at.source, at.at, (struct token_range){0, 0}, NULL, &condition))
+            !settings_find_condition(at.source, at.token, (struct token_range){0, 0}, NULL, &condition))
             continue;
         const struct code *code = condition.code;
         const uint32_t begin = code->tokens[condition.tokens.first].begin;
         snprintf(origin->name, sizeof(origin->name), "%.*s", (int)(token_end(code, condition.tokens.end - 1) - begin),
                  code->text + begin);
-        name_line(condition.source, condition.at, origin->place);
+        name_line(condition.source, condition.token, origin->place);
         add_sources(trail, &condition, NULL, 0, origin);
         return true;
     }
@@ -439,7 +439,7 @@ find_call(struct trail trail, struct origin *origin)
         return false;
     const struct code *code = &at.source->code;
     FOR_EACH(name, names, sizeof(names) / sizeof(names[0])) {
-        for (uint32_t i = at.at; i < code->count && !token_is(code, i, ";"); ++i) {
+        for (uint32_t i = at.token; i < code->count && !token_is(code, i, ";"); ++i) {
             if (!token_begins(code, i, *name))
                 continue;
             snprintf(origin->name, sizeof(origin->name), "%.*s", (int)code->tokens[i].length,
@@ -461,7 +461,7 @@ is_parameter(const struct trail *trail, const char *text)
     const struct bare_name name = find_bare_name(&code, expression.tokens);
     const bool is_variable = name.text != NULL && !name.is_member;
     const bool found =
-        is_variable && variable_find(expression.source, expression.at, name.text, name.length).is_parameter;
+        is_variable && variable_find(expression.source, expression.token, name.text, name.length).is_parameter;
     code_free(&code);
     return found;
 }

@@ -19,12 +19,12 @@ begin_at_own_step(const struct place_question *question, const struct looked *lo
 {
     size_t last = 0, begin = 0;
     for (size_t i = 0; i < looked->count; ++i) {
-        last = strcmp(looked->steps[i].its->name, LOOK_STEPS) == 0 ? i : last;
-        for (uint32_t a = 0; a < looked->steps[i].its->arguments; ++a)
+        last = strcmp(looked->steps[i].operation->name, LOOK_STEPS) == 0 ? i : last;
+        for (uint32_t a = 0; a < looked->steps[i].operation->arguments; ++a)
             begin = place_is_target(question, &looked->steps[i], a) ? last : begin;
     }
     for (size_t i = 0; i < begin; ++i)
-        looked->steps[i].its->interval -= looked->steps[i].its->interval == question->interval;
+        looked->steps[i].operation->interval -= looked->steps[i].operation->interval == question->interval;
 }
 
 /* A copy from the host to memory that no operation is given. */
@@ -32,10 +32,10 @@ static bool
 is_unseen(const struct looked *one, size_t at)
 {
     const struct step *copy = &one->steps[at];
-    return copy->its->from_host &&
-           !ANY(it, one->steps, one->count,
-                it != copy && !it->its->from_host &&
-                    ANY(of, it->list, it->its->arguments, of->is_memory && place_reaches(&copy->list[0], of)));
+    return copy->operation->from_host && !ANY(it, one->steps, one->count,
+                                              it != copy && !it->operation->from_host &&
+                                                  ANY(of, it->arguments, it->operation->arguments,
+                                                      of->is_memory && place_reaches(&copy->arguments[0], of)));
 }
 
 /* Backwards: an operation matters if it changes what one that matters gets, or the tensor. */
@@ -49,14 +49,14 @@ find_what_matters(struct finding *finding)
     finding->matters = xcalloc(one->count, sizeof(*finding->matters));
     for (size_t at = one->count; at-- > 0;) {
         const struct step *step = &one->steps[at];
-        for (uint32_t a = 0; a < step->its->arguments; ++a)
+        for (uint32_t a = 0; a < step->operation->arguments; ++a)
             finding->matters[at] |= place_is_target(question, step, a) ? 1U << a : 0;
         any = any || finding->matters[at] != 0;
-        FOR_EACH_UNTIL(it, step->list, step->its->arguments, finding->matters[at] == 0) {
+        FOR_EACH_UNTIL(it, step->arguments, step->operation->arguments, finding->matters[at] == 0) {
             /* All of them: one may fill rows, the next others. */
-            for (struct where by = {.at = at};
-                 it->is_memory && place_find_writer(one, by.at, it, question->since, &by);)
-                finding->matters[by.at] |= 1U << by.argument;
+            for (struct where by = {.operation = at};
+                 it->is_memory && place_find_writer(one, by.operation, it, question->since, &by);)
+                finding->matters[by.operation] |= 1U << by.argument;
         }
         if (any && finding->matters[at] == 0 && is_unseen(one, at))
             finding->matters[at] = MATTERS_UNSEEN;
@@ -112,13 +112,13 @@ say_missing_before(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
     struct where by;
-    for (uint32_t a = 0; a < step->its->arguments; ++a) {
-        bool is_written = step->list[a].is_memory &&
-                          place_find_writer(&finding->one, at, &step->list[a], finding->question->since, &by);
-        int rank = is_written ? relation_missing_on(finding, by.at) : -1;
+    for (uint32_t a = 0; a < step->operation->arguments; ++a) {
+        bool is_written = step->arguments[a].is_memory &&
+                          place_find_writer(&finding->one, at, &step->arguments[a], finding->question->since, &by);
+        int rank = is_written ? relation_missing_on(finding, by.operation) : -1;
         if (rank >= 0)
-            return say_missing_before(finding, by.at) ||
-                   say_missing(finding, &finding->one.steps[by.at], by.at, rank, false);
+            return say_missing_before(finding, by.operation) ||
+                   say_missing(finding, &finding->one.steps[by.operation], by.operation, rank, false);
     }
     return false;
 }
@@ -129,14 +129,14 @@ static bool
 find_extra(const struct finding *finding, int rank, size_t at)
 {
     const struct looked *one = &finding->one, *looked = &finding->ranks[rank];
-    size_t end = at < one->count ? (size_t)looked->of[at] : looked->count;
+    size_t end = at < one->count ? (size_t)looked->matches[at] : looked->count;
     for (size_t i = 0; i < end; ++i) {
-        bool is_extra = at == one->count || !ANY(k, looked->of, one->count, *k == (int)i), changes = false;
-        for (uint32_t a = 0; a < looked->steps[i].its->arguments && is_extra; ++a) {
+        bool is_extra = at == one->count || !ANY(k, looked->matches, one->count, *k == (int)i), changes = false;
+        for (uint32_t a = 0; a < looked->steps[i].operation->arguments && is_extra; ++a) {
             changes = changes || (at == one->count && place_is_target(finding->question, &looked->steps[i], a));
-            for (uint32_t b = 0; at < one->count && b < looked->steps[end].its->arguments; ++b)
-                changes = changes || (looked->steps[end].list[b].is_memory &&
-                                      place_reaches(&looked->steps[i].list[a], &looked->steps[end].list[b]));
+            for (uint32_t b = 0; at < one->count && b < looked->steps[end].operation->arguments; ++b)
+                changes = changes || (looked->steps[end].arguments[b].is_memory &&
+                                      place_reaches(&looked->steps[i].arguments[a], &looked->steps[end].arguments[b]));
         }
         /* Before DDP_STEP one that one process never makes may be right, such as one that clears what is reduced. */
         if (changes && place_has(finding->question, &looked->steps[i]) &&
@@ -159,9 +159,9 @@ find_own_update(const struct finding *finding, int rank)
     const struct looked *looked = &finding->ranks[rank];
     for (size_t i = 0; i < looked->count; ++i) {
         const struct step *step = &looked->steps[i];
-        if (ANY(k, looked->of, finding->one.count, *k == (int)i) || !place_has(finding->question, step))
+        if (ANY(k, looked->matches, finding->one.count, *k == (int)i) || !place_has(finding->question, step))
             continue;
-        if (ANY_NUMBER(a, 0, step->its->arguments, place_is_target(finding->question, step, a)))
+        if (ANY_NUMBER(a, 0, step->operation->arguments, place_is_target(finding->question, step, a)))
             return say_missing(finding, step, finding->one.count, rank, true);
     }
     return false;
@@ -187,8 +187,9 @@ is_of_gradient(const struct finding *finding, size_t at, const struct look_argum
 {
     const struct step *steps = finding->one.steps;
     struct where by;
-    return place_find_writer(&finding->one, at, it, steps[at].its->interval, &by) &&
-           ANY(of, steps[by.at].list, steps[by.at].its->arguments, place_is_of(of, CHECK_GRADIENT));
+    return place_find_writer(&finding->one, at, it, steps[at].operation->interval, &by) &&
+           ANY(of, steps[by.operation].arguments, steps[by.operation].operation->arguments,
+               place_is_of(of, CHECK_GRADIENT));
 }
 
 /* It reads the rank's own rows. */
@@ -196,8 +197,8 @@ static bool
 reads_own_rows(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
-    FOR_EACH(it, step->list, step->its->arguments) {
-        const struct where read = {.at = at, .argument = (size_t)(it - step->list)};
+    FOR_EACH(it, step->arguments, step->operation->arguments) {
+        const struct where read = {.operation = at, .argument = (size_t)(it - step->arguments)};
         bool may_be = it->is_memory && it->tensor == 0 && it->end == 0 && !is_of_gradient(finding, at, it);
         if (may_be && relation_of(finding, &read) != RELATION_SAME)
             return true;
@@ -210,10 +211,10 @@ static bool
 is_as_it_was(const struct finding *finding, const struct where *gradient)
 {
     const struct looked *ranks = finding->ranks;
-    uint32_t interval = finding->one.steps[gradient->at].its->interval;
+    uint32_t interval = finding->one.steps[gradient->operation].operation->interval;
     struct where by;
     return ALL_NUMBERS(r, 0, finding->question->ranks,
-                       !place_find_writer(&ranks[r], (size_t)ranks[r].of[gradient->at],
+                       !place_find_writer(&ranks[r], (size_t)ranks[r].matches[gradient->operation],
                                           relation_argument(finding, r, gradient), interval, &by));
 }
 
@@ -224,16 +225,17 @@ static bool
 is_of_backward(const struct finding *finding, struct where gradient, struct where *by_p)
 {
     const struct looked *one = &finding->one;
-    uint32_t interval = one->steps[gradient.at].its->interval;
+    uint32_t interval = one->steps[gradient.operation].operation->interval;
     struct where by;
     bool is_first = true;
     *by_p = gradient;
-    while (place_find_writer(one, gradient.at, &one->steps[gradient.at].list[gradient.argument], interval, &by)) {
+    while (place_find_writer(one, gradient.operation, &one->steps[gradient.operation].arguments[gradient.argument],
+                             interval, &by)) {
         *by_p = by;
-        if (reads_own_rows(finding, by.at))
+        if (reads_own_rows(finding, by.operation))
             return true;
-        gradient = (struct where){.at = by.at, .argument = by.argument};
-        if (relation_missing_on(finding, by.at) >= 0 || !differs_between_ranks(finding, &gradient))
+        gradient = (struct where){.operation = by.operation, .argument = by.argument};
+        if (relation_missing_on(finding, by.operation) >= 0 || !differs_between_ranks(finding, &gradient))
             return false;
         is_first = false;
     }
@@ -247,11 +249,11 @@ find_reader(const struct finding *finding, struct where update)
 {
     const struct step *steps = finding->one.steps;
     struct where found = update;
-    for (size_t at = update.at; at-- > 0 && place_has(finding->question, &steps[at]);) {
-        for (uint32_t a = steps[at].its->arguments; a-- > 0;) {
-            const struct where where = {.at = at, .argument = a};
-            bool is_gradient = place_is_of(&steps[at].list[a], CHECK_GRADIENT);
-            if (is_gradient && steps[at].list[a].end > 0)
+    for (size_t at = update.operation; at-- > 0 && place_has(finding->question, &steps[at]);) {
+        for (uint32_t a = steps[at].operation->arguments; a-- > 0;) {
+            const struct where where = {.operation = at, .argument = a};
+            bool is_gradient = place_is_of(&steps[at].arguments[a], CHECK_GRADIENT);
+            if (is_gradient && steps[at].arguments[a].end > 0)
                 return found;
             if (is_gradient && finding->matters[at] != 0 && relation_missing_on(finding, at) < 0 &&
                 differs_between_ranks(finding, &where))
@@ -266,21 +268,22 @@ static bool
 say_unaveraged(const struct finding *finding)
 {
     struct where by;
-    for (struct where where = {.at = 0}; where.at < finding->one.count && !finding->question->is_averaged; ++where.at) {
-        const struct step *step = &finding->one.steps[where.at];
-        bool updates = place_has(finding->question, step) &&
-                       ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_PARAMETER) && it->end > 0);
-        for (where.argument = 0; where.argument < step->its->arguments && updates; ++where.argument) {
-            const struct look_argument *of = &step->list[where.argument];
+    for (struct where where = {.operation = 0}; where.operation < finding->one.count && !finding->question->is_averaged;
+         ++where.operation) {
+        const struct step *step = &finding->one.steps[where.operation];
+        bool updates = place_has(finding->question, step) && ANY(it, step->arguments, step->operation->arguments,
+                                                                 place_is_of(it, CHECK_PARAMETER) && it->end > 0);
+        for (where.argument = 0; where.argument < step->operation->arguments && updates; ++where.argument) {
+            const struct look_argument *of = &step->arguments[where.argument];
             bool is_gradient = place_is_of(of, CHECK_GRADIENT) && of->end == 0;
-            if (!is_gradient || relation_missing_on(finding, where.at) >= 0 ||
+            if (!is_gradient || relation_missing_on(finding, where.operation) >= 0 ||
                 !differs_between_ranks(finding, &where) || !is_of_backward(finding, where, &by))
                 continue;
             const struct where reader = find_reader(finding, where);
-            bool is_other = reader.at != where.at;
-            const struct step *first = &finding->one.steps[reader.at];
-            of = &first->list[reader.argument];
-            bool is_written = by.at < reader.at;
+            bool is_other = reader.operation != where.operation;
+            const struct step *first = &finding->one.steps[reader.operation];
+            of = &first->arguments[reader.argument];
+            bool is_written = by.operation < reader.operation;
             place_say(finding, PLACE_BEFORE, first, &reader,
                       finding->question->has_groups
                           ? "call DDP_STEP_GROUP of this gradient's group between backward and this update; the group "
@@ -288,7 +291,7 @@ say_unaveraged(const struct finding *finding)
                           : "call DDP_STEP between backward and this operation",
                       "%s%s points to a gradient that DDP_STEP has not averaged%s%.260s%s",
                       is_other ? "" : "it updates a parameter, and ", ARGUMENT_OF(first, of),
-                      is_written ? " since " : "", is_written ? NAME_OF(&finding->one.steps[by.at]) : "",
+                      is_written ? " since " : "", is_written ? NAME_OF(&finding->one.steps[by.operation]) : "",
                       is_written ? " computed it" : "");
             if (is_other)
                 place_add(finding, "; then %.200s updates a parameter by it", NAME_OF(step));
@@ -307,18 +310,21 @@ say_read_early(const struct finding *finding)
     const struct looked *one = &finding->one;
     const struct step *to =
         FIND(step, one->steps, one->count,
-             step->its->from_host && step->its->arguments > 0 && place_is_target(question, step, 0));
-    for (struct where where = {0}; to != NULL && question->is_update && where.at < one->count; ++where.at) {
-        const struct step *step = &one->steps[where.at];
-        bool reads = strncmp(step->its->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0 &&
-                     step->its->interval + 1 == question->interval && relation_missing_on(finding, where.at) < 0;
-        for (where.argument = 0; where.argument < step->its->arguments && reads; ++where.argument) {
-            const struct look_argument *of = &step->list[where.argument];
+             step->operation->from_host && step->operation->arguments > 0 && place_is_target(question, step, 0));
+    for (struct where where = {0}; to != NULL && question->is_update && where.operation < one->count;
+         ++where.operation) {
+        const struct step *step = &one->steps[where.operation];
+        bool reads = strncmp(step->operation->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0 &&
+                     step->operation->interval + 1 == question->interval &&
+                     relation_missing_on(finding, where.operation) < 0;
+        for (where.argument = 0; where.argument < step->operation->arguments && reads; ++where.argument) {
+            const struct look_argument *of = &step->arguments[where.argument];
             if (!place_is_of(of, CHECK_GRADIENT) || relation_of(finding, &where) != RELATION_SUM ||
                 !differs_between_ranks(finding, &where) ||
                 ANY(other, one->steps, (size_t)(to - one->steps),
-                    other->its->interval == question->interval && strcmp(other->its->name, step->its->name) == 0 &&
-                        ANY(it, other->list, other->its->arguments, it->tensor == of->tensor)))
+                    other->operation->interval == question->interval &&
+                        strcmp(other->operation->name, step->operation->name) == 0 &&
+                        ANY(it, other->arguments, other->operation->arguments, it->tensor == of->tensor)))
                 continue;
             place_say(finding, PLACE_BEFORE, step, &where, "call DDP_STEP between backward and this copy",
                       "%s points to a gradient that DDP_STEP has not averaged", ARGUMENT_OF(step, of));
@@ -349,16 +355,16 @@ say_part(const struct finding *finding)
 {
     const struct place_question *question = finding->question;
     bool is_behind =
-        question->tensor == 0 &&
-        !ANY(step, finding->one.steps, finding->one.count,
-             ANY_NUMBER(a, 0, step->its->arguments, step->list[a].tensor == 0 && place_is_target(question, step, a)));
+        question->tensor == 0 && !ANY(step, finding->one.steps, finding->one.count,
+                                      ANY_NUMBER(a, 0, step->operation->arguments,
+                                                 step->arguments[a].tensor == 0 && place_is_target(question, step, a)));
     FOR_EACH_UNTIL(step, finding->one.steps, finding->one.count, !is_behind && question->forgotten == NULL) {
         const struct look_argument *changed = NULL, *of = NULL;
-        for (uint32_t a = 0; a < step->its->arguments; ++a) {
+        for (uint32_t a = 0; a < step->operation->arguments; ++a) {
             bool is_it =
-                place_is_target(question, step, a) && (!is_behind || place_is_of(&step->list[a], CHECK_PARAMETER));
-            changed = is_it ? &step->list[a] : changed;
-            of = place_is_of(&step->list[a], CHECK_GRADIENT) ? &step->list[a] : of;
+                place_is_target(question, step, a) && (!is_behind || place_is_of(&step->arguments[a], CHECK_PARAMETER));
+            changed = is_it ? &step->arguments[a] : changed;
+            of = place_is_of(&step->arguments[a], CHECK_GRADIENT) ? &step->arguments[a] : of;
         }
         if (changed == NULL || (!is_behind && (of == NULL || elements_changed(changed) <= elements_of(of))))
             continue;
@@ -396,7 +402,7 @@ static bool
 makes_wrong(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
-    return ANY_NUMBER(a, 0, step->its->arguments,
+    return ANY_NUMBER(a, 0, step->operation->arguments,
                       place_is_target(finding->question, step, a) &&
                           (finding->question->is_update ||
                            relation_adds(finding, &(struct where){at, a, .after = true}, true) != RELATION_SUM));
@@ -407,11 +413,11 @@ static bool
 is_wrong(const struct finding *finding, const struct where *where, enum relation relation)
 {
     const struct place_question *question = finding->question;
-    bool must_be_same =
-        question->is_update || (question->is_early && !question->is_averaged) ||
-        (question->is_reduced && place_is_target(question, &finding->one.steps[where->at], (uint32_t)where->argument));
+    bool must_be_same = question->is_update || (question->is_early && !question->is_averaged) ||
+                        (question->is_reduced &&
+                         place_is_target(question, &finding->one.steps[where->operation], (uint32_t)where->argument));
     return (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME)) &&
-           !relation_is_anew(finding, where->at, where->argument);
+           !relation_is_anew(finding, where->operation, where->argument);
 }
 
 /* The next operation that gets what this one has changed there overwrites all of it, and makes nothing wrong: no
@@ -421,13 +427,15 @@ is_overwritten(const struct finding *finding, const struct where *where)
 {
     const struct looked *one = &finding->one;
     const struct look_argument *it = relation_argument(finding, -1, where), *by;
-    struct where next = {.at = where->at + 1, .after = true};
+    struct where next = {.operation = where->operation + 1, .after = true};
     bool covers = false, adds = finding->question->is_update || finding->question->is_early;
-    while (next.at < one->count && !ANY(of, one->steps[next.at].list, one->steps[next.at].its->arguments,
-                                        of->is_memory && place_reaches(it, of)))
-        ++next.at;
-    for (; next.at < one->count && next.argument < one->steps[next.at].its->arguments; ++next.argument) {
-        by = &one->steps[next.at].list[next.argument];
+    while (next.operation < one->count &&
+           !ANY(of, one->steps[next.operation].arguments, one->steps[next.operation].operation->arguments,
+                of->is_memory && place_reaches(it, of)))
+        ++next.operation;
+    for (; next.operation < one->count && next.argument < one->steps[next.operation].operation->arguments;
+         ++next.argument) {
+        by = &one->steps[next.operation].arguments[next.argument];
         enum relation relation = by->is_memory && by->end > 0 ? relation_of(finding, &next) : RELATION_SAME;
         if (relation == RELATION_UNKNOWN || is_wrong(finding, &next, relation))
             return false;
@@ -453,9 +461,9 @@ mixes_divisors(const struct finding *finding, const struct where *where)
     struct where by;
     if (finding->question->is_update || !place_is_of(it, CHECK_GRADIENT))
         return false;
-    if (!place_find_writer(&finding->one, where->at, it, finding->question->since, &by))
+    if (!place_find_writer(&finding->one, where->operation, it, finding->question->since, &by))
         return false;
-    if (relation_missing_on(finding, by.at) >= 0 || relation_missing_on(finding, where->at) >= 0)
+    if (relation_missing_on(finding, by.operation) >= 0 || relation_missing_on(finding, where->operation) >= 0)
         return false;
     bool is_part = adds_part(finding, where), was_part = adds_part(finding, &by);
     return is_part != was_part &&
@@ -492,13 +500,14 @@ find_place(struct finding *finding)
             return true;
         if (question->is_update && !relation_changes_same(finding, at) && place_say_scalar(finding, at, SCALAR_PART))
             return true;
-        for (struct where where = {.at = at, .after = true}; where.argument < step->its->arguments; ++where.argument) {
-            bool is_data = question->is_update && step->its->from_host && !place_copies_whole(finding, at);
+        for (struct where where = {.operation = at, .after = true}; where.argument < step->operation->arguments;
+             ++where.argument) {
+            bool is_data = question->is_update && step->operation->from_host && !place_copies_whole(finding, at);
             bool is_other = question->is_early && !question->is_averaged &&
-                            strcmp(step->its->name, LOOK_REDUCES) != 0 &&
+                            strcmp(step->operation->name, LOOK_REDUCES) != 0 &&
                             !place_is_target(question, step, (uint32_t)where.argument);
             bool is_used = (finding->matters[at] & (MATTERS_UNSEEN | 1U << where.argument)) != 0;
-            const struct look_argument *it = &step->list[where.argument];
+            const struct look_argument *it = &step->arguments[where.argument];
             /* Its annotation gives all ranks rank 0's values, which are one process's. */
             bool begins_alike = it->is_before && !place_is_of(it, CHECK_GRADIENT) &&
                                 relation_argument(finding, 0, &where)->after == it->after;
@@ -531,11 +540,13 @@ find_unseen(struct finding *finding)
     before.is_update = false;
     finding->question = &before;
     FOR_EACH_UNTIL(step, finding->one.steps, finding->one.count, found) {
-        bool is_unseen = step->its->interval >= question->unseen && step->its->interval < question->interval;
-        for (uint32_t a = 0; a < step->its->arguments && is_unseen && !found; ++a) {
-            before.tensor =
-                place_is_of(&step->list[a], CHECK_GRADIENT) && step->list[a].end > 0 ? step->list[a].tensor : 0;
-            before.since = before.interval = step->its->interval;
+        bool is_unseen =
+            step->operation->interval >= question->unseen && step->operation->interval < question->interval;
+        for (uint32_t a = 0; a < step->operation->arguments && is_unseen && !found; ++a) {
+            before.tensor = place_is_of(&step->arguments[a], CHECK_GRADIENT) && step->arguments[a].end > 0
+                                ? step->arguments[a].tensor
+                                : 0;
+            before.since = before.interval = step->operation->interval;
             found = before.tensor != 0 && find_what_matters(finding) &&
                     (place_is_in_parts(finding) ? place_find_in_parts(finding) : find_place(finding));
         }

@@ -52,10 +52,10 @@ place_has_rank_0_its_share(const struct finding *finding, size_t at)
 static bool
 are_so_later(const struct finding *finding, size_t at, enum copied copied)
 {
-    const struct look_operation *its = finding->one.steps[at].its;
+    const struct look_operation *its = finding->one.steps[at].operation;
     struct astray astray;
     while (++at < finding->one.count) {
-        const struct look_operation *it = finding->one.steps[at].its;
+        const struct look_operation *it = finding->one.steps[at].operation;
         if (it->interval == its->interval + 1 && relation_is_same_call(it, its))
             return judge_copies(finding, at, &astray) >= copied;
     }
@@ -123,11 +123,13 @@ place_copies_whole(const struct finding *finding, size_t at)
 bool
 place_say_items(const struct finding *finding, size_t at)
 {
-    for (struct where where = {.at = at, .after = true}; where.at < finding->one.count; ++where.at) {
-        const struct look_operation *its = finding->one.steps[where.at].its;
+    for (struct where where = {.operation = at, .after = true}; where.operation < finding->one.count;
+         ++where.operation) {
+        const struct look_operation *its = finding->one.steps[where.operation].operation;
         bool may_be = its->from_host && its->interval == finding->question->interval &&
-                      (finding->matters[where.at] & MATTERS_ALL) != 0 && !place_copies_whole(finding, where.at);
-        if (may_be && relation_of(finding, &where) == RELATION_NONE && say_items(finding, where.at))
+                      (finding->matters[where.operation] & MATTERS_ALL) != 0 &&
+                      !place_copies_whole(finding, where.operation);
+        if (may_be && relation_of(finding, &where) == RELATION_NONE && say_items(finding, where.operation))
             return true;
     }
     return false;

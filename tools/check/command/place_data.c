@@ -14,7 +14,7 @@ is_data(const struct finding *finding, const struct where *read)
     const struct look_argument *of = relation_argument(finding, -1, read);
     struct where by;
     return of->is_memory && of->tensor == 0 && of->end == 0 &&
-           !place_find_writer(&finding->one, read->at, of, finding->question->since, &by);
+           !place_find_writer(&finding->one, read->operation, of, finding->question->since, &by);
 }
 
 bool
@@ -29,11 +29,11 @@ place_begins_elsewhere(const struct finding *finding, const struct where *read)
 bool
 place_say_begin(const struct finding *finding, const struct where *read)
 {
-    const struct step *step = &finding->one.steps[read->at];
+    const struct step *step = &finding->one.steps[read->operation];
     const struct look_argument *one = relation_argument(finding, -1, read), *own = relation_argument(finding, 0, read);
     return place_say(finding, PLACE_DATA, step, NULL, begin_with_batch,
                      "%s points to byte %llu of its memory on rank 0, and to byte %llu in one process: rank 0's share "
                      "does not begin where the batch begins",
-                     ARGUMENT_OF(step, &step->list[read->argument]), (unsigned long long)own->offset,
+                     ARGUMENT_OF(step, &step->arguments[read->argument]), (unsigned long long)own->offset,
                      (unsigned long long)one->offset);
 }

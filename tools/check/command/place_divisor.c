@@ -23,12 +23,12 @@ struct divisor {
 static bool
 is_multiple_of_size(const struct finding *finding, double number)
 {
-    for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
-        const struct step *step = &finding->one.steps[where.at];
-        if (relation_missing_on(finding, where.at) >= 0)
+    for (struct where where = {.operation = 0}; where.operation < finding->one.count; ++where.operation) {
+        const struct step *step = &finding->one.steps[where.operation];
+        if (relation_missing_on(finding, where.operation) >= 0)
             continue;
-        for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
-            const struct look_argument *it = &step->list[where.argument];
+        for (where.argument = 0; where.argument < step->operation->arguments; ++where.argument) {
+            const struct look_argument *it = &step->arguments[where.argument];
             bool is_size = !it->is_memory && it->value > 1 && place_is_size(finding, &where);
             if (is_size && fmod(number, it->value) == 0)
                 return true;
@@ -52,9 +52,9 @@ is_of_batch(const struct finding *finding, double number)
 static bool
 is_width(const struct finding *finding, size_t at, uint64_t number)
 {
-    const struct step *own = &finding->ranks[0].steps[finding->ranks[0].of[at]];
+    const struct step *own = &finding->ranks[0].steps[finding->ranks[0].matches[at]];
     uint64_t rows = number * finding->question->items / (uint64_t)finding->question->ranks * sizeof(float);
-    return ANY(it, own->list, own->its->arguments,
+    return ANY(it, own->arguments, own->operation->arguments,
                it->is_memory && (place_is_of(it, CHECK_PARAMETER) ? it->bytes / element_size(it->type) % number == 0
                                                                   : it->end <= rows && it->end > rows - rows / 10));
 }
@@ -104,31 +104,32 @@ read_divisor(const struct finding *finding, const struct where *where, struct di
     bool is_inverse = inverse > 1.5 && fabs(inverse - rint(inverse)) < 1e-6 * inverse;
     *divisor =
         (struct divisor){.where = *where, .number = is_inverse ? rint(inverse) : it->value, .is_inverse = is_inverse};
-    divisor->is_of_width =
-        divisor->number == (double)finding->question->items && is_width(finding, where->at, finding->question->items);
+    divisor->is_of_width = divisor->number == (double)finding->question->items &&
+                           is_width(finding, where->operation, finding->question->items);
     return is_inverse || it->value > 1;
 }
 
 static void
 say(const struct finding *finding, const struct divisor *divisor, bool is_sure)
 {
-    const struct step *step = &finding->one.steps[divisor->where.at];
+    const struct step *step = &finding->one.steps[divisor->where.operation];
     bool are_items = divisor->number == (double)finding->question->items;
     finding->place->is_probable = !is_sure;
     place_say(finding, PLACE_SCALAR, step, NULL, "",
               "%s is %s%.0f on each rank and in one process, but must depend on the rank's share: %.0f %s the whole "
               "batch",
-              ARGUMENT_OF(step, &step->list[divisor->where.argument]), divisor->is_inverse ? "1/" : "", divisor->number,
-              divisor->number, are_items ? "items are" : "is of");
+              ARGUMENT_OF(step, &step->arguments[divisor->where.argument]), divisor->is_inverse ? "1/" : "",
+              divisor->number, divisor->number, are_items ? "items are" : "is of");
 }
 
 static bool
 say_if(const struct finding *finding, const struct kind *kind)
 {
-    for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
-        if (finding->matters[where.at] == 0 || relation_missing_on(finding, where.at) >= 0)
+    for (struct where where = {.operation = 0}; where.operation < finding->one.count; ++where.operation) {
+        if (finding->matters[where.operation] == 0 || relation_missing_on(finding, where.operation) >= 0)
             continue;
-        for (where.argument = 0; where.argument < finding->one.steps[where.at].its->arguments; ++where.argument) {
+        for (where.argument = 0; where.argument < finding->one.steps[where.operation].operation->arguments;
+             ++where.argument) {
             struct divisor divisor;
             if (!read_divisor(finding, &where, &divisor) || !kind->is_it(finding, &divisor))
                 continue;

@@ -9,16 +9,16 @@ static bool
 changes_target(const struct finding *finding, const struct looked *looked)
 {
     return ANY(step, looked->steps, looked->count,
-               ANY_NUMBER(a, 0, step->its->arguments, place_is_target(finding->question, step, a)));
+               ANY_NUMBER(a, 0, step->operation->arguments, place_is_target(finding->question, step, a)));
 }
 
 /* The last operation in one process that has changed the gradient; false: none has. */
 static bool
 find_last_writer(const struct finding *finding, struct where *last)
 {
-    for (*last = (struct where){.at = finding->one.count, .after = true}; last->at-- > 0;) {
-        const struct step *step = &finding->one.steps[last->at];
-        for (last->argument = 0; last->argument < step->its->arguments; ++last->argument) {
+    for (*last = (struct where){.operation = finding->one.count, .after = true}; last->operation-- > 0;) {
+        const struct step *step = &finding->one.steps[last->operation];
+        for (last->argument = 0; last->argument < step->operation->arguments; ++last->argument) {
             if (place_is_target(finding->question, step, (uint32_t)last->argument))
                 return true;
         }
@@ -31,7 +31,7 @@ static bool
 say_changed_before(const struct finding *finding)
 {
     struct where last;
-    if (!find_last_writer(finding, &last) || relation_missing_on(finding, last.at) >= 0)
+    if (!find_last_writer(finding, &last) || relation_missing_on(finding, last.operation) >= 0)
         return false;
     if (!relation_is_mean(finding, &last))
         return false;
@@ -42,7 +42,7 @@ say_changed_before(const struct finding *finding)
     snprintf(place->text, sizeof(place->text),
              "the host changes this gradient after %s, its last operation, and before DDP_STEP: until then the mean of "
              "the ranks' is one process's",
-             NAME_OF(&finding->one.steps[last.at]));
+             NAME_OF(&finding->one.steps[last.operation]));
     return true;
 }
 
@@ -51,12 +51,12 @@ say_changed_before(const struct finding *finding)
 static bool
 finds_other_average(const struct finding *finding, const struct where *where)
 {
-    const struct step *step = &finding->one.steps[where->at];
-    const struct look_argument *it = &step->list[where->argument];
+    const struct step *step = &finding->one.steps[where->operation];
+    const struct look_argument *it = &step->arguments[where->argument];
     struct where by;
-    if (!place_is_of(it, CHECK_GRADIENT) || relation_missing_on(finding, where->at) >= 0)
+    if (!place_is_of(it, CHECK_GRADIENT) || relation_missing_on(finding, where->operation) >= 0)
         return false;
-    if (place_find_writer(&finding->one, where->at, it, finding->question->interval, &by))
+    if (place_find_writer(&finding->one, where->operation, it, finding->question->interval, &by))
         return false;
     enum relation relation = relation_of(finding, where);
     return relation != RELATION_SAME && relation != RELATION_UNKNOWN;
@@ -66,16 +66,16 @@ static bool
 say_gradient_written_after(const struct finding *finding)
 {
     const struct place_question *question = finding->question;
-    for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
-        const struct step *step = &finding->one.steps[where.at];
-        if (step->its->interval != question->interval || strcmp(step->its->name, LOOK_STEPS) == 0)
+    for (struct where where = {.operation = 0}; where.operation < finding->one.count; ++where.operation) {
+        const struct step *step = &finding->one.steps[where.operation];
+        if (step->operation->interval != question->interval || strcmp(step->operation->name, LOOK_STEPS) == 0)
             continue;
-        for (where.argument = 0; where.argument < step->its->arguments; ++where.argument) {
+        for (where.argument = 0; where.argument < step->operation->arguments; ++where.argument) {
             if (!finds_other_average(finding, &where))
                 continue;
             struct place *place = finding->place;
             place->kind = PLACE_BEFORE;
-            place->tensor = step->list[where.argument].tensor;
+            place->tensor = step->arguments[where.argument].tensor;
             place->advice = "call DDP_STEP after all of backward, the host's part of it, too";
             snprintf(
                 place->text, sizeof(place->text),
@@ -94,9 +94,9 @@ static bool
 say_updated_by_host(const struct finding *finding)
 {
     const struct looked *one = &finding->one;
-    const struct step *next =
-        FIND(step, one->steps, one->count,
-             step->its->interval == finding->question->interval && strcmp(step->its->name, LOOK_STEPS) != 0);
+    const struct step *next = FIND(step, one->steps, one->count,
+                                   step->operation->interval == finding->question->interval &&
+                                       strcmp(step->operation->name, LOOK_STEPS) != 0);
     if (next == NULL)
         return false;
     struct place *place = finding->place;

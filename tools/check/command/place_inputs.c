@@ -28,11 +28,11 @@ add_sums(const struct finding *finding, size_t at)
     const struct step *step = &finding->one.steps[at];
     if (relation_missing_on(finding, at) >= 0)
         return;
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
         if (!is_own_sum(finding, &where))
             continue;
         place_add(finding, "; its %s points to values of the rank's share alone",
-                  ARGUMENT_OF(step, &step->list[where.argument]));
+                  ARGUMENT_OF(step, &step->arguments[where.argument]));
         place_add_values(finding, &where);
         return;
     }
@@ -46,11 +46,11 @@ static bool
 is_forgotten(const struct finding *finding, const struct look_argument *of, const struct where *writer)
 {
     const struct check_tensor *lost = finding->question->forgotten;
-    const struct step *by = &finding->one.steps[writer->at];
-    if (lost == NULL || by->its->from_host)
+    const struct step *by = &finding->one.steps[writer->operation];
+    if (lost == NULL || by->operation->from_host)
         return false;
     uint64_t bytes = lost->count * element_size((int)lost->type);
-    uint64_t written = by->list[writer->argument].address + by->list[writer->argument].end - of->address;
+    uint64_t written = by->arguments[writer->argument].address + by->arguments[writer->argument].end - of->address;
     if (of->is_part)
         return bytes >= of->bytes;
     return bytes == of->bytes || bytes == written;
@@ -66,8 +66,9 @@ say_forgotten(const struct finding *finding, const struct step *step, const stru
     place_say(finding, PLACE_UNNAMED, step, NULL,
               "annotate this gradient with DDP_GRADIENT, with as many elements as its parameter",
               "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(step, of),
-              (unsigned long long)lost->count, lost->count == 1 ? "" : "s", NAME_OF(&finding->one.steps[writer->at]));
-    FOR_EACH(it, step->list, step->its->arguments) {
+              (unsigned long long)lost->count, lost->count == 1 ? "" : "s",
+              NAME_OF(&finding->one.steps[writer->operation]));
+    FOR_EACH(it, step->arguments, step->operation->arguments) {
         if (place_is_of(it, CHECK_PARAMETER) && it->end > 0)
             finding->place->tensor = it->tensor;
     }
@@ -91,27 +92,28 @@ left_wrong(const struct finding *finding, const struct where *left, const struct
 static void
 say_left(const struct finding *finding, const struct where *left, const struct where *read, enum relation relation)
 {
-    const struct step *by = &finding->one.steps[left->at], *reader = &finding->one.steps[read->at];
+    const struct step *by = &finding->one.steps[left->operation], *reader = &finding->one.steps[read->operation];
     bool are_rows = relation == RELATION_ROWS;
     place_say(finding, PLACE_INPUT, by, are_rows ? read : left, annotate_memory,
               "%s points to memory that is not annotated, and there it writes %s",
-              ARGUMENT_OF(by, &by->list[left->argument]),
+              ARGUMENT_OF(by, &by->arguments[left->argument]),
               are_rows ? "the rows of the rank's share alone, but one process those of the batch"
                        : "other values than one process");
-    add_sums(finding, left->at);
-    place_add(finding, "; in step %u %.260s reads it by %s", reader->its->interval + 1, NAME_OF(reader),
-              ARGUMENT_OF(reader, &reader->list[read->argument]));
-    finding->place->is_before = by->its->interval < finding->question->since;
+    add_sums(finding, left->operation);
+    place_add(finding, "; in step %u %.260s reads it by %s", reader->operation->interval + 1, NAME_OF(reader),
+              ARGUMENT_OF(reader, &reader->arguments[read->argument]));
+    finding->place->is_before = by->operation->interval < finding->question->since;
 }
 
 /* The first operation before `read` after which the memory was not one process's. `wrong_alone`: in no relation. */
 static bool
 say_carried_if(const struct finding *finding, const struct where *read, bool wrong_alone)
 {
-    for (struct where left = {.after = true}; left.at < read->at; ++left.at) {
-        if (relation_missing_on(finding, left.at) >= 0)
+    for (struct where left = {.after = true}; left.operation < read->operation; ++left.operation) {
+        if (relation_missing_on(finding, left.operation) >= 0)
             continue;
-        for (left.argument = 0; left.argument < finding->one.steps[left.at].its->arguments; ++left.argument) {
+        for (left.argument = 0; left.argument < finding->one.steps[left.operation].operation->arguments;
+             ++left.argument) {
             enum relation relation = left_wrong(finding, &left, read);
             if (relation == RELATION_SAME || (wrong_alone && relation != RELATION_NONE))
                 continue;
@@ -142,9 +144,10 @@ find_last_writer(const struct finding *finding, const struct where *read)
 {
     const struct looked *one = &finding->one;
     struct written_by found = {.is_written = false};
-    found.is_written = place_find_writer(one, read->at, relation_argument(finding, -1, read), 0, &found.by);
-    found.is_before = found.is_written && finding->question->is_update &&
-                      strcmp(one->steps[found.by.at].its->name, one->steps[read->at].its->name) != 0;
+    found.is_written = place_find_writer(one, read->operation, relation_argument(finding, -1, read), 0, &found.by);
+    found.is_before =
+        found.is_written && finding->question->is_update &&
+        strcmp(one->steps[found.by.operation].operation->name, one->steps[read->operation].operation->name) != 0;
     return found;
 }
 
@@ -153,7 +156,7 @@ static uint32_t
 find_gradient(const struct step *writer)
 {
     uint32_t tensor = 0;
-    FOR_EACH(it, writer->list, writer->its->arguments) {
+    FOR_EACH(it, writer->arguments, writer->operation->arguments) {
         if (place_is_of(it, CHECK_GRADIENT) && it->end == 0)
             tensor = it->tensor;
     }
@@ -165,7 +168,7 @@ advise(const struct written_by *written, const struct step *last)
 {
     if (!written->is_before)
         return annotate_memory;
-    return last->its->from_host
+    return last->operation->from_host
                ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by averaged "
                  "gradients must not read rows of the rank's own share"
                : "compute moments and norms after DDP_STEP, from averaged gradients. If this memory is a gradient, "
@@ -179,7 +182,7 @@ describe_writing(const struct finding *finding, const struct written_by *written
 {
     if (!written->is_before)
         return " wrote it last";
-    if (last->its->from_host)
+    if (last->operation->from_host)
         return " copied it from the host before DDP_STEP";
     return finding->place->tensor != 0 ? " computed it before DDP_STEP, from a gradient"
                                        : " computed it before DDP_STEP";
@@ -188,10 +191,10 @@ describe_writing(const struct finding *finding, const struct written_by *written
 static void
 say_memory(const struct finding *finding, const struct where *read)
 {
-    const struct step *step = &finding->one.steps[read->at];
-    const struct look_argument *of = &step->list[read->argument];
+    const struct step *step = &finding->one.steps[read->operation];
+    const struct look_argument *of = &step->arguments[read->argument];
     struct written_by written = find_last_writer(finding, read);
-    const struct step *last = &finding->one.steps[written.is_written ? written.by.at : 0];
+    const struct step *last = &finding->one.steps[written.is_written ? written.by.operation : 0];
     if (place_begins_elsewhere(finding, read)) {
         (void)place_say_begin(finding, read);
         return;
@@ -209,20 +212,20 @@ say_memory(const struct finding *finding, const struct where *read)
     if (!written.is_written)
         return;
     place_add(finding, "; %.200s%s", NAME_OF(last), describe_writing(finding, &written, last));
-    if (!last->its->from_host)
-        add_sums(finding, written.by.at);
+    if (!last->operation->from_host)
+        add_sums(finding, written.by.operation);
 }
 
 static void
 say_buffer(const struct finding *finding, const struct where *read)
 {
-    const struct step *step = &finding->one.steps[read->at];
+    const struct step *step = &finding->one.steps[read->operation];
     place_say(
         finding, PLACE_INPUT, step, read,
         "if this buffer is trained, annotate it with DDP_PARAMETER and DDP_GRADIENT; if it holds statistics of the "
         "batch, reduce them with DDP_REDUCE",
         "%s points to a buffer (DDP_BUFFER) that differs from one process's",
-        ARGUMENT_OF(step, &step->list[read->argument]));
+        ARGUMENT_OF(step, &step->arguments[read->argument]));
 }
 
 /* ---- which memory? ---- */
@@ -264,7 +267,7 @@ is_candidate(const struct search *search, const struct where *read, bool *in_par
     bool is_buffer = place_is_of(of, CHECK_BUFFER);
     if (!of->is_memory || (search->reads_only && of->end > 0) || (of->tensor != 0 && !is_buffer))
         return false;
-    bool is_written = place_find_writer(&finding->one, read->at, of, finding->question->since, &by);
+    bool is_written = place_find_writer(&finding->one, read->operation, of, finding->question->since, &by);
     *in_part_p = is_written && is_filled_in_part(search, of, &by);
     if (is_written && !is_buffer && !*in_part_p)
         return false;
@@ -287,7 +290,7 @@ is_suspect(const struct search *search, const struct where *read, enum relation 
         return false;
     if (search->changed >= 0 && (relation == RELATION_ROWS || (in_part && relation != RELATION_NONE)))
         return false;
-    return !relation_is_anew(search->finding, read->at, read->argument);
+    return !relation_is_anew(search->finding, read->operation, read->argument);
 }
 
 static bool
@@ -316,7 +319,8 @@ place_find_input(const struct finding *finding, size_t at, bool rows_too, int ch
     struct search search = {.finding = finding, .rows_too = rows_too, .changed = changed};
     for (int pass = 0; pass < 2; ++pass) {
         search.reads_only = pass == 0;
-        for (struct where read = {.at = at}; read.argument < finding->one.steps[at].its->arguments; ++read.argument) {
+        for (struct where read = {.operation = at}; read.argument < finding->one.steps[at].operation->arguments;
+             ++read.argument) {
             if (say_if_wrong(&search, &read))
                 return true;
         }

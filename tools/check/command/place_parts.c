@@ -14,11 +14,11 @@ find_repeated(const struct looked *one)
 {
     for (size_t at = 0; at < one->count; ++at) {
         const struct step *step = &one->steps[at];
-        FOR_EACH(it, step->list, step->its->arguments) {
-            const size_t a = (size_t)(it - step->list);
+        FOR_EACH(it, step->arguments, step->operation->arguments) {
+            const size_t a = (size_t)(it - step->arguments);
             bool is_gradient = it->end > 0 && place_is_of(it, CHECK_GRADIENT);
             if (is_gradient && ANY(earlier, one->steps, at,
-                                   looked_is_one_call(step, earlier) && earlier->list[a].address == it->address))
+                                   looked_is_one_call(step, earlier) && earlier->arguments[a].address == it->address))
                 return at;
         }
     }
@@ -39,10 +39,10 @@ find_trained(const struct finding *finding)
     bool *is_trained = xcalloc(one->count, sizeof(*is_trained));
     struct where by;
     for (size_t at = 0; at < one->count; ++at) {
-        FOR_EACH_UNTIL(it, one->steps[at].list, one->steps[at].its->arguments, is_trained[at]) {
+        FOR_EACH_UNTIL(it, one->steps[at].arguments, one->steps[at].operation->arguments, is_trained[at]) {
             bool is_parameter = place_is_of(it, CHECK_PARAMETER);
             bool is_read = it->is_memory && place_find_writer(one, at, it, finding->question->since, &by);
-            is_trained[at] = is_parameter || (is_read && is_trained[by.at]);
+            is_trained[at] = is_parameter || (is_read && is_trained[by.operation]);
         }
     }
     return is_trained;
@@ -53,9 +53,9 @@ static bool
 leaves_rows(const struct finding *finding, size_t at)
 {
     const struct step *step = &finding->one.steps[at];
-    struct where where = {.at = at, .after = true};
-    for (; where.argument < step->its->arguments; ++where.argument) {
-        const struct look_argument *it = &step->list[where.argument];
+    struct where where = {.operation = at, .after = true};
+    for (; where.argument < step->operation->arguments; ++where.argument) {
+        const struct look_argument *it = &step->arguments[where.argument];
         bool is_result = it->is_memory && it->end > 0 && it->tensor == 0;
         if (is_result && relation_of(finding, &where) != RELATION_SAME)
             return true;
@@ -68,8 +68,8 @@ static bool
 gets_size(const struct finding *finding, size_t at, double size)
 {
     const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
-        const struct look_argument *it = &step->list[where.argument];
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+        const struct look_argument *it = &step->arguments[where.argument];
         if (!it->is_memory && it->value == size && place_is_size(finding, &where))
             return true;
     }
@@ -82,8 +82,8 @@ have_one_size(const struct finding *finding, size_t at, size_t other)
 {
     const struct step *step = &finding->one.steps[other];
     bool any = false;
-    for (struct where size = {.at = other}; size.argument < step->its->arguments; ++size.argument) {
-        const struct look_argument *it = &step->list[size.argument];
+    for (struct where size = {.operation = other}; size.argument < step->operation->arguments; ++size.argument) {
+        const struct look_argument *it = &step->arguments[size.argument];
         if (it->is_memory || !place_is_size(finding, &size))
             continue;
         if (!gets_size(finding, at, it->value))
@@ -131,10 +131,10 @@ is_first_alone(const struct finding *finding, const struct where *where)
     const struct look_argument *it;
     double first = relation_argument(finding, -1, where)->value, others = first;
     for (size_t i = 0; i < one->count; ++i) {
-        if (i == where->at || !looked_is_one_call(&one->steps[i], &one->steps[where->at]))
+        if (i == where->operation || !looked_is_one_call(&one->steps[i], &one->steps[where->operation]))
             continue;
-        double value = one->steps[i].list[where->argument].value;
-        if (i < where->at || value == first || (others != first && value != others))
+        double value = one->steps[i].arguments[where->argument].value;
+        if (i < where->operation || value == first || (others != first && value != others))
             return false;
         others = value;
     }
@@ -143,23 +143,24 @@ is_first_alone(const struct finding *finding, const struct where *where)
                       (it = relation_argument(finding, r, where)) != NULL && it->value == others) &&
            ALL(rank, finding->ranks, (size_t)finding->question->ranks,
                ALL(step, rank->steps, rank->count,
-                   !looked_is_one_call(step, &one->steps[where->at]) || step->list[where->argument].value == first ||
-                       step->list[where->argument].value == others));
+                   !looked_is_one_call(step, &one->steps[where->operation]) ||
+                       step->arguments[where->argument].value == first ||
+                       step->arguments[where->argument].value == others));
 }
 
 static bool
 find_first_alone(const struct finding *finding)
 {
-    for (struct where where = {.at = 0}; where.at < finding->one.count; ++where.at) {
-        const struct step *step = &finding->one.steps[where.at];
-        bool matters = finding->matters[where.at] != 0 && place_has(finding->question, step);
-        for (where.argument = 0; where.argument < step->its->arguments && matters; ++where.argument) {
-            if (!step->list[where.argument].is_memory && is_first_alone(finding, &where))
+    for (struct where where = {.operation = 0}; where.operation < finding->one.count; ++where.operation) {
+        const struct step *step = &finding->one.steps[where.operation];
+        bool matters = finding->matters[where.operation] != 0 && place_has(finding->question, step);
+        for (where.argument = 0; where.argument < step->operation->arguments && matters; ++where.argument) {
+            if (!step->arguments[where.argument].is_memory && is_first_alone(finding, &where))
                 return place_say(
                     finding, PLACE_SCALAR, step, NULL,
                     "on each rank the first call of a step must do what one process's first call does, for example "
                     "clear the gradient: compare with the share's `first` item, not with item 0",
-                    "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->list[where.argument]),
+                    "%s of its first call in the step is %s", ARGUMENT_OF(step, &step->arguments[where.argument]),
                     VALUES_AT(finding, &where));
         }
     }
@@ -171,22 +172,24 @@ place_find_in_parts(const struct finding *finding)
 {
     if (find_first_alone(finding) || place_say_items(finding, 0))
         return true;
-    for (struct where where = {.after = true}; where.at < finding->one.count; ++where.at) {
-        const struct step *step = &finding->one.steps[where.at];
+    for (struct where where = {.after = true}; where.operation < finding->one.count; ++where.operation) {
+        const struct step *step = &finding->one.steps[where.operation];
         where.argument = 0;
-        enum relation copied =
-            step->its->from_host && finding->matters[where.at] != 0 ? relation_of(finding, &where) : RELATION_SAME;
+        enum relation copied = step->operation->from_host && finding->matters[where.operation] != 0
+                                   ? relation_of(finding, &where)
+                                   : RELATION_SAME;
         if (copied == RELATION_NONE || copied == RELATION_UNKNOWN)
             return false; /* the data may be other ones */
-        bool is = finding->matters[where.at] != 0 && place_has(finding->question, step) && !step->its->from_host &&
-                  !ANY(it, finding->one.steps, where.at, looked_is_one_call(it, step)) &&
-                  relation_missing_on(finding, where.at) < 0;
-        for (where.argument = 0; where.argument < step->its->arguments && is; ++where.argument) {
-            const struct look_argument *it = &step->list[where.argument];
-            if (!it->is_memory || it->end == 0 || (finding->matters[where.at] & 1U << where.argument) == 0 ||
+        bool is = finding->matters[where.operation] != 0 && place_has(finding->question, step) &&
+                  !step->operation->from_host &&
+                  !ANY(it, finding->one.steps, where.operation, looked_is_one_call(it, step)) &&
+                  relation_missing_on(finding, where.operation) < 0;
+        for (where.argument = 0; where.argument < step->operation->arguments && is; ++where.argument) {
+            const struct look_argument *it = &step->arguments[where.argument];
+            if (!it->is_memory || it->end == 0 || (finding->matters[where.operation] & 1U << where.argument) == 0 ||
                 relation_of_call(finding, &where) != RELATION_NONE)
                 continue;
-            if (place_say_scalar(finding, where.at, SCALAR_PART))
+            if (place_say_scalar(finding, where.operation, SCALAR_PART))
                 return true;
             return place_say(
                 finding, PLACE_SHARE, step, &where,

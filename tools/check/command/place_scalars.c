@@ -110,17 +110,17 @@ judge_scalar(const struct finding *finding, const struct where *where)
 static bool
 find_before(const struct finding *finding, const struct where *where, struct where *then)
 {
-    const struct step *step = &finding->one.steps[where->at];
+    const struct step *step = &finding->one.steps[where->operation];
     *then = *where;
-    while (then->at-- > 0) {
-        const struct step *earlier = &finding->one.steps[then->at];
-        bool is_same = strcmp(earlier->its->name, step->its->name) == 0 &&
-                       strcmp(earlier->its->place, step->its->place) == 0 &&
-                       earlier->its->arguments == step->its->arguments;
-        if (!is_same || earlier->its->interval >= finding->question->since)
+    while (then->operation-- > 0) {
+        const struct step *earlier = &finding->one.steps[then->operation];
+        bool is_same = strcmp(earlier->operation->name, step->operation->name) == 0 &&
+                       strcmp(earlier->operation->place, step->operation->place) == 0 &&
+                       earlier->operation->arguments == step->operation->arguments;
+        if (!is_same || earlier->operation->interval >= finding->question->since)
             continue;
-        return relation_missing_on(finding, then->at) < 0 &&
-               ANY(it, earlier->list, earlier->its->arguments, it->end > 0 && it->before != it->after);
+        return relation_missing_on(finding, then->operation) < 0 &&
+               ANY(it, earlier->arguments, earlier->operation->arguments, it->end > 0 && it->before != it->after);
     }
     return false;
 }
@@ -167,10 +167,11 @@ judge_with_step_before(const struct finding *finding, const struct where *where,
 static bool
 is_of_first(const struct finding *finding, const struct where *where)
 {
-    const struct step *step = &finding->one.steps[where->at];
+    const struct step *step = &finding->one.steps[where->operation];
     double begin = value_of(finding, 0, where);
-    for (struct where size = {.at = where->at}; size.argument < step->its->arguments; ++size.argument) {
-        if (step->list[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
+    for (struct where size = {.operation = where->operation}; size.argument < step->operation->arguments;
+         ++size.argument) {
+        if (step->arguments[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
             continue;
         if (ALL_NUMBERS(r, 0, finding->question->ranks,
                         value_of(finding, r, where) - begin == r * value_of(finding, r, &size)))
@@ -185,11 +186,11 @@ is_of_first(const struct finding *finding, const struct where *where)
 static bool
 scales_average(const struct finding *finding, const struct where *where)
 {
-    const struct step *step = &finding->one.steps[where->at];
+    const struct step *step = &finding->one.steps[where->operation];
     const int ranks = finding->question->ranks;
     double one = value_of(finding, -1, where);
-    bool is_of_gradient =
-        ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
+    bool is_of_gradient = ANY(it, step->arguments, step->operation->arguments,
+                              place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
     if (!finding->question->is_update || !is_of_gradient)
         return false;
     return ALL_NUMBERS(r, 0, ranks, is_near(value_of(finding, r, where) * ranks, one)) ||
@@ -199,13 +200,13 @@ scales_average(const struct finding *finding, const struct where *where)
 static void
 describe(const struct finding *finding, const struct where *where, struct place_scalar *scalar)
 {
-    const struct step *step = &finding->one.steps[where->at];
-    const struct look_argument *it = &step->list[where->argument];
+    const struct step *step = &finding->one.steps[where->operation];
+    const struct look_argument *it = &step->arguments[where->argument];
     struct origin origin;
     (void)place_name_step(step, scalar->operation);
     snprintf(scalar->argument, sizeof(scalar->argument), "%s", ARGUMENT_OF(step, it));
     (void)place_list_values(finding, where, scalar->values);
-    if (origin_find(step->its->place, it->number & 0xffff, &origin)) {
+    if (origin_find(step->operation->place, it->number & 0xffff, &origin)) {
         snprintf(scalar->variable, sizeof(scalar->variable), "%s", origin.name);
         snprintf(scalar->line, sizeof(scalar->line), "%s", origin.place);
         snprintf(scalar->computed_from, sizeof(scalar->computed_from), "%s", origin.from);
@@ -215,7 +216,7 @@ describe(const struct finding *finding, const struct where *where, struct place_
     scalar->scales_average = scales_average(finding, where);
     bool is_unexplained = scalar->level == SCALAR_UNEXPLAINED && !scalar->advances_by_share;
     if (is_unexplained && !origin.is_share)
-        (void)place_describe_read(finding, where->at, scalar->host_reads);
+        (void)place_describe_read(finding, where->operation, scalar->host_reads);
 }
 
 bool
@@ -228,10 +229,11 @@ place_is_size(const struct finding *finding, const struct where *where)
 static bool
 is_of_mean(const struct finding *finding, const struct where *where)
 {
-    const struct step *step = &finding->one.steps[where->at];
+    const struct step *step = &finding->one.steps[where->operation];
     double one = value_of(finding, -1, where);
-    for (struct where size = {.at = where->at}; size.argument < step->its->arguments; ++size.argument) {
-        if (step->list[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
+    for (struct where size = {.operation = where->operation}; size.argument < step->operation->arguments;
+         ++size.argument) {
+        if (step->arguments[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
             continue;
         if (ALL_NUMBERS(
                 r, 0, finding->question->ranks,
@@ -245,11 +247,11 @@ void
 place_find_scalar(const struct finding *finding, size_t at, struct place_scalar *scalar)
 {
     const struct step *step = &finding->one.steps[at];
-    struct where found = {.at = at};
+    struct where found = {.operation = at};
     *scalar = (struct place_scalar){.level = SCALAR_ALIKE};
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
         bool advances;
-        if (step->list[where.argument].is_memory)
+        if (step->arguments[where.argument].is_memory)
             continue;
         enum scalar_level level = judge_with_step_before(finding, &where, &advances);
         bool is_mean = level == SCALAR_PART && is_of_mean(finding, &where);
@@ -285,8 +287,8 @@ place_describe_share(const struct finding *finding, size_t at, char text[OPERATI
 {
     const struct step *step = &finding->one.steps[at];
     text[0] = '\0';
-    for (struct where where = {.at = at}; where.argument < step->its->arguments; ++where.argument) {
-        const struct look_argument *it = &step->list[where.argument];
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+        const struct look_argument *it = &step->arguments[where.argument];
         if (it->is_memory || judge_scalar(finding, &where) != SCALAR_SIZE)
             continue;
         snprintf(text, OPERATION_SENTENCE_BYTES, ", and %s, which depends on the size of the share, is %s",

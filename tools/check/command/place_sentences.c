@@ -12,29 +12,31 @@
 bool
 place_has(const struct place_question *question, const struct step *step)
 {
-    return step->its->interval >= question->since && step->its->interval <= question->interval;
+    return step->operation->interval >= question->since && step->operation->interval <= question->interval;
 }
 
 bool
 place_is_target(const struct place_question *question, const struct step *step, uint32_t at)
 {
-    const struct look_argument *it = &step->list[at];
+    const struct look_argument *it = &step->arguments[at];
     bool is_it = question->tensor != 0
                      ? it->tensor == question->tensor
-                     : (it->number & 0xffff) == question->argument && strcmp(step->its->name, question->by) == 0;
+                     : (it->number & 0xffff) == question->argument && strcmp(step->operation->name, question->by) == 0;
     return is_it && it->is_memory &&
-           (question->is_reduced ? strcmp(step->its->name, LOOK_REDUCES) == 0 && step->its->blocks == question->interval
-                                 : it->end > 0 && step->its->interval == question->interval);
+           (question->is_reduced
+                ? strcmp(step->operation->name, LOOK_REDUCES) == 0 && step->operation->blocks == question->interval
+                : it->end > 0 && step->operation->interval == question->interval);
 }
 
 const char *
 place_name_step(const struct step *step, char text[320])
 {
     struct origin call;
-    bool has_call = strncmp(step->its->name, "cuMem", 5) == 0 && origin_find(step->its->place, ORIGIN_OF_CALL, &call);
-    const char *name = has_call ? call.name : step->its->name, *version = strstr(name, "_v2");
+    bool has_call =
+        strncmp(step->operation->name, "cuMem", 5) == 0 && origin_find(step->operation->place, ORIGIN_OF_CALL, &call);
+    const char *name = has_call ? call.name : step->operation->name, *version = strstr(name, "_v2");
     char place[200];
-    (void)place_name(step->its->place, place, sizeof(place));
+    (void)place_name(step->operation->place, place, sizeof(place));
     snprintf(text, 320, "`%.*s` (%.190s)", version != NULL ? (int)(version - name) : 96, name,
              place[0] != '\0' ? place : "?");
     return text;
@@ -100,10 +102,10 @@ place_list_values(const struct finding *finding, const struct where *where, char
 bool
 place_weighs(const struct finding *finding, const struct where *counts)
 {
-    struct where last = {.at = finding->one.count, .after = true};
-    while (last.at-- > 0) {
-        const struct step *step = &finding->one.steps[last.at];
-        for (last.argument = 0; last.argument < step->its->arguments; ++last.argument) {
+    struct where last = {.operation = finding->one.count, .after = true};
+    while (last.operation-- > 0) {
+        const struct step *step = &finding->one.steps[last.operation];
+        for (last.argument = 0; last.argument < step->operation->arguments; ++last.argument) {
             if (place_is_target(finding->question, step, (uint32_t)last.argument))
                 return relation_is_weighted(finding, counts, &last);
         }
@@ -145,7 +147,7 @@ place_describe_origin(const struct step *step, uint32_t number, char text[OPERAT
 {
     struct origin origin;
     text[0] = '\0';
-    if (origin_find(step->its->place, number, &origin))
+    if (origin_find(step->operation->place, number, &origin))
         snprintf(text, OPERATION_SENTENCE_BYTES,
                  number == ORIGIN_OF_COPY ? "; the host sets `%s` at %s%s" : "; the host decides by `%s` (%s)%s",
                  origin.name, origin.place, origin.from);
@@ -156,14 +158,15 @@ place_describe_origin(const struct step *step, uint32_t number, char text[OPERAT
 static bool
 answers(const struct step *step)
 {
-    return strncmp(step->its->name, "cublas", 6) == 0 && ALL(it, step->list, step->its->arguments, it->end == 0);
+    return strncmp(step->operation->name, "cublas", 6) == 0 &&
+           ALL(it, step->arguments, step->operation->arguments, it->end == 0);
 }
 
 static bool
 copies_to_host(const struct step *step)
 {
     static const char copy[] = "cuMemcpyDtoH";
-    return strncmp(step->its->name, copy, strlen(copy)) == 0;
+    return strncmp(step->operation->name, copy, strlen(copy)) == 0;
 }
 
 /* The host reads there what ranks have each of its own share. */
@@ -173,7 +176,7 @@ reads_own_share(const struct finding *finding, size_t at)
     const struct step *step = &finding->one.steps[at];
     if (!copies_to_host(step) && !answers(step))
         return false;
-    enum relation relation = relation_of(finding, &(struct where){.at = at});
+    enum relation relation = relation_of(finding, &(struct where){.operation = at});
     return relation != RELATION_SAME && relation != RELATION_UNKNOWN;
 }
 
@@ -191,7 +194,7 @@ describe_last_read(const struct finding *finding, const struct step *step, const
     snprintf(text, OPERATION_SENTENCE_BYTES,
              ", after the host has read values at %s that are of the rank's %s alone, into %s", from, part,
              ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
-    if (origin_find(step->its->place, ORIGIN_OF_USE, &use))
+    if (origin_find(step->operation->place, ORIGIN_OF_USE, &use))
         printable_append(text, OPERATION_SENTENCE_BYTES, " (first used at %s)", use.place);
 }
 
@@ -202,7 +205,7 @@ place_describe_read(const struct finding *finding, size_t at, char text[OPERATIO
     text[0] = '\0';
     while (at-- > 0) {
         const struct step *step = &finding->one.steps[at];
-        if (!reads_own_share(finding, at) || strcmp(place_name(step->its->place, from, sizeof(from)), first) == 0)
+        if (!reads_own_share(finding, at) || strcmp(place_name(step->operation->place, from, sizeof(from)), first) == 0)
             continue;
         if (first[0] != '\0') {
             printable_append(text, OPERATION_SENTENCE_BYTES, ", and at %s", from);

@@ -11,9 +11,10 @@ place_reaches(const struct look_argument *it, const struct look_argument *of)
 bool
 place_find_writer(const struct looked *one, size_t at, const struct look_argument *of, uint32_t least, struct where *by)
 {
-    for (*by = (struct where){.at = at, .after = true}; by->at-- > 0 && one->steps[by->at].its->interval >= least;)
-        for (by->argument = 0; by->argument < one->steps[by->at].its->arguments; ++by->argument)
-            if (place_reaches(&one->steps[by->at].list[by->argument], of))
+    for (*by = (struct where){.operation = at, .after = true};
+         by->operation-- > 0 && one->steps[by->operation].operation->interval >= least;)
+        for (by->argument = 0; by->argument < one->steps[by->operation].operation->arguments; ++by->argument)
+            if (place_reaches(&one->steps[by->operation].arguments[by->argument], of))
                 return true;
     return false;
 }

@@ -43,14 +43,14 @@ const struct look_argument *
 relation_argument(const struct finding *finding, int rank, const struct where *where)
 {
     const struct looked *looked = made_by(finding, rank);
-    int at = rank < 0 ? (int)where->at : looked->of[where->at];
-    return at < 0 ? NULL : &looked->steps[at].list[where->argument];
+    int at = rank < 0 ? (int)where->operation : looked->matches[where->operation];
+    return at < 0 ? NULL : &looked->steps[at].arguments[where->argument];
 }
 
 int
 relation_missing_on(const struct finding *finding, size_t at)
 {
-    const struct looked *rank = FIND(it, finding->ranks, (size_t)finding->question->ranks, it->of[at] < 0);
+    const struct looked *rank = FIND(it, finding->ranks, (size_t)finding->question->ranks, it->matches[at] < 0);
     return rank != NULL ? (int)(rank - finding->ranks) : -1;
 }
 
@@ -60,13 +60,13 @@ static void
 range_of(const struct finding *finding, const struct where *where, uint64_t *first_p, uint64_t *end_p)
 {
     const struct step *steps = finding->one.steps;
-    const struct look_argument *it = &steps[where->at].list[where->argument];
-    bool is_copy = steps[where->at].its->from_host;
+    const struct look_argument *it = &steps[where->operation].arguments[where->argument];
+    bool is_copy = steps[where->operation].operation->from_host;
     *first_p = is_copy ? 0 : it->first;
     *end_p = is_copy ? it->bytes : it->end;
-    for (size_t i = 0; i < where->at; ++i) {
-        bool counts = steps[i].its->interval >= finding->question->since && relation_missing_on(finding, i) < 0;
-        FOR_EACH_UNTIL(by, steps[i].list, steps[i].its->arguments, !counts) {
+    for (size_t i = 0; i < where->operation; ++i) {
+        bool counts = steps[i].operation->interval >= finding->question->since && relation_missing_on(finding, i) < 0;
+        FOR_EACH_UNTIL(by, steps[i].arguments, steps[i].operation->arguments, !counts) {
             bool is_it = by->is_memory && by->address == it->address && by->end > 0;
             *first_p = is_it && by->first < *first_p ? by->first : *first_p;
             *end_p = is_it && by->end > *end_p ? by->end : *end_p;
@@ -89,8 +89,9 @@ hash_before(const struct finding *finding, int rank, const struct where *where)
     const struct looked *looked = made_by(finding, rank);
     const struct look_argument *it = relation_argument(finding, rank, where);
     FOR_EACH_UNTIL(step, looked->steps, looked->count, !is_early(finding, it)) {
-        struct look_argument *of = FIND(a, step->list, step->its->arguments, a->is_memory && a->tensor == it->tensor);
-        if (of != NULL && step->its->interval == finding->question->interval)
+        struct look_argument *of =
+            FIND(a, step->arguments, step->operation->arguments, a->is_memory && a->tensor == it->tensor);
+        if (of != NULL && step->operation->interval == finding->question->interval)
             return of->before;
     }
     return it->before;
@@ -128,7 +129,7 @@ numbers_of(const struct finding *finding, int rank, const struct where *where, u
     if (of_change && relation_argument(finding, rank, where) == NULL) {
         bool known = numbers_of(finding, -1, where, first, end, false, numbers);
         for (size_t i = 0; i < numbers->count && known; ++i)
-            numbers->list[i] = 0;
+            numbers->values[i] = 0;
         return known;
     }
     if (contents == NULL || end > contents->bytes)
@@ -142,8 +143,8 @@ numbers_of(const struct finding *finding, int rank, const struct where *where, u
     OWNED_NUMBERS old = numbers_read(before, type, first, end);
     double most = 0;
     for (size_t i = 0; i < numbers->count && old.count == numbers->count; ++i) {
-        most = fmax(most, fabs(numbers->list[i]));
-        numbers->list[i] -= old.list[i];
+        most = fmax(most, fabs(numbers->values[i]));
+        numbers->values[i] -= old.values[i];
     }
     numbers->unit = fmax(numbers->unit, most * 1.2e-7);
     return true;
@@ -154,8 +155,8 @@ relation_weight(const struct finding *finding, int rank)
 {
     const struct step *step =
         FIND(it, finding->ranks[rank].steps, finding->ranks[rank].count,
-             it->its->interval == finding->question->interval && strcmp(it->its->name, LOOK_STEPS) == 0);
-    return step != NULL ? step->list[0].value : 1;
+             it->operation->interval == finding->question->interval && strcmp(it->operation->name, LOOK_STEPS) == 0);
+    return step != NULL ? step->arguments[0].value : 1;
 }
 
 /* Each rank's at the same place. */
@@ -164,9 +165,9 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
               const struct numbers *one)
 {
     const struct place_question *question = finding->question;
-    const struct step *step = &finding->one.steps[where->at];
+    const struct step *step = &finding->one.steps[where->operation];
     int ranks = question->ranks;
-    bool same = true, summed = true, early = is_early(finding, &step->list[where->argument]);
+    bool same = true, summed = true, early = is_early(finding, &step->arguments[where->argument]);
     OWNED_NUMBERS sum = {.count = 0}, weighed = {.count = 0};
     for (int r = 0; r < ranks && summed; ++r) {
         OWNED_NUMBERS own = {.count = 0};
@@ -180,7 +181,7 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
     double unit = (1 + ranks) * one->unit;
     bool is_part = summed && numbers_are_near(&sum, one, 1, unit),
          is_mean = summed && (numbers_are_near(&sum, one, ranks, unit) || numbers_are_near(&weighed, one, ranks, unit));
-    if (strcmp(step->its->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
+    if (strcmp(step->operation->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
         is_mean = is_mean || (summed && numbers_are_near(&sum, one, (double)ranks * ranks, 0));
     if (early && !same && !question->is_averaged)
         return RELATION_NONE;
@@ -204,7 +205,7 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
     for (int r = 0; r < finding->question->ranks && ok; ++r) {
         const struct look_argument *argument = relation_argument(finding, r, where);
         OWNED_NUMBERS own = {.count = 0};
-        bool is_copy = finding->one.steps[where->at].its->from_host;
+        bool is_copy = finding->one.steps[where->operation].operation->from_host;
         uint64_t from = first, to = end;
         if (end == 0 && argument != NULL) {
             from = is_copy ? 0 : argument->first;
@@ -268,7 +269,7 @@ static bool
 may_be_anew(const struct finding *finding, const struct where *where)
 {
     const struct look_argument *mine = relation_argument(finding, -1, where);
-    if (!where->after || is_early(finding, mine) || finding->one.steps[where->at].its->from_host)
+    if (!where->after || is_early(finding, mine) || finding->one.steps[where->operation].operation->from_host)
         return false;
     return mine->type != 0 || !relation_is_result(finding, where);
 }
@@ -293,7 +294,7 @@ relate(const struct finding *finding, const struct where *where)
         uint64_t first, end;
     } passes[PASSES] = {{first, end}, {0, mine->bytes}, {mine->first, mine->end}};
     const bool early = is_early(finding, mine), of_change = finding->question->is_update || early;
-    const bool is_alone = where->after && mine->end > 0 && !finding->one.steps[where->at].its->from_host &&
+    const bool is_alone = where->after && mine->end > 0 && !finding->one.steps[where->operation].operation->from_host &&
                           relation_is_result(finding, where);
     bool are_whole = false;
     for (int pass = ALL_CHANGES; pass < (is_alone ? PASSES : OWN_CHANGES); ++pass) {
@@ -356,7 +357,7 @@ struct called {
 static void
 free_called(const struct called *called)
 {
-    free(called->rows.list), free(called->whole.list), free(called->sum.list), free(called->last.list);
+    free(called->rows.values), free(called->whole.values), free(called->sum.values), free(called->last.values);
 }
 
 /* Weighed; false: the files do not tell. */
@@ -366,12 +367,13 @@ add_call(const struct finding *finding, int rank, const struct where *where, dou
     const struct looked *looked = made_by(finding, rank);
     OWNED_NUMBERS last = {.count = 0};
     for (size_t i = 0; i < looked->count; ++i) {
-        const struct look_argument *it = &looked->steps[i].list[where->argument];
-        if (!looked_is_one_call(&looked->steps[i], &finding->one.steps[where->at]) || !it->is_memory || it->end == 0)
+        const struct look_argument *it = &looked->steps[i].arguments[where->argument];
+        if (!looked_is_one_call(&looked->steps[i], &finding->one.steps[where->operation]) || !it->is_memory ||
+            it->end == 0)
             continue;
         /* It ends where another operation's memory begins, as that of the next micro-batch. */
         bool may_go_on = it->tensor == 0 && ANY(step, looked->steps, looked->count,
-                                                ANY(other, step->list, step->its->arguments,
+                                                ANY(other, step->arguments, step->operation->arguments,
                                                     other->is_memory && other->address == it->address + it->bytes));
         const struct contents *contents = !it->is_part && !may_go_on ? looked_find_contents(looked, it->after) : NULL;
         if (contents == NULL)
@@ -379,7 +381,7 @@ add_call(const struct finding *finding, int rank, const struct where *where, dou
         OWNED_NUMBERS own = numbers_read(contents, it->type, it->first, it->end);
         numbers_weigh(&own, weight);
         numbers_append(&called->rows, &own);
-        free(last.list);
+        free(last.values);
         last = numbers_read(contents, it->type, 0, it->bytes);
         numbers_weigh(&last, weight);
         numbers_append(&called->whole, &last);
@@ -415,7 +417,7 @@ relation_of_call(const struct finding *finding, const struct where *where)
 enum relation
 relation_of(const struct finding *finding, const struct where *where)
 {
-    if (where->after && finding->one.steps[where->at].its->from_host && !finding->question->is_update)
+    if (where->after && finding->one.steps[where->operation].operation->from_host && !finding->question->is_update)
         return relation_of_copied(finding, where);
     enum relation relation = relate(finding, where);
     bool may_be_data = relation == RELATION_NONE || relation == RELATION_ROWS;
@@ -427,8 +429,8 @@ relation_changes_same(const struct finding *finding, size_t at)
 {
     static const double visible = 1e3; /* units in the last place */
     bool same = true;
-    for (struct where where = {.at = at, .after = true}; where.argument < finding->one.steps[at].its->arguments;
-         ++where.argument) {
+    for (struct where where = {.operation = at, .after = true};
+         where.argument < finding->one.steps[at].operation->arguments; ++where.argument) {
         const struct look_argument *it = relation_argument(finding, -1, &where);
         OWNED_NUMBERS one = {.count = 0};
         bool same_bits =
@@ -437,7 +439,7 @@ relation_changes_same(const struct finding *finding, size_t at)
         same = same && (same_bits ||
                         (relation_of(finding, &where) == RELATION_SAME &&
                          numbers_of(finding, -1, &where, it->first, it->end, true, &one) &&
-                         numbers_norm(one.list, NULL, 0, one.count) > visible * one.unit * sqrt((double)one.count)));
+                         numbers_norm(one.values, NULL, 0, one.count) > visible * one.unit * sqrt((double)one.count)));
     }
     return same;
 }
@@ -488,7 +490,7 @@ number_at(const struct finding *finding, int rank, const struct where *where)
     OWNED_NUMBERS one = {.count = 0};
     double number = it != NULL && !it->is_memory ? it->value : 0;
     if (it != NULL && it->is_memory && numbers_of(finding, rank, where, it->first, it->end, false, &one))
-        number = one.count == 1 ? one.list[0] : 0;
+        number = one.count == 1 ? one.values[0] : 0;
     return number;
 }
 
@@ -526,8 +528,8 @@ count_layers(const struct numbers *numbers, int ranks)
         bool fits = numbers[0].count % layers == 0 && ALL_NUMBERS(r, 1, ranks + 1, numbers[r].count % layers == 0);
         for (int r = 1; r <= ranks && fits; behind += numbers[r++].count / layers)
             for (size_t i = 0, width = numbers[r].count / layers; i < numbers[r].count; ++i)
-                same +=
-                    numbers[r].list[i] == numbers[0].list[i / width * (numbers[0].count / layers) + behind + i % width];
+                same += numbers[r].values[i] ==
+                        numbers[0].values[i / width * (numbers[0].count / layers) + behind + i % width];
         best = same > most ? layers : best;
         most = same > most ? same : most;
     }
@@ -545,8 +547,8 @@ are_rows_of(const struct finding *finding, const struct where *where, const stru
                numbers_of(finding, rank, where, it->first, it->end, false, &own) && own.count > 0;
     begin = (size_t)rank * own.count;
     *known_p = *known_p && begin + own.count <= one->count;
-    return *known_p && numbers_norm(own.list, one->list + begin, factor, own.count) <=
-                           NUMBERS_NEAR * factor * numbers_norm(one->list + begin, NULL, 0, own.count);
+    return *known_p && numbers_norm(own.values, one->values + begin, factor, own.count) <=
+                           NUMBERS_NEAR * factor * numbers_norm(one->values + begin, NULL, 0, own.count);
 }
 
 /* Of rows that are `factor` times one process's, as those of a mean over the share are: rank 0's are, another's not. */
@@ -591,7 +593,7 @@ relation_element(const struct finding *finding, const struct where *where, bool 
 {
     const struct look_argument *mine = relation_argument(finding, -1, where), *it;
     int ranks = finding->question->ranks;
-    bool are_copied = finding->one.steps[where->at].its->from_host, known = !mine->is_part;
+    bool are_copied = finding->one.steps[where->operation].operation->from_host, known = !mine->is_part;
     struct numbers *numbers = xcalloc((size_t)ranks + 1, sizeof(*numbers));
     size_t found = SIZE_MAX, behind = 0, each = sizeof(float), all = 0, same = 0;
     double worst = NUMBERS_NEAR;
@@ -624,7 +626,7 @@ relation_element(const struct finding *finding, const struct where *where, bool 
         size_t end = are_small && numbers[r].count > 0 ? 1 : numbers[r].count;
         for (size_t i = 0; i < end && !(are_rows && found != SIZE_MAX); ++i) {
             size_t at = are_rows ? i / width * (numbers[0].count / layers) + behind + i % width : i;
-            double one = at < numbers[0].count ? numbers[0].list[at] : NAN, own = numbers[r].list[i],
+            double one = at < numbers[0].count ? numbers[0].values[at] : NAN, own = numbers[r].values[i],
                    apart = fabs(own - one) / fmax(fmax(fabs(own), fabs(one)), 1e-30);
             if (!(apart > worst))
                 continue;
@@ -632,14 +634,14 @@ relation_element(const struct finding *finding, const struct where *where, bool 
             found = i;
             values[0] = one;
             for (int k = 1; k <= ranks; ++k)
-                values[k] = i < numbers[k].count && (k == r || !are_rows) ? numbers[k].list[i] : NAN;
+                values[k] = i < numbers[k].count && (k == r || !are_rows) ? numbers[k].values[i] : NAN;
         }
         behind += are_rows ? width : 0;
     }
     *of_share_p = are_rows;
     found = are_small && found == SIZE_MAX ? RELATION_COUNTS : found;
     for (int r = 0; r <= ranks; ++r)
-        free(numbers[r].list);
+        free(numbers[r].values);
     free(numbers);
     return found < RELATION_COUNTS && where->after && !are_copied && share == 0 ? found + mine->first / each : found;
 }

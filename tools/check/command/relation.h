@@ -43,7 +43,7 @@ double relation_weight(const struct finding *finding, int rank);
 
 /* Of one memory: in which argument of an operation, before it or after it. */
 struct where {
-    size_t at, argument;
+    size_t operation, argument;
     bool after;
 };
 
@@ -136,8 +136,9 @@ bool place_has(const struct place_question *question, const struct step *step);
 const char *place_name_step(const struct step *step, char text[320]);
 #define NAME_OF(step) place_name_step((step), (char[320]){""})
 /* "argument 5 (`touched`)", "a number in argument 5". */
-#define ARGUMENT_OF(step, it) \
-    place_name_argument((step)->its->place, (it)->number & 0xffff, (it)->is_member, (char[PLACE_ARGUMENT_BYTES]){""})
+#define ARGUMENT_OF(step, it)                                                             \
+    place_name_argument((step)->operation->place, (it)->number & 0xffff, (it)->is_member, \
+                        (char[PLACE_ARGUMENT_BYTES]){""})
 /* Advice for an operation that not all make as often. */
 extern const char *const place_same_decision;
 

@@ -98,8 +98,9 @@ origin_of_place(const struct scout_log *log, uint32_t at, const struct scout_pla
         return depth > 0 ? find_origin(log, by - 1, depth - 1) : OF_OTHERS;
     if (annotation->says != SCOUT_SAYS_GRADIENT)
         return OF_OTHERS;
-    const bool is_averaged = ANY(step, log->annotations, log->annotation_count,
-                                 step->says == SCOUT_SAYS_STEP && step->at >= by && step->at <= at);
+    const bool is_averaged =
+        ANY(step, log->annotations, log->annotation_count,
+            step->says == SCOUT_SAYS_STEP && step->operations_before >= by && step->operations_before <= at);
     return is_averaged ? OF_AVERAGES : OF_OWN;
 }
 

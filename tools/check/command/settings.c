@@ -152,7 +152,7 @@ read_setting(const struct variable *variable, uint32_t at, struct setting *setti
 {
     const struct code *code = &variable->source->code;
     const uint32_t next = variable_behind_parts(code, at + 1);
-    *setting = (struct setting){.at = at};
+    *setting = (struct setting){.token = at};
     switch (way_of(variable, at)) {
     case WAY_ASSIGNED:
         setting->value = expression_at(code, next + 1);
@@ -238,7 +238,7 @@ differs(const struct expression *expression, const struct variable *but, int dep
             continue;
         if (but != NULL && token_is_text(code, i, but->name, but->length))
             continue;
-        const uint32_t place = code == &expression->source->code ? i : expression->at;
+        const uint32_t place = code == &expression->source->code ? i : expression->token;
         const char *name = code->text + code->tokens[i].begin;
         const struct variable variable = variable_find(expression->source, place, name, code->tokens[i].length);
         const bool is_any = is_pointer(&variable);
@@ -263,7 +263,7 @@ expression_variables(const struct expression *expression, const struct variable 
 static bool
 setting_differs(const struct variable *variable, const struct setting *setting, int depth)
 {
-    const struct expression value = {&variable->source->code, setting->value, variable->source, setting->at};
+    const struct expression value = {&variable->source->code, setting->value, variable->source, setting->token};
     const bool has_value = value.tokens.end > value.tokens.first;
     return !has_value || differs(&value, variable, depth, NULL, NULL);
 }
@@ -321,10 +321,10 @@ settings_that_differ(const struct variable *variable, uint32_t use, struct setti
     struct expression condition;
     size_t known = list_settings(variable, all), count = 0;
     FOR_EACH(it, all, known < SETTINGS_AT_MOST ? known : 0) {
-        if (!reaches(variable, it->at, use))
+        if (!reaches(variable, it->token, use))
             continue;
         if (setting_differs(variable, it, 0) ||
-            settings_find_condition(variable->source, it->at, variable->in, variable, &condition))
+            settings_find_condition(variable->source, it->token, variable->in, variable, &condition))
             list[count++] = *it;
     }
     return count;

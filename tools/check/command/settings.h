@@ -19,7 +19,7 @@ struct variable {
 
 /* What sets it: the token of its name there, and an expression, or a call that gets its address. */
 struct setting {
-    uint32_t at;
+    uint32_t token;
     struct token_range value;
     bool is_call;  /* no value */
     bool is_share; /* by DDP_SHARD */
@@ -31,7 +31,7 @@ struct expression {
     const struct code *code; /* the source's, or that of a text */
     struct token_range tokens;
     const struct source *source;
-    uint32_t at; /* token of the source */
+    uint32_t token; /* token of the source */
 };
 
 /* The variable of which a name at a token tells: of the innermost block that declares it, a parameter, or of the file.

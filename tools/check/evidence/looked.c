@@ -51,7 +51,7 @@ static void
 annotate_before(struct looked *looked, size_t end, const struct look_argument *known)
 {
     FOR_EACH(step, looked->steps, end) {
-        FOR_EACH_MUTABLE(it, step->list, step->its->arguments) {
+        FOR_EACH_MUTABLE(it, step->arguments, step->operation->arguments) {
             if (!it->is_memory || it->address != known->address)
                 continue;
             it->is_before = it->is_before || it->tensor == 0;
@@ -66,9 +66,9 @@ annotate_early(struct looked *looked)
 {
     for (size_t i = 0; i < looked->count; ++i) {
         const struct step *later = &looked->steps[i];
-        for (uint32_t a = 0; a < later->its->arguments && later->its->interval == 0; ++a) {
-            if (later->list[a].tensor != 0)
-                annotate_before(looked, i, &later->list[a]);
+        for (uint32_t a = 0; a < later->operation->arguments && later->operation->interval == 0; ++a) {
+            if (later->arguments[a].tensor != 0)
+                annotate_before(looked, i, &later->arguments[a]);
         }
     }
 }
@@ -95,7 +95,7 @@ looked_free(struct looked *looked)
     free(looked->file);
     free(looked->contents);
     free(looked->steps);
-    free(looked->of);
+    free(looked->matches);
 }
 
 const struct contents *
@@ -109,22 +109,22 @@ looked_find_contents(const struct looked *looked, uint64_t hash)
 bool
 looked_is_one_call(const struct step *a, const struct step *b)
 {
-    return a->its->interval == b->its->interval && a->its->arguments == b->its->arguments &&
-           strcmp(a->its->name, b->its->name) == 0 && strcmp(a->its->place, b->its->place) == 0;
+    return a->operation->interval == b->operation->interval && a->operation->arguments == b->operation->arguments &&
+           strcmp(a->operation->name, b->operation->name) == 0 && strcmp(a->operation->place, b->operation->place) == 0;
 }
 
 static void
 find_operations(const struct looked *one, struct looked *rank)
 {
     OWNED bool *taken = xcalloc(rank->count + 1, sizeof(*taken));
-    rank->of = xcalloc(one->count + 1, sizeof(*rank->of));
+    rank->matches = xcalloc(one->count + 1, sizeof(*rank->matches));
     for (size_t i = 0; i < one->count; ++i) {
-        rank->of[i] = -1;
-        for (size_t k = 0; k < rank->count && rank->of[i] < 0; ++k) {
+        rank->matches[i] = -1;
+        for (size_t k = 0; k < rank->count && rank->matches[i] < 0; ++k) {
             if (taken[k] || !looked_is_one_call(&one->steps[i], &rank->steps[k]))
                 continue;
             taken[k] = true;
-            rank->of[i] = (int)k;
+            rank->matches[i] = (int)k;
         }
     }
 }
@@ -134,9 +134,9 @@ static void
 share_changes(struct looked *one, const struct looked *rank)
 {
     for (size_t i = 0; i < one->count; ++i) {
-        for (uint32_t a = 0; a < one->steps[i].its->arguments && rank->of[i] >= 0; ++a) {
-            const struct look_argument *theirs = &rank->steps[rank->of[i]].list[a];
-            struct look_argument *mine = &one->steps[i].list[a];
+        for (uint32_t a = 0; a < one->steps[i].operation->arguments && rank->matches[i] >= 0; ++a) {
+            const struct look_argument *theirs = &rank->steps[rank->matches[i]].arguments[a];
+            struct look_argument *mine = &one->steps[i].arguments[a];
             if (mine->is_memory && mine->end == 0 && theirs->end <= mine->bytes) {
                 mine->first = theirs->first;
                 mine->end = theirs->end;

@@ -10,10 +10,10 @@
 
 #include <stddef.h>
 
-/* An operation: its header and [its->arguments] arguments, both in the file that was read. */
+/* An operation: its header and [operation->arguments] arguments, both in the file that was read. */
 struct step {
-    struct look_operation *its;
-    struct look_argument *list;
+    struct look_operation *operation;
+    struct look_argument *arguments;
 };
 
 /* What one process has made. */
@@ -22,7 +22,7 @@ struct looked {
     struct contents *contents; /* [content_count] */
     struct step *steps;        /* [count] */
     size_t content_count, count;
-    int *of; /* of a rank, [operations of the one process]: which of these it is; -1: none */
+    int *matches; /* of a rank, [operations of the one process]: which of these it is; -1: none */
 };
 
 /* Reads "<results>-<rank>.look", and removes the file. False: it does not tell, or, *lost_p, is not there. To be freed

@@ -36,7 +36,7 @@ reference_create(const char *path, const struct reference_header *header, struct
     *writer =
         (struct reference_writer){.fd = open_direct(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
     writer->state = XXH3_createState();
-    writer->at = sizeof(whole);
+    writer->offset = sizeof(whole);
     return writer->fd >= 0 && writer->state != NULL && direct_write(writer->fd, &whole, sizeof(whole), 0);
 }
 
@@ -45,8 +45,8 @@ bool
 reference_begin(struct reference_writer *writer, const struct reference_key *key)
 {
     writer->record = (struct reference_record){.key = *key};
-    writer->record_at = writer->at;
-    writer->at += sizeof(writer->record);
+    writer->record_at = writer->offset;
+    writer->offset += sizeof(writer->record);
     return XXH3_64bits_reset(writer->state) == XXH_OK;
 }
 
@@ -54,8 +54,8 @@ bool
 reference_append(struct reference_writer *writer, const void *data, size_t bytes)
 {
     (void)XXH3_64bits_update(writer->state, data, bytes);
-    bool ok = direct_write(writer->fd, data, bytes, (off_t)writer->at);
-    writer->at += bytes;
+    bool ok = direct_write(writer->fd, data, bytes, (off_t)writer->offset);
+    writer->offset += bytes;
     writer->record.bytes += bytes;
     return ok;
 }
@@ -82,7 +82,7 @@ reference_extend(const char *path, struct reference_writer *writer)
     writer->state = XXH3_createState();
     if (writer->fd < 0 || writer->state == NULL || fstat(writer->fd, &file) != 0)
         return false;
-    writer->at = (uint64_t)file.st_size - sizeof(struct reference_record);
+    writer->offset = (uint64_t)file.st_size - sizeof(struct reference_record);
     return true;
 }
 
@@ -107,16 +107,16 @@ read_records(struct reference_reader *reader, uint64_t file_bytes)
     uint64_t at = sizeof(reader->header);
     bool ended = false;
     while (at < file_bytes && !ended) {
-        struct reference_entry entry = {.at = at + sizeof(entry.record)};
+        struct reference_entry entry = {.offset = at + sizeof(entry.record)};
         if (!direct_read(reader->fd, &entry.record, sizeof(entry.record), (off_t)at) ||
-            entry.record.hash != record_hash(&entry.record) || entry.record.bytes > file_bytes - entry.at)
+            entry.record.hash != record_hash(&entry.record) || entry.record.bytes > file_bytes - entry.offset)
             return "it is damaged";
         struct reference_entry *grown = realloc(reader->entries, (reader->count + 1) * sizeof(*grown));
         if (grown == NULL)
             return "there is no memory to read it";
         reader->entries = grown;
         reader->entries[reader->count++] = entry;
-        at = entry.at + entry.record.bytes;
+        at = entry.offset + entry.record.bytes;
         ended = entry.record.key.kind == REFERENCE_END;
         reader->steps_made = entry.record.key.step;
         reader->in_rounds = entry.record.key.number == 1;
@@ -200,7 +200,7 @@ reference_next(struct reference_reader *reader, void *data, size_t bytes)
 {
     const struct reference_entry *entry = reader->open;
     if (bytes > entry->record.bytes - reader->offset ||
-        !direct_read(reader->fd, data, bytes, (off_t)(entry->at + reader->offset)))
+        !direct_read(reader->fd, data, bytes, (off_t)(entry->offset + reader->offset)))
         return false;
     (void)XXH3_64bits_update(reader->state, data, bytes);
     reader->offset += bytes;

@@ -62,7 +62,7 @@ struct reference_record {
 
 struct reference_writer {
     int fd; /* -1: not open */
-    uint64_t at;
+    uint64_t offset;
     struct reference_record record; /* that is being written */
     uint64_t record_at;
     void *state; /* of its hash */
@@ -86,7 +86,7 @@ bool reference_close(struct reference_writer *writer) MUST_USE;
 
 struct reference_entry {
     struct reference_record record;
-    uint64_t at; /* of what follows its header */
+    uint64_t offset; /* of what follows its header */
 };
 
 struct reference_reader {

@@ -246,9 +246,9 @@ values_room_ends(uint32_t done)
         return false;
     bool in_memory =
         fstatfs(values.writer.fd, &place) == 0 && (place.f_type == TMPFS_MAGIC || place.f_type == RAMFS_MAGIC);
-    uint64_t memory = in_memory ? room_available("") + values.writer.at : room; /* as it was at the beginning */
+    uint64_t memory = in_memory ? room_available("") + values.writer.offset : room; /* as it was at the beginning */
     room = memory < room ? memory : room;
-    return values.writer.at / done * (done + 1) > room / 2;
+    return values.writer.offset / done * (done + 1) > room / 2;
 }
 
 void

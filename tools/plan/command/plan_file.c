@@ -88,7 +88,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     bool ok = play_json_read(member, &play, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
     FOR_EACH_MUTABLE(tensor, play.tensors, play.plan.tensor_count)
-        snprintf(tensor->at, sizeof(tensor->at), "%s", plan_file_place(root, tensor->alloc));
+        snprintf(tensor->allocated_at, sizeof(tensor->allocated_at), "%s", plan_file_place(root, tensor->alloc));
     play.plan.data = PLAY_TRAINING;
     play.plan.reads_own = reads_own;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;

@@ -125,7 +125,7 @@ enum play_by {
 struct play_tensor {
     PLAY_TENSOR(PLAY_MEMBER);
     PLAY_NOISE(PLAY_MEMBER);
-    char at[64]; /* where the program allocates it, for messages; "": not known */
+    char allocated_at[64]; /* where the program allocates it, for messages; "": not known */
     /* Of proof (complete) of what changes, before a plan is made of it: no element comes from its own old value alone;
      * but its launches read all they write; nothing but the host reads it, and a trial has to show what it is. */
     bool is_overwritten, is_in_place, may_be_sum;

@@ -368,7 +368,8 @@ player_table(struct engine *table, const char *by, void (*annotate)(uint32_t num
         bool is_written = find_writer(tensor, writer);
         snprintf(named->text, sizeof(named->text), "a%u[%llu:%llu] (%llu bytes%s%.40s%s%s)", tensor->alloc,
                  (unsigned long long)tensor->lo, (unsigned long long)tensor->hi, (unsigned long long)tensor->bytes,
-                 is_written ? ", written by " : "", writer, tensor->at[0] != '\0' ? ", allocated at " : "", tensor->at);
+                 is_written ? ", written by " : "", writer, tensor->allocated_at[0] != '\0' ? ", allocated at " : "",
+                 tensor->allocated_at);
         named->site = (struct ddp_site){named->text, by, (int)NUMBER_OF(tensor) + 1};
     }
     inner_engine_table(table);

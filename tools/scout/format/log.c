@@ -396,7 +396,7 @@ take_record(struct scout_log *log, const struct kind *kind, enum scout_record nu
         log->ops[log->op_count - 1].effect = record;
         break;
     case SCOUT_ANNOTATION:
-        ((struct scout_annotation *)record)->at = log->op_count;
+        ((struct scout_annotation *)record)->operations_before = log->op_count;
         break;
     case SCOUT_END:
         log->has_end = true;

@@ -90,7 +90,7 @@ enum scout_kind { SCOUT_LAUNCH = 1, SCOUT_FILL, SCOUT_COPY };
 /* A pointer that an operation gets: as an argument, in a struct, or in a pointer table that was resolved. */
 struct scout_argument {
     uint32_t slot; /* number of the kernel's argument */
-    uint32_t at;   /* bytes into the argument */
+    uint32_t byte; /* bytes into the argument */
     uint32_t alloc;
     uint64_t offset; /* in the allocation */
     uint64_t end;    /* of what the pointer is taken to reach: the next offset seen, or the allocation's size */
@@ -212,7 +212,7 @@ struct scout_annotation {
     uint32_t type; /* enum ddp_type */
     char *text, *file;
     uint32_t line;
-    uint64_t at; /* set by the reader: operations before it */
+    uint64_t operations_before; /* set by the reader: operations before it */
 };
 
 /* ---- writing ---- */

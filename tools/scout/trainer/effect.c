@@ -60,7 +60,7 @@ static uint64_t
 key_of_argument(const struct noted *noted, uint32_t alloc, size_t offset, uint64_t key)
 {
     FOR_EACH(argument, noted->arguments, noted->op.argument_count) {
-        uint64_t words[] = {argument->slot, argument->at, course_turn()};
+        uint64_t words[] = {argument->slot, argument->byte, course_turn()};
         if (argument->alloc == alloc && argument->offset == offset && argument->slot != UINT16_MAX)
             return XXH3_64bits(words, sizeof(words));
     }

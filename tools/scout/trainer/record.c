@@ -63,7 +63,7 @@ add_words(struct noted *noted, uint32_t slot, const char *value, const struct ke
         if (step == sizeof(word))
             add_argument(noted,
                          (struct scout_argument){
-                             .slot = slot, .at = (uint32_t)at, .type = parameter->type, .table = parameter->table},
+                             .slot = slot, .byte = (uint32_t)at, .type = parameter->type, .table = parameter->table},
                          word, 0, false);
         if (noted->op.argument_count == before && slot < SCOUT_NUMBERS && bytes == step && step >= sizeof(int32_t))
             noted->op.numbers[slot] = step == sizeof(word) ? (int64_t)word : (int32_t)word;

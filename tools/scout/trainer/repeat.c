@@ -86,7 +86,7 @@ identity(void)
     const struct scout_op *op = &noted->op;
     uint64_t hash = XXH3_64bits_withSeed(op->grid, sizeof(op->grid), op->name);
     FOR_EACH(argument, noted->arguments, op->argument_count) {
-        uint64_t words[] = {argument->slot, argument->at};
+        uint64_t words[] = {argument->slot, argument->byte};
         hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
     }
     return hash;
@@ -242,7 +242,7 @@ follow_pointer(struct noted *launch, uint64_t address, uint32_t at, uint32_t typ
     allocations_note_offset(target, offset);
     launch->arguments[launch->op.argument_count++] =
         (struct scout_argument){.slot = UINT16_MAX,
-                                .at = at,
+                                .byte = at,
                                 .alloc = target->number,
                                 .offset = offset,
                                 .end = allocations_next_offset(target, offset),

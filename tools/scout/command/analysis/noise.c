@@ -93,7 +93,7 @@ noise_note(const struct graph *graph, const uint32_t *marks, struct turns *turns
             *GROWN(turns->noisy, turns->noisy_count) = (struct turns_noisy){
                 .alloc = graph->memories[version->memory].alloc, .lo = version->lo, .hi = version->hi, .by = by};
         else if (by != 0 && version->op >= 0)
-            turns->reads.of[version->position].noise = by;
+            turns->reads.by_operation[version->position].noise = by;
     }
 }
 

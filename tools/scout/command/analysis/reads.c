@@ -97,7 +97,7 @@ find_reads(struct finder *finder)
 {
     FOR_EACH_VERSION(version, finder->graph)
         if (version->op >= 0 && version->memory == HOST_MEMORY)
-            finder->reads->of[version->position] = read_of(finder, version);
+            finder->reads->by_operation[version->position] = read_of(finder, version);
 }
 
 /* ---- writes ---- */
@@ -194,7 +194,7 @@ void
 reads_find(const struct graph *graph, const enum play_part *parts, const unsigned char *classes, uint32_t state_before,
            struct reads *reads)
 {
-    *reads = (struct reads){.of = xcalloc(graph->period + 1, sizeof(*reads->of))};
+    *reads = (struct reads){.by_operation = xcalloc(graph->period + 1, sizeof(*reads->by_operation))};
     struct finder finder = {
         .graph = graph, .parts = parts, .classes = classes, .state_before = state_before, .reads = reads};
     find_reads(&finder);
@@ -204,7 +204,7 @@ reads_find(const struct graph *graph, const enum play_part *parts, const unsigne
 void
 reads_free(struct reads *reads)
 {
-    free(reads->of);
+    free(reads->by_operation);
     free(reads->written);
     *reads = (struct reads){0};
 }

@@ -85,8 +85,9 @@ argument_of(const struct graph *graph, const struct scout_op *op, const struct s
 static const struct scout_argument *
 argument_like(const struct scout_op *op, const struct scout_argument *place)
 {
-    return place == NULL ? NULL
-                         : FIND(it, op->arguments, op->argument_count, it->slot == place->slot && it->at == place->at);
+    return place == NULL
+               ? NULL
+               : FIND(it, op->arguments, op->argument_count, it->slot == place->slot && it->byte == place->byte);
 }
 
 /* A launch of the kernel that updates a parameter gets other memory in the parameter's place, which is none: where no

@@ -162,7 +162,7 @@ are_one_argument(const struct graph *graph, const struct graph_version *version,
 {
     const struct scout_argument *a = version_argument(graph, version, op),
                                 *b = version_argument(graph, other, other_op);
-    return a != NULL && b != NULL && a->slot == b->slot && a->at == b->at;
+    return a != NULL && b != NULL && a->slot == b->slot && a->byte == b->byte;
 }
 
 /* What comes from the host is a gradient where a launch gets it as the same argument as another launch of the kernel

@@ -461,7 +461,7 @@ find_noise(const struct sorter *sorter)
     OWNED uint32_t *between = noise_find(graph, by_turn, is_clean);
     FOR_EACH_VERSION(version, graph) {
         uint32_t i = version->number;
-        struct reads_of *of = &sorter->turns->reads.of[version->position];
+        struct reads_of *of = &sorter->turns->reads.by_operation[version->position];
         sorter->noise[i] = between[i] != 0 ? between[i] : sorter->noise[i]; /* for this one ranks differ */
         if (between[i] != 0 && version->op >= 0 && version->memory == HOST_MEMORY && of->kind == PLAY_READS_ALIKE)
             of->kind = PLAY_READS_FIRST;

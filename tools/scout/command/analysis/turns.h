@@ -23,8 +23,8 @@ struct reads_of {
 };
 
 struct reads {
-    struct reads_of *of;          /* [period] */
-    struct play_written *written; /* by writer, of the period: what operations that one rank makes write in each */
+    struct reads_of *by_operation; /* [period] */
+    struct play_written *written;  /* by writer, of the period: what operations that one rank makes write in each */
     uint32_t written_count;
 };
 

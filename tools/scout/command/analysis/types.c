@@ -90,7 +90,7 @@ add_uses(struct types *types, const struct graph_version *version, int32_t at)
                          .said = argument->type,
                          .name = learns(graph->log, op, argument) ? op->name : SCOUT_NONE,
                          .slot = argument->slot,
-                         .at = argument->at};
+                         .at = argument->byte};
     }
 }
 

@@ -124,7 +124,7 @@ take_operations(const struct scout_log *log, const struct scout_finding *finding
     uint32_t at = 0, first = first_alike(log, finding);
     for (uint32_t i = 0; i < finding->period; ++i) {
         const struct scout_op *op = &log->ops[finding->first + i];
-        const struct reads_of *of = &turns->reads.of[i];
+        const struct reads_of *of = &turns->reads.by_operation[i];
         if (op->ahead != 0)
             continue;
         struct play_operation *to = &play->operations[at++];

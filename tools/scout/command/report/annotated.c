@@ -144,7 +144,8 @@ step_behind(const struct scout_log *log, uint32_t op)
 {
     const struct scout_annotation *first = NULL;
     FOR_EACH(annotation, log->annotations, log->annotation_count) {
-        if (annotation->says == SCOUT_SAYS_STEP && annotation->at > op && (first == NULL || annotation->at < first->at))
+        if (annotation->says == SCOUT_SAYS_STEP && annotation->operations_before > op &&
+            (first == NULL || annotation->operations_before < first->operations_before))
             first = annotation;
     }
     return first;
@@ -165,7 +166,7 @@ annotated_print(FILE *out, const struct scout_log *log, const struct scout_findi
         const struct scout_group *group =
             &finding->groups[g]; /* a step is between the last gradient and its first use */
         const struct scout_annotation *step = step_behind(log, group->complete);
-        if (step == NULL || step->at > group->before)
+        if (step == NULL || step->operations_before > group->before)
             print_group(&it, g, NULL);
     }
     if (it.wrong == 0)
@@ -270,7 +271,7 @@ has_step_in_front(const struct comparison *it, uint32_t number)
         }
     }
     const struct scout_annotation *step = step_behind(it->log, last);
-    return last > 0 && step != NULL && step->at <= group->before;
+    return last > 0 && step != NULL && step->operations_before <= group->before;
 }
 
 /* Prints a group whose step comes after the first use of its gradients (group->before), if gradients or parameters
@@ -281,9 +282,9 @@ compare_late_group(struct comparison *it, uint32_t number)
     const struct scout_group *group = &it->finding->groups[number];
     const struct scout_annotation *step = step_behind(it->log, group->complete);
     bool late = false;
-    if (step == NULL || step->at <= group->before || has_step_in_front(it, number))
+    if (step == NULL || step->operations_before <= group->before || has_step_in_front(it, number))
         return;
-    for (uint32_t op = group->before; op < step->at && op < it->log->op_count; ++op) {
+    for (uint32_t op = group->before; op < step->operations_before && op < it->log->op_count; ++op) {
         const struct scout_effect *effect = it->log->ops[op].effect;
         for (uint32_t i = 0; effect != NULL && i < it->finding->tensor_count; ++i) {
             const struct scout_tensor *tensor = &it->finding->tensors[i];

@@ -97,7 +97,7 @@ find_tensor(const struct search *search, uint32_t alloc, uint64_t offset)
 static const struct scout_argument *
 find_argument(const struct scout_op *op, uint32_t slot)
 {
-    return FIND(it, op->arguments, op->argument_count, it->slot == slot && it->at == 0 && it->alloc != SCOUT_NONE);
+    return FIND(it, op->arguments, op->argument_count, it->slot == slot && it->byte == 0 && it->alloc != SCOUT_NONE);
 }
 
 static uint32_t
@@ -248,7 +248,7 @@ place_tensor_by_use(struct search *search, const struct scout_tensor *tensor)
         uint32_t number = search->first + (is_gradient ? search->period - 1 - i : i); /* gradients: the last one */
         const struct scout_op *op = &search->ops[number];
         FOR_EACH(argument, op->arguments, is_in_front(search, group, number) ? op->argument_count : 0) {
-            bool is_its = argument->at == 0 && argument->alloc != SCOUT_NONE &&
+            bool is_its = argument->byte == 0 && argument->alloc != SCOUT_NONE &&
                           find_tensor(search, argument->alloc, argument->offset) == tensor;
             if (!is_its || is_struct(search, op, argument->slot))
                 continue;
