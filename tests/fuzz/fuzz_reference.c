@@ -68,7 +68,8 @@ read_all(struct reference_reader *reader, size_t count, uint8_t choice)
                  "records are within the file");
     for (size_t i = 0; i < reader->count; ++i) {
         const struct reference_entry *entry = &reader->entries[i];
-        fuzz_require(entry->offset <= count && entry->record.bytes <= count - entry->offset, "a record is within the file");
+        fuzz_require(entry->offset <= count && entry->record.bytes <= count - entry->offset,
+                     "a record is within the file");
         fuzz_require(i == 0 || entry[-1].record.key.kind <= entry->record.key.kind, "records are sorted");
         const struct reference_entry *found = reference_find(reader, &entry->record.key);
         fuzz_require(found != NULL && memcmp(&found->record.key, &entry->record.key, sizeof(found->record.key)) == 0,

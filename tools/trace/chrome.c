@@ -1,5 +1,5 @@
 /* chrome.c - see read.h. */
-#include "tools/trace/facts.h"
+#include "tools/trace/figures.h"
 
 #include "launcher/common/xcalloc.h"
 

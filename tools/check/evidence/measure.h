@@ -10,7 +10,7 @@
 
 #include "tools/check/evidence/items.h"
 
-/* ---- limits.c: up to which difference tensors are equal ---- */
+/* ---- tolerances.c: up to which difference tensors are equal ---- */
 /* The same evidence, with the tolerance that was asked for, or that suits the types of the
  * program, and what is bearable. The rows stay those of `given`. */
 struct check_evidence limits_settle(const struct check_evidence *given);

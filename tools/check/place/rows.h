@@ -48,7 +48,7 @@ struct place_row {
 /* ---- the families: each ends with a row without a name ---- */
 extern const struct place_row place_rows_of_calls[];   /* calls.c: DDP_REDUCE, copies, and what comes before DDP_STEP */
 extern const struct place_row place_rows_of_scalars[]; /* scalars.c: numbers among the arguments */
-extern const struct place_row place_rows_of_memory[];  /* memory.c: what the operation gets */
+extern const struct place_row place_rows_of_memory[];  /* received.c: what the operation gets */
 extern const struct place_row place_rows_of_results[]; /* results.c: the operation itself */
 
 /* All of them: families[0] to a NULL. */

@@ -6,8 +6,8 @@
  * reported to course.c, which knows the step; values.c reads tensors, compare.c writes them to the reference or
  * compares them with it, force.c sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
  * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
- * that updates write, memory.c compares it, and the gradients that updates read; look.c keeps all operations of a step;
- * turns.c plays the turns of all ranks in one process.
+ * that updates write, unannotated.c compares it, and the gradients that updates read; look.c keeps all operations of a
+ * step; turns.c plays the turns of all ranks in one process.
  *
  * Three sections of docs/check.md tell what is compared: "What is compared, and when", "Every step begins from the
  * reference" and "DDP_REDUCE". Parameters and states that DDP_STEP_PARAMETERS averages are read when boundary k is
@@ -239,8 +239,8 @@ void updaters_boundary(uint32_t step);
 void updaters_operation_begins(const struct operation *operation);
 void updaters_operation_ends(bool enqueued);
 
-/* ---- memory.c: unannotated memory that updates write. With memory_lock held, across calls of the driver; nothing that
- * these wait for takes it ---- */
+/* ---- unannotated.c: unannotated memory that updates write. With memory_lock held, across calls of the driver; nothing
+ * that these wait for takes it ---- */
 extern pthread_mutex_t memory_lock;
 /* An updater writes this, which is now at `address`, or nowhere yet (0); its number is given here. Goes into the
  * reference. */

@@ -66,11 +66,12 @@ struct verdict_row {
 };
 
 /* ---- the families: each ends with a row without a name ---- */
-extern const struct verdict_row verdict_rows_of_runs[];      /* runs.c: what they say of themselves, and overlap */
-extern const struct verdict_row verdict_rows_of_ranks[];     /* ranks.c: the ranks among themselves */
-extern const struct verdict_row verdict_rows_of_rounds[];    /* rounds.c: DDP_REDUCE */
-extern const struct verdict_row verdict_rows_of_equality[];  /* equal.c: nothing differs */
-extern const struct verdict_row verdict_rows_of_memory[];    /* memory.c: memory and annotations, before any gradient */
+extern const struct verdict_row verdict_rows_of_runs[];     /* runs.c: what they say of themselves, and overlap */
+extern const struct verdict_row verdict_rows_of_ranks[];    /* ranks.c: the ranks among themselves */
+extern const struct verdict_row verdict_rows_of_rounds[];   /* rounds.c: DDP_REDUCE */
+extern const struct verdict_row verdict_rows_of_equality[]; /* equal.c: nothing differs */
+extern const struct verdict_row
+    verdict_rows_of_memory[]; /* unannotated.c: memory and annotations, before any gradient */
 extern const struct verdict_row verdict_rows_of_gradients[]; /* gradients.c */
 extern const struct verdict_row verdict_rows_of_updates[];   /* update.c: between a DDP_STEP and the next one */
 
@@ -100,7 +101,7 @@ verdict_about_memory(const struct check_facts *facts)
     return facts->memory;
 }
 
-/* ---- memory.c ---- */
+/* ---- unannotated.c ---- */
 /* Of unannotated memory that differs: the sentence and the advice. */
 void memory_say(const struct check_facts *facts, char text[VERDICT_BYTES]);
 void memory_advise(const struct check_facts *facts, char text[VERDICT_BYTES]);

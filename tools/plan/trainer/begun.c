@@ -1,6 +1,6 @@
 /*
  * begun.c - see player.h: of what has noise, how far a run is from another one after steps that begin with the same
- * bytes. The other run has written them to a file, so noise does not grow from step to step. Called by turns.c.
+ * bytes. The other run has written them to a file, so noise does not grow from step to step. Called by all_turns.c.
  */
 #include "tools/plan/trainer/player.h"
 

@@ -110,7 +110,7 @@ shown_somewhere(const char *content, uint64_t bytes, uint32_t type)
     return shown;
 }
 
-/* What words of what is averaged held at the border before, and what they looked like so far (change.c). */
+/* What words of what is averaged held at the border before, and what they looked like so far (changed_inputs.h). */
 static struct words {
     char *before;
     uint8_t *kinds;

@@ -5,8 +5,8 @@
  *
  * Each batch of a round is computed as the program computes it, update included, from what is trained as the round
  * began. In front of the operation at which the plan averages, its gradients are added up; the round's last batch goes
- * on from there with the mean (turns.c). After the last write of every other batch all is put back: so a round makes
- * one update, from the mean gradient of its batches. What each rank has for itself changes with the batch.
+ * on from there with the mean (all_turns.c). After the last write of every other batch all is put back: so a round
+ * makes one update, from the mean gradient of its batches. What each rank has for itself changes with the batch.
  *
  * Called by follow.c, under its lock.
  */

@@ -8,9 +8,9 @@
  * before: all that has no class, or what ranks average. What is a step's scratch changes nothing then that comes later;
  * and what is a stream does not depend on what is averaged. Contents of another border, and no noise: an index stays
  * one. What is the same on all ranks is not exchanged (unclassed.c), and a copy to the host that brings what an earlier
- * step has written brings what it was before: the host gets the bytes of that step's rank (reads.c). Behind the last of
- * these borders the program goes on as far as a pass outside of its steps, as validation: in front of it the same is
- * exchanged once more, but for what each step writes.
+ * step has written brings what it was before: the host gets the bytes of that step's rank (owner_reads.c). Behind the
+ * last of these borders the program goes on as far as a pass outside of its steps, as validation: in front of it the
+ * same is exchanged once more, but for what each step writes.
  *
  * And of plans of either kind, one process in which the host reads something else in one step, and in all later ones
  * what it does in another run: what it sends later differs if it carries what it reads from step to step. It reads by

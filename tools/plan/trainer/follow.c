@@ -11,8 +11,8 @@
  * round.
  *
  * All ranks must see the same batches, and launch the same (rank_agreement.c). What ranks average, and when, is in a
- * struct of calls (struct way): by_gradients.c, by_state.c, turns.c, exchange.c. What does not fit the plan ends the
- * rank, with the operation's name. Threads: `following` lets one at a time through.
+ * struct of calls (struct way): by_gradients.c, by_state.c, all_turns.c, exchange.c. What does not fit the plan ends
+ * the rank, with the operation's name. Threads: `following` lets one at a time through.
  */
 #include "base/message.h"
 #include "base/printable.h"

@@ -3,9 +3,10 @@
  * plan, its tensors and the pages; follow.c: the engine that the shim gets; inner_engine.c: the engine behind;
  * rank_agreement.c: whether all ranks do the same; left_out.c: steps without an update; pending_averages.c,
  * unplanned_launches.c: operations that are not in the plan; alone.c: rank 0 after an operation that the plan does not
- * know; reads.c: what the host reads of other ranks' turns; turns.c: one process that plays all turns; begun.c: what
- * proofs keep of another run; rounds.c: what rounds take; by_contents.c, contents_gradients.c: one process whose turns
- * change by contents; figures.c: what the host reads in proofs; clock.c: whether the program reads the date.
+ * know; owner_reads.c: what the host reads of other ranks' turns; all_turns.c: one process that plays all turns;
+ * begun.c: what proofs keep of another run; round_times.c: what rounds take; by_contents.c, contents_gradients.c: one
+ * process whose turns change by contents; figures.c: what the host reads in proofs; date.c: whether the program reads
+ * the date.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c, with memory of its own in state_memory.c; exchange.c:
  * proofs in which data, or memory, is of another step, and unclassed.c: which memory that is.
@@ -225,7 +226,7 @@ void alone_take(const struct operation *operation);
 void alone_look(void);
 void alone_end(void);
 
-/* ---- turns.c: one process that plays all turns. `period` counts from the first that is played ---- */
+/* ---- all_turns.c: one process that plays all turns. `period` counts from the first that is played ---- */
 
 /* Before the first operation of a period, and after the last. */
 void turns_begin(uint32_t period);
@@ -340,14 +341,14 @@ void agreement_show(CUstream stream);
 /* Copies that brought fewer bytes than in the plan. */
 uint64_t agreement_smaller(void);
 
-/* ---- clock.c: programs that read the date in their steps ---- */
+/* ---- date.c: programs that read the date in their steps ---- */
 
 /* At the plan's first operation: the date of each rank runs from now on. */
 void clock_begin(void);
 /* In front of each average: whether the program has read it since then, and where. */
 void clock_note(void);
 
-/* ---- reads.c: what the host reads, by turns, is what the rank has whose turn has written it last ---- */
+/* ---- owner_reads.c: what the host reads, by turns, is what the rank has whose turn has written it last ---- */
 
 enum { READS_BETWEEN = UINT32_MAX };
 
@@ -432,7 +433,7 @@ bool contents_in_dropped_update(void);
 /* After an operation, and after reads_end(). Without `following`. */
 void figures_note(const struct operation *operation);
 
-/* ---- rounds.c: how long a round takes ---- */
+/* ---- round_times.c: how long a round takes ---- */
 
 /* Of proof (d), which has seen all: from here on it is timed. */
 void rounds_begin(void);

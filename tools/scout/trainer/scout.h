@@ -6,9 +6,9 @@
  *
  * Data flow: the hooks call record.c around each operation. In the light pass it notes the operation, and course.c
  * looks for a period in what was noted. In the deep pass it waits for each operation, and hands each launch to
- * repeat.c, which has the call made again and again (struct operation, `again`) with inputs that change.c has changed,
- * and judges by effect.c and images.c what came of it. Afterwards the trainer's memory is what it would have been, bit
- * for bit.
+ * repeat.c, which has the call made again and again (struct operation, `again`) with inputs that changed_inputs.c has
+ * changed, and judges by effect.c and images.c what came of it. Afterwards the trainer's memory is what it would have
+ * been, bit for bit.
  *
  * Threads: record.c lets one operation at a time pass, from `begin` to `end`, and everything below it is called by the
  * thread that is in it. That is held across the driver's call on purpose: operations of two threads must not run while
@@ -26,7 +26,7 @@
 #include "tools/common/room.h"
 #include "tools/scout/format/log.h"
 #include "tools/scout/format/run.h"
-#include "tools/scout/trainer/change.h"
+#include "tools/scout/trainer/changed_inputs.h"
 
 #include <math.h>
 
@@ -73,7 +73,7 @@ void captures_end(bool is_over);
 bool captures_are_open(void);
 bool captures_have(CUstream stream);
 
-/* ---- names.c: texts, call sites and loaded objects, numbered in the log ---- */
+/* ---- numbering.c: texts, call sites and loaded objects, numbered in the log ---- */
 
 uint32_t names_put(const char *text);
 /* The trainer's frames of this call, outermost last; SCOUT_NONE if none is known. */
@@ -152,7 +152,7 @@ struct allocation **allocations_all(size_t *count_p);
 /* The first one that the device can reach, as one name over its reincarnations. */
 uint64_t allocations_name(const struct allocation *allocation);
 
-/* ---- copies.c: room for copies of the device's memory ---- */
+/* ---- copy_room.c: room for copies of the device's memory ---- */
 
 /* NULL: there is none. What was given is not initialised. */
 void *copies_get(size_t bytes);
@@ -170,7 +170,7 @@ void copies_free(void);
  * not wait. NULL: there are none. */
 void *copies_map(size_t bytes);
 
-/* ---- memory.c: copies ---- */
+/* ---- device_copies.c: copies ---- */
 
 /* Waits until the bytes are there, and for all before. */
 void memory_read(const struct allocation *allocation, uint64_t offset, void *to, size_t bytes);

@@ -9,7 +9,7 @@
 
 /*
  * ---- reads.c: what the host reads in a period, and which step has written it: an owner read
- * (tools/plan/trainer/reads.c) brings what the rank has whose step that was.
+ * (tools/plan/trainer/owner_reads.c) brings what the rank has whose step that was.
  *
  * Of a plan of whatever kind: `parts` says of each operation of the period whether one rank makes it. What all ranks
  * make, and what all have received, is the same on all.

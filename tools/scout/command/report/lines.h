@@ -212,7 +212,7 @@ bool insertions_have(const struct scout_log *log, const struct scout_finding *fi
 bool insertions_need(const struct scout_log *log, const struct scout_finding *finding,
                      const struct scout_tensor *tensor);
 
-/* ---- say.c: what the lines are, for people ---- */
+/* ---- say_lines.c: what the lines are, for people ---- */
 /* What the program with these lines will be. */
 void lines_print_promise(FILE *out, const struct insertions *insertions);
 /* Prints the tensors by groups, how many lines are to be added to which files, and what is left to be done by hand,

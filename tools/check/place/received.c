@@ -1,4 +1,4 @@
-/* memory.c - see rows.h: the operation gets memory that is not one process's. */
+/* received.c - see rows.h: the operation gets memory that is not one process's. */
 #include "tools/check/place/rows.h"
 
 #include <stdio.h>

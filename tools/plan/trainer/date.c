@@ -1,5 +1,5 @@
 /*
- * clock.c - see player.h: whether the program reads the date after its first batch has begun. From then on each rank
+ * date.c - see player.h: whether the program reads the date after its first batch has begun. From then on each rank
  * has a date of its own (tools/sandbox/files.h), and batches that are chosen by it differ between ranks.
  */
 #include "tools/plan/trainer/player.h"

@@ -1,6 +1,6 @@
 /*
- * gradients.c - see prove.h: proof (c), two ranks with different data; whether what --per-rank names is carried; and
- * the order of all proofs.
+ * different_data.c - see prove.h: proof (c), two ranks with different data; whether what --per-rank names is carried;
+ * and the order of all proofs.
  */
 #include "tools/near/element.h"
 #include "tools/plan/format/play_json.h"

@@ -1,5 +1,5 @@
 /*
- * change.h - other contents of the same type, for memory that a launch gets. Pure.
+ * changed_inputs.h - other contents of the same type, for memory that a launch gets. Pure.
  *
  * What is asked of each word of large memory is inline.
  */

@@ -1,6 +1,7 @@
 /*
- * turns.c - see player.h: one process that plays all turns. By gradients it adds these up on the host, in the type that
- * names and calls say, and drops all updates but the round's last. It keeps the memory of each rank beside the device.
+ * all_turns.c - see player.h: one process that plays all turns. By gradients it adds these up on the host, in the type
+ * that names and calls say, and drops all updates but the round's last. It keeps the memory of each rank beside the
+ * device.
  */
 #include "tools/plan/trainer/player.h"
 

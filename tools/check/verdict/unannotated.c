@@ -1,4 +1,4 @@
-/* memory.c - see rows.h: memory and annotations that explain what comes later. */
+/* unannotated.c - see rows.h: memory and annotations that explain what comes later. */
 #include "tools/check/verdict/rows.h"
 
 /* ---- unannotated memory ---- */

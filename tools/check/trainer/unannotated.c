@@ -1,5 +1,5 @@
 /*
- * memory.c - memory that is annotated as nothing and that updates write: momentum, and tensors that were forgotten
+ * unannotated.c - memory that is annotated as nothing and that updates write: momentum, and tensors that were forgotten
  * (check.h). What updaters.c has found, in its place, from step to step and from run to run.
  *
  * A range is known in all runs by the function that writes it, the annotated tensor that the call gets, how often the

@@ -1,7 +1,7 @@
 /*
- * rounds.c - see player.h: what a round by turns takes, by events on the device in front of its averages: a host may be
- * a thousand launches ahead of it. What counts are the newer half of the rounds, in up to nine stretches, and of each
- * its median, which a validation pass or a checkpoint now and then does not change.
+ * round_times.c - see player.h: what a round by turns takes, by events on the device in front of its averages: a host
+ * may be a thousand launches ahead of it. What counts are the newer half of the rounds, in up to nine stretches, and of
+ * each its median, which a validation pass or a checkpoint now and then does not change.
  *
  * Proof (d) measures so, once all has been seen: its ranks go on by turns, and its one process as the program is, each
  * for a second at least. When a training ends, it is held against that.

@@ -1,5 +1,5 @@
 /*
- * names.c - texts, loaded objects and call sites, each numbered in the log when it is met first.
+ * numbering.c - texts, loaded objects and call sites, each numbered in the log when it is met first.
  *
  * A call site is the stack from the call of CUDA outwards: the frames that are the program's (tools/record/frames.h).
  */

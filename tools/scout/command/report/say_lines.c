@@ -1,4 +1,4 @@
-/* say.c - see lines.h. */
+/* say_lines.c - see lines.h. */
 #include "tools/scout/command/report/lines.h"
 
 /* Whether two tensors are of one row: of one role, and but for gradients of one kernel. */

@@ -1,7 +1,7 @@
 /*
- * reads.c - see player.h: owner reads. A copy to the host, or a result that a library gives it, brings what the rank
- * has whose step has written the bytes last; the others do not make the copy, and wait for that rank's bytes, in pages
- * that all ranks of a supervisor share (struct play_exchange).
+ * owner_reads.c - see player.h: owner reads. A copy to the host, or a result that a library gives it, brings what the
+ * rank has whose step has written the bytes last; the others do not make the copy, and wait for that rank's bytes, in
+ * pages that all ranks of a supervisor share (struct play_exchange).
  *
  * All ranks see the same reads in the same order, and number the exchanges alike. Which step has written what a copy of
  * the period brings stands in the plan; the owner gives it away after the operation that wrote it, if the copy has

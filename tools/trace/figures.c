@@ -1,5 +1,5 @@
-/* facts.c - see facts.h. */
-#include "tools/trace/facts.h"
+/* figures.c - see figures.h. */
+#include "tools/trace/figures.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/owned.h"

@@ -1,4 +1,4 @@
-/* limits.c - see measure.h: up to which difference tensors of this check are equal. */
+/* tolerances.c - see measure.h: up to which difference tensors of this check are equal. */
 #include "tools/check/evidence/measure.h"
 
 #include "tools/near/near.h"

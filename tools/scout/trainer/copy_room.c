@@ -1,5 +1,5 @@
 /*
- * copies.c - room for copies of the device's memory: one block for all copies of a launch, kept for the next launch.
+ * copy_room.c - room for copies of the device's memory: one block for all copies of a launch, kept for the next launch.
  *
  * Fresh pages cost as much as copying into them. The block is locked, where the driver can do that: from other memory
  * it copies twice, and into other memory it waits for each copy. A forked child does not get the block: pages that both

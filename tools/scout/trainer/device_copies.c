@@ -1,7 +1,7 @@
 /*
- * memory.c - copies between the device's memory and the recorder's own, on the stream of the launch that is made again,
- * else on one of its own. Copies are enqueued, and waited for together: to wait costs more than most of them. Called
- * when the device has nothing to do. Pinned memory of the trainer is read where it is.
+ * device_copies.c - copies between the device's memory and the recorder's own, on the stream of the launch that is made
+ * again, else on one of its own. Copies are enqueued, and waited for together: to wait costs more than most of them.
+ * Called when the device has nothing to do. Pinned memory of the trainer is read where it is.
  */
 #include "base/clock.h"
 #include "tools/scout/trainer/scout.h"

@@ -1,5 +1,5 @@
 /*
- * facts.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who
+ * figures.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who
  * waited. One set of figures, of one window of steps.
  *
  * Of the last job in the trace, and of the gradient group with most bytes. Figures are means over the steps after

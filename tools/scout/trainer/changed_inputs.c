@@ -1,5 +1,5 @@
 /*
- * change.c - other contents for memory, of the type that it seems to hold. Pure.
+ * changed_inputs.c - other contents for memory, of the type that it seems to hold. Pure.
  *
  * A launch is made again with what it gets from here, so no index may leave its bounds and no number become NaN: words
  * that look like numbers with a fraction become others of that kind, whole numbers what they were in another period
