@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 
 void
 inner_log_read(const char *path, char *message, size_t size)
@@ -34,39 +35,54 @@ inner_run_reason(const char *summary, char *reason, size_t room)
     json_object_put(root);
 }
 
+enum { SHOWN_BYTES = 256 };
+
 /* A line of its own, once a minute. */
-static void __attribute__((format(printf, 1, 0))) show_now_and_then(const char *format, va_list args)
+static void
+show_now_and_then(const char *text)
 {
     enum { MINUTE_MS = 60000 };
     static int64_t next_ms;
-    char text[256];
     int64_t now_ms = clock_now_ms();
     next_ms = next_ms == 0 ? now_ms + MINUTE_MS : next_ms;
     if (now_ms < next_ms)
         return;
     next_ms = now_ms + MINUTE_MS;
-    vsnprintf(text, sizeof(text), format, args);
     message_line("%s", text);
+}
+
+/* Of the line's text, what has room in a row of the terminal: a longer line could not be written over. */
+static int
+room_in_row(void)
+{
+    static const int before = sizeof("ddprun: ") - 1;
+    struct winsize size;
+    const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > before + 1;
+    return is_known ? size.ws_col - 1 - before : SHOWN_BYTES;
 }
 
 void
 inner_run_show(const char *format, ...)
 {
     static bool is_shown;
+    char text[SHOWN_BYTES] = "";
     va_list args;
-    if (!isatty(STDERR_FILENO) && format != NULL) {
+    if (format == NULL && !is_shown)
+        return;
+    if (format != NULL) {
         va_start(args, format);
-        show_now_and_then(format, args);
+        vsnprintf(text, sizeof(text), format, args);
         va_end(args);
     }
-    if (!isatty(STDERR_FILENO) || (format == NULL && !is_shown))
+    if (!isatty(STDERR_FILENO)) {
+        if (format != NULL)
+            show_now_and_then(text);
         return;
+    }
     is_shown = format != NULL;
-    fputs(is_shown ? "\r\033[Kddprun: " : "\r\033[K", stderr);
-    va_start(args, format);
+    fputs("\r\033[K", stderr);
     if (is_shown)
-        vfprintf(stderr, format, args);
-    va_end(args);
+        fprintf(stderr, "ddprun: %.*s", room_in_row(), text);
     fflush(stderr);
 }
 

@@ -48,8 +48,8 @@ void inner_run_end(struct inner_run *run);
 /* Whether it was started more than so many seconds ago, and has not been asked to end. */
 bool inner_run_is_late(const struct inner_run *run, unsigned limit_s);
 
-/* On a terminal, one line on stderr that is written over, "ddprun: ..."; NULL: it goes. Elsewhere a line each minute
- * that the work takes. One thread. */
+/* On a terminal, one line on stderr that is written over, "ddprun: ...", cut to the terminal's width; NULL: the line is
+ * taken away. Elsewhere a line each minute that the work takes. One thread. */
 void inner_run_show(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- inner_log.c: what a ddprun that another one has started, and its ranks, have written to files ---- */

@@ -108,6 +108,27 @@ script fails '[ "$WORLD_SIZE" = 1 ] || set -- --steps 2' "exec '$rows' \"\$@\""
 judged "fewer steps on two ranks alone" 1 stopped - 2 "--device softgpu" ./fails
 rm fails
 
+# ---- how far it is ----
+script slow "'$rows' report --steps 5" "sleep 0.5"
+begun=$SECONDS
+works "progress: elsewhere than on a terminal" "$ddprun" check --device softgpu ./slow
+check "progress: in a pipe at most a line a minute" test "$(grep -c 'check: run ., ' "$work/stderr")" -le $(((SECONDS - begun) / 60))
+check "progress: in a pipe no line is written over" test "$(grep -c $'\r' "$work/stderr")" -eq 0
+terminal=$(type -P script) # not the function above
+if [ -n "$terminal" ]; then
+    run env TERM=xterm "$terminal" -qec "stty cols 60; '$ddprun' check --device softgpu ./slow" /dev/null
+    progress=$(tr '\r' '\n' <"$work/stdout")
+    check "progress: the first run has no number of steps yet" grep -qE 'ddprun: check: run 1 of 4, step 5, [0-9]+ s: one process$' <<<"$progress"
+    check "progress: the run, the step, the time" grep -qE 'ddprun: check: run 4 of 4, step 5 of 5, [0-9]+ s: 2 ranks$' <<<"$progress"
+    check "progress: a line has room in its row" test "$(grep 'check: run ., ' <<<"$progress" | tr -d '\033' | sed 's/^\[K//' | wc -L)" -le 59
+    check "progress: the verdict follows" grep -q 'equal.*: 2 ranks compute what one process computes' <<<"$progress"
+    run env TERM=xterm "$terminal" -qec "'$ddprun' -q check --device softgpu ./slow" /dev/null
+    check "progress: none with --quiet" test "$(grep -c 'check: run' "$work/stdout")" -eq 0
+else
+    echo "skip - progress on a terminal (no script(1))"
+fi
+rm slow
+
 # ---- --reference ----
 before=$(sha256sum mine)
 refused "-n 1 --reference of a file of another kind" 2 "mine, in --reference, is there already and is not a reference" \

@@ -368,7 +368,7 @@ static int
 run_check(const struct command *command, const struct options *options)
 {
     (void)command; /* options of check are among ddprun's own */
-    struct check check = {.options = options, .begin_ms = clock_now_ms()};
+    struct check check = {.options = options, .place.begin_ms = clock_now_ms()};
     struct error error;
     int exit_code = 0;
     inner_run_block_signals(&check.place.old_mask);

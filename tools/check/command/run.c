@@ -79,20 +79,66 @@ rows_bytes(const char *results)
     return stat(path, &file) == 0 ? file.st_size : 0;
 }
 
+/* The step of the last of these rows; 0: of no step. */
+static uint32_t
+read_step(const char *results, off_t bytes)
+{
+    char path[PATH_MAX];
+    struct check_row last;
+    const off_t count = bytes / (off_t)sizeof(last);
+    snprintf(path, sizeof(path), "%s-0", results);
+    OWNED_FD int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
+    const bool is_read = count > 0 && fd >= 0 && direct_read(fd, &last, sizeof(last), (count - 1) * (off_t)sizeof(last));
+    return is_read ? last.step : 0;
+}
+
+/* ---- the line of progress ---- */
+
+enum { SHOW_EACH_MS = 100 };
+
+struct course {
+    uint32_t step; /* the last one that is known */
+    int64_t shown_ms;
+};
+
+/* What is compared, and how far it is. */
+static void
+show_course(struct course *course, const struct check_place *place, const struct check_order *order,
+            const char *results, off_t bytes)
+{
+    const int64_t now_ms = clock_now_ms();
+    const long long passed_s = (now_ms - place->begin_ms) / 1000;
+    if (order->number == NULL || now_ms - course->shown_ms < SHOW_EACH_MS)
+        return;
+    course->shown_ms = now_ms;
+    const uint32_t step = read_step(results, bytes);
+    course->step = step > course->step ? step : course->step;
+    char at[64] = "before the first step", *total = at;
+    if (course->step > 0)
+        total += snprintf(at, sizeof(at), "step %u", course->step);
+    if (course->step > 0 && !order->run.chooses_steps)
+        snprintf(total, sizeof(at) - (size_t)(total - at), " of %u", order->run.steps);
+    inner_run_show("check: %s, %s, %lld s: %s", order->number, at, passed_s, order->title);
+}
+
 /* Stays with the run until it has ended: asks it to end when no step comes. */
 static void
-attend_program(const struct check_place *place, pid_t pid, struct check_outcome *outcome)
+attend_program(const struct check_place *place, const struct check_order *order, pid_t pid,
+               struct check_outcome *outcome)
 {
     struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
+    struct course course = {0};
     for (off_t seen = 0, bytes; inner_run_goes_on(&run); seen = bytes) {
         bytes = rows_bytes(outcome->results);
         if (bytes != seen)
             run.begin_ms = clock_now_ms();
+        show_course(&course, place, order, outcome->results, bytes);
         if (inner_run_is_late(&run, place->step_limit_s)) {
             outcome->late = true;
             inner_run_end(&run);
         }
     }
+    inner_run_show(NULL);
     outcome->exit_code = run.code;
     outcome->signal = run.signal;
 }
@@ -157,7 +203,7 @@ check_run_make(const struct check_place *place, const struct check_order *order,
     snprintf(run.results, sizeof(run.results), "%s", outcome->results);
     pid_t pid = direct_save(settings, &run, sizeof(run)) ? start_run(place, order, settings, summary, log) : -1;
     if (pid > 0) {
-        attend_program(place, pid, outcome);
+        attend_program(place, order, pid, outcome);
         read_summary(summary, outcome);
         if (outcome->exit_code != 0)
             inner_log_read(log, outcome->reason, sizeof(outcome->reason));

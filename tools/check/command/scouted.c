@@ -195,7 +195,7 @@ print_open(FILE *out, const char *path, size_t means, bool takes_turns)
 char *
 scouted_compare(const struct check *check, const struct check_verdict *verdict)
 {
-    int64_t took_s = (clock_now_ms() - check->begin_ms) / 1000, least_s = 5; /* for annotations */
+    int64_t took_s = (clock_now_ms() - check->place.begin_ms) / 1000, least_s = 5; /* for annotations */
     struct scout_outcome outcome = {0};
     struct scout_order order = {.timeout_s = (unsigned)(took_s + least_s),
                                 .silent = true,

@@ -30,11 +30,13 @@ struct check_place {
     sigset_t old_mask;  /* for the children */
     int64_t date_us;    /* since 1970, with which compared runs begin */
     unsigned step_limit_s; /* in which the first step, and each one after it, must come */
+    int64_t begin_ms;      /* of the check */
 };
 
 struct check_order {
     const char *name;       /* of its files */
     const char *title;      /* "one rank" */
+    const char *number;     /* "run 1 of 4", for the line of progress; NULL: none is shown */
     bool untold;            /* not announced: it is like the run before */
     int ranks;              /* 0: as another launcher says, which has started this process */
     char *const *arguments; /* of the program, with its name */
@@ -85,7 +87,6 @@ struct check {
     bool chooses_steps; /* --steps was not given: the first run finds how many */
     bool is_free;       /* steps do not begin from the reference */
     int runs_made, runs_planned;
-    int64_t begin_ms;
     struct check_evidence evidence;
     struct check_facts facts; /* of the evidence, when it was last judged */
     bool knows_turns;         /* as in struct check_run, in all runs of one process */

@@ -78,12 +78,16 @@ bool
 session_start(struct check *check, const struct check_order *order, struct check_outcome *outcome, struct error *error)
 {
     ++check->runs_made;
-    bool told = !check->options->quiet && check->cluster_rank == 0 && !order->untold;
-    if (told && check->runs_made <= check->runs_planned)
-        message_line("check: run %d of %d: %s", check->runs_made, check->runs_planned, order->title);
-    else if (told)
-        message_line("check: a further run: %s", order->title);
-    return check_run_make(&check->place, order, outcome, error);
+    const bool is_planned = check->runs_made <= check->runs_planned;
+    const bool is_told = !check->options->quiet && check->cluster_rank == 0;
+    OWNED char *number = is_planned ? xasprintf("run %d of %d", check->runs_made, check->runs_planned)
+                                    : xstrdup("a further run");
+    if (is_told && !order->untold)
+        message_line("check: %s: %s", number, order->title);
+    struct check_order numbered = *order;
+    /* With --verbose, ranks write to the same terminal. */
+    numbered.number = is_told && !check->options->verbose ? number : NULL;
+    return check_run_make(&check->place, &numbered, outcome, error);
 }
 
 /* A run of one rank, of its rank 0 if it has several, to its end, whose rows are appended. */
