@@ -281,6 +281,12 @@ static const struct row rows[] = {
      "known; scout equal steps"},
     {"something of which too few elements changed, where it decides nothing",
      NET "step\n" BATCH "layer1: h = ?x w1\nlayer2: y = h w2\nlossk: dy = y t\n" BACKWARD SGD, SGD_OF_BOTH},
+    {"a step that does not update all, as where gradients have overflowed",
+     NET "step\n" FORWARD BACKWARD "<sgd: w1 += ~g1; w2 += ~g2\n>sgd: w1 += ~g1; w2{0:1} += ~g2\n", SGD_OF_BOTH},
+    {"a limit at which all numbers of a small gradient are but one",
+     NET "b 4\ngb 4\nstep\n" BATCH "layer1: h = x w1\nlayer2: y = h w2 b\nlossk: dy = y t\n" BACKWARD
+         "bias: gb = dy\nlimit: g1 +=\nlimit: gb{0:1} *=\n" SGD "sgd: b += ~gb\n",
+     BOTH "b parameter <- gb[0:16]; 1 group before limit"},
     {"periods that disagree", NET "step\n" FORWARD BACKWARD "<sgd: w1 += ~g1\n>sgd: w1 *= ~g1\nsgd: w2 += ~g2\n",
      "refused: the recorded periods disagree: the role of a2[0:3072] is not known; scout equal steps"},
     {"operations that do not repeat in memory", NET "step\nlayer1: h = w1\n", "refused: " NO_FEEDBACK},

@@ -76,20 +76,22 @@ show_progress(const struct scout_progress *progress)
                        (unsigned long long)atomic_load(&progress->operations));
 }
 
-/* Whether the last period that was recorded is a step: something feeds back in it. */
-static bool
-shows_step(const char *path)
+/* What the last periods that were recorded are. */
+static enum scout_answer
+judge_recording(const char *path)
 {
     struct scout_log log;
     struct scout_finding finding;
     const char *why;
     if (!scout_log_open(path, &log, &why))
-        return true;
+        return SCOUT_ANSWER_STEP;
     scout_find(&log, NULL, &finding);
-    bool feeds_back = finding.feeds_back;
+    enum scout_answer answer = finding.feeds_back ? SCOUT_ANSWER_STEP : SCOUT_ANSWER_NO_STEP;
+    if (finding.feeds_back && finding.is_unlike)
+        answer = SCOUT_ANSWER_UNLIKE;
     scout_finding_free(&finding);
     scout_log_free(&log);
-    return feeds_back;
+    return answer;
 }
 
 /* Answers the recorder, which waits. */
@@ -99,9 +101,10 @@ answer_recorder(struct scout_progress *progress, struct scout_outcome *outcome)
     uint32_t asked = atomic_load(&progress->asked);
     if (asked == atomic_load(&progress->answered))
         return;
-    bool is_step = shows_step(outcome->log);
-    outcome->refused = outcome->refused || !is_step;
-    atomic_store(&progress->is_step, is_step);
+    enum scout_answer answer = judge_recording(outcome->log);
+    outcome->refused = outcome->refused || answer == SCOUT_ANSWER_NO_STEP;
+    outcome->unlike = outcome->unlike || answer == SCOUT_ANSWER_UNLIKE;
+    atomic_store(&progress->answer, answer);
     atomic_store(&progress->answered, asked);
 }
 
@@ -156,7 +159,7 @@ make_run(const struct scout_order *order, const struct scout_child *child, const
          int64_t begin_ms, struct scout_outcome *outcome)
 {
     outcome->runs += 1;
-    outcome->hung = outcome->late = outcome->refused = false;
+    outcome->hung = outcome->late = outcome->refused = outcome->unlike = false;
     (void)unlink(outcome->log); /* whose it was, and who could read it */
     (void)unlink(settings->progress);
     struct scout_progress *progress = direct_map(settings->progress, sizeof(*progress), true);
@@ -196,7 +199,8 @@ leave_out(struct scout_outcome *outcome, struct scout_run_settings *settings)
         snprintf(text, sizeof(text), "%.150s", said);
     else
         snprintf(text, sizeof(text), "%s %s when it was repeated with other %s", outcome->progress.kernel,
-                 outcome->hung ? "did not end" : "ended the program", failed->integers ? "integers" : "inputs");
+                 outcome->hung ? "did not end" : "ended the program",
+                 failed->changed != SCOUT_CHANGED_INPUTS ? "integers" : "inputs");
     if (strstr(outcome->left_out, text) == NULL)
         snprintf(outcome->left_out + used, sizeof(outcome->left_out) - used, "%s%s", used > 0 ? "; " : "", text);
     return true;
@@ -264,8 +268,8 @@ scout_run_judge(const struct scout_order *order, const struct scout_outcome *out
     if (outcome->failed.launch != 0)
         return error_set(error, code, "launches ended each of %u runs when they were repeated: %s", outcome->runs,
                          outcome->left_out);
-    if (outcome->refused && (outcome->late || outcome->exit_code == 0))
-        return true;
+    if ((outcome->refused || outcome->unlike) && (outcome->late || outcome->exit_code == 0))
+        return true; /* what was recorded has a reason */
     if (outcome->late && outcome->progress.stage != SCOUT_STAGE_DEEP)
         return error_set(error, code,
                          "the program made %llu operations in %u s and repeated nothing three times; raise --timeout, "

@@ -30,6 +30,7 @@ struct scout_outcome {
     bool late;                    /* it was ended because of --timeout */
     bool hung;                    /* it was ended because a repeated launch did not end */
     bool refused;                 /* periods were recorded that are none of a step */
+    bool unlike;                  /* periods were recorded that disagree, and further ones were asked for */
     struct scout_left_out failed; /* the launch that was made again when it ended by itself, or hung */
     unsigned runs;                /* that were made */
     char left_out[1024];          /* launches that ended runs when they were made again: what came of each; "": none */

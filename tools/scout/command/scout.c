@@ -347,6 +347,7 @@ show_roles(const struct request *request, const struct scout_log *log, struct sc
 {
     bool is_patched = true;
     bool is_asked = request->per_rank == NULL || scout_finding_name(finding, request->per_rank, request->prove);
+    finding->for_lines = request->per_rank == NULL && !request->prove && request->json == NULL;
     explain(log, &finding->reason);
     for (uint32_t i = 0; i < finding->note_count; ++i)
         explain(log, &finding->notes[i]);
@@ -437,7 +438,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
     const char *why;
     if (!scout_log_open(outcome->log, &log, &why))
         return error_set(error, DDPRUN_EXIT_FAILURE, "cannot read the recording: %s", why);
-    bool ok = log.has_end || outcome->refused ||
+    bool ok = log.has_end || outcome->refused || outcome->unlike ||
               error_set(error, DDPRUN_EXIT_FAILURE, "the recording is incomplete; make room in TMPDIR");
     if (ok) {
         struct scout_finding finding;

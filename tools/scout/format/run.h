@@ -14,12 +14,19 @@
 /* Absolute path of struct scout_run_settings; absent: an ordinary run. */
 #define DDPRUN_ENV_SCOUT_RUN "_DDPRUN_SCOUT_RUN"
 
-/* A launch that ended a run when it was made again: its kernel and its grid, and whether that was with other integers.
- * The next run leaves these integers as they are, or zeros: among numbers with a fraction they may be indices. A launch
- * that fails with zeros as they are, too, or has not ended, is made once. */
+/* What a launch was made again with. */
+enum scout_changed {
+    SCOUT_CHANGED_INPUTS,        /* none of them whole numbers */
+    SCOUT_CHANGED_INTEGERS,      /* of all arguments, as they were in another period */
+    SCOUT_CHANGED_SOME_INTEGERS, /* a part of those of one argument, to find which of them count */
+};
+
+/* A launch that ended a run when it was made again: its kernel and its grid, and what was changed. The next run leaves
+ * these integers as they are, or zeros: among numbers with a fraction they may be indices. A launch that fails with
+ * zeros as they are, too, or has not ended, is made once. */
 struct scout_left_out {
-    uint64_t launch;         /* 0: none */
-    uint32_t integers, hung; /* hung: it did not end */
+    uint64_t launch;        /* 0: none */
+    uint32_t changed, hung; /* enum scout_changed; 1: it did not end */
 };
 enum { SCOUT_LEFT_OUT_AT_MOST = 8 };
 
@@ -36,7 +43,13 @@ enum scout_stage { SCOUT_STAGE_NONE, SCOUT_STAGE_LIGHT, SCOUT_STAGE_DEEP, SCOUT_
 /* Where nothing repeats but launches: what another operation differs in from step to step. */
 enum scout_varies { SCOUT_VARIES_NOT, SCOUT_VARIES_IN_NUMBER, SCOUT_VARIES_IN_SIZE, SCOUT_VARIES_IN_PLACE };
 
-/* Written by the recorder, but for its answers. */
+enum scout_answer {
+    SCOUT_ANSWER_NO_STEP, /* nothing feeds back in the period: to go on with another one */
+    SCOUT_ANSWER_STEP,
+    SCOUT_ANSWER_UNLIKE, /* a step, of which the recorded periods show different things: to record more of them */
+};
+
+/* Written by the recorder, but for the launcher's answers. */
 struct scout_progress {
     _Atomic uint32_t stage;        /* enum scout_stage */
     _Atomic uint64_t operations;   /* so far */
@@ -55,10 +68,10 @@ struct scout_progress {
      * program, and the first of these, in the log. */
     _Atomic uint32_t read_places, read_site;
 
-    /* The recorder asks whether what it has recorded is a step, waits, and goes on with another period if it is not. */
+    /* The recorder asks what it has recorded, waits, and goes on as enum scout_answer says. */
     _Atomic uint32_t asked;
-    _Atomic uint32_t answered; /* by the launcher: == asked: `is_step` is its answer */
-    _Atomic uint32_t is_step;
+    _Atomic uint32_t answered; /* by the launcher: == asked: `answer` is there */
+    _Atomic uint32_t answer;   /* enum scout_answer */
 };
 
 #endif

@@ -29,6 +29,7 @@ enum {
     MOST_LEFT = 2,
     MOST_RESUMED = 4,
     MOST_REFUSED = 64,
+    MOST_FURTHER_PERIODS = 12,
     MOST_FURTHER = 50000, /* operations after the first period that was none of a step */
     PATIENCE_MS = 60000   /* with the launcher */
 };
@@ -36,7 +37,8 @@ enum {
 static _Atomic int now = COURSE_LIGHT;
 static _Atomic bool closed; /* the log has its end */
 static size_t next_search = FIRST_SEARCH;
-static size_t period, deep_begin;
+static size_t period, deep_begin, deep_wanted; /* deep_wanted: operations */
+static unsigned further_count;                 /* periods that were recorded because earlier ones disagreed */
 static size_t least_period = LEAST_PERIOD;
 static unsigned left_count;
 
@@ -210,7 +212,8 @@ begin_deep(size_t like, bool resumes)
     require_room();
     atomic_store(&progress->period, period);
     atomic_store(&progress->deep, 0);
-    atomic_store(&progress->wanted, period * scout_state.settings.periods);
+    deep_wanted = period * scout_state.settings.periods;
+    atomic_store(&progress->wanted, deep_wanted);
     atomic_store(&progress->stage, SCOUT_STAGE_DEEP);
     deep_begin = brief_count;
     atomic_store_explicit(&now, COURSE_DEEP, memory_order_release);
@@ -270,10 +273,11 @@ put_behind(const struct scout_op *op, uint32_t why)
 }
 
 /* Behind all operations, as where and when is not known: for managed memory that the host has written a copy of no
- * bytes, and a launch that failed. */
-static void
+ * bytes, and a launch that failed. Returns whether there is any. */
+static bool
 put_shared(void)
 {
+    bool is_any = failed.kind != 0;
     struct scout_op copy = {.kind = SCOUT_COPY, .site = SCOUT_NONE, .from = {.alloc = SCOUT_NONE}, .rows = 1};
     size_t count;
     struct allocation **all = allocations_all(&count);
@@ -285,7 +289,9 @@ put_shared(void)
         copy.name = names_put("the host");
         copy.to.alloc = all[i]->number;
         put_behind(&copy, SCOUT_NONE);
+        is_any = true;
     }
+    return is_any;
 }
 
 void
@@ -317,15 +323,16 @@ end_deep(void)
     _exit(0);
 }
 
-/* Whether what was recorded is a step, as far as the launcher answers. */
-static bool
-ask_for_step(void)
+/* What the launcher finds in what was recorded, if it answers. */
+static enum scout_answer
+ask_launcher(void)
 {
     struct scout_progress *progress = scout_state.progress;
     uint32_t asked = atomic_fetch_add(&progress->asked, 1) + 1;
     for (int ms = 0; ms < PATIENCE_MS && atomic_load(&progress->answered) != asked; ++ms)
         (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    return atomic_load(&progress->answered) != asked || atomic_load(&progress->is_step) != 0;
+    bool is_answered = atomic_load(&progress->answered) == asked;
+    return is_answered ? (enum scout_answer)atomic_load(&progress->answer) : SCOUT_ANSWER_STEP;
 }
 
 static void
@@ -335,6 +342,26 @@ refuse_period(void)
     if (give_up_at == 0)
         give_up_at = brief_count + MOST_FURTHER;
     back_to_light();
+}
+
+/* So many periods were recorded as were asked for. Where these disagree, as one does whose gradients have overflowed
+ * and that updates nothing, further ones may agree. */
+static void
+judge_deep(void)
+{
+    const bool is_interrupted = put_shared(); /* what comes after it in the log is no further period of the same */
+    enum scout_answer answer = refused_count == MOST_REFUSED ? SCOUT_ANSWER_STEP : ask_launcher();
+    if (answer == SCOUT_ANSWER_NO_STEP) {
+        refuse_period();
+        return;
+    }
+    if (answer == SCOUT_ANSWER_STEP || is_interrupted || further_count == MOST_FURTHER_PERIODS) {
+        end_deep();
+        return;
+    }
+    ++further_count;
+    deep_wanted += period;
+    atomic_store(&scout_state.progress->wanted, deep_wanted);
 }
 
 bool
@@ -354,13 +381,8 @@ course_note(const struct noted *noted, bool may_wait)
         /* Like the one of the period before; of the first period that was elsewhere, if the pass was resumed. */
         if (!briefs_are_alike(brief_count - 1, done < period ? deep_begin - first_like : period))
             leave_deep();
-        else if (done >= period * scout_state.settings.periods) {
-            put_shared();
-            if (refused_count == MOST_REFUSED || ask_for_step())
-                end_deep();
-            else
-                refuse_period();
-        }
+        else if (done >= deep_wanted)
+            judge_deep();
         return;
     }
     if (give_up_at != 0 && brief_count >= give_up_at) {

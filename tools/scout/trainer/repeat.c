@@ -273,18 +273,18 @@ follow_tables(struct noted *launch)
 
 /* How many runs such a launch has ended, with other integers or with other inputs; a hang counts twice. */
 static uint32_t
-ended_runs(bool integers)
+ended_runs(enum scout_changed changed)
 {
     uint32_t count = 0;
     FOR_EACH(it, scout_state.settings.left_out, SCOUT_LEFT_OUT_AT_MOST)
-        count += it->launch == kernel_and_grid && it->integers == integers ? 1 + it->hung : 0;
+        count += it->launch == kernel_and_grid && it->changed == changed ? 1 + it->hung : 0;
     return count;
 }
 
 static const char *
 reason_to_exclude(void)
 {
-    if (ended_runs(false) > 1)
+    if (ended_runs(SCOUT_CHANGED_INPUTS) > 1)
         return "it failed when it was repeated with other inputs";
     if (noted->unknown)
         return "its parameters are not known";
@@ -507,6 +507,15 @@ writes_few(void)
     return count > 0 && count <= FEW_WORDS;
 }
 
+/* Whether some of a part's whole numbers must not be changed without the others, as offsets beside lengths: runs of
+ * such a launch have ended so. */
+static bool
+must_stay_together(const struct part *part)
+{
+    return part->change == CHANGE_INTEGER &&
+           (ended_runs(SCOUT_CHANGED_INTEGERS) > 0 || ended_runs(SCOUT_CHANGED_SOME_INTEGERS) > 0);
+}
+
 /* The next run of a search for an edge, or the first of another one. */
 static bool
 find_edge(void)
@@ -525,8 +534,8 @@ find_edge(void)
         part->used_end = part->end - edge.none;
     do
         ++at;
-    while (at < effect.part_count && ((effect.parts[at].change == CHANGE_INTEGER && ended_runs(true) > 0) ||
-                                      !effect_may_be_chosen(&effect.parts[at])));
+    while (at < effect.part_count &&
+           (must_stay_together(&effect.parts[at]) || !effect_may_be_chosen(&effect.parts[at])));
     edge.none = 0;
     edge.some = at < effect.part_count ? effect.parts[at].end - effect.parts[at].first : 0;
     edge.is_last = false;
@@ -676,8 +685,19 @@ look_at_first_run(CUresult answer)
         effect.record.hidden_write = hidden_written();
     if (excluded == NULL && effect.record.hidden_write != SCOUT_NONE)
         excluded = "it writes memory that is not among its arguments";
-    effect_make_parts(&effect, noted, extents, ended_runs(true) > 0, ended_runs(false) > 0);
+    effect_make_parts(&effect, noted, extents, ended_runs(SCOUT_CHANGED_INTEGERS) > 0,
+                      ended_runs(SCOUT_CHANGED_INPUTS) > 0);
     return excluded == NULL;
+}
+
+/* What a run changes. */
+static enum scout_changed
+changed_by(enum run run)
+{
+    const bool is_part = run == RUN_EDGE || run == RUN_REACH;
+    if (!effect.has_integers)
+        return SCOUT_CHANGED_INPUTS;
+    return is_part ? SCOUT_CHANGED_SOME_INTEGERS : SCOUT_CHANGED_INTEGERS;
 }
 
 bool
@@ -705,7 +725,7 @@ repeat_next(CUresult answer)
     if (noted->opaque) /* it may run on another stream */
         memory_wait();
     ++effect.record.tests;
-    scout_state.progress->launch = (struct scout_left_out){kernel_and_grid, effect.has_integers, 0};
+    scout_state.progress->launch = (struct scout_left_out){kernel_and_grid, changed_by(next), 0};
     atomic_fetch_add(&scout_state.progress->tests, 1);
     atomic_store(&scout_state.progress->repeat_ms, (uint64_t)clock_now_ms());
     return true;

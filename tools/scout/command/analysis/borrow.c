@@ -275,6 +275,93 @@ closed(const struct stretch *in, const struct scout_op *op, bool all, struct sco
     return effect;
 }
 
+static uint64_t
+bytes_of(const struct scout_ranges *ranges)
+{
+    uint64_t bytes = 0;
+    FOR_EACH(range, ranges->items, ranges->count)
+        bytes += range->hi - range->lo;
+    return bytes;
+}
+
+/* What is known to go, in a segment's own place, from each element to the same one; NULL: nothing. */
+static const struct scout_elementwise *
+own_map(const struct scout_effect *effect, const struct scout_segment *segment)
+{
+    return FIND(it, effect->elementwise, effect->elementwise_count,
+                it->from == segment->alloc && it->to == segment->alloc && it->from_base == segment->lo &&
+                    it->to_base == segment->lo);
+}
+
+/* Whether a launch has shown of at most one number among several that its new value depends on the old one, as a kernel
+ * that limits numbers does where most of them are at the limit: too little to tell whether it goes element by
+ * element. */
+static bool
+is_hardly_shown(const struct scout_effect *effect, const struct scout_segment *segment)
+{
+    const uint32_t number = (uint32_t)(segment - effect->segments);
+    const uint64_t modified = bytes_of(&segment->modified);
+    if (segment->tested == 0 || segment->hi - segment->lo <= ELEMENT_BYTES)
+        return false;
+    if (modified == 0 || modified > ELEMENT_BYTES || own_map(effect, segment) != NULL)
+        return false;
+    return !ANY(it, effect->dependences, effect->dependence_count, it->from == number);
+}
+
+/* The segment of a launch's argument; NULL: none begins there. */
+static const struct scout_segment *
+segment_of(const struct scout_op *op, uint32_t argument)
+{
+    const struct scout_argument *it = &op->arguments[argument];
+    return FIND(segment, op->effect->segments, op->effect->segment_count,
+                segment->alloc == it->alloc && segment->lo == it->offset);
+}
+
+/* What other launches of the kernel show of that argument, if each that shows enough shows that it goes element by
+ * element; NULL. */
+static const struct scout_elementwise *
+map_of_others(const struct stretch *in, const struct scout_op *op, uint32_t argument)
+{
+    const struct scout_elementwise *shown = NULL;
+    for (uint32_t i = in->first; i < in->end; ++i) {
+        const struct scout_op *other = &in->log->ops[i];
+        if (other->name != op->name || other->kind != SCOUT_LAUNCH || argument >= other->argument_count)
+            continue;
+        const struct scout_segment *segment = segment_of(other, argument);
+        if (segment == NULL || bytes_of(&segment->modified) <= ELEMENT_BYTES)
+            continue;
+        const struct scout_elementwise *map = own_map(other->effect, segment);
+        if (map == NULL || map->samples == 0)
+            return NULL;
+        shown = map;
+    }
+    return shown;
+}
+
+/* With the maps of other launches of its kernel, where a launch itself shows too little in an argument's own place. */
+static struct scout_effect *
+with_own_maps(const struct stretch *in, const struct scout_op *op, struct scout_log *lent)
+{
+    struct scout_effect *effect = op->effect;
+    for (uint32_t i = 0; i < op->argument_count && op->kind == SCOUT_LAUNCH; ++i) {
+        const struct scout_segment *segment = segment_of(op, i);
+        if (segment == NULL || !is_hardly_shown(effect, segment))
+            continue;
+        const struct scout_elementwise *map = map_of_others(in, op, i);
+        if (map == NULL)
+            continue;
+        effect = copy_effect(lent, effect, effect->dependence_count, effect->elementwise_count + 1);
+        effect->elementwise[effect->elementwise_count++] = (struct scout_elementwise){.from = segment->alloc,
+                                                                                      .to = segment->alloc,
+                                                                                      .from_base = segment->lo,
+                                                                                      .to_base = segment->lo,
+                                                                                      .from_bytes = map->from_bytes,
+                                                                                      .to_bytes = map->to_bytes,
+                                                                                      .samples = 1};
+    }
+    return effect;
+}
+
 void
 borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, enum reading reading,
             struct scout_log *lent)
@@ -301,6 +388,7 @@ borrow_make(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t 
             effect = effect_as(lent, &log->ops[as], &log->ops[i]);
         lent->ops[i].effect = effect;
         lent->ops[i].effect = closed(&in, &lent->ops[i], reading == READING_OPEN, lent);
+        lent->ops[i].effect = with_own_maps(&in, &lent->ops[i], lent);
     }
     free(memory_of);
 }

@@ -232,6 +232,7 @@ compare_readings(const struct scout_log *lent, uint32_t open, struct scout_findi
     }
     if (verdict == ROLES_FOUND)
         take_states(finding, &other);
+    finding->is_unlike = verdict != ROLES_FOUND && open == UINT32_MAX;
     scout_finding_free(&other);
     return verdict;
 }
@@ -266,6 +267,30 @@ try_period(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t p
     return verdict;
 }
 
+/* Looks at all of what repeats in operations [first, end). Where these periods disagree, at each three of them in a
+ * row: they count if the others show nothing that these do not, as a step does that updates nothing. */
+static enum roles_verdict
+try_periods(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, struct scout_finding *finding)
+{
+    finding->is_unlike = finding->is_rough = false;
+    forget_tensors(finding);
+    const enum roles_verdict verdict = try_period(log, first, end, period, finding);
+    for (uint32_t at = first; at + 3 * period <= end && finding->is_unlike && end - first > 3 * period; at += period) {
+        struct scout_finding other = {.scratch_count = finding->scratch_count, .in_place = finding->in_place};
+        memcpy(other.scratch, finding->scratch, sizeof(other.scratch));
+        const bool is_found = try_period(log, at, at + 3 * period, period, &other) == ROLES_FOUND &&
+                              !unlike_show_more(log, first, end, period, at);
+        if (!is_found) {
+            scout_finding_free(&other);
+            continue;
+        }
+        scout_finding_free(finding);
+        *finding = other;
+        return ROLES_FOUND;
+    }
+    return verdict;
+}
+
 /* The last stretch of operations of the deep pass in front of *end; false: there is none. */
 static bool
 find_deep(const struct scout_log *log, uint32_t *first, uint32_t *end)
@@ -288,9 +313,8 @@ try_stretch(const struct scout_log *log, uint32_t first, uint32_t end, struct sc
     for (unsigned like = PERIOD_EQUAL; like < PERIOD_LIKENESSES && verdict == ROLES_NO_LOOP; ++like) {
         uint32_t count = periods_find(log, first, end, (enum period_likeness)like, periods, CANDIDATES_AT_MOST);
         for (uint32_t i = 0; i < count && verdict == ROLES_NO_LOOP; ++i) {
-            forget_tensors(finding);
-            uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
-            verdict = try_period(log, begin, periods[i].end, periods[i].lag, finding);
+            const uint32_t begin = periods[i].end - periods[i].run - periods[i].lag;
+            verdict = try_periods(log, begin, periods[i].end, periods[i].lag, finding);
         }
         if (like == PERIOD_ANY_SIZE && verdict == ROLES_FOUND)
             note_add(finding, "steps are equal but for grid sizes of launches and byte counts of copies");

@@ -35,6 +35,8 @@ struct scout_tensor {
     bool fused;      /* parameter without a gradient of its own: its change is what is to be averaged */
     bool updated;    /* of a suspect: it is written as parameters are */
     bool grows;      /* of a suspect: of its own old value, element by element; a parameter, or a cell */
+    bool of_inputs;  /* of a suspect: computed from copies from the host, and from itself, alone: where all ranks do so
+                        in  each batch, it is the same on all */
     bool named;      /* carried, by the user's word */
 };
 
@@ -57,8 +59,10 @@ struct scout_window {
 struct scout_finding {
     bool found;
     bool is_open;     /* not found, but for a question: which ROLE_SUSPECT is state that each rank carries? */
+    bool is_unlike;   /* not found, as the recorded periods show different things: more of them may show one */
     bool is_rough;    /* not found, but only what is trained is not the same in all readings, or other bytes */
     bool is_in_place; /* of scout_find_in_place() */
+    bool for_lines;   /* lines are wanted, and no plan: what is settled by lines is no question */
     struct scout_window in_place; /* not found, but steps in which a launch computes gradients and its update */
     bool feeds_back;              /* something leads from a period into its own place in the next one: it is a step */
     char *reason;                 /* why not; NULL if found */
@@ -157,6 +161,12 @@ enum period_likeness {
  * divided by 3. */
 uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end, enum period_likeness likeness,
                       struct period *periods, uint32_t room);
+
+/* ---- unlike.c ---- */
+/* Whether, of operations [first, end) of the log, which repeat after `period` operations, any period shows what none of
+ * the three from operation `at` on shows: that other memory depends on an argument, or that an argument's new value
+ * comes of its old one not element by element. */
+bool unlike_show_more(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, uint32_t at);
 
 /* ---- renewed.c ---- */
 /* Why a program whose deep pass ends before operation `end` of the log has no period: a text for users, which the

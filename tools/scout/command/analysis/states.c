@@ -140,6 +140,23 @@ find_suspects(const struct graph *graph, struct scout_finding *finding)
                 suspect_beside(graph, finding, finding->tensors[i], k);
 }
 
+/* Whether all that a place becomes in the period is computed from copies from the host, from what no operation writes,
+ * and from what was in the place before: counts of labels, or the range of the inputs. */
+static bool
+is_of_inputs(const struct graph *graph, const struct graph_version *version)
+{
+    OWNED bool *marks = xcalloc(graph->version_count + 1, sizeof(*marks));
+    bool is_all = true;
+    FOR_EACH_VERSION(it, graph) {
+        const bool is_here = version_overlaps(it, version);
+        bool begins = it->from_host || it->constant || (it->op == VERSION_BEFORE && is_here);
+        bool follows = it->op >= 0 && !it->unsure && ALL_IN(edge, it, marks[edge->from->number]);
+        marks[it->number] = begins || follows;
+        is_all = is_all && (!is_here || !version_in_period(it) || marks[it->number]);
+    }
+    return is_all;
+}
+
 /* How a suspect is written: by an operation that reads gradients, as parameters are; of its own old value, as these or
  * the cell of a net. */
 static void
@@ -192,8 +209,10 @@ states_find(const struct graph *graph, struct scout_finding *finding)
         uint32_t at = gradients_add_tensor(finding, role, version_alloc(graph, version),
                                            (struct scout_range){version->lo, version->hi}, version->type,
                                            partner_of(finding, graph, version), gradients_log_op(graph, version));
-        if (role == ROLE_SUSPECT)
-            note_writing(graph, version, &finding->tensors[at]);
+        if (role != ROLE_SUSPECT)
+            continue;
+        note_writing(graph, version, &finding->tensors[at]);
+        finding->tensors[at].of_inputs = is_of_inputs(graph, version);
     }
     find_suspects(graph, finding);
     return ROLES_FOUND;

@@ -196,6 +196,7 @@ struct insertions {
     const char *unturned;   /* why regions have no lines; NULL: they have */
     struct region *regions; /* one for each group, in the order of their updates; none: ranks cannot take turns */
     uint32_t region_count;
+    bool settles; /* with them no suspect is in question */
     char **notes; /* "note: ...", "by hand: ...": on the host's part */
     uint32_t note_count;
 };

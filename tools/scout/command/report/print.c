@@ -96,8 +96,28 @@ print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *
     return ok || path == NULL;
 }
 
+/* Of a finding whose suspects all ranks compute alike, by its lines. */
+static void
+take_as_settled(const struct scout_log *log, struct scout_finding *finding)
+{
+    char place[64];
+    finding->found = true;
+    finding->is_open = false;
+    free(finding->reason);
+    finding->reason = NULL;
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
+        if (tensor->role != ROLE_SUSPECT)
+            continue;
+        OWNED char *name = sites_explain(log, scout_tensor_place(tensor, place));
+        note_add(finding,
+                 "%s is computed from the inputs alone, so all ranks compute it in each batch, before "
+                 "DDP_TURN_BEGIN",
+                 name);
+    }
+}
+
 bool
-scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const char *path, bool verbose,
+scout_print(FILE *out, const struct scout_log *log, struct scout_finding *finding, const char *path, bool verbose,
             struct error *error)
 {
     char name[SCOUT_NAME_BYTES];
@@ -109,6 +129,8 @@ scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *
     if (has_lines) {
         insertions_find(sites, log, finding, &insertions);
         lines_print_promise(out, &insertions);
+        if (finding->is_open && finding->for_lines && insertions.settles)
+            take_as_settled(log, finding);
     }
     fprintf(out, "a step has %" PRIu32 " GPU operations and begins with %s\n", finding->period,
             scout_op_name(log, &log->ops[finding->first], name));

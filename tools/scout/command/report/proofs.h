@@ -52,9 +52,10 @@ bool plan_write(const char *path, char *const *words, const struct scout_log *lo
 /* ---- print.c: what a scouted run showed, for people ---- */
 /* Of a program whose gradients are found: the period, the tensors, the evidence, and the lines to add, or, if it is
  * annotated, what is missing and superfluous. `path`: takes the lines as a diff; may be NULL. `verbose`: tables of all
- * tensors, and the diff. Error: the diff cannot be applied, or not be written. */
-bool scout_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding, const char *path,
-                 bool verbose, struct error *error) MUST_USE;
+ * tensors, and the diff. A finding that is open is found if its lines settle what is in question. Error: the diff
+ * cannot be applied, or not be written. */
+bool scout_print(FILE *out, const struct scout_log *log, struct scout_finding *finding, const char *path, bool verbose,
+                 struct error *error) MUST_USE;
 /* Of a plan by state: the period. */
 void by_state_print(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
                     const struct turns *by_state);

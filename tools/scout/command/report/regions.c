@@ -115,7 +115,14 @@ is_inside(struct search *search, uint32_t op, const struct borders *borders)
     return false;
 }
 
-/* Whether a launch moves random states or counters on, and writes nothing else. */
+/* Whether all ranks can compute it in each batch, from what all have: random states, counters, counts of labels. */
+static bool
+is_of_all(const struct scout_tensor *tensor)
+{
+    return tensor->role == ROLE_RANDOM || (tensor->role == ROLE_SUSPECT && tensor->of_inputs);
+}
+
+/* Whether a launch moves state on that all ranks can compute, and writes nothing else. */
 static bool
 only_moves_state(const struct search *search, uint32_t op)
 {
@@ -125,7 +132,7 @@ only_moves_state(const struct search *search, uint32_t op)
         return false;
     return ALL(written, effect->written, effect->written_count,
                ANY(tensor, search->finding->tensors, search->finding->tensor_count,
-                   tensor->role == ROLE_RANDOM && tensor->alloc == written->alloc &&
+                   is_of_all(tensor) && tensor->alloc == written->alloc &&
                        graph_ranges_meet(&written->ranges, tensor->lo, tensor->hi)));
 }
 
@@ -231,6 +238,37 @@ add_region(struct search *search, const struct region *region, const struct bord
         spot_add_text(search, &end, "DDP_TURN_END();");
 }
 
+/* ---- state that all ranks compute ---- */
+
+static bool
+writes(const struct scout_op *op, const struct scout_tensor *tensor)
+{
+    return op->effect != NULL &&
+           ANY(written, op->effect->written, op->effect->written_count,
+               written->alloc == tensor->alloc && graph_ranges_meet(&written->ranges, tensor->lo, tensor->hi));
+}
+
+/* Whether an operation of the recorded steps that writes a tensor stands in a region. */
+static bool
+is_written_inside(struct search *search, const struct scout_tensor *tensor)
+{
+    for (uint32_t op = search->first; op < search->end; ++op)
+        for (uint32_t i = 0; i < search->to->region_count && writes(&search->ops[op], tensor); ++i)
+            if (is_inside(search, op, &search->borders[i]))
+                return true;
+    return false;
+}
+
+/* Whether no suspect is left in question: each is computed outside of regions, by all ranks, from what all have. */
+static bool
+settle(struct search *search)
+{
+    FOR_EACH(tensor, search->finding->tensors, search->finding->tensor_count)
+        if (tensor->role == ROLE_SUSPECT && (!tensor->of_inputs || is_written_inside(search, tensor)))
+            return false;
+    return true;
+}
+
 /* ---- all ---- */
 
 static const char *
@@ -268,4 +306,5 @@ regions_place(struct search *search)
     for (uint32_t i = 0; i < to->region_count && to->unturned == NULL; ++i)
         if (first_of(to, search->borders, i) == i)
             add_region(search, &to->regions[i], &search->borders[i]);
+    to->settles = to->unturned == NULL && settle(search);
 }
