@@ -424,10 +424,13 @@ static const struct scene {
     {"twice one rank's change, on rank 1", EDITS(EDIT(TIMES, .value = 2, EVERY(PARAMETER), .from = 2, .rank = 2)),
      DIFFERENT(UPDATE), .says = "compute it from the step"},
     {"a factor of one parameter", EDITS(EDIT(TIMES, .value = 0.5, ONE(PARAMETER, 3), .from = 2)), TENSOR("parameter_3"),
-     .says = "the change is 0.5 times that of one process, the reciprocal of the number of ranks; 5 of 6"},
+     .says = "times the change there in this step: the change is 0.5 times that of one process, as if the mean were "
+             "divided by the number of ranks after DDP_STEP; the annotated gradients of the step are equal; 5 of 6"},
     {"a factor of a parameter beside another difference, which is larger",
      EDITS(DIFFERS(0.7, ONE(PARAMETER, 1), .from = 2), EDIT(TIMES, .value = 0.5, ONE(PARAMETER, 3), .from = 2)),
-     DIFFERENT(UPDATE), .says = "that of others is 0.5 times that of one process, the reciprocal"},
+     DIFFERENT(UPDATE),
+     .says = "by 0.7 times its norm: the change of other parameters is 0.5 times that of one process, as "
+             "if the mean were divided by the number of ranks after DDP_STEP; the annotated gradients"},
     {"half the change: what to do", EDITS(EDIT(TIMES, .value = 0.5, EVERY(PARAMETER), .from = 2)), DIFFERENT(UPDATE),
      .says = "divided by the number of ranks after DDP_STEP"},
     {"a half of the first moments and a third of the second",

@@ -44,24 +44,6 @@ describe_gradients(const struct check_facts *facts)
                                           : "; gradients were not compared in each step so far";
 }
 
-static void
-say_update(const struct check_facts *facts, char text[VERDICT_BYTES])
-{
-    const struct facts_first *first = &facts->first;
-    double factor = first->factor_of_change;
-    uint32_t role = first->item->tensor.role;
-    sentence_say_place(facts, first->item, text, "%s", describe_gradients(facts));
-    if (factor != 0)
-        printable_append(text, VERDICT_BYTES, "; the change is %.4g times that of one process%s", factor,
-                         sentence_factor(facts, factor));
-    else if (first->factor_of_others != 0)
-        printable_append(text, VERDICT_BYTES, "; that of others is %.4g times that of one process%s",
-                         first->factor_of_others, sentence_factor(facts, first->factor_of_others));
-    if (first->is_few)
-        printable_append(text, VERDICT_BYTES, "; %zu of %zu %ss are equal in that step", first->all - first->differing,
-                         first->all, role == CHECK_MEMORY ? "range" : check_role_name(role));
-}
-
 /* The update, or a part of it, is one process's by the number of ranks. */
 static bool
 is_divided_again(const struct check_facts *facts)
@@ -69,6 +51,39 @@ is_divided_again(const struct check_facts *facts)
     const struct facts_first *first = &facts->first;
     double factor = first->factor_of_change != 0 ? first->factor_of_change : first->factor_of_others;
     return fabs(factor * facts->ranks - 1) < 0.02;
+}
+
+/* ": the change is 2 times that of one process, the number of ranks", or nothing. */
+static const char *
+describe_change(const struct check_facts *facts, char text[200])
+{
+    const struct facts_first *first = &facts->first;
+    double factor = first->factor_of_change;
+    const char *whose = "the change";
+    text[0] = '\0';
+    if (factor == 0) {
+        factor = first->factor_of_others;
+        whose = "the change of other parameters";
+    }
+    if (factor == 0)
+        return text;
+    const char *reason = sentence_factor(facts, factor);
+    if (is_divided_again(facts))
+        reason = ", as if the mean were divided by the number of ranks after DDP_STEP";
+    snprintf(text, 200, ": %s is %.4g times that of one process%s", whose, factor, reason);
+    return text;
+}
+
+static void
+say_update(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    const struct facts_first *first = &facts->first;
+    uint32_t role = first->item->tensor.role;
+    char change[200];
+    sentence_say_place(facts, first->item, text, "%s%s", describe_change(facts, change), describe_gradients(facts));
+    if (first->is_few)
+        printable_append(text, VERDICT_BYTES, "; %zu of %zu %ss are equal in that step", first->all - first->differing,
+                         first->all, role == CHECK_MEMORY ? "range" : check_role_name(role));
 }
 
 static void
