@@ -42,10 +42,6 @@ error() {
 within() {
     [ "$1" != - ] && awk "BEGIN { exit !($1 <= $2) }"
 }
-# allowed HABIT: the error that rounding explains. Gradients in float16 are averaged as such.
-allowed() {
-    case $1 in half*) echo 2e-3 ;; *) echo 2e-5 ;; esac
-}
 # sentence FILE: what ddprun says last, but for what it did.
 sentence() {
     grep '^ddprun: ' "$1" | grep -v -E '^ddprun: (plan: .* (is scouted|proof .d. is made with|its file is)|  |averaged over|compared|proof .d.: passed|a round of|how fast it is|wall time|[0-9]+ (ranks|batches))' |
@@ -66,7 +62,7 @@ outcome() {
     figure=$(error "$2.out" "$2.$of.out")
     words="by $of"
     within "$figure" 1e-4 || words="WRONG: $words, other figures"
-    within "$weights" "$(allowed "$1")" || words="WRONG: $words, other weights"
+    within "$weights" 2e-5 || words="WRONG: $words, other weights"
     echo "$words | $weights | $figure"
 }
 # train HABIT RANKS PREFIX OPTIONS...
@@ -88,7 +84,7 @@ one() {
         echo "| $1 | $n | $(outcome "$1" "$prefix")${advised:+, $advised} |" >"$prefix.row"
     done
 }
-export -f one train outcome sentence allowed within error
+export -f one train outcome sentence within error
 
 "$program" | grep -E "$pattern" | grep -E "$few" >"$work/habits"
 xargs -P 2 -I{} bash -c 'one {}' <"$work/habits"
