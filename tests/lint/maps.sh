@@ -8,17 +8,18 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/lib.sh"
 cd "${MAPS_ROOT:-$(dirname "${BASH_SOURCE[0]}")/../..}"
 
-rooms='base bucketing cmake comm
+rooms='base bucketing cmake comm docs
 interpose interpose/include interpose/shim interpose/engine interpose/engine/core interpose/engine/graphs interpose/engine/measure
 interpose/engine/memory interpose/engine/plan interpose/engine/report interpose/engine/send interpose/engine/step interpose/engine/verify
-launcher launcher/cluster launcher/common launcher/options launcher/output launcher/report launcher/start launcher/watch
+launcher launcher/cluster launcher/cluster/address launcher/cluster/pmix launcher/common launcher/options launcher/output launcher/report launcher/start launcher/watch
 samples
 softgpu softgpu/cc softgpu/cublas softgpu/cublaslt softgpu/cuda softgpu/cudart softgpu/curand softgpu/device softgpu/forward softgpu/include
 softgpu/library softgpu/nccl softgpu/nvrtc softgpu/text
 tests tests/cluster tests/faults tests/fuzz tests/lib tests/matrix tests/tools
 tools tools/check tools/check/command tools/check/evidence tools/check/format tools/check/place tools/check/trainer tools/check/verdict
-tools/common tools/doctor tools/near tools/page tools/plan tools/plan/trainer tools/record tools/sandbox tools/scout tools/scout/command
-tools/scout/command/analysis tools/scout/command/report tools/scout/trainer tools/trace'
+tools/common tools/doctor tools/near tools/page tools/plan tools/plan/command tools/plan/format tools/plan/trainer tools/record tools/sandbox
+tools/scout tools/scout/command tools/scout/command/analysis tools/scout/command/proofs tools/scout/command/report tools/scout/format
+tools/scout/trainer tools/trace'
 rooms=${MAPS_ROOMS-$rooms}
 most_words=250
 contributing_words=1300
