@@ -1,5 +1,5 @@
-/* by_state.c - see turns.h and by_state.h. */
-#include "tools/scout/command/analysis/by_state.h"
+/* by_state.c - see turns.h and state_finder.h. */
+#include "tools/scout/command/analysis/state_finder.h"
 
 #include "tools/common/owned.h"
 

@@ -38,6 +38,12 @@ elementwise_matters(const struct graph_edge *edge)
     return edge->from->tainted && !edge->from->between && !(edge->from->constant && edge->goes);
 }
 
+bool
+elementwise_leads_up(const struct graph_edge *edge)
+{
+    return edge->goes && elementwise_matters(edge);
+}
+
 /* Whether a version is computed from nothing but what another one, `to`, comes from element by element, and from what
  * was in its own `place` before: norms of rows of a gradient, which scale it, and means of them. */
 static bool

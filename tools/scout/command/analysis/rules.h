@@ -217,11 +217,7 @@ bool elementwise_may_scale(const struct graph_version *version);
 /* An input that matters on the way: computed from data, and no constant of the update itself. */
 bool elementwise_matters(const struct graph_edge *edge);
 /* One along which each element goes to one element. */
-static inline bool
-elementwise_leads_up(const struct graph_edge *edge)
-{
-    return edge->goes && elementwise_matters(edge);
-}
+bool elementwise_leads_up(const struct graph_edge *edge);
 /* Whether all that a version has from data comes element by element, scalars aside: the mark `inner`. */
 bool elementwise_is_inner(const struct graph_version *version);
 /* From the parameters upwards; a version comes after all that uses it. */

@@ -1,5 +1,5 @@
-/* state_classes.c - see by_state.h. */
-#include "tools/scout/command/analysis/by_state.h"
+/* state_classes.c - see state_finder.h. */
+#include "tools/scout/command/analysis/state_finder.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* state_places.c - see by_state.h. */
-#include "tools/scout/command/analysis/by_state.h"
+/* state_places.c - see state_finder.h. */
+#include "tools/scout/command/analysis/state_finder.h"
 
 #include "tools/common/owned.h"
 

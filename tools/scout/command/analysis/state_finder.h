@@ -1,12 +1,12 @@
 /*
- * by_state.h - how turns by state are found (turns.h): by_state.c, state_places.c, state_classes.c.
+ * state_finder.h - how turns by state are found (turns.h): by_state.c, state_places.c, state_classes.c.
  *
  * Memory is looked at in places: of the bytes between two offsets that operations name, those that are written, from
  * the first to the last, and what lies in front of them and behind. A place stays if an operation of a later period
  * reads what one has left there.
  */
-#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_BY_STATE_H
-#define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_BY_STATE_H
+#ifndef DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_STATE_FINDER_H
+#define DDPRUN_TOOLS_SCOUT_COMMAND_ANALYSIS_STATE_FINDER_H
 
 #include "tools/scout/command/analysis/turns.h"
 
