@@ -88,7 +88,8 @@ read_step(const char *results, off_t bytes)
     const off_t count = bytes / (off_t)sizeof(last);
     snprintf(path, sizeof(path), "%s-0", results);
     OWNED_FD int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
-    const bool is_read = count > 0 && fd >= 0 && direct_read(fd, &last, sizeof(last), (count - 1) * (off_t)sizeof(last));
+    const bool is_read =
+        count > 0 && fd >= 0 && direct_read(fd, &last, sizeof(last), (count - 1) * (off_t)sizeof(last));
     return is_read ? last.step : 0;
 }
 

@@ -80,8 +80,8 @@ session_start(struct check *check, const struct check_order *order, struct check
     ++check->runs_made;
     const bool is_planned = check->runs_made <= check->runs_planned;
     const bool is_told = !check->options->quiet && check->cluster_rank == 0;
-    OWNED char *number = is_planned ? xasprintf("run %d of %d", check->runs_made, check->runs_planned)
-                                    : xstrdup("a further run");
+    OWNED char *number =
+        is_planned ? xasprintf("run %d of %d", check->runs_made, check->runs_planned) : xstrdup("a further run");
     if (is_told && !order->untold)
         message_line("check: %s: %s", number, order->title);
     struct check_order numbered = *order;
