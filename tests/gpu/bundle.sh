@@ -89,7 +89,7 @@ grep '^DDPRUN_SANITIZE' "$build/CMakeCache.txt" >"$part/build/CMakeCache.txt" # 
 
 # ---- programs ----
 # The shared shape of some is left out: no check wants it, and the bundle is to stay small.
-names=(ladder habits graphs libraries values types_legacy types_per_thread thousands digits digits_plain chargpt chargpt_plain deviates deviates_own
+names=(ladder habits graphs libraries values halves types_legacy types_per_thread thousands digits digits_plain chargpt chargpt_plain deviates deviates_own
     kmeans kmeans_plain probe launches tokens nccl_alone host_memory reduces sick arithmetic atomics atomics_clip ends features)
 [ ! -e "$root/tests/gpu/gate.cu" ] || names+=(gate)
 cp "$build"/tests/interpose/libraries/{test_library_*extents,librecorder.so} "$part/build/tests/interpose/libraries/"

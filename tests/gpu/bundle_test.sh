@@ -17,6 +17,13 @@ one_line() {
 # ---- making it ----
 run env XZ_OPT=-0 bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"
 check "a bundle is made, and says the size of its archive" grep -Eq '/bundle\.tar\.xz: [0-9]+ KiB; unpack it' "$work/stdout"
+# Trainers that the scripts of run.sh name; types_ stands for two.
+scripts=$(sed -nE 's/^all_scripts=\((.*)\)$/\1/p' "$here/run.sh")
+for script in ${scripts/tables/}; do
+    for trainer in $(grep -oE 'build/tests/trainers/[a-z_]+' "$here/../end_to_end/$script.sh" | sort -u); do
+        check "run.sh $script finds ${trainer##*/} in the bundle" compgen -G "$work/bundle/build/gpu/${trainer##*/}*"
+    done
+done
 tar -tf "$work/bundle.tar.xz" >"$work/packed" 2>&1
 check "the archive holds what first.sh needs" [ "$(grep -cE '^bundle/(first\.sh|README\.md|tests/gpu/(first|commands|blocks|checks|several|report|libraries|run)\.sh|build/bin/ddprun|build/gpu/(deviates_own|libwrap_nccl\.so))$' "$work/packed")" -eq 13 ]
 run bash "$here/bundle.sh" --build "$build" --rehearse "$work/bundle"

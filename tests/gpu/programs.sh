@@ -25,6 +25,7 @@ habits           | tests/trainers/habits.cu                | -lcuda
 graphs           | tests/trainers/graphs.cu                | -lcuda
 libraries        | tests/trainers/libraries.cu $file       | -lcublas -lcublasLt
 values           | tests/trainers/values.c                 | -lm
+halves           | tests/trainers/halves.c                 | -lm
 types_legacy     | tests/trainers/types.c                  |
 types_per_thread | tests/trainers/types.c                  | -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 thousands        | tests/gpu/thousands.cu                  |

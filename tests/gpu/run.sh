@@ -103,7 +103,7 @@ fi
 for program in digits digits_plain; do
     show "$program" samples "${places[@]}"
 done
-for program in ladder ladder_static habits graphs libraries values types_legacy types_per_thread; do
+for program in ladder ladder_static habits graphs libraries values halves types_legacy types_per_thread; do
     show "$program" tests/trainers "${places[@]}"
 done
 # cuBLAS inside the program has some hundred MB: it is in no bundle, and only where the toolkit has libcublas_static.a.
