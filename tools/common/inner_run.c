@@ -108,6 +108,18 @@ ask(struct inner_run *run, int number)
     run->asked_ms = run->asked_ms != 0 ? run->asked_ms : clock_now_ms();
 }
 
+static int64_t
+wait_ms(const struct inner_run *run)
+{
+    enum { LEAST_MS = 1, MOST_MS = 250 };
+    if (run->look_each_ms != 0)
+        return run->look_each_ms;
+    const int64_t part_ms = (clock_now_ms() - run->begin_ms) / 16;
+    if (part_ms < LEAST_MS)
+        return LEAST_MS;
+    return part_ms > MOST_MS ? MOST_MS : part_ms;
+}
+
 bool
 inner_run_goes_on(struct inner_run *run)
 {
@@ -118,8 +130,7 @@ inner_run_goes_on(struct inner_run *run)
         return false;
     }
     sigset_t wanted = read_here();
-    int64_t took_ms = clock_now_ms() - run->begin_ms, wait_ms = took_ms < 16 ? 1 : took_ms > 4000 ? 250 : took_ms / 16;
-    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = wait_ms * 1000000});
+    int number = sigtimedwait(&wanted, NULL, &(struct timespec){.tv_nsec = wait_ms(run) * 1000000});
     if (number > 0 && number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2) /* meant for ranks of a job */
         ask(run, run->signal = number);
     else if (run->asked_ms != 0 && clock_now_ms() - run->asked_ms > PATIENCE_MS)

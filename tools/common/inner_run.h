@@ -36,10 +36,12 @@ struct inner_run {
     int64_t begin_ms, asked_ms; /* when it was started, or has shown a step, and was asked to end; 0: not yet */
     int signal;                 /* that asked for the end; 0: none */
     int code;                   /* of its end, or 128 + signal */
+    int look_each_ms;           /* the caller looks at the run so often; 0: in a sixteenth of what the run took, but
+                                   four times a second at least */
 };
 
-/* Waits for the next such signal, a sixteenth of what the run took, or a quarter of a second; hands it on, and kills a
- * run that was asked to end and does not. False: the run has ended, and is no longer a child. */
+/* Waits for the next such signal, or until the caller looks at the run again; hands the signal on, and kills a run that
+ * was asked to end and does not. False: the run has ended, and is no longer a child. */
 bool inner_run_goes_on(struct inner_run *run);
 
 /* Asks it to end, once. */

@@ -93,31 +93,17 @@ read_step(const char *results, off_t bytes)
     return is_read ? last.step : 0;
 }
 
-/* ---- the line of progress ---- */
+enum { LOOK_EACH_MS = 100 };
 
-enum { SHOW_EACH_MS = 100 };
-
-struct course {
-    uint32_t step; /* the last one that is known */
-    int64_t shown_ms;
-};
-
-/* What is compared, and how far it is. */
+/* What is compared, and how far it is. `step`: the last one that is known. */
 static void
-show_course(struct course *course, const struct check_place *place, const struct check_order *order,
-            const char *results, off_t bytes)
+show_course(const struct check_place *place, const struct check_order *order, uint32_t step)
 {
-    const int64_t now_ms = clock_now_ms();
-    const long long passed_s = (now_ms - place->begin_ms) / 1000;
-    if (order->number == NULL || now_ms - course->shown_ms < SHOW_EACH_MS)
-        return;
-    course->shown_ms = now_ms;
-    const uint32_t step = read_step(results, bytes);
-    course->step = step > course->step ? step : course->step;
+    const long long passed_s = (clock_now_ms() - place->begin_ms) / 1000;
     char at[64] = "before the first step", *total = at;
-    if (course->step > 0)
-        total += snprintf(at, sizeof(at), "step %u", course->step);
-    if (course->step > 0 && !order->run.chooses_steps)
+    if (step > 0)
+        total += snprintf(at, sizeof(at), "step %u", step);
+    if (step > 0 && !order->run.chooses_steps)
         snprintf(total, sizeof(at) - (size_t)(total - at), " of %u", order->run.steps);
     inner_run_show("check: %s, %s, %lld s: %s", order->number, at, passed_s, order->title);
 }
@@ -127,13 +113,16 @@ static void
 attend_program(const struct check_place *place, const struct check_order *order, pid_t pid,
                struct check_outcome *outcome)
 {
-    struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
-    struct course course = {0};
+    struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms(), .look_each_ms = LOOK_EACH_MS};
+    uint32_t step = 0;
     for (off_t seen = 0, bytes; inner_run_goes_on(&run); seen = bytes) {
         bytes = rows_bytes(outcome->results);
         if (bytes != seen)
             run.begin_ms = clock_now_ms();
-        show_course(&course, place, order, outcome->results, bytes);
+        const uint32_t last = read_step(outcome->results, bytes);
+        step = last > step ? last : step;
+        if (order->number != NULL)
+            show_course(place, order, step);
         if (inner_run_is_late(&run, place->step_limit_s)) {
             outcome->late = true;
             inner_run_end(&run);

@@ -6,6 +6,7 @@
  * that its updates change, are N times as large, the program divides once more than the average does.
  */
 #include "tools/check/command/session.h"
+#include "tools/common/each.h"
 
 #include <math.h>
 
@@ -61,13 +62,22 @@ judge_sized(struct check *check, struct check_rows *sized, struct check_verdict 
     check_facts_free(&facts);
 }
 
+/* An answer that the program has never asked for changes nothing. */
+static bool
+asks_size(const struct check_evidence *evidence)
+{
+    return check_rows_find(&evidence->alone, CHECK_ROW_ASKED) != NULL ||
+           check_rows_find(&evidence->alone, CHECK_ROW_ASKED_EARLY) != NULL ||
+           ANY_NUMBER(r, 0, evidence->ranks, check_rows_find(&evidence->ranked[r], CHECK_ROW_ASKED) != NULL);
+}
+
 bool
 turns_judge_size(struct check *check, struct check_verdict *verdict, struct error *error)
 {
     const struct check_evidence *evidence = &check->evidence;
     if (!check_evidence_takes_turns(evidence) || verdict->result != CHECK_EQUAL || evidence->sums)
         return true;
-    if (check->in_cluster || check->has_reference || !check_evidence_is_forced(evidence))
+    if (check->in_cluster || check->has_reference || !check_evidence_is_forced(evidence) || !asks_size(evidence))
         return true;
     struct check_outcome outcome;
     struct check_rows sized = {0};

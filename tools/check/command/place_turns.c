@@ -1,0 +1,178 @@
+/*
+ * place_turns.c - the place (place.h) in a round of ranks that take turns. Ranks divide batches, and nothing within
+ * one: what a call makes on rank 0, then on rank 1 and so on is what it makes in one process. An update that is made in
+ * one turn alone is not made by all ranks.
+ */
+#include "tools/check/command/relation.h"
+
+static const char same_in_each_turn[] =
+    "a rank that takes turns has a whole batch: let no loop within it, and no data, begin by DDP_RANK() or advance by "
+    "DDP_WORLD_SIZE()";
+
+/* How often the call is made in the interval. */
+static size_t
+count_calls(const struct looked *looked, const struct step *call)
+{
+    size_t count = 0;
+    FOR_EACH(step, looked->steps, looked->count)
+        count += looked_is_one_call(step, call);
+    return count;
+}
+
+/* What the call makes for the `number`th time, from 0; NULL: it is not made so often. */
+static const struct step *
+find_call(const struct looked *looked, const struct step *call, size_t number)
+{
+    FOR_EACH(step, looked->steps, looked->count) {
+        if (looked_is_one_call(step, call) && number-- == 0)
+            return step;
+    }
+    return NULL;
+}
+
+/* Each rank makes what one process does: an update, or the first batch, which all ranks have. */
+static bool
+is_of_each_rank(const struct finding *finding, const struct step *call)
+{
+    const size_t one = count_calls(&finding->one, call);
+    return ALL(rank, finding->ranks, (size_t)finding->question->ranks, count_calls(rank, call) == one);
+}
+
+/* The call is made more, or less, often by all ranks together than by one process. */
+static bool
+say_other_count(const struct finding *finding, size_t at)
+{
+    const struct step *call = &finding->one.steps[at];
+    const size_t one = count_calls(&finding->one, call);
+    size_t all = 0;
+    for (int r = 0; r < finding->question->ranks; ++r)
+        all += count_calls(&finding->ranks[r], call);
+    if (all == one || is_of_each_rank(finding, call))
+        return false;
+    place_say(finding, PLACE_MISSING, call, NULL, place_same_decision,
+              "in their turns of the round all ranks together make it %zu time%s, and one process %zu time%s", all,
+              all == 1 ? "" : "s", one, one == 1 ? "" : "s");
+    place_add(finding, "%s", place_describe_origin(call, ORIGIN_OF_DECISION, (char[OPERATION_SENTENCE_BYTES]){""}));
+    place_add_read(finding, at);
+    return true;
+}
+
+/* Both have pointers into memory without annotation, to other bytes of it, which hold something else. */
+static bool
+begins_elsewhere(const struct look_argument *one, const struct look_argument *own)
+{
+    if (!one->is_memory || !own->is_memory || one->tensor != 0)
+        return false;
+    return one->offset != own->offset && one->before != own->before;
+}
+
+/* The rank's operation is to be the one process's. */
+static bool
+say_other_argument(const struct finding *finding, int rank, const struct step *own, const struct step *one)
+{
+    for (uint32_t a = 0; a < one->its->arguments; ++a) {
+        const struct look_argument *mine = &one->list[a], *theirs = &own->list[a];
+        if (begins_elsewhere(mine, theirs))
+            return place_say(finding, PLACE_SCALAR, one, NULL, same_in_each_turn,
+                             "%s points to byte %llu of its memory on rank %d, and to byte %llu in one process for "
+                             "the same batch",
+                             ARGUMENT_OF(one, mine), (unsigned long long)theirs->offset, rank,
+                             (unsigned long long)mine->offset);
+        if (!mine->is_memory && !theirs->is_memory && mine->value != theirs->value)
+            return place_say(finding, PLACE_SCALAR, one, NULL, same_in_each_turn,
+                             "%s is %.6g on rank %d, and %.6g in one process for the same batch",
+                             ARGUMENT_OF(one, mine), theirs->value, rank, mine->value);
+    }
+    return false;
+}
+
+static bool
+say_other_turn(const struct finding *finding, size_t at)
+{
+    const struct step *call = &finding->one.steps[at];
+    const bool is_of_each = is_of_each_rank(finding, call);
+    size_t before = 0; /* what the ranks before have made */
+    for (int r = 0; r < finding->question->ranks; ++r) {
+        const size_t count = count_calls(&finding->ranks[r], call);
+        for (size_t i = 0; i < count; ++i) {
+            const struct step *one = find_call(&finding->one, call, before + i);
+            if (one != NULL && say_other_argument(finding, r, find_call(&finding->ranks[r], call, i), one))
+                return true;
+        }
+        before += is_of_each ? 0 : count;
+    }
+    return false;
+}
+
+bool
+place_find_in_turns(const struct finding *finding)
+{
+    for (size_t at = 0; at < finding->one.count && finding->question->takes_turns; ++at) {
+        const struct step *call = &finding->one.steps[at];
+        const bool is_counted = finding->matters[at] != 0 && place_has(finding->question, call) &&
+                                !call->its->from_host && strcmp(call->its->name, LOOK_REDUCES) != 0;
+        if (!is_counted || ANY(it, finding->one.steps, at, looked_is_one_call(it, call)))
+            continue;
+        if (say_other_count(finding, at) || say_other_turn(finding, at))
+            return true;
+    }
+    return false;
+}
+
+/* ---- an update without DDP_STEP ---- */
+
+/* It sets the gradient to a constant: what is computed there afterwards is no average. */
+static bool
+clears(const struct step *step, const struct look_argument *gradient)
+{
+    return strncmp(step->its->name, "cuMemset", strlen("cuMemset")) == 0 &&
+           ANY(it, step->list, step->its->arguments, it->tensor == gradient->tensor && it->end > 0);
+}
+
+/* The last operation before `at` that has computed the gradient after it was cleared, without a DDP_STEP in between;
+ * NULL: there is none. */
+static const struct step *
+find_computed(const struct looked *one, size_t at, const struct look_argument *gradient)
+{
+    const struct step *last = NULL;
+    while (at-- > 0) {
+        const struct step *step = &one->steps[at];
+        if (strcmp(step->its->name, LOOK_STEPS) == 0)
+            return NULL;
+        if (clears(step, gradient))
+            return last;
+        const bool writes = ANY(it, step->list, step->its->arguments, it->tensor == gradient->tensor && it->end > 0);
+        last = last == NULL && writes ? step : last;
+    }
+    return NULL;
+}
+
+static bool
+say_without_step(const struct finding *finding, const struct step *update)
+{
+    FOR_EACH(it, update->list, update->its->arguments) {
+        if (!place_is_of(it, CHECK_GRADIENT) || it->end > 0)
+            continue;
+        const struct step *by = find_computed(&finding->one, (size_t)(update - finding->one.steps), it);
+        if (by == NULL)
+            continue;
+        finding->place->tensor = it->tensor;
+        return place_say(finding, PLACE_BEFORE, update, NULL,
+                         "call DDP_STEP after backward in each batch, before the update: no condition may leave it out",
+                         "it updates a parameter, and %s points to a gradient that DDP_STEP has not averaged since "
+                         "%.260s computed it",
+                         ARGUMENT_OF(update, it), NAME_OF(by));
+    }
+    return false;
+}
+
+bool
+place_say_without_step(const struct finding *finding)
+{
+    if (!finding->question->is_update || finding->question->is_averaged)
+        return false;
+    return ANY(step, finding->one.steps, finding->one.count,
+               place_has(finding->question, step) &&
+                   ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_PARAMETER) && it->end > 0) &&
+                   say_without_step(finding, step));
+}
