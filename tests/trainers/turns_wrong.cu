@@ -12,6 +12,7 @@ enum {
     PART = ITEMS * INPUTS,
     DRAWN = 1 << 16 /* states are written seldom */,
     LATEST = 5,
+    PASSES = 4,
     VALIDATES = 8,
     STOPS = 18 /* rank 0 has another turn */
 };
@@ -171,6 +172,37 @@ MODE("shrinks", train_with_divided_gradients, int batches)
 MODE("scales", train_with_larger_rate, int batches)
 {
     train_with_size(batches, one, [] { return RATE * DDP_WORLD_SIZE(); });
+}
+
+/* Each third batch is not averaged. */
+MODE("skips", train_without_step, int batches)
+{
+    for (int batch = 0; batch < batches; ++batch) {
+        load(batch, x, target);
+        DDP_TURN_BEGIN();
+        clear_gradients();
+        forward_and_backward(1);
+        if (batch % 3 == 2 || step())
+            update_all();
+    }
+}
+
+/* A batch has parts, and a rank computes some of them, although turns divide the batches already. */
+MODE("strides", train_by_strides, int batches)
+{
+    float *parts = device_floats(PASSES * PART);
+    for (int batch = 0; batch < batches; ++batch) {
+        for (int pass = 0; pass < PASSES; ++pass)
+            load(pass, parts + pass * PART, target);
+        DDP_TURN_BEGIN();
+        clear_gradients();
+        for (int pass = DDP_RANK(); pass < PASSES; pass += DDP_WORLD_SIZE()) {
+            x = parts + pass * PART;
+            forward_and_backward(1);
+        }
+        if (step())
+            update_all();
+    }
 }
 
 /* The update's rate depends on the number of updates, which the host counts in each batch. */

@@ -556,15 +556,18 @@ find_unseen(struct finding *finding)
     return found;
 }
 
-/* Where operations are known that matter. */
+/* Operations of the step lead to the tensor. */
 static bool
-find_known(struct finding *finding, bool in_parts)
+find_in_step(struct finding *finding)
 {
-    if (say_unaveraged(finding) || say_read_early(finding) || say_part(finding))
+    const struct place_question *question = finding->question;
+    if (say_unaveraged(finding) || place_say_without_step(finding) || say_read_early(finding) || say_part(finding))
         return true;
-    if (finding->question->is_divided)
+    if (question->is_divided)
         return place_find_divisor(finding);
-    return in_parts ? place_find_in_parts(finding) : find_place(finding);
+    if (!question->is_update && !question->is_early && place_is_in_parts(finding))
+        return place_find_in_parts(finding);
+    return find_place(finding);
 }
 
 bool
@@ -576,8 +579,7 @@ place_find(const struct place_question *question, struct place *place)
     for (int r = 0; r <= question->ranks && ok && question->is_update; ++r)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);
     bool found = ok && question->is_update && find_unseen(&finding), any = ok && find_what_matters(&finding);
-    bool in_parts = any && !question->is_update && !question->is_early && place_is_in_parts(&finding);
-    found = found || (any && find_known(&finding, in_parts));
+    found = found || (any && find_in_step(&finding));
     found = found || (ok && !any && find_all_extra(&finding, finding.one.count)) || (ok && place_say_host(&finding));
     relation_free(&finding);
     return found;

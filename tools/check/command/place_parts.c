@@ -170,7 +170,7 @@ find_first_alone(const struct finding *finding)
 bool
 place_find_in_parts(const struct finding *finding)
 {
-    if (find_first_alone(finding) || place_say_items(finding, 0))
+    if (place_find_in_turns(finding) || find_first_alone(finding) || place_say_items(finding, 0))
         return true;
     for (struct where where = {.after = true}; where.operation < finding->one.count; ++where.operation) {
         const struct step *step = &finding->one.steps[where.operation];

@@ -43,8 +43,8 @@ proved_cause(const struct check_verdict *verdict, const struct place *place)
         if (is_gradient)
             return CAUSE_DATA;
         break;
-    case PLACE_SHARE: /* an operation over the rows of a share may be meant so */
-        if (verdict->first->first_step == 1 && verdict->factor == 0)
+    case PLACE_SHARE: /* an operation over the rows of a share may be meant so; ranks that take turns have no shares */
+        if (verdict->first->first_step == 1 && verdict->factor == 0 && !verdict->facts->takes_turns)
             return CAUSE_BATCH_DEPENDENT;
         break;
     case PLACE_BEFORE:

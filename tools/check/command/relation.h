@@ -213,6 +213,14 @@ bool operation_clears_part(const struct finding *finding, const struct where *wh
 bool place_is_in_parts(const struct finding *finding);
 bool place_find_in_parts(const struct finding *finding);
 
+/* ---- place_turns.c ---- */
+/* Of ranks that take turns, in such a step: a call that all ranks together make more, or less, often than one process,
+ * or with another argument in the same turn. */
+bool place_find_in_turns(const struct finding *finding);
+
+/* In one process, too, an update reads a gradient that was computed anew since the last DDP_STEP. */
+bool place_say_without_step(const struct finding *finding);
+
 /* ---- place_host.c ---- */
 /* The operations make no difference: the host does, of a gradient before DDP_STEP, of a parameter after it. */
 bool place_say_host(const struct finding *finding);
