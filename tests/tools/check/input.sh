@@ -106,6 +106,9 @@ script fails '[ "$WORLD_SIZE" = 1 ] || kill -SEGV $$' "exec '$rows'"
 refused "a program that SIGSEGV ends on two ranks alone" 139 "failed by itself.*in the run of 2 ranks.*SIGSEGV" check --device softgpu ./fails
 script fails '[ "$WORLD_SIZE" = 1 ] || set -- --steps 2' "exec '$rows' \"\$@\""
 judged "fewer steps on two ranks alone" 1 stopped - 2 "--device softgpu" ./fails
+script fails '[ "$RANK$WORLD_SIZE" != 12 ] || exit 0' "exec '$rows' report --steps 12"
+judged "a rank that ends before its first call" 1 stopped - 2 "--device softgpu" ./fails
+check "it is named" grep -q '^different: ddprun ended the run of 2 ranks: rank 1 ended without taking part' "$work/stdout"
 rm fails
 
 # ---- how far it is ----

@@ -13,10 +13,10 @@
  * micro_divisor (each divides by the rank's number, besides), valid (a kernel divides by what another one counts, and
  * DDP_WEIGHT would do), twice (a pointer and an index begin at the share), unmoved (labels lack `first`), skip (a rank
  * leaves out batches by its own items), columns (data by column, without `first`), columns_order (data by column, other
- * items), passes (three DDP_STEPs before an update, the first two of other rows), norm, own_norm (the host clips by a
- * norm of own gradients), late_norm (after it, right), width (rows are as wide as the batch, and the divisor is the
- * batch), by_share (data on the device begin so many shares further on in each step, and not batches), each_step (a
- * DDP_STEP for each item, before the update).
+ * items), outside (a pointer leaves its memory on other ranks than the first), passes (three DDP_STEPs before an
+ * update, the first two of other rows), norm, own_norm (the host clips by a norm of own gradients), late_norm (after
+ * it, right), width (rows are as wide as the batch, and the divisor is the batch), by_share (data on the device begin
+ * so many shares further on in each step, and not batches), each_step (a DDP_STEP for each item, before the update).
  */
 #include "tests/lib/elementwise.h"
 #include "tests/tools/frame.h"
@@ -88,6 +88,15 @@ widen(float *rows, float *r, int count, int width)
         rows[n * width + d] = r[n];
     if (n < count)
         r[n] = 0.5f * rows[n * width];
+}
+
+/* It compares the pointer, and does not read there. */
+static __global__ void
+skew(float *r, const float *at, const float *begin, int count)
+{
+    int n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n < count)
+        r[n] += at == begin ? 0.25f : 0.5f;
 }
 
 static __device__ float weight = 1;
@@ -214,6 +223,8 @@ main(int argc, char **argv)
             positives<<<1, 1>>>(found, y, count);
             divide<<<1, 32>>>(r, found, count);
         }
+        if (is("outside"))
+            skew<<<1, 32>>>(r, first > 0 ? (const float *)(1UL << 46) : y, y, count);
         if (is("centre"))
             centre<<<1, 1>>>(r, count);
         for (int n = 0; n < count && is("clear"); ++n)

@@ -89,11 +89,22 @@ are_rows_lost(const struct rank_ends *ends, const struct check_outcome *outcome)
     return outcome->reason[0] == '\0' || strstr(outcome->reason, "cannot write what ddprun check") != NULL;
 }
 
-/* After some step, before the last one, neither the program nor a signal from outside has ended the run. */
+/* A rank has ended by itself before its first call (launcher/watch/verdict.c), while others trained: one process does
+ * not. */
+static bool
+leaves_others(const struct check_outcome *outcome)
+{
+    return strstr(outcome->reason, "ended without taking part, while others did") != NULL;
+}
+
+/* Before the last step, neither the program nor a signal from outside has ended the run; and the ranks have made a step,
+ * or one of them left the others before its first. */
 static bool
 is_ended_by_ddprun(const struct rank_ends *ends, const struct check_outcome *outcome)
 {
-    if (ends->all_ended || !ends->any_step || are_rows_lost(ends, outcome))
+    if (ends->all_ended || are_rows_lost(ends, outcome))
+        return false;
+    if (!ends->any_step && !leaves_others(outcome))
         return false;
     if (outcome->signal != 0 || outcome->program_failed)
         return false;

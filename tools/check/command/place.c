@@ -490,6 +490,8 @@ find_place(struct finding *finding)
         if (finding->matters[at] == 0 || !place_has(question, step))
             continue;
         int missing_on = relation_missing_on(finding, at);
+        if (missing_on >= 0 && place_say_no_memory(finding, step, missing_on))
+            return true;
         if (missing_on >= 0) { /* what it makes may not be used */
             bool is_alone = say_missing(finding, step, at, missing_on, false);
             if (!is_alone || makes_wrong(finding, at))

@@ -3,6 +3,8 @@
  */
 #include "tools/check/command/relation.h"
 
+#include <string.h>
+
 static const char begin_with_batch[] =
     "begin where the batch begins, and add `first` of DDP_SHARD: the beginning of a batch must advance by the whole "
     "batch in each step, not by the rank's share";
@@ -36,4 +38,31 @@ place_say_begin(const struct finding *finding, const struct where *read)
                      "does not begin where the batch begins",
                      ARGUMENT_OF(step, &step->arguments[read->argument]), (unsigned long long)own->offset,
                      (unsigned long long)one->offset);
+}
+
+/* The rank's operation by the same call in that interval, also if it has other arguments; NULL: it makes none. */
+static const struct step *
+find_by_call(const struct looked *rank, const struct step *one)
+{
+    return FIND(step, rank->steps, rank->count,
+                step->its->interval == one->its->interval && strcmp(step->its->name, one->its->name) == 0 &&
+                    strcmp(step->its->place, one->its->place) == 0);
+}
+
+bool
+place_say_no_memory(const struct finding *finding, const struct step *one, int rank)
+{
+    const struct step *own = find_by_call(&finding->ranks[rank], one);
+    if (own == NULL)
+        return false;
+    FOR_EACH(it, one->list, one->its->arguments) {
+        if (!it->is_memory || ANY(of, own->list, own->its->arguments, of->number == it->number && of->is_memory))
+            continue;
+        return place_say(
+            finding, PLACE_SCALAR, one, NULL,
+            "the pointer leaves its memory: compute it from where the memory begins, by the rank's `first` item",
+            "%s points to memory in one process, and on rank %d to no memory that is allocated", ARGUMENT_OF(one, it),
+            rank);
+    }
+    return false;
 }

@@ -193,6 +193,9 @@ bool place_find_divisor(const struct finding *finding);
 bool place_begins_elsewhere(const struct finding *finding, const struct where *read);
 bool place_say_begin(const struct finding *finding, const struct where *read);
 
+/* The rank makes the one process's operation with a pointer that leads to no memory. */
+bool place_say_no_memory(const struct finding *finding, const struct step *one, int rank);
+
 /* ---- place_inputs.c ---- */
 /* The place is what the operation gets, and no operation of the step has changed, if that is in no relation to the one
  * rank's; `rows_too`: or has its rows, which need not be those of the batch. A sum that it only reads comes first: a

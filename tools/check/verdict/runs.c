@@ -59,7 +59,11 @@ say_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
 static void
 advise_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
-    if (strstr(facts->stopped, "same ddprun calls") != NULL)
+    if (strstr(facts->stopped, "without taking part") != NULL)
+        sentence_say(text,
+                     "each rank must train: look for an exit that depends on the rank, or on what it finds there, "
+                     "such as a file");
+    else if (strstr(facts->stopped, "same ddprun calls") != NULL)
         sentence_say(text,
                      "each rank must make these calls, in the same order: look for one that only some ranks reach, as "
                      "behind if (DDP_RANK() == 0), or for a loop whose length depends on the rank");
