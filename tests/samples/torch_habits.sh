@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../end_to_end/lib.sh"
 trainer=$build/tests/torch_habits
 [ -x "$trainer" ] || skip "no libtorch was found when the build was configured (Debian: libtorch-dev)"
-habits=(unused none sometimes adversaries thaws accumulates mixed bystanders prepares own_models)
+habits=(unused none sometimes adversaries thaws accumulates mixed bystanders prepares own_models statistics)
 
 works "alone" "$trainer" samples "${habits[@]}" --save "$work/alone"
 for ranks in 2 3; do
@@ -28,7 +28,7 @@ named() {
     in_turn 2 || return 1
     run "$ddprun" -n 2 --device softgpu "$trainer" "$1"
     check "$1 ends the job" [ "$code" -eq 1 ]
-    check "$1: $2" grep -Eq "^ddprun: rank [01]: [^ ]*mistakes.h:[0-9]+: $2" "$work/stderr"
+    check "$1: $2" grep -Eq "^(\[1\] )?ddprun: rank [01]: [^ ]*mistakes.h:[0-9]+: $2" "$work/stderr"
 }
 named before_backward 'no parameter has a gradient; call step\(\) after backward\(\)'
 named loses_gradient 'parameter `head.weight` has no gradient in step 2, .*find_unused_parameters\(true\)'
@@ -36,6 +36,11 @@ named sparse 'parameter `weight` has a sparse gradient'
 named moved '`convolution.weight` is in other memory than when Parallel was made'
 named resized '`output.bias` has 5 elements, and had 4 when Parallel was made'
 named has_holes 'parameter `column` has holes in its memory'
+named sparse_parameter 'parameter `pairs` is sparse; ddprun averages dense tensors'
+named two_devices 'parameter `elsewhere` is on meta, others are on cpu; move the model to one device first'
+named no_such_device 'parameter `elsewhere` is on meta, and this program was compiled without'
+named no_leaf 'parameter `product` is the result of an operation, and autograd keeps no gradient of it'
+named seventeen 'more than 16 objects of Parallel at a time'
 named integers 'parameter `count` has the type Long, which has no mean'
 named no_step 'gradients were computed, and step\(\) was never called: each rank has trained by itself'
 named steps_in_no_sync 'step\(\) is called while no_sync\(\) holds'

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 
 namespace
 {
@@ -252,6 +253,30 @@ own_models()
     return net.named_parameters();
 }
 
+/* A buffer that each rank changes in its own way, as running statistics do: it is rank 0's. */
+Parameters
+statistics()
+{
+    Net net;
+    const Tensor seen = net.register_buffer("seen", torch::zeros({3}));
+    Parallel parallel(net.named_parameters(), net.named_buffers());
+    auto optimizer = adamw(net);
+    for (int step = 0; step < STEPS; ++step) {
+        optimizer.zero_grad();
+        seen.add_(step + 1 + DDP_RANK());
+        net.loss(share(step)).backward();
+        parallel.step();
+        optimizer.step();
+    }
+    Parameters all = net.named_parameters();
+    all.insert("seen", seen);
+    return all;
+}
+
+/* ---- the sampler ---- */
+
+enum { ITEMS = 23 };
+
 /* All items of an epoch that this rank gets, in batches of 4. */
 std::vector<size_t>
 items_of(ddprun::torch::Sampler &sampler)
@@ -272,11 +297,30 @@ require(bool holds, const char *what)
     std::exit(3);
 }
 
+/* In the middle of an epoch a sampler is saved, and another one loads it. */
+void
+require_resumes()
+{
+    enum { EPOCH = 3 };
+    ddprun::torch::Sampler saved(ITEMS, true, 7), loaded(ITEMS, true, 7);
+    saved.set_epoch(EPOCH);
+    saved.next(2);
+    std::stringstream file;
+    torch::serialize::OutputArchive output;
+    saved.save(output);
+    output.save_to(file);
+    torch::serialize::InputArchive input;
+    input.load_from(file);
+    loaded.load(input);
+    const auto rest = loaded.next(ITEMS), rest_of_saved = saved.next(ITEMS);
+    require(loaded.epoch() == EPOCH && rest && rest_of_saved && *rest == *rest_of_saved,
+            "one that is loaded goes on in the same epoch, after the saved items");
+}
+
 /* Epochs are permutations that differ, by their numbers, whether set_epoch() is called or not; ranks divide each. */
 Parameters
 samples()
 {
-    enum { ITEMS = 23 };
     const auto ranks = static_cast<size_t>(DDP_WORLD_SIZE());
     ddprun::torch::Sampler sampler(ITEMS, true, 7), copy = sampler, cut(ITEMS, false, 0, true);
     const std::vector<size_t> first = items_of(sampler), second = items_of(sampler);
@@ -291,6 +335,7 @@ samples()
     const std::vector<size_t> in_order = items_of(cut);
     require(in_order.size() == ITEMS / ranks && in_order[1] == static_cast<size_t>(DDP_RANK()) + ranks,
             "drop_last cuts, and without a shuffle the order is that of the dataset");
+    require_resumes();
     std::vector<int32_t> seen(ITEMS);
     for (const size_t item : first)
         ++seen[item];
@@ -317,6 +362,7 @@ const struct {
               {"bystanders", bystanders},
               {"prepares", prepares},
               {"own_models", own_models},
+              {"statistics", statistics},
               {"samples", samples},
               {"before_backward", before_backward},
               {"loses_gradient", loses_gradient},
@@ -324,6 +370,11 @@ const struct {
               {"moved", moved},
               {"resized", resized},
               {"has_holes", has_holes},
+              {"sparse_parameter", sparse_parameter},
+              {"two_devices", two_devices},
+              {"no_such_device", no_such_device},
+              {"no_leaf", no_leaf},
+              {"seventeen", seventeen},
               {"integers", integers},
               {"update_first", update_first},
               {"last_update", last_update},

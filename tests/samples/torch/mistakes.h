@@ -7,6 +7,7 @@
 #include "net.h"
 
 #include <cstdio>
+#include <memory>
 #include <thread>
 
 namespace
@@ -79,6 +80,54 @@ integers()
     Parameters parameters;
     parameters.insert("count", torch::zeros({4}, torch::kLong));
     Parallel parallel(parameters);
+    return Parameters();
+}
+
+Parameters
+parameters_of(const char *name, const Tensor &tensor)
+{
+    Parameters parameters;
+    parameters.insert("weight", torch::zeros({4}).requires_grad_());
+    parameters.insert(name, tensor);
+    return parameters;
+}
+
+Parameters
+sparse_parameter()
+{
+    Parallel parallel(parameters_of("pairs", torch::zeros({4, 4}).to_sparse()));
+    return Parameters();
+}
+
+Parameters
+two_devices()
+{
+    Parallel parallel(parameters_of("elsewhere", torch::zeros({4}, torch::kMeta)));
+    return Parameters();
+}
+
+Parameters
+no_such_device()
+{
+    Parameters parameters;
+    parameters.insert("elsewhere", torch::zeros({4}, torch::kMeta));
+    Parallel parallel(parameters);
+    return Parameters();
+}
+
+Parameters
+no_leaf()
+{
+    Parallel parallel(parameters_of("product", torch::ones({4}).requires_grad_() * 2));
+    return Parameters();
+}
+
+Parameters
+seventeen()
+{
+    std::vector<std::unique_ptr<Parallel>> all;
+    for (int i = 0; i < 17; ++i)
+        all.emplace_back(new Parallel(Parameters()));
     return Parameters();
 }
 
