@@ -1,6 +1,7 @@
 /*
  * main.cpp - a perceptron that reads handwritten digits, in libtorch: alone, and on several ranks of ddprun by the
- * lines that name `ddprun` or a DDP_ macro. --batch is the batch of all ranks together.
+ * lines that name `ddprun` or a DDP_ macro. --batch is the batch of all ranks together. With --time N rank 0 prints the
+ * median time of the last N steps.
  */
 #include "save.h"
 
@@ -8,6 +9,8 @@
 
 #include <ddprun_torch.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -15,11 +18,11 @@
 namespace
 {
 
-enum { PIXELS = 64, CLASSES = 10, HIDDEN = 48 };
+enum { PIXELS = 64, CLASSES = 10 };
 
 struct Options {
     std::string data = "samples/data/digits.csv", save;
-    int epochs = 5, batch = 60, seed = 1;
+    int epochs = 5, batch = 60, hidden = 48, seed = 1, time = 0;
 };
 
 Options
@@ -36,10 +39,15 @@ read_options(int argc, char **argv)
             options.epochs = std::atoi(value.c_str());
         } else if (name == "--batch" && std::atoi(value.c_str()) > 0) {
             options.batch = std::atoi(value.c_str());
+        } else if (name == "--hidden" && std::atoi(value.c_str()) > 0) {
+            options.hidden = std::atoi(value.c_str());
         } else if (name == "--seed") {
             options.seed = std::atoi(value.c_str());
+        } else if (name == "--time" && std::atoi(value.c_str()) > 0) {
+            options.time = std::atoi(value.c_str());
         } else {
-            std::fprintf(stderr, "torch: usage: [--data FILE] [--save FILE] [--epochs N] [--batch N] [--seed N]\n");
+            std::fprintf(stderr, "torch: usage: [--data FILE] [--save FILE] [--epochs N] [--batch N] [--hidden N] "
+                                 "[--seed N] [--time STEPS]\n");
             std::exit(2);
         }
     }
@@ -85,16 +93,32 @@ class Digits : public torch::data::Dataset<Digits>
 
 struct Net : torch::nn::Module {
     torch::nn::Linear input{nullptr}, output{nullptr};
-    Net()
+    explicit Net(int hidden)
     {
-        input = register_module("input", torch::nn::Linear(PIXELS, HIDDEN));
-        output = register_module("output", torch::nn::Linear(HIDDEN, CLASSES));
+        input = register_module("input", torch::nn::Linear(PIXELS, hidden));
+        output = register_module("output", torch::nn::Linear(hidden, CLASSES));
     }
     torch::Tensor forward(const torch::Tensor &images)
     {
         return output(torch::relu(input(images)));
     }
 };
+
+using Clock = std::chrono::steady_clock;
+
+/* Of the last `count` steps. `ends` has the end of each step. */
+void
+print_median_time(const std::vector<Clock::time_point> &ends, int count)
+{
+    std::vector<double> times;
+    for (size_t i = ends.size(); i-- > 1 && times.size() < static_cast<size_t>(count);)
+        times.push_back(std::chrono::duration<double, std::milli>(ends[i] - ends[i - 1]).count());
+    if (times.empty())
+        return;
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    std::printf("step %.4f ms\n", *middle);
+}
 
 } // namespace
 
@@ -106,7 +130,7 @@ main(int argc, char **argv)
     torch::set_num_threads(1);
 
     const torch::Device device(torch::cuda::is_available() ? torch::kCUDA : torch::kCPU);
-    Net net;
+    Net net(options.hidden);
     net.to(device);
     ddprun::torch::Parallel parallel(net.named_parameters(), net.named_buffers());
     torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -116,6 +140,7 @@ main(int argc, char **argv)
     auto loader =
         torch::data::make_data_loader(std::move(data), sampler, torch::data::DataLoaderOptions(batch).drop_last(true));
 
+    std::vector<Clock::time_point> ends;
     for (int epoch = 1; epoch <= options.epochs; ++epoch) {
         float loss_of_epoch = 0;
         int steps = 0;
@@ -128,12 +153,15 @@ main(int argc, char **argv)
             optimizer.step();
             loss_of_epoch += loss.item<float>();
             ++steps;
+            ends.push_back(Clock::now());
         }
         loss_of_epoch /= static_cast<float>(steps);
         DDP_MEAN_AS("loss", &loss_of_epoch);
         if (DDP_RANK() == 0)
             std::printf("epoch %d of %d: loss %.4f\n", epoch, options.epochs, static_cast<double>(loss_of_epoch));
     }
+    if (options.time > 0 && DDP_RANK() == 0)
+        print_median_time(ends, options.time);
     if (!options.save.empty())
         save_parameters(net.named_parameters(), options.save);
 }
