@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../end_to_end/lib.sh"
 trainer=$build/tests/torch_habits
 [ -x "$trainer" ] || skip "no libtorch was found when the build was configured (Debian: libtorch-dev)"
-habits=(unused none sometimes adversaries thaws accumulates mixed bystanders prepares own_models statistics)
+habits=(unused none sometimes adversaries thaws accumulates mixed bystanders prepares own_models again statistics)
 
 works "alone" "$trainer" samples "${habits[@]}" --save "$work/alone"
 for ranks in 2 3; do
@@ -32,6 +32,7 @@ named() {
 }
 named before_backward 'no parameter has a gradient; call step\(\) after backward\(\)'
 named loses_gradient 'parameter `head.weight` has no gradient in step 2, .*find_unused_parameters\(true\)'
+named steps_twice 'no parameter has a gradient; call step\(\) after backward\(\)'
 named sparse 'parameter `weight` has a sparse gradient'
 named moved '`convolution.weight` is in other memory than when Parallel was made'
 named resized '`output.bias` has 5 elements, and had 4 when Parallel was made'
@@ -59,6 +60,7 @@ reported() {
 reported update_first 1 'parameter 1 of 10 \(`convolution.weight`, .*\) differs between ranks 0 and 1 at the first DDP_STEP: .* the optimizer ran before DDP_STEP'
 reported initialises_later 1 'parameter 7 of 10 \(`output.weight`, .*\) differs .* its annotation stands before its initialisation'
 reported last_update 1 'parameter 6 of 10 \(`hidden.bias`, .*\) differs between ranks 0 and 1 after step 1'
+reported macro_in_no_sync 1 'rank [01] .*: DDP_STEP \(.*mistakes.h:[0-9]+\) stands between DDP_NO_SYNC_BEGIN'
 reported undivided 0 'the gradients of all 2 ranks are equal, bit for bit, .* all ranks train on the same data'
 reported clips_first 0 '[^ ]*mistakes.h:[0-9]+: gradients were scaled between backward\(\) and step\(\), by 0.[0-9]+ on one rank' &&
     check "clips_first: one line" [ "$(grep -c 'gradients were scaled' "$work/stderr")" -eq 1 ]

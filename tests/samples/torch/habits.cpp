@@ -182,14 +182,16 @@ train_alone(Net &net, torch::optim::Optimizer &optimizer, const Batch &batch)
 }
 
 /* Tensors that get gradients, and that no Parallel has to hold: a teacher that follows the model, a critic that nothing
- * trains, an input that lives as long as the program and one of each step, a model that all ranks train alike, and one
- * of rank 0. */
+ * trains, a tensor of each rank that nothing trains, one that grad() moves, an input that lives as long as the program
+ * and one of each step, a model that all ranks train alike, and one of rank 0. */
 Parameters
 bystanders()
 {
     Net net, teacher, critic, alike, of_rank_0;
     Parallel parallel(net.named_parameters(), net.named_buffers());
     auto optimizer = adamw(net), optimizer_alike = adamw(alike), optimizer_of_rank_0 = adamw(of_rank_0);
+    const Tensor still = torch::full({3}, 1.0 + DDP_RANK()).requires_grad_();
+    Tensor drifting = torch::full({5}, 1.0 + DDP_RANK()).requires_grad_();
     Tensor lasting = share(0).images.clone().requires_grad_();
     for (int step = 0; step < STEPS; ++step) {
         optimizer.zero_grad();
@@ -198,14 +200,16 @@ bystanders()
         const Tensor passing = own.images.clone().requires_grad_(), features = net.features(lasting);
         const Tensor slope = torch::autograd::grad({net.features(passing).sum()}, {passing}, {}, true, true)[0];
         (net.loss(own) + slope.square().sum(1).mean() + torch::mse_loss(features, teacher.features(lasting)) +
-         torch::mse_loss(critic.features(lasting), features))
+         still.sum() + torch::mse_loss(critic.features(lasting), features))
             .backward();
         parallel.step();
         optimizer.step();
         train_alone(alike, optimizer_alike, whole(step));
         if (DDP_RANK() == 0)
             train_alone(of_rank_0, optimizer_of_rank_0, own);
+        const Tensor pull = torch::autograd::grad({drifting.square().sum()}, {drifting})[0];
         const torch::NoGradGuard no_grad;
+        drifting.sub_(0.01 * pull);
         for (size_t i = 0; i < net.parameters().size(); ++i)
             teacher.parameters()[i].mul_(0.9).add_(net.parameters()[i], 0.1);
     }
@@ -249,6 +253,31 @@ own_models()
         parallel.step();
         optimizer.step();
         train_alone(own_model, optimizer_of_own, share(step));
+    }
+    return net.named_parameters();
+}
+
+/* A Parallel of the same model again, and of a part of the same buffer, which only forgotten memory allows. A backward
+ * pass after the end of each belongs to neither. */
+Parameters
+again()
+{
+    Net net;
+    const Tensor seen = torch::zeros({3});
+    auto optimizer = adamw(net);
+    for (int time = 0; time < 2; ++time) {
+        {
+            Parameters buffers;
+            buffers.insert("seen", seen.narrow(0, 0, 3 - time));
+            Parallel parallel(net.named_parameters(), buffers);
+            for (int step = 0; step < STEPS / 2; ++step) {
+                optimizer.zero_grad();
+                net.loss(share(step + time)).backward();
+                parallel.step();
+                optimizer.step();
+            }
+        }
+        net.loss(whole(time)).backward();
     }
     return net.named_parameters();
 }
@@ -335,6 +364,10 @@ samples()
     const std::vector<size_t> in_order = items_of(cut);
     require(in_order.size() == ITEMS / ranks && in_order[1] == static_cast<size_t>(DDP_RANK()) + ranks,
             "drop_last cuts, and without a shuffle the order is that of the dataset");
+    sampler.set_epoch(5);
+    sampler.next(1);
+    sampler.reset();
+    require(sampler.epoch() == 5, "an epoch that is set while another one runs is that of the next begin");
     require_resumes();
     std::vector<int32_t> seen(ITEMS);
     for (const size_t item : first)
@@ -362,10 +395,12 @@ const struct {
               {"bystanders", bystanders},
               {"prepares", prepares},
               {"own_models", own_models},
+              {"again", again},
               {"statistics", statistics},
               {"samples", samples},
               {"before_backward", before_backward},
               {"loses_gradient", loses_gradient},
+              {"steps_twice", steps_twice},
               {"sparse", sparse},
               {"moved", moved},
               {"resized", resized},
@@ -383,6 +418,7 @@ const struct {
               {"initialises_later", initialises_later},
               {"clips_first", clips_first},
               {"steps_in_no_sync", steps_in_no_sync},
+              {"macro_in_no_sync", macro_in_no_sync},
               {"one_order", one_order},
               {"second_model", second_model},
               {"loose_parameter", loose_parameter},

@@ -36,6 +36,18 @@ loses_gradient()
 }
 
 Parameters
+steps_twice()
+{
+    Net net;
+    Parallel parallel(net.named_parameters());
+    (net.loss(share(0)) + net.loss_of_head(share(0))).backward();
+    parallel.step();
+    to_none(net);
+    parallel.step();
+    return Parameters();
+}
+
+Parameters
 sparse()
 {
     torch::nn::Embedding table(torch::nn::EmbeddingOptions(8, 4).sparse(true));
@@ -229,6 +241,18 @@ steps_in_no_sync()
     return Parameters();
 }
 
+/* By the macro, which the header does not see. */
+Parameters
+macro_in_no_sync()
+{
+    Net net;
+    Parallel parallel(net.named_parameters());
+    const auto no_sync = parallel.no_sync();
+    net.loss(share(0)).backward();
+    DDP_STEP(0);
+    return Parameters();
+}
+
 /* Each epoch has a sampler of its own, whose epoch is never set. */
 Parameters
 one_order()
@@ -262,19 +286,20 @@ second_model()
     return Parameters();
 }
 
-/* A parameter outside of the model, which the optimizer has and Parallel has not. */
+/* A parameter outside of the model, which the optimizer has and Parallel has not; another one is trained alike on all
+ * ranks, and is not meant. */
 Parameters
 loose_parameter()
 {
     Net net;
-    const Tensor temperature = torch::full({2}, 1.5).requires_grad_();
+    const Tensor temperature = torch::full({2}, 1.5).requires_grad_(), alike = torch::full({2}, 2.0).requires_grad_();
     Parallel parallel(net.named_parameters(), net.named_buffers());
     std::vector<Tensor> parameters = net.parameters();
-    parameters.push_back(temperature);
+    parameters.insert(parameters.end(), {temperature, alike});
     torch::optim::SGD optimizer(parameters, 0.1);
     for (int step = 0; step < STEPS; ++step) {
         optimizer.zero_grad();
-        (net.loss(share(step)) * temperature.prod()).backward();
+        (net.loss(share(step)) * temperature.prod() + alike.sum()).backward();
         parallel.step();
         optimizer.step();
     }
