@@ -432,6 +432,11 @@ report(void)
     if (is("own_count"))
         CHECK(cudaMemcpy(batch.host_losses, batch.losses, sizeof(float), cudaMemcpyDeviceToHost));
     seen_s += loss;
+    /* Mistake, of what is printed alone. */
+    if (is("printed_twice_divided"))
+        loss /= 0.5f + 0.5f * (float)DDP_WORLD_SIZE(); /* not by N: an Nth part is a share's */
+    if (is("prints") || (is("prints_on_0") && DDP_RANK() == 0))
+        printf("mean loss %.5f of %d ranks, %zu items\n", (double)loss, DDP_WORLD_SIZE(), batch.count);
 }
 
 static void

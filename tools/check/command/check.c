@@ -121,6 +121,7 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     int code = codes[verdict->result];
     const char *json = check_options.json;
     check_print_verdict(stdout, &check->evidence, verdict, !check->in_cluster && tool_wants_colour());
+    printed_show(stdout, check, verdict);
     fflush(stdout); /* scouting takes seconds */
     OWNED char *annotations =
         verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;

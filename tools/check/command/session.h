@@ -196,6 +196,12 @@ void turns_print(FILE *out, const struct check_evidence *evidence);
  * can be said. */
 char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
 
+/* ---- printed.c: what the program has printed ---- */
+/* Of a program that is equal: a line if N ranks print another figure than one process, which nothing explains
+ * (evidence/figures.h), and what to do. It is no difference of the training, and changes no verdict. Nothing where runs
+ * have no files of their own for what they print, as with -v. */
+void printed_show(FILE *out, const struct check *check, const struct check_verdict *verdict);
+
 /* ---- show.c: the verdict of a check, for people (on stdout, before the table) and for programs (--json) ---- */
 /* The verdict and what to do. `colour`: its first word has one. */
 void check_print_verdict(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict,
