@@ -218,6 +218,13 @@ END
     grep -qx "PATH $(realpath "$prefix")/bin" "$work/out" || complain "the modulefile says: $(cat "$work/out")"
 fi
 
+# `cmake --install` builds what is missing before it installs anything; a package's component does not.
+rules=$build/cmake_install.cmake
+first=$(grep -nm 1 -e '--build' "$rules" | cut -d : -f 1 || true)
+[ "${first:-0}" -gt 0 ] || complain "cmake --install does not build what is missing"
+! head -n "${first:-0}" "$rules" | grep -qE 'file\(INSTALL|include\(' || complain "cmake --install installs before it builds"
+head -n "${first:-0}" "$rules" | tail -n 2 | grep -q 'CMAKE_INSTALL_COMPONENT STREQUAL "Unspecified"' || complain "cpack builds, too"
+
 # The target `uninstall`, on lists as cmake leaves them: all files go, and the folders that are ours; others' files stay.
 there=$work/there
 mkdir -p "$work/lists" "$there"/{bin,lib/ddprun/deep,share/doc/ddprun}
