@@ -44,6 +44,11 @@ check(const struct options *options)
         complain("no input files; softgpu-cc --help shows the options");
         return false;
     }
+    if (options->image != NULL && (inputs != 1 || options->phase != PHASE_LINK)) {
+        complain("-%s takes one input, makes one file of it, and goes with no other kind of output, such as -c",
+                 options->image);
+        return false;
+    }
     if (sources > 1 && options->output != NULL && options->phase == PHASE_COMPILE) {
         complain("-o %s: one output for %zu inputs; leave -o out, or compile them one by one", options->output,
                  sources);

@@ -83,7 +83,7 @@ rewrite_launch(struct source *source, uint32_t open)
     if (is_device_code(source, open)) {
         source_error(source, open,
                      "softgpu-cc does not support kernels launched from device code (dynamic parallelism); launch from "
-                     "the host");
+                     "the host, with -ptx from the program that loads the file");
         return;
     }
     const uint32_t begin = source_postfix_begin(source, open);

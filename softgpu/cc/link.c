@@ -177,24 +177,6 @@ run_program(const struct driver *driver, const char *program)
     return step_run(driver, &command);
 }
 
-/* Copies the module to standard output, so that the caller has no file to remove. */
-static int
-write_module(const char *path)
-{
-    char buffer[1 << 16];
-    FILE *file = fopen(path, "re");
-    size_t got = file != NULL ? fread(buffer, 1, sizeof(buffer), file) : 0;
-    bool ok = got > 0;
-    for (; got > 0; got = fread(buffer, 1, sizeof(buffer), file))
-        ok = fwrite(buffer, 1, got, stdout) == got && ok;
-    ok = ok && ferror(file) == 0 && fflush(stdout) == 0;
-    if (file != NULL)
-        fclose(file);
-    if (!ok)
-        complain("cannot write the module to standard output");
-    return ok ? 0 : EXIT_FAILURE;
-}
-
 static char *
 output_of(const struct options *options)
 {
@@ -252,7 +234,7 @@ step_link(const struct driver *driver)
     if (status == 0 && options->run)
         status = run_program(driver, output);
     if (status == 0 && options->is_module && !options->dry_run)
-        status = write_module(output);
+        status = step_write_module(driver, output);
     free(output);
     return status;
 }

@@ -381,12 +381,34 @@ on_list_real(struct options *options, const char *value)
     return set_phase(options, PHASE_ARCHITECTURES);
 }
 
+/* A module for a file. Its host code, which nvcc leaves out, is compiled and never called. */
+static bool
+make_image(struct options *options, const char *form)
+{
+    options->image = form;
+    options->is_module = true;
+    options->device_is_default = true;
+    list_add(&options->preprocess, "-DSOFTGPU_MODULE=800");
+    list_add(&options->preprocess, "-DSOFTGPU_MODULE_FILE");
+    return true;
+}
+
+#define IMAGE_HANDLER(name, form)                                \
+    static bool name(struct options *options, const char *value) \
+    {                                                            \
+        (void)value;                                             \
+        return make_image(options, form);                        \
+    }
+IMAGE_HANDLER(on_ptx, "ptx")
+IMAGE_HANDLER(on_cubin, "cubin")
+IMAGE_HANDLER(on_fatbin, "fatbin")
+
 static bool
 on_device_image(struct options *options, const char *value)
 {
     (void)options;
     (void)value;
-    complain("-ptx, -cubin, -fatbin, -cuda and the like make code for GPUs; softgpu-cc makes code for CPUs: use -c");
+    complain("-cuda, -optix-ir and -ltoir make code for GPUs; softgpu-cc makes code for CPUs: use -c or -ptx");
     return false;
 }
 
@@ -437,6 +459,9 @@ const struct option option_table[] = {
     {"compiler-bindir", "ccbin", VALUE_NEEDED, on_compiler,
      "the host C++ compiler, or its folder; default $NVCC_CCBIN, then g++"},
     {"allow-unsupported-compiler", "allow-unsupported-compiler", VALUE_NONE, NULL, NULL},
+    {"ptx", "ptx", VALUE_NONE, on_ptx, "make a file of kernels for cuModuleLoad: code for the CPU, as text"},
+    {"cubin", "cubin", VALUE_NONE, on_cubin, "the same as bytes"},
+    {"fatbin", "fatbin", VALUE_NONE, on_fatbin, NULL},
     {"relocatable-device-code", "rdc", VALUE_SWITCH, on_relocatable,
      "device functions and variables are visible to other files"},
     {"default-stream", "default-stream", VALUE_NEEDED, on_default_stream, "legacy or per-thread"},
@@ -480,9 +505,6 @@ const struct option option_table[] = {
     {"cuda", "cuda", VALUE_NONE, on_device_image, NULL},
     {"optix-ir", "optix-ir", VALUE_NONE, on_device_image, NULL},
     {"ltoir", "ltoir", VALUE_NONE, on_device_image, NULL},
-    {"ptx", "ptx", VALUE_NONE, on_device_image, NULL},
-    {"cubin", "cubin", VALUE_NONE, on_device_image, NULL},
-    {"fatbin", "fatbin", VALUE_NONE, on_device_image, NULL},
 
     /* What says something about a GPU's instructions, or about nvcc itself. */
     {"gpu-architecture", "arch", VALUE_NEEDED, NULL,

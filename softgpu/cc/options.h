@@ -71,6 +71,7 @@ struct options {
        device; else an error. */
     bool is_module, device_is_default;
     char *module_folder; /* or NULL */
+    const char *image;   /* "ptx", "cubin", "fatbin": the module becomes a file; NULL: it goes to standard output */
     bool is_linker;      /* set by the caller: called as softgpu-link */
 };
 

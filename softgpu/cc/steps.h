@@ -35,6 +35,12 @@ int step_compile(struct driver *driver, const struct item *item, size_t number) 
 /* -E, -M */
 int step_preprocess(const struct driver *driver, const struct item *item) __attribute__((warn_unused_result));
 
+/* ---- module.c ---- */
+
+/* Writes the shared library of a module as the options ask for it: to standard output, or in the place of PTX or of a
+ * cubin to a file. */
+int step_write_module(const struct driver *driver, const char *library) __attribute__((warn_unused_result));
+
 /* ---- link.c: from driver->objects ---- */
 
 int step_link(const struct driver *driver) __attribute__((warn_unused_result));

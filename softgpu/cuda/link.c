@@ -35,7 +35,7 @@ check_type(const char *what, CUjitInputType type)
     };
     REQUIRE((unsigned)type < CU_JIT_NUM_INPUT_TYPES);
     if (refused[type] != NULL) {
-        say("%s: %s; the stand-in links only what its NVRTC has compiled", what, refused[type]);
+        say("%s: %s; the stand-in links only what its NVRTC or softgpu-cc -ptx has compiled", what, refused[type]);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     return CUDA_SUCCESS;

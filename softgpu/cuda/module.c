@@ -131,7 +131,7 @@ check_copy(const char *what, const char *copy, size_t *bytes)
 {
     struct softgpu_cubin head;
     if (!module_is(copy)) {
-        say("%s: no code for the stand-in, which takes what its NVRTC has compiled", what);
+        say("%s: no code for the stand-in, which takes files of its NVRTC, and of softgpu-cc -ptx", what);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     if (module_is_text(copy)) {

@@ -1,11 +1,11 @@
 /*
- * container.c - a module in the places of PTX and cubin: see softgpu/module.h. Pure.
+ * container.c - see container.h.
  */
-#include "program.h"
+#include "container.h"
 
 #include "softgpu/module.h"
 
-#include <string.h>
+#include <stdint.h>
 
 enum { LINE_BYTES = 57 }; /* of the module in a line of text: 76 characters */
 
@@ -35,11 +35,10 @@ add_line(struct buffer *text, const unsigned char *bytes, size_t count)
     buffer_add(text, line, length);
 }
 
-static void
-add_module(struct buffer *text, const struct _nvrtcProgram *program)
+void
+container_write_text(const void *module, size_t count, struct buffer *text)
 {
-    const unsigned char *bytes = (const unsigned char *)program->module.data;
-    const size_t count = program->module.length;
+    const unsigned char *bytes = module;
     buffer_add_string(text, SOFTGPU_PTX_BEGIN);
     buffer_add_string(text, SOFTGPU_PTX_CODE);
     for (size_t i = 0; i < count; i += LINE_BYTES)
@@ -47,19 +46,9 @@ add_module(struct buffer *text, const struct _nvrtcProgram *program)
 }
 
 void
-container_write_text(const struct _nvrtcProgram *program, struct buffer *text)
+container_write_cubin(const void *module, size_t count, struct buffer *cubin)
 {
-    if (program->module.length > 0)
-        add_module(text, program);
-    buffer_add(text, "", 1);
-}
-
-void
-container_write_cubin(const struct _nvrtcProgram *program, struct buffer *cubin)
-{
-    const struct softgpu_cubin head = {SOFTGPU_CUBIN_MAGIC, SOFTGPU_MODULE_VERSION, 0, program->module.length};
-    if (!program->is_real || program->module.length == 0)
-        return;
+    const struct softgpu_cubin head = {SOFTGPU_CUBIN_MAGIC, SOFTGPU_MODULE_VERSION, 0, count};
     buffer_add(cubin, &head, sizeof(head));
-    buffer_add(cubin, program->module.data, program->module.length);
+    buffer_add(cubin, module, count);
 }

@@ -4,6 +4,7 @@
  *
  * Threads: each program belongs to one at a time; different programs are independent.
  */
+#include "container.h"
 #include "program.h"
 
 #include <stdlib.h>
@@ -276,6 +277,23 @@ get_bytes(nvrtcProgram program, write_result *write, char *to)
     return NVRTC_SUCCESS;
 }
 
+/* A string, with its NUL; it is empty if there is no module. */
+static void
+write_ptx(const struct _nvrtcProgram *program, struct buffer *ptx)
+{
+    if (program->module.length > 0)
+        container_write_text(program->module.data, program->module.length, ptx);
+    buffer_add(ptx, "", 1);
+}
+
+/* Nothing if the program was compiled for no real architecture, or does not compile. */
+static void
+write_cubin(const struct _nvrtcProgram *program, struct buffer *cubin)
+{
+    if (program->is_real && program->module.length > 0)
+        container_write_cubin(program->module.data, program->module.length, cubin);
+}
+
 static void
 write_log(const struct _nvrtcProgram *program, struct buffer *log)
 {
@@ -299,8 +317,8 @@ write_nothing(const struct _nvrtcProgram *program, struct buffer *nothing)
     {                                                                     \
         return get_bytes(program, write, to);                             \
     }
-RESULT(PTX, container_write_text)
-RESULT(CUBIN, container_write_cubin)
+RESULT(PTX, write_ptx)
+RESULT(CUBIN, write_cubin)
 RESULT(ProgramLog, write_log)
 RESULT(LTOIR, write_nothing)
 RESULT(OptiXIR, write_nothing)

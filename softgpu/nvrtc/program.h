@@ -109,12 +109,4 @@ bool cache_find(struct cache *cache, struct _nvrtcProgram *program, const struct
 void cache_keep(struct cache *cache, const struct _nvrtcProgram *program, const char *depends);
 void cache_close(struct cache *cache);
 
-/* ---- container.c ---- */
-
-/* The module in the place of PTX: a string, with its NUL. It is empty if there is no module. */
-void container_write_text(const struct _nvrtcProgram *program, struct buffer *text);
-
-/* The module in the place of a cubin. Nothing: it was compiled for no real architecture, or not compiled. */
-void container_write_cubin(const struct _nvrtcProgram *program, struct buffer *cubin);
-
 #endif

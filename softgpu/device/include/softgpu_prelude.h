@@ -59,7 +59,7 @@
 #include "softgpu/warp.h"
 
 #define __CUDACC__ 1
-#ifdef SOFTGPU_MODULE
+#if defined(SOFTGPU_MODULE) && !defined(SOFTGPU_MODULE_FILE) /* libnvrtc's, and not that of -ptx */
 #define __CUDACC_RTC__ 1
 #undef __NVCC__
 #else

@@ -2,15 +2,15 @@
  * module.h - kernels that a program compiles while it runs: how they get from libnvrtc to the driver.
  *
  * `softgpu-cc --softgpu-module` makes a module: a shared library with kernels and device variables, which calls
- * libsoftgpu.so alone and lists its kernels. libnvrtc hands it out in a container of one of two forms, and
- * cuModuleLoad... and cuLibraryLoad... of the stand-in take both:
+ * libsoftgpu.so alone and lists its kernels. libnvrtc, and softgpu-cc with -ptx or -cubin, hand it out in a container
+ * of one of two forms, and cuModuleLoad... and cuLibraryLoad... of the stand-in take both:
  *
  *   in the place of a cubin   struct softgpu_cubin, then the bytes of the library
  *   in the place of PTX       SOFTGPU_PTX_BEGIN, lines of comments, and the library in base64 (RFC 4648, section 4) as
  *                             lines of text, up to the NUL. No line of it is PTX.
  *
- * Who reads this: softgpu/device (what a module holds), softgpu/nvrtc (writes containers), softgpu/cuda (reads them). C
- * and C++. Raise SOFTGPU_MODULE_VERSION when a form, or struct softgpu_module_kernel, changes.
+ * Who reads this: softgpu/device (what a module holds), softgpu/nvrtc and softgpu/cc (write containers), softgpu/cuda
+ * (reads them). C and C++. Raise SOFTGPU_MODULE_VERSION when a form, or struct softgpu_module_kernel, changes.
  */
 #ifndef SOFTGPU_MODULE_H
 #define SOFTGPU_MODULE_H

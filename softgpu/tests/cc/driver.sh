@@ -70,7 +70,9 @@ done <<'END'
 missing.cu|missing.cu
 -Ofast hello.cu|-Ofast
 -std=c++98 hello.cu|-std=c++98
--ptx hello.cu|-ptx
+-optix-ir hello.cu|-optix-ir
+-ptx hello.cu main.c|-ptx takes one input
+-cubin -c hello.cu|-cubin takes one input
 END
 NVCC_APPEND_FLAGS="" run 2 "$cc" -o
 says "needs a value"

@@ -29,6 +29,19 @@ case_ "the library of CUDA 12's name"
 run 0 env TMPDIR=/nowhere "${python[@]}" libnvrtc.so.12 "$two"
 prints "factor 2"
 
+case_ "softgpu-cc makes files of the same kernel, which cuModuleLoad takes"
+python3 "$here/saxpy.py" --source "$two" >kernels.cu
+for form in ptx cubin fatbin; do
+    run 0 "$cc" -arch=sm_90 "-$form" kernels.cu
+    run 0 "${python[@]}" --file "kernels.$form"
+    prints "factor 2"
+done
+run 0 "$cc" -ptx -o named kernels.cu
+grep -q '^// softgpu module' named || fail "-ptx -o named makes no text"
+run 1 "${python[@]}" --file kernels.cu
+says "kernels.cu: no code for the stand-in"
+[ "$(grep -c '^softgpu: ' err)" -eq 1 ] || fail "not one line"
+
 case_ "a header of a folder is found, and its change is seen"
 mkdir headers
 for factor in 4 5; do

@@ -1,4 +1,5 @@
-"""saxpy.py LIBRARY [FACTOR [OPTION...]] - compiles a kernel by NVRTC, by ctypes alone, and prints its log or its results."""
+"""saxpy.py LIBRARY [FACTOR [OPTION...]] - compiles a kernel by NVRTC, by ctypes alone, and prints its log or its results.
+saxpy.py --file FILE - the same of a kernel that softgpu-cc has compiled into FILE; saxpy.py --source FACTOR prints its source."""
 import ctypes
 import sys
 
@@ -11,7 +12,11 @@ extern "C" __global__ void saxpy(float a, const float *x, float *y, int n)
         y[i] += FACTOR * a * x[i];
 }
 """
-nvrtc, cuda = ctypes.CDLL(sys.argv[1]), ctypes.CDLL("libcuda.so.1")
+if sys.argv[1] == "--source":
+    sys.stdout.write(SOURCE.decode().replace('#include "factor.h"', sys.argv[2]))
+    sys.exit()
+has_file = sys.argv[1] == "--file"
+nvrtc, cuda = None if has_file else ctypes.CDLL(sys.argv[1]), ctypes.CDLL("libcuda.so.1")
 pointer, size_t = ctypes.c_void_p, ctypes.c_size_t
 
 
@@ -47,7 +52,10 @@ def run(module_text):
     check(cuda.cuDeviceGet(ctypes.byref(device), 0), "device")
     check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "context")
     check(cuda.cuCtxSetCurrent(context), "current")
-    check(cuda.cuModuleLoadData(ctypes.byref(module), module_text), "load")
+    if has_file:
+        check(cuda.cuModuleLoad(ctypes.byref(module), sys.argv[2].encode()), "load")
+    else:
+        check(cuda.cuModuleLoadData(ctypes.byref(module), module_text), "load")
     check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"saxpy"), "function")
     n = ctypes.c_int(100)
     x, y = ((ctypes.c_float * 100)(*values) for values in (range(100), range(0, 200, 2)))
@@ -63,6 +71,6 @@ def run(module_text):
     print("factor %g" % factors.pop() if len(factors) == 1 else "wrong")
 
 
-text = compiled()
-if text is not None:
+text = None if has_file else compiled()
+if has_file or text is not None:
     run(text)
