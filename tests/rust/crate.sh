@@ -91,11 +91,10 @@ close() {
         { d = $2 - $4; if (d < 0) d = -d; if (!(d <= 1e-5)) exit 1; n++ }
         END { exit n != 801 }'
 }
-works "the example's kernels compile" "$build/bin/softgpu-cc" -O1 -shared -Xcompiler -fPIC -I "$root/softgpu/include" \
-    -o "$work/kernels.so" "$here/kernels.cu"
+works "the example's kernels compile" "$build/bin/softgpu-cc" -fatbin -o "$work/kernels.fatbin" examples/driver/kernels.cu
 works "the example compiles" cargo build --example driver
 cp "$work/target/debug/examples/driver" "$work/driver"
-train=("$work/driver" --kernels "$work/kernels.so")
+train=("$work/driver" --kernels "$work/kernels.fatbin")
 works "the example, alone" "${stand_in[@]}" "${train[@]}" --save "$work/alone"
 check "the example learns" awk '$1 == "loss" && $2 < 0.1 { good = 1 } END { exit !good }' "$work/stdout"
 for ranks in 2 3; do

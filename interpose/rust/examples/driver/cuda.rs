@@ -205,50 +205,29 @@ impl From<f32> for Argument {
     }
 }
 
-/// Where kernels come from.
-enum Code {
-    /// A module of the driver.
-    Module(*mut c_void),
-    /// A library of the stand-in, which has an image for each kernel.
-    Library(*mut c_void),
-}
-
 /// The kernels of a file.
 pub struct Module {
     device: &'static Device,
-    code: Code,
+    module: *mut c_void,
 }
 
 impl Module {
-    /// A source (*.cu), which NVRTC compiles now; a file that nvcc has made (-cubin, -fatbin, -ptx); or a library of the
-    /// stand-in (*.so).
+    /// A source (*.cu), which NVRTC compiles now; or a file that nvcc, or softgpu-cc, has made (-fatbin, -cubin, -ptx).
     pub fn open(device: &'static Device, path: &str) -> Module {
-        if path.ends_with(".so") {
-            return Module { device, code: Code::Library(open(path)) };
-        }
         let mut bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}"));
         bytes.push(0); // source and PTX are strings
         if path.ends_with(".cu") {
             bytes = nvrtc::compile(path, &bytes);
         }
-        Module { device, code: Code::Module(device.load(bytes.as_ptr().cast())) }
+        Module { device, module: device.load(bytes.as_ptr().cast()) }
     }
 
     /// The kernel `name`, which is `extern "C"`.
     pub fn kernel(&self, name: &str) -> Kernel {
         let symbol = CString::new(name).expect("a name without a zero byte");
-        let module = match self.code {
-            Code::Module(module) => module,
-            Code::Library(library) => {
-                // SAFETY: the function of the library has this type.
-                let find: extern "C" fn(*const c_char) -> *const c_void =
-                    unsafe { std::mem::transmute(look_up(library, "kernel_image")) };
-                self.device.load(find(symbol.as_ptr()))
-            }
-        };
         let mut function = null_mut();
         // SAFETY: the module is never unloaded, and the output is a variable of this function.
-        let result = unsafe { (self.device.driver.module_function)(&mut function, module, symbol.as_ptr()) };
+        let result = unsafe { (self.device.driver.module_function)(&mut function, self.module, symbol.as_ptr()) };
         check("cuModuleGetFunction", result);
         Kernel { device: self.device, function }
     }

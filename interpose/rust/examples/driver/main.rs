@@ -7,8 +7,8 @@
 //! ddprun -n 2 target/release/examples/driver --kernels kernels.fatbin
 //! ```
 //!
-//! With `--kernels kernels.cu` the program compiles them itself, by NVRTC. With `--turns` ranks take turns at whole batches
-//! in place of dividing each.
+//! Without a GPU, `softgpu-cc` takes the place of nvcc. With `--kernels kernels.cu` the program compiles the kernels itself, by
+//! NVRTC. With `--turns` ranks take turns at whole batches in place of dividing each.
 
 mod cuda;
 
