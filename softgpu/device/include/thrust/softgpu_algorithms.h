@@ -6,23 +6,18 @@
 #pragma GCC system_header
 
 #include "thrust/softgpu_functional.h"
+#include "thrust/softgpu_scans.h"
+#include "thrust/softgpu_selections.h"
+#include "thrust/softgpu_sorted.h"
 #include "thrust/softgpu_vectors.h"
 
 #include <cfloat>
 #include <iostream>
+#include <memory>
 #include <numeric>
 
 namespace thrust
 {
-
-template <class It> using value_of = typename std::iterator_traits<It>::value_type;
-
-/* name(first, ...) for name(policy, first, ...): the policy comes from the iterators among the arguments. */
-#define SOFTGPU_WITHOUT_POLICY(name)                                                                            \
-    template <class It, class... A, softgpu_detail::if_no_policy<It> = 0> inline auto name(It first, A... more) \
-    {                                                                                                           \
-        return ::thrust::name(softgpu_detail::policy_of<It, A...>(), first, more...);                           \
-    }
 
 /* ---- element by element ---- */
 
@@ -150,6 +145,14 @@ generate(const P &policy, It first, It last, F f)
         policy, [f](auto begin, auto end) mutable { std::generate(begin, end, f); }, first, last);
 }
 
+template <class P, class It, class N, class F, softgpu_detail::if_policy<P> = 0>
+inline It
+generate_n(const P &policy, It first, N count, F f)
+{
+    ::thrust::generate(policy, first, first + static_cast<ptrdiff_t>(count), f);
+    return first + static_cast<ptrdiff_t>(count);
+}
+
 template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
 inline void
 tabulate(const P &policy, It first, It last, F f)
@@ -236,6 +239,50 @@ inline void
 scatter(const P &policy, In first, In last, Map map, Out out)
 {
     ::thrust::transform(policy, first, last, ::thrust::make_permutation_iterator(out, map), identity<>());
+}
+
+template <class P, class It, class Other, softgpu_detail::if_policy<P> = 0>
+inline Other
+swap_ranges(const P &policy, It first, It last, Other other)
+{
+    softgpu_detail::run(
+        policy, [](auto begin, auto end, auto second) { std::swap_ranges(begin, end, second); }, first, last, other);
+    return other + (last - first);
+}
+
+/* ---- into memory without objects ---- */
+
+template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
+inline void
+uninitialized_fill(const P &policy, It first, It last, const T &value)
+{
+    const value_of<It> converted = value;
+    softgpu_detail::run(
+        policy, [converted](auto begin, auto end) { std::uninitialized_fill(begin, end, converted); }, first, last);
+}
+
+template <class P, class It, class N, class T, softgpu_detail::if_policy<P> = 0>
+inline It
+uninitialized_fill_n(const P &policy, It first, N count, const T &value)
+{
+    ::thrust::uninitialized_fill(policy, first, first + static_cast<ptrdiff_t>(count), value);
+    return first + static_cast<ptrdiff_t>(count);
+}
+
+template <class P, class It, class Out, softgpu_detail::if_policy<P> = 0>
+inline Out
+uninitialized_copy(const P &policy, It first, It last, Out out)
+{
+    softgpu_detail::run(
+        policy, [](auto begin, auto end, auto to) { std::uninitialized_copy(begin, end, to); }, first, last, out);
+    return out + (last - first);
+}
+
+template <class P, class It, class N, class Out, softgpu_detail::if_policy<P> = 0>
+inline Out
+uninitialized_copy_n(const P &policy, It first, N count, Out out)
+{
+    return ::thrust::uninitialized_copy(policy, first, first + static_cast<ptrdiff_t>(count), out);
 }
 
 /* ---- copies: the only ones that go between host and device ---- */
@@ -358,6 +405,7 @@ SOFTGPU_FIND(find_if)
 SOFTGPU_FIND(find_if_not)
 SOFTGPU_FIND(max_element)
 SOFTGPU_FIND(min_element)
+SOFTGPU_FIND(is_sorted_until)
 #undef SOFTGPU_FIND
 
 template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
@@ -381,6 +429,19 @@ equal(const P &policy, It first, It last, Other other, F f = F())
     return softgpu_detail::get<bool>(
         policy, [f](auto begin, auto end, auto second) { return std::equal(begin, end, second, f); }, first, last,
         other);
+}
+
+template <class P, class It, class Other, class F = equal_to<>, softgpu_detail::if_policy<P> = 0>
+inline std::pair<It, Other>
+mismatch(const P &policy, It first, It last, Other other, F f = F())
+{
+    const ptrdiff_t place = softgpu_detail::get<ptrdiff_t>(
+        policy,
+        [f](auto begin, auto end, auto second) {
+            return static_cast<ptrdiff_t>(std::mismatch(begin, end, second, f).first - begin);
+        },
+        first, last, other);
+    return {first + place, other + place};
 }
 
 /* ---- order ---- */
@@ -431,181 +492,6 @@ reverse(const P &policy, It first, It last)
         policy, [](auto begin, auto end) { std::reverse(begin, end); }, first, last);
 }
 
-/* ---- sums on the way; what keeps a part ---- */
-
-template <class P, class It, class Out, class F = plus<>, softgpu_detail::if_policy<P> = 0>
-inline Out
-inclusive_scan(const P &policy, It first, It last, Out out, F f = F())
-{
-    softgpu_detail::run(
-        policy, [f](auto begin, auto end, auto to) { std::inclusive_scan(begin, end, to, f); }, first, last, out);
-    return out + (last - first);
-}
-
-template <class P, class It, class Out, class T = value_of<It>, class F = plus<>, softgpu_detail::if_policy<P> = 0>
-inline Out
-exclusive_scan(const P &policy, It first, It last, Out out, T init = T(), F f = F())
-{
-    softgpu_detail::run(
-        policy, [init, f](auto begin, auto end, auto to) { std::exclusive_scan(begin, end, to, init, f); }, first, last,
-        out);
-    return out + (last - first);
-}
-
-template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 0>
-inline Out
-copy_if(const P &policy, It first, It last, Out out, F f)
-{
-    return out + softgpu_detail::get<ptrdiff_t>(
-                     policy,
-                     [f](auto begin, auto end, auto to) {
-                         return static_cast<ptrdiff_t>(std::copy_if(begin, end, to, f) - to);
-                     },
-                     first, last, out);
-}
-
-template <class P, class It, class Stencil, class Out, class F, softgpu_detail::if_policy<P> = 0>
-inline Out
-copy_if(const P &policy, It first, It last, Stencil stencil, Out out, F f)
-{
-    return out + softgpu_detail::get<ptrdiff_t>(
-                     policy,
-                     [f](auto begin, auto end, auto flag, auto to) {
-                         ptrdiff_t kept = 0;
-                         for (; begin != end; ++begin, ++flag) {
-                             if (f(*flag))
-                                 to[kept++] = *begin;
-                         }
-                         return kept;
-                     },
-                     first, last, stencil, out);
-}
-
-template <class P, class It, class Stencil, class F, softgpu_detail::if_policy<P> = 0>
-inline It
-remove_if(const P &policy, It first, It last, Stencil stencil, F f)
-{
-    return ::thrust::copy_if(policy, first, last, stencil, first, [f](const auto &flag) { return !f(flag); });
-}
-
-template <class P, class It, class F, softgpu_detail::if_policy<P> = 0>
-inline It
-remove_if(const P &policy, It first, It last, F f)
-{
-    return ::thrust::remove_if(policy, first, last, first, f);
-}
-
-template <class P, class It, class T, softgpu_detail::if_policy<P> = 0>
-inline It
-remove(const P &policy, It first, It last, const T &value)
-{
-    return ::thrust::remove_if(policy, first, last, [value](const auto &x) { return x == value; });
-}
-
-template <class P, class It, class Out, class F, softgpu_detail::if_policy<P> = 0>
-inline Out
-remove_copy_if(const P &policy, It first, It last, Out out, F f)
-{
-    return ::thrust::copy_if(policy, first, last, out, [f](const auto &x) { return !f(x); });
-}
-
-template <class P, class It, class F = equal_to<>, softgpu_detail::if_policy<P> = 0>
-inline It
-unique(const P &policy, It first, It last, F f = F())
-{
-    return first + softgpu_detail::get<ptrdiff_t>(
-                       policy,
-                       [f](auto begin, auto end) { return static_cast<ptrdiff_t>(std::unique(begin, end, f) - begin); },
-                       first, last);
-}
-
-template <class P, class It, class Out, class F = equal_to<>, softgpu_detail::if_policy<P> = 0>
-inline Out
-unique_copy(const P &policy, It first, It last, Out out, F f = F())
-{
-    return out + softgpu_detail::get<ptrdiff_t>(
-                     policy,
-                     [f](auto begin, auto end, auto to) {
-                         return static_cast<ptrdiff_t>(std::unique_copy(begin, end, to, f) - to);
-                     },
-                     first, last, out);
-}
-
-/* Groups of equal neighbours: `join` of what stands so far and the next value is what each leaves. */
-template <class P, class K, class V, class OutK, class OutV, class Same = equal_to<>, class F = plus<>,
-          softgpu_detail::if_policy<P> = 0>
-inline std::pair<OutK, OutV>
-reduce_by_key(const P &policy, K first, K last, V values, OutK out_keys, OutV out_values, Same same = Same(),
-              F join = F())
-{
-    const ptrdiff_t count = softgpu_detail::get<ptrdiff_t>(
-        policy,
-        [same, join](auto begin, auto end, auto value, auto to_key, auto to_value) {
-            ptrdiff_t groups = 0;
-            while (begin != end) {
-                value_of<decltype(begin)> key = *begin;
-                value_of<decltype(value)> sum = *value;
-                for (++begin, ++value; begin != end && same(key, *begin); ++begin, ++value)
-                    sum = join(sum, *value);
-                to_key[groups] = key;
-                to_value[groups++] = sum;
-            }
-            return groups;
-        },
-        first, last, values, out_keys, out_values);
-    return {out_keys + count, out_values + count};
-}
-
-template <class P, class K, class V, class Same = equal_to<>, softgpu_detail::if_policy<P> = 0>
-inline std::pair<K, V>
-unique_by_key(const P &policy, K first, K last, V values, Same same = Same())
-{
-    return ::thrust::reduce_by_key(policy, first, last, values, first, values, same,
-                                   [](const auto &kept, const auto &) { return kept; });
-}
-
-/* A scan that begins anew with each group of equal neighbours. */
-#define SOFTGPU_SCAN_BY_KEY(sum_before, init)                                 \
-    softgpu_detail::run(                                                      \
-        policy,                                                               \
-        [=](auto begin, auto end, auto value, auto to) {                      \
-            while (begin != end) {                                            \
-                value_of<decltype(begin)> key = *begin;                       \
-                auto sum = init;                                              \
-                bool is_first = true;                                         \
-                do {                                                          \
-                    const value_of<decltype(value)> next = *value;            \
-                    if (sum_before)                                           \
-                        *to = sum;                                            \
-                    sum = is_first && !(sum_before) ? next : join(sum, next); \
-                    if (!(sum_before))                                        \
-                        *to = sum;                                            \
-                    is_first = false;                                         \
-                    ++begin, ++value, ++to;                                   \
-                } while (begin != end && same(key, *begin));                  \
-            }                                                                 \
-        },                                                                    \
-        first, last, values, out);                                            \
-    return out + (last - first)
-
-template <class P, class K, class V, class Out, class Same = equal_to<>, class F = plus<>,
-          softgpu_detail::if_policy<P> = 0>
-inline Out
-inclusive_scan_by_key(const P &policy, K first, K last, V values, Out out, Same same = Same(), F join = F())
-{
-    SOFTGPU_SCAN_BY_KEY(false, static_cast<value_of<decltype(value)>>(*value));
-}
-
-template <class P, class K, class V, class Out, class T = value_of<V>, class Same = equal_to<>, class F = plus<>,
-          softgpu_detail::if_policy<P> = 0>
-inline Out
-exclusive_scan_by_key(const P &policy, K first, K last, V values, Out out, T init = T(), Same same = Same(),
-                      F join = F())
-{
-    SOFTGPU_SCAN_BY_KEY(true, init);
-}
-#undef SOFTGPU_SCAN_BY_KEY
-
 SOFTGPU_WITHOUT_POLICY(for_each)
 SOFTGPU_WITHOUT_POLICY(for_each_n)
 SOFTGPU_WITHOUT_POLICY(transform)
@@ -637,12 +523,6 @@ SOFTGPU_WITHOUT_POLICY(sort_by_key)
 SOFTGPU_WITHOUT_POLICY(stable_sort_by_key)
 SOFTGPU_WITHOUT_POLICY(is_sorted)
 SOFTGPU_WITHOUT_POLICY(reverse)
-SOFTGPU_WITHOUT_POLICY(inclusive_scan)
-SOFTGPU_WITHOUT_POLICY(exclusive_scan)
-SOFTGPU_WITHOUT_POLICY(copy_if)
-SOFTGPU_WITHOUT_POLICY(remove_if)
-SOFTGPU_WITHOUT_POLICY(unique)
-SOFTGPU_WITHOUT_POLICY(reduce_by_key)
 SOFTGPU_WITHOUT_POLICY(transform_if)
 SOFTGPU_WITHOUT_POLICY(replace_copy)
 SOFTGPU_WITHOUT_POLICY(replace_copy_if)
@@ -650,13 +530,14 @@ SOFTGPU_WITHOUT_POLICY(gather_if)
 SOFTGPU_WITHOUT_POLICY(scatter_if)
 SOFTGPU_WITHOUT_POLICY(find_if_not)
 SOFTGPU_WITHOUT_POLICY(minmax_element)
-SOFTGPU_WITHOUT_POLICY(remove)
-SOFTGPU_WITHOUT_POLICY(remove_copy_if)
-SOFTGPU_WITHOUT_POLICY(unique_copy)
-SOFTGPU_WITHOUT_POLICY(unique_by_key)
-SOFTGPU_WITHOUT_POLICY(inclusive_scan_by_key)
-SOFTGPU_WITHOUT_POLICY(exclusive_scan_by_key)
-#undef SOFTGPU_WITHOUT_POLICY
+SOFTGPU_WITHOUT_POLICY(generate_n)
+SOFTGPU_WITHOUT_POLICY(swap_ranges)
+SOFTGPU_WITHOUT_POLICY(uninitialized_fill)
+SOFTGPU_WITHOUT_POLICY(uninitialized_fill_n)
+SOFTGPU_WITHOUT_POLICY(uninitialized_copy)
+SOFTGPU_WITHOUT_POLICY(uninitialized_copy_n)
+SOFTGPU_WITHOUT_POLICY(mismatch)
+SOFTGPU_WITHOUT_POLICY(is_sorted_until)
 
 } // namespace thrust
 

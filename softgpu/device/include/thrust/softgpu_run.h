@@ -173,6 +173,15 @@ policy_of()
 }
 } // namespace softgpu_detail
 
+template <class It> using value_of = typename std::iterator_traits<It>::value_type;
+
+/* name(first, ...) for name(policy, first, ...): the policy comes from the iterators among the arguments. */
+#define SOFTGPU_WITHOUT_POLICY(name)                                                                            \
+    template <class It, class... A, softgpu_detail::if_no_policy<It> = 0> inline auto name(It first, A... more) \
+    {                                                                                                           \
+        return ::thrust::name(softgpu_detail::policy_of<It, A...>(), first, more...);                           \
+    }
+
 } // namespace thrust
 
 #endif

@@ -4,6 +4,8 @@
  */
 #include "check.h"
 
+#include <thrust/adjacent_difference.h>
+#include <thrust/binary_search.h>
 #include <thrust/copy.h>
 #include <thrust/count.h>
 #include <thrust/device_ptr.h>
@@ -22,14 +24,22 @@
 #include <thrust/iterator/transform_iterator.h>
 #include <thrust/iterator/zip_iterator.h>
 #include <thrust/logical.h>
+#include <thrust/merge.h>
+#include <thrust/mismatch.h>
+#include <thrust/partition.h>
 #include <thrust/random.h>
 #include <thrust/reduce.h>
 #include <thrust/remove.h>
 #include <thrust/scan.h>
 #include <thrust/sequence.h>
+#include <thrust/set_operations.h>
 #include <thrust/sort.h>
+#include <thrust/swap.h>
 #include <thrust/transform.h>
 #include <thrust/transform_reduce.h>
+#include <thrust/transform_scan.h>
+#include <thrust/uninitialized_copy.h>
+#include <thrust/uninitialized_fill.h>
 #include <thrust/unique.h>
 
 #include <algorithm>
@@ -215,6 +225,172 @@ test_values(int n)
     CHECK(static_cast<ptrdiff_t>(values.size()) == std::count_if(x.begin(), x.end(), is_positive()), "copy_if");
 }
 
+static std::vector<int>
+random_ints(int n, int limit)
+{
+    std::vector<int> x;
+    for (float value : random_vector<float>(n))
+        x.push_back(static_cast<int>(std::fabs(value) * 1e6f) % limit);
+    return x;
+}
+
+struct is_odd {
+    __host__ __device__ bool operator()(int x) const
+    {
+        return x % 2 != 0;
+    }
+};
+
+/* The first n elements. */
+template <class T>
+static std::vector<T>
+first_of(const thrust::device_vector<T> &v, ptrdiff_t n)
+{
+    std::vector<T> values = host(v);
+    values.resize(static_cast<size_t>(n));
+    return values;
+}
+
+static void
+test_partitions(int n)
+{
+    const std::vector<int> x = random_ints(n, 20);
+    const thrust::device_vector<int> dx = x;
+    std::vector<int> wanted = x, flags(n), odd, even;
+    const ptrdiff_t accepted = std::stable_partition(wanted.begin(), wanted.end(), is_odd()) - wanted.begin();
+    thrust::device_vector<int> d = dx;
+    CHECK(thrust::stable_partition(d.begin(), d.end(), is_odd()) - d.begin() == accepted, "stable_partition's border");
+    expect_equal(host(d), wanted, "stable_partition");
+    CHECK(thrust::is_partitioned(d.begin(), d.end(), is_odd()), "is_partitioned");
+    CHECK(thrust::partition_point(d.begin(), d.end(), is_odd()) - d.begin() == accepted, "partition_point");
+    thrust::device_vector<int> mixed{1, 2, 3};
+    CHECK(!thrust::is_partitioned(mixed.begin(), mixed.end(), is_odd()), "is_partitioned of what is not");
+
+    for (int i = 0; i < n; ++i) {
+        flags[i] = i % 3 == 0;
+        (flags[i] ? odd : even).push_back(x[i]);
+    }
+    const thrust::device_vector<int> stencil = flags;
+    thrust::device_vector<int> out(n), others(n);
+    const auto ends = thrust::partition_copy(dx.begin(), dx.end(), stencil.begin(), out.begin(), others.begin(),
+                                             thrust::identity<int>());
+    expect_equal(first_of(out, ends.first - out.begin()), odd, "partition_copy, accepted");
+    expect_equal(first_of(others, ends.second - others.begin()), even, "partition_copy, the others");
+    odd.insert(odd.end(), even.begin(), even.end());
+    d = dx;
+    thrust::partition(d.begin(), d.end(), stencil.begin(), thrust::identity<int>());
+    expect_equal(host(d), odd, "partition by a stencil");
+
+    std::vector<int> kept;
+    std::remove_copy(x.begin(), x.end(), std::back_inserter(kept), 3);
+    expect_equal(first_of(out, thrust::remove_copy(dx.begin(), dx.end(), out.begin(), 3) - out.begin()), kept,
+                 "remove_copy");
+    const auto removed =
+        thrust::remove_copy_if(dx.begin(), dx.end(), stencil.begin(), out.begin(), thrust::identity<int>());
+    expect_equal(first_of(out, removed - out.begin()), even, "remove_copy_if by a stencil");
+}
+
+static void
+test_sorted(int n)
+{
+    std::vector<int> a = random_ints(n, 50), b = random_ints(n + 5, 50), wanted;
+    std::sort(a.begin(), a.end());
+    std::sort(b.begin(), b.end());
+    const thrust::device_vector<int> da = a, db = b;
+    thrust::device_vector<int> out(2 * n + 5), values(2 * n + 5);
+
+    for (int value : {-1, a[n / 2], 1000}) {
+        const auto range = thrust::equal_range(da.begin(), da.end(), value);
+        CHECK(range.first - da.begin() == std::lower_bound(a.begin(), a.end(), value) - a.begin(), "lower %d", value);
+        CHECK(range.second - da.begin() == std::upper_bound(a.begin(), a.end(), value) - a.begin(), "upper %d", value);
+        CHECK(thrust::binary_search(da.begin(), da.end(), value) == std::binary_search(a.begin(), a.end(), value),
+              "binary_search of %d", value);
+    }
+    thrust::lower_bound(thrust::device, da.begin(), da.end(), db.begin(), db.end(), out.begin());
+    for (int value : b)
+        wanted.push_back(static_cast<int>(std::lower_bound(a.begin(), a.end(), value) - a.begin()));
+    expect_equal(first_of(out, n + 5), wanted, "lower_bound of each");
+    thrust::binary_search(da.begin(), da.end(), db.begin(), db.end(), out.begin(), thrust::less<int>());
+    for (int i = 0; i < n + 5; ++i)
+        wanted[i] = std::binary_search(a.begin(), a.end(), b[i]);
+    expect_equal(first_of(out, n + 5), wanted, "binary_search of each");
+
+    const auto compare = [&](const char *what, auto end, auto of_std) {
+        wanted.clear();
+        of_std(std::back_inserter(wanted));
+        expect_equal(first_of(out, end - out.begin()), wanted, what);
+    };
+    compare("merge", thrust::merge(da.begin(), da.end(), db.begin(), db.end(), out.begin()),
+            [&](auto to) { std::merge(a.begin(), a.end(), b.begin(), b.end(), to); });
+    compare("set_union", thrust::set_union(da.begin(), da.end(), db.begin(), db.end(), out.begin()),
+            [&](auto to) { std::set_union(a.begin(), a.end(), b.begin(), b.end(), to); });
+    compare("set_intersection", thrust::set_intersection(da.begin(), da.end(), db.begin(), db.end(), out.begin()),
+            [&](auto to) { std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), to); });
+    compare("set_difference", thrust::set_difference(da.begin(), da.end(), db.begin(), db.end(), out.begin()),
+            [&](auto to) { std::set_difference(a.begin(), a.end(), b.begin(), b.end(), to); });
+    compare("set_symmetric_difference",
+            thrust::set_symmetric_difference(da.begin(), da.end(), db.begin(), db.end(), out.begin()),
+            [&](auto to) { std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), to); });
+
+    /* The values tell the ranges apart: of equal keys those of the first range come first. */
+    thrust::merge_by_key(da.begin(), da.end(), db.begin(), db.end(), thrust::make_counting_iterator(0),
+                         thrust::make_counting_iterator(n), out.begin(), values.begin());
+    std::vector<std::pair<int, int>> both;
+    for (int i = 0; i < 2 * n + 5; ++i)
+        both.emplace_back(i < n ? a[i] : b[i - n], i);
+    std::stable_sort(both.begin(), both.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
+    wanted.clear();
+    for (const auto &pair : both)
+        wanted.push_back(pair.second);
+    expect_equal(host(values), wanted, "merge_by_key");
+
+    CHECK(thrust::is_sorted_until(da.begin(), da.end()) == da.end(), "is_sorted_until");
+    std::vector<int> keys = a;
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    CHECK(thrust::unique_count(da.begin(), da.end()) == static_cast<ptrdiff_t>(keys.size()), "unique_count");
+    const auto ends = thrust::unique_by_key_copy(da.begin(), da.end(), thrust::make_counting_iterator(0), out.begin(),
+                                                 values.begin());
+    expect_equal(first_of(out, ends.first - out.begin()), keys, "unique_by_key_copy, keys");
+    for (int &key : keys)
+        key = static_cast<int>(std::lower_bound(a.begin(), a.end(), key) - a.begin());
+    expect_equal(first_of(values, ends.second - values.begin()), keys, "unique_by_key_copy, the first values");
+}
+
+static void
+test_neighbours(int n)
+{
+    const std::vector<int> x = random_ints(n, 90);
+    std::vector<int> wanted(n);
+    thrust::device_vector<int> d = x, out(n), other(n, 4);
+    const auto twice = [] __host__ __device__(int value) { return 2 * value; };
+
+    thrust::adjacent_difference(d.begin(), d.end(), out.begin());
+    std::adjacent_difference(x.begin(), x.end(), wanted.begin());
+    expect_equal(host(out), wanted, "adjacent_difference");
+    thrust::transform_inclusive_scan(d.begin(), d.end(), out.begin(), twice, thrust::plus<int>());
+    std::transform_inclusive_scan(x.begin(), x.end(), wanted.begin(), std::plus<int>(), twice);
+    expect_equal(host(out), wanted, "transform_inclusive_scan");
+    thrust::transform_exclusive_scan(d.begin(), d.end(), out.begin(), twice, 7, thrust::plus<int>());
+    std::transform_exclusive_scan(x.begin(), x.end(), wanted.begin(), 7, std::plus<int>(), twice);
+    expect_equal(host(out), wanted, "transform_exclusive_scan");
+
+    thrust::swap_ranges(d.begin(), d.end(), other.begin());
+    expect_equal(host(other), x, "swap_ranges");
+    CHECK(d[n - 1] == 4, "swap_ranges: %d", static_cast<int>(d[n - 1]));
+    d = other;
+    CHECK(thrust::mismatch(d.begin(), d.end(), other.begin()).first == d.end(), "mismatch of equal ranges");
+    d[n / 2] += 1;
+    CHECK(thrust::mismatch(d.begin(), d.end(), other.begin()).second - other.begin() == n / 2, "mismatch");
+    thrust::uninitialized_copy(other.begin(), other.end(), out.begin());
+    expect_equal(host(out), x, "uninitialized_copy");
+    thrust::uninitialized_fill_n(out.begin(), n, 3);
+    expect_equal(host(out), std::vector<int>(n, 3), "uninitialized_fill_n");
+    std::vector<int> on_host(n);
+    thrust::adjacent_difference(x.begin(), x.end(), on_host.begin());
+    std::adjacent_difference(x.begin(), x.end(), wanted.begin());
+    expect_equal(on_host, wanted, "adjacent_difference on the host");
+}
+
 static void
 test_vectors()
 {
@@ -339,6 +515,9 @@ main()
     for (int n : {1, 2, 33, 1000}) {
         test_elements(n);
         test_values(n);
+        test_partitions(n);
+        test_sorted(n);
+        test_neighbours(n);
     }
     return 0;
 }
