@@ -107,5 +107,12 @@ def main():
         print(TOOLKIT)
         return
     compiler = os.path.join(TOOLKIT, "bin/nvcc")
-    for name, value in (("CUDA_HOME", TOOLKIT), ("CUDA_PATH", TOOLKIT), ("CUDACXX", compiler), ("CMAKE_CUDA_COMPILER", compiler)):
+    variables = {
+        "CUDA_HOME": TOOLKIT,
+        "CUDA_PATH": TOOLKIT,
+        "CUDAToolkit_ROOT": TOOLKIT,  # CMake's FindCUDAToolkit would take another nvcc of the PATH or of /usr/local/cuda first
+        "CUDACXX": compiler,
+        "CMAKE_CUDA_COMPILER": compiler,
+    }
+    for name, value in variables.items():
         print("%s=%s" % (name, value))

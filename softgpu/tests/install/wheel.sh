@@ -61,6 +61,21 @@ check "by its name" says softgpu
 check "a C++ program links with the folder" exits 0 g++ "-I$toolkit/include" devices.cpp "-L$toolkit/lib64" -lcudart -o devices
 check "and finds the runtime" exits 0 ./devices
 check "which has a device" says "devices 1"
+if command -v cmake >/dev/null; then
+    mkdir -p other/bin other/include other/lib64 project # a toolkit of the system, first in the PATH
+    printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.1"\n' >other/bin/nvcc
+    chmod +x other/bin/nvcc
+    touch other/include/cuda_runtime.h other/lib64/libcudart.so
+    cat >project/CMakeLists.txt <<'END_CMAKE'
+cmake_minimum_required(VERSION 3.18)
+project(project LANGUAGES CXX)
+find_package(CUDAToolkit REQUIRED)
+message("found ${CUDA_CUDART}")
+END_CMAKE
+    mapfile -t variables < <(python3 -m softgpu env)
+    check "CMake finds a toolkit" exits 0 env "${variables[@]}" "PATH=$PWD/other/bin:$PATH" cmake -S project -B project/build
+    check "that of the variables, not that of the PATH" says "found $toolkit/lib64/libcudart.so"
+fi
 mv "$site/softgpu" elsewhere
 check "it ends where the folder is gone" exits 127 ./devices
 check "with its name" says "stand-in in "
