@@ -641,6 +641,9 @@ bool window_is_stuck(struct window *window);
 /* The kernel that the calling thread runs; NULL: none. */
 const char *workers_kernel(void);
 
+/* So many characters of a kernel's name stand in a line. That of a template's instance can be longer than the line. */
+enum { KERNEL_NAME_SHOWN = 300 };
+
 /* Runs all blocks of a launch on the calling thread and, if SOFTGPU_WORKERS asks for it, on helpers. */
 void workers_run(struct context *context, const struct softgpu_image *image, const struct softgpu_launch *launch,
                  uint64_t block_count);

@@ -42,8 +42,8 @@ strict_end(bool shared, struct context *context, const char *what)
     pthread_mutex_lock(&lock);
     if (memory_overrun(&entry)) {
         char text[512];
-        snprintf(text, sizeof text, "%s wrote behind the end of allocation %llu (%zu bytes of device memory at %#lx)",
-                 what, (unsigned long long)entry.buffer_id, entry.bytes, (unsigned long)entry.base);
+        snprintf(text, sizeof text, "%.*s wrote behind the end of allocation %llu (%zu bytes of device memory at %#lx)",
+                 KERNEL_NAME_SHOWN, what, (unsigned long long)entry.buffer_id, entry.bytes, (unsigned long)entry.base);
         context_fail(context, CUDA_ERROR_ILLEGAL_ADDRESS, text);
     }
     if (!shared) {

@@ -55,8 +55,8 @@ softgpuLaunchFailed(int result, const char *what)
         say("a failure outside of a kernel: %s", what);
         return;
     }
-    char text[512];
-    snprintf(text, sizeof text, "kernel %s: %s", current_job->image->name, what);
+    char text[900];
+    snprintf(text, sizeof text, "kernel %.*s: %s", KERNEL_NAME_SHOWN, current_job->image->name, what);
     context_fail(current_job->context, (CUresult)result, text);
 }
 

@@ -67,6 +67,20 @@ IMAGE(divide, 0);
 IMAGE(part, 0);
 IMAGE(give_up, 0);
 
+/* Its name is that of an instance of a template: longer than a line. */
+#define SIXTEEN_LETTERS    "instance_of_many"
+#define SIXTY_FOUR_LETTERS SIXTEEN_LETTERS SIXTEEN_LETTERS SIXTEEN_LETTERS SIXTEEN_LETTERS
+#define MANY_LETTERS       SIXTY_FOUR_LETTERS SIXTY_FOUR_LETTERS SIXTY_FOUR_LETTERS SIXTY_FOUR_LETTERS SIXTY_FOUR_LETTERS
+static const struct softgpu_image long_name_image = {SOFTGPU_IMAGE_MAGIC,
+                                                     SOFTGPU_IMAGE_VERSION,
+                                                     0,
+                                                     "poke<" MANY_LETTERS MANY_LETTERS MANY_LETTERS MANY_LETTERS ">",
+                                                     poke,
+                                                     1,
+                                                     pointer_params,
+                                                     0,
+                                                     1024};
+
 /* ---- scenes ---- */
 
 static CUdeviceptr
@@ -102,6 +116,7 @@ expect_failure(const struct softgpu_image *image, CUdeviceptr pointer, CUresult 
 FAILING_KERNEL(past_the_end, poke_image, start(BYTES) + BYTES + 96, CUDA_ERROR_ILLEGAL_ADDRESS)
 FAILING_KERNEL(before_the_begin, poke_image, start(4096) - 8, CUDA_ERROR_ILLEGAL_ADDRESS)
 FAILING_KERNEL(null, poke_image, (start(1), 16), CUDA_ERROR_ILLEGAL_ADDRESS)
+FAILING_KERNEL(long_name, long_name_image, start(BYTES) + BYTES + 96, CUDA_ERROR_ILLEGAL_ADDRESS)
 FAILING_KERNEL(divide, divide_image, start(4), CUDA_ERROR_LAUNCH_FAILED)
 FAILING_KERNEL(give_up, give_up_image, start(4), CUDA_ERROR_ASSERT)
 
@@ -297,6 +312,10 @@ static const struct scene_row rows[] = {
       "returns error 700"}},
     {"before_the_begin", {NULL}, SAYS, {"kernel poke: it ", "8 bytes before allocation 1 (4096 bytes"}},
     {"null", {NULL}, SAYS, {"kernel poke: it ", "address 0x10: a null pointer"}},
+    {"long_name",
+     {NULL},
+     SAYS,
+     {"kernel poke<instance_of_many", "96 bytes past the end of allocation 1 (4000 bytes", "returns error 700"}},
     {"divide", {NULL}, SAYS, {"kernel divide: an integer is divided by zero"}},
     {"give_up", {NULL}, SAYS, {"kernel give_up: this test's kernel cannot continue"}},
     {"use_after_free",
