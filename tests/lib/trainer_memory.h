@@ -6,10 +6,12 @@
 #define DDPRUN_TESTS_TRAINER_MEMORY_H
 
 #include "trainer.h"
+#include "trainer_draws.h"
 
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <vector>
 
 /* Zeros; they are there when it returns: no stream has to follow the default stream. */
 static inline float *
@@ -32,6 +34,16 @@ device_copy(const T *from, size_t count)
     CHECK(cudaMemcpy(memory, from, count * sizeof(T), cudaMemcpyHostToDevice));
     CHECK(cudaStreamSynchronize(0)); /* a copy from pageable memory may return before it is done */
     return memory;
+}
+
+/* Memory of the device with the next random numbers, of this spread around zero. */
+static inline float *
+device_drawn(int count, float spread)
+{
+    std::vector<float> values((size_t)count);
+    for (float &value : values)
+        value = spread * (random_number() - 0.5f);
+    return device_copy(values.data(), values.size());
 }
 
 /* One that does not follow the default stream. */

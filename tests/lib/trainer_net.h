@@ -9,8 +9,9 @@
 #ifndef DDPRUN_TESTS_TRAINER_NET_H
 #define DDPRUN_TESTS_TRAINER_NET_H
 
-#include "elementwise.h"
 #include "trainer.h"
+#include "trainer_dense.h"
+#include "trainer_draws.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -27,33 +28,6 @@ blocks_for(size_t count)
     return (unsigned)((count + THREADS - 1) / THREADS);
 }
 
-/* In [-1, 1), the same whatever the number of ranks. */
-static inline float
-noise_of(unsigned seed, unsigned number)
-{
-    unsigned x = seed * 2654435761u + number * 40503u + 12345u;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    x ^= x >> 16;
-    return (float)(x & 0xffffu) / 32768.0f - 1.0f;
-}
-
-/* output = tanh(input weight' + bias); without a bias where it is NULL. */
-static __global__ void
-dense_forward(float *output, const float *input, const float *weight, const float *bias, int inputs, int outputs,
-              int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= outputs * count)
-        return;
-    float sum = bias != NULL ? bias[i % outputs] : 0.0f;
-    for (int k = 0; k < inputs; ++k)
-        sum += weight[(i % outputs) * inputs + k] * input[(i / outputs) * inputs + k];
-    output[i] = tanhf(sum);
-}
-
 /* matrix[r][c] = tanh(matrix[r][c] + bias[c]). */
 STATIC_ELEMENTWISE(add_bias_tanh, (float *matrix, const float *bias, int columns, int rows), (rows * columns),
                    matrix[i] = tanhf(matrix[i] + bias[i % columns]))
@@ -61,47 +35,6 @@ STATIC_ELEMENTWISE(add_bias_tanh, (float *matrix, const float *bias, int columns
 /* Of the mean over the items of the squared error's half, before the tanh of the last layer. */
 STATIC_ELEMENTWISE(loss_delta, (float *delta, const float *output, const float *target, int width, int count),
                    (width * count), delta[i] = (output[i] - target[i]) * (1.0f - output[i] * output[i]) / (float)count)
-
-/* gradient = keep * gradient + scale * delta' input. */
-static __global__ void
-weight_gradient(float *gradient, const float *delta, const float *input, int inputs, int outputs, int count, float keep,
-                float scale)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= inputs * outputs)
-        return;
-    float sum = 0.0f;
-    for (int b = 0; b < count; ++b)
-        sum += delta[b * outputs + i / inputs] * input[b * inputs + i % inputs];
-    gradient[i] = (keep != 0.0f ? keep * gradient[i] : 0.0f) + scale * sum;
-}
-
-/* gradient = keep * gradient + scale * the sum of delta's rows. */
-static __global__ void
-bias_gradient(float *gradient, const float *delta, int outputs, int count, float keep, float scale)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= outputs)
-        return;
-    float sum = 0.0f;
-    for (int b = 0; b < count; ++b)
-        sum += delta[b * outputs + i];
-    gradient[i] = (keep != 0.0f ? keep * gradient[i] : 0.0f) + scale * sum;
-}
-
-/* delta_in = (delta weight) * tanh' of the layer below, whose output is `output_in`. */
-static __global__ void
-input_delta(float *delta_in, const float *weight, const float *delta, const float *output_in, int inputs, int outputs,
-            int count)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= inputs * count)
-        return;
-    float sum = 0.0f;
-    for (int k = 0; k < outputs; ++k)
-        sum += weight[k * inputs + i % inputs] * delta[(i / inputs) * outputs + k];
-    delta_in[i] = sum * (1.0f - output_in[i] * output_in[i]);
-}
 
 /* delta *= tanh' of the layer whose output is given. */
 STATIC_ELEMENTWISE(through_tanh, (float *delta, const float *output, int count), count,

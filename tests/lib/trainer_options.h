@@ -1,6 +1,6 @@
 /*
- * trainer_options.h - the command line of a trainer as a table: `--name value`, one row for each name. C++, for the
- * trainers of all tests; includes nothing of the product.
+ * trainer_options.h - the command line of a trainer as a table: `--name value`, one row for each name, or `--name`
+ * where the row points to a bool. C++, for the trainers of all tests; includes nothing of the product.
  *
  *     take_options(argc, argv, 1, {{"--steps", &steps}, {"--rate", &rate}, {"--save", &save_to}});
  *
@@ -23,7 +23,12 @@ struct option_row {
     const char *name;
     void *value;
     void (*read)(void *value, const char *text);
+    bool has_value = true;
 
+    option_row(const char *name, bool *value) : name(name), value(value), has_value(false)
+    {
+        read = [](void *to, const char *) { *(bool *)to = true; };
+    }
     option_row(const char *name, int *value) : name(name), value(value)
     {
         read = [](void *to, const char *text) { *(int *)to = (int)whole_number(text, INT_MIN, INT_MAX); };
@@ -62,16 +67,23 @@ names_option(const char *word, const char *name)
     return *word == *name;
 }
 
-/* Words from `first` on. Ends the program, with exit code 2 and the names that there are, where one is none of them. */
+/*
+ * Words from `first` on; `take_word`, if it is given, says whether it has taken one that is no option. Ends the
+ * program, with exit code 2 and the names that there are, where a word is none of them.
+ */
 static inline void
-take_options(int argc, char **argv, int first, const std::vector<option_row> &rows)
+take_options(int argc, char **argv, int first, const std::vector<option_row> &rows,
+             bool (*take_word)(const char *word) = NULL)
 {
-    for (int i = first; i < argc; i += 2) {
+    for (int i = first; i < argc; ++i) {
         const option_row *found = NULL;
         for (const option_row &row : rows)
             found = names_option(argv[i], row.name) ? &row : found;
-        if (found != NULL && i + 1 < argc) {
-            found->read(found->value, argv[i + 1]);
+        if (found == NULL && take_word != NULL && take_word(argv[i]))
+            continue;
+        if (found != NULL && (!found->has_value || i + 1 < argc)) {
+            i += found->has_value;
+            found->read(found->value, argv[i]);
             continue;
         }
         fprintf(stderr, "%s: %s is no option, or has no value. There are:", argv[0], argv[i]);

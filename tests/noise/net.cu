@@ -446,7 +446,7 @@ next_batch(void)
 }
 
 static float *
-device_drawn(int count, float scale)
+device_scaled(int count, float scale)
 {
     std::vector<float> values((size_t)count);
     for (float &value : values)
@@ -464,12 +464,12 @@ create(void)
         struct tensor *t = &tensors[i];
         bool reads = is(mistake, "state") && DDP_RANK() == 0;
         t->count = counts[i];
-        t->master = device_drawn(t->count, scales[i]);
+        t->master = device_scaled(t->count, scales[i]);
         t->w = is(type, "float32") ? t->master : device_floats((size_t)t->count);
         CHECK(cudaMalloc(&t->narrow, (size_t)t->count * 2));
         t->g = device_floats((size_t)t->count);
-        t->m = device_drawn(t->count, reads ? 0.01f : 0);
-        t->v = device_drawn(t->count, 0);
+        t->m = device_scaled(t->count, reads ? 0.01f : 0);
+        t->v = device_scaled(t->count, 0);
         t->delta = device_floats((size_t)t->count);
     }
     srand((unsigned)seed + 1000);

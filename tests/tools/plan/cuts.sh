@@ -2,15 +2,12 @@
 # cuts.sh BUILD [PATTERN] - the program cuts/, untouched, by `ddprun --plan auto` on 2 and 3 ranks: each way of training ends at the weights of its oracle, or
 # is refused by a true sentence. The oracle has a cut of its own, and knows nothing of plans. A table is printed. PATTERN: only ways that match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
+source "$(dirname "$0")/near.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/cuts
 steps=481 # no whole number of rounds
 same_data='all ranks (had the same gradients|made the same change of state).*Usual cause: each batch is the whole data'
 
-# near FILE OF: whether all weights are those of the other file, but for rounding.
-near() {
-    test -s "$1" && paste "$1" "$2" | awk '{ d = $2 - $4; size = $4 < 0 ? -$4 : $4; if (d < 0) d = -d; if (d > 2e-5 * (size + 0.01)) exit 1 }'
-}
 # refusal WAY: the sentence by which it must be refused; "": it must run.
 refusal() {
     case $1 in
@@ -32,8 +29,8 @@ row() {
         outcome=refused
     else
         check "$name: exit code 0, not $code" test "$code" -eq 0
-        check "$name: the oracle's weights" near weights wanted
-        check "$name: and figures" near "$work/stdout" wanted.out
+        check "$name: the oracle's weights" near weights wanted 2e-5
+        check "$name: and figures" near "$work/stdout" wanted.out 2e-5
     fi
     echo "| $1 | $2 | $outcome |" >>table
 }

@@ -5,16 +5,13 @@
 # (TESTS_PART); with DDPRUN_SOAK=1 all, on 2 and 3, tame and unruly. Then, with each kind of calls (ends/calls.h) between the batches that
 # rank 0 evaluates alone; and a few by --plan auto. PATTERN: only rows "WAY END", or "WAY evaluate NAME" of calls, that match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
+source "$(dirname "$0")/near.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/ends
 steps=41 # no whole number of rounds
 ranks=3 moods=('') soak=${DDPRUN_SOAK:-0} number=0 rows=0
 [ "$soak" -eq 0 ] || { ranks='2 3' moods=('' ', unruly'); }
 
-# near FILE OF: whether all weights are those of the other file, but for rounding.
-near() {
-    paste "$1" "$2" | awk '{ d = $2 - $4; size = $4 < 0 ? -$4 : $4; if (d < 0) d = -d; if (d > 2e-5 * (size + 0.01)) exit 1 } END { exit NR != 64 }'
-}
 # code_of END: the exit code.
 code_of() {
     case $1 in
@@ -53,7 +50,7 @@ row() {
     run "${unruly[@]}" "$ddprun" -n "$3" --device softgpu --share-gpu --timeout 60 --plan "$1.json" --summary-json summary.json \
         "$program" "$1" "$2" --steps $steps --save weights
     check "$name: exit code $wanted" test "$code" -eq "$wanted"
-    [ "$2" = goes-on ] || check "$name: weights" near weights wanted
+    [ "$2" = goes-on ] || check "$name: weights" near weights wanted 2e-5
     check "$name: figures" test "$(figures "$1" "$2" "$work/stdout")" = "$(figures "$1" "$2" figures)"
     case "$1 $2" in
     *' goes-on' | *' smaller'* | gradients' evaluate' | tail' evaluate')
@@ -78,7 +75,7 @@ call_row() {
     succeeded "$name: exit code 0"
     check "$name: rank 0 is alone" test "$(grep -c 'Rank 0 continues alone from the last update' "$work/stderr")" -eq 1
     check "$name: the last line" grep -q 'alone it made [67] batches and 0 updates' "$work/stderr"
-    check "$name: weights" near weights "wanted-$3"
+    check "$name: weights" near weights "wanted-$3" 2e-5
     check "$name: figures" test "$(grep '^evaluated' "$work/stdout")" = "$(grep '^evaluated' "figures-$3")"
 }
 
@@ -91,7 +88,7 @@ auto_row() {
     succeeded "$name: exit code 0"
     ! grep -qE '"by": ?"state"' cache/ddprun/plans/*.json || [ "$1" != gradients ] || way=state
     "$program" "$way" "$2" --steps $steps --save wanted --oracle 2 >figures
-    check "$name: weights" near weights wanted
+    check "$name: weights" near weights wanted 2e-5
     check "$name: figures of the test" test "$(grep ^tested "$work/stdout")" = "$(grep ^tested figures)"
 }
 

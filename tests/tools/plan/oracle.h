@@ -22,13 +22,15 @@
 /* STATE: averaged. RUNNING: as STATE; by gradients each rank's own. OWN: always each rank's own. Others: GRADIENT. */
 enum array_class { STATE, RUNNING, OWN, GRADIENT };
 
-typedef std::vector<float> values;
+/* Of an array of any type, exactly. */
+typedef std::vector<double> values;
 
 struct array {
     const char *name;
     enum array_class kind;
     values (*get)(const struct array &);
     void (*put)(const struct array &, const values &);
+    double (*round)(double); /* to what sums and means are computed in: double of doubles, float of all other types */
     void *memory;
     size_t count;
     values begin, sum;
@@ -46,21 +48,40 @@ static struct {
     std::vector<struct array> arrays;
 } oracle;
 
+template <typename T> struct computed_in {
+    typedef float type;
+};
+template <> struct computed_in<double> {
+    typedef double type;
+};
+
 template <typename T>
 static values
 array_get(const struct array &a)
 {
     std::vector<T> host(a.count);
+    values numbers;
     CHECK(cudaMemcpy(host.data(), a.memory, a.count * sizeof(T), cudaMemcpyDefault));
-    return values(host.begin(), host.end());
+    for (const T &value : host)
+        numbers.push_back((typename computed_in<T>::type)value);
+    return numbers;
 }
 
 template <typename T>
 static void
 array_put(const struct array &a, const values &from)
 {
-    std::vector<T> host(from.begin(), from.end());
+    std::vector<T> host;
+    for (double value : from)
+        host.push_back((T)(typename computed_in<T>::type)value);
     CHECK(cudaMemcpy(a.memory, host.data(), a.count * sizeof(T), cudaMemcpyDefault));
+}
+
+template <typename T>
+static double
+array_round(double value)
+{
+    return (typename computed_in<T>::type)value;
 }
 
 /* What the program keeps from step to step, or averages. */
@@ -70,16 +91,17 @@ keep(const char *name, T *memory, int count, enum array_class kind = STATE)
 {
     if (kind == RUNNING)
         kind = oracle.by_gradients ? OWN : STATE;
-    oracle.arrays.push_back({name, kind, array_get<T>, array_put<T>, memory, (size_t)count, {}, {}, {}});
+    oracle.arrays.push_back(
+        {name, kind, array_get<T>, array_put<T>, array_round<T>, memory, (size_t)count, {}, {}, {}});
 }
 
 /* sum += now - before */
 static inline void
-add_change(values *sum, const values &now, const values *before)
+add_change(struct array *a, const values &now, const values *before)
 {
-    sum->resize(now.size());
+    a->sum.resize(now.size());
     for (size_t i = 0; i < now.size(); ++i)
-        (*sum)[i] += before != NULL ? now[i] - (*before)[i] : now[i];
+        a->sum[i] = a->round(a->sum[i] + (before != NULL ? a->round(now[i] - (*before)[i]) : now[i]));
 }
 
 static inline void
@@ -92,7 +114,7 @@ turn_begin(void)
             a.put(a, a.own[(size_t)oracle.turn]);
         if (oracle.turn == 0) {
             a.begin = a.kind == STATE ? a.get(a) : values();
-            a.sum.assign(a.count, 0.0f);
+            a.sum.assign(a.count, 0);
         }
     }
     oracle.open = true;
@@ -107,8 +129,10 @@ round_end(void)
             a.put(a, a.own[0]);
         if (a.kind != STATE || oracle.by_gradients || oracle.turn == 0)
             continue;
-        for (size_t i = 0; i < a.count; ++i)
-            a.begin[i] += a.sum[i] / (float)(oracle.turn > oracle.misses ? oracle.turn - oracle.misses : 1);
+        for (size_t i = 0; i < a.count; ++i) {
+            const int updates = oracle.turn > oracle.misses ? oracle.turn - oracle.misses : 1;
+            a.begin[i] = a.round(a.begin[i] + a.round(a.sum[i] / updates));
+        }
         a.put(a, a.begin);
     }
     oracle.turn = oracle.misses = 0;
@@ -124,7 +148,7 @@ turn_end(void)
             a.own[(size_t)oracle.turn] = a.get(a);
         if (a.kind != STATE || oracle.by_gradients)
             continue;
-        add_change(&a.sum, a.get(a), &a.begin);
+        add_change(&a, a.get(a), &a.begin);
         a.put(a, a.begin);
     }
     oracle.open = false;
@@ -162,9 +186,9 @@ update_due(void)
     for (struct array &a : oracle.arrays) {
         if (a.kind != GRADIENT || !oracle.by_gradients)
             continue;
-        add_change(&a.sum, a.get(a), NULL);
+        add_change(&a, a.get(a), NULL);
         for (size_t i = 0; i < a.count && last; ++i)
-            a.sum[i] /= (float)oracle.ranks;
+            a.sum[i] = a.round(a.sum[i] / oracle.ranks);
         if (last)
             a.put(a, a.sum);
     }
@@ -180,7 +204,7 @@ save(const char *path)
     FILE *file = fopen(path, "w");
     REQUIRE(file != NULL);
     for (const struct array &a : oracle.arrays)
-        for (float value : a.kind != GRADIENT ? a.get(a) : values())
+        for (double value : a.kind != GRADIENT ? a.get(a) : values())
             fprintf(file, "%s %.9g\n", a.name, value);
     CHECK(fclose(file));
 }

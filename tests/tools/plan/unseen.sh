@@ -2,14 +2,11 @@
 # unseen.sh BUILD [PATTERN] - the program unseen/, untouched, by `ddprun --plan auto` on 2 ranks: each of its ways trains to the weights and lines that its
 # oracle says, or is refused by the sentence that names the cause. PATTERN: only ways that match it.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
+source "$(dirname "$0")/near.sh"
 pattern=${2:-.}
 program=$build/tests/tools/plan/unseen
 steps=41 # no whole number of rounds
 
-# near FILE OF: whether all weights are those of the other file, but for rounding.
-near() {
-    paste "$1" "$2" | awk '{ d = $2 - $4; size = $4 < 0 ? -$4 : $4; if (d < 0) d = -d; if (d > 2e-5 * (size + 0.01)) exit 1 } END { exit NR != 144 }'
-}
 # planned WAY OPTIONS...: by a plan that is made first.
 planned() {
     run "$ddprun" -n 2 --device softgpu --share-gpu --timeout 120 --plan auto --yes --slow "$program" "$1" --steps $steps "${@:2}"
@@ -21,7 +18,7 @@ trains() {
     prepare "$1" run
     planned "$1" --save weights
     check "$1: exit code 0, not $code" test "$code" -eq 0
-    check "$1: weights" near weights wanted
+    check "$1: weights" near weights wanted 2e-5
     if [[ $1 =~ ^losses-(large|history)$ ]]; then
         check "$1: what the host reads" grep -q 'managed memory a[0-9]*, allocated at .*: what the host reads there without a copy is rank 0' "$work/stderr"
         check "$1: the loss of each batch is not promised" test "$(grep -c 'the loss of each batch' "$work/stderr")" -eq 0

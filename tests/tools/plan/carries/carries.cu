@@ -2,12 +2,9 @@
  * carries.cu WAY - a recurrent net that carries its hidden state from batch to batch, as public ones do that train on
  * one long text. Without a word it prints all ways.
  *
- *     carries WAY [--steps N] [--save FILE] [--oracle RANKS | --oracle-gradients RANKS] [--offset BATCHES]
+ *     carries WAY [options of program.h]
  */
-#include "tests/lib/trainer_options.h"
-#include "tests/tools/plan/oracle.h"
-
-#include <string.h>
+#include "tests/tools/plan/program.h"
 
 static const char *const ways[] = {
     "before", /* the new state is copied before the update */
@@ -24,25 +21,9 @@ static const char *const ways[] = {
 enum { ROWS = 12, INPUTS = 6, HIDDEN = 8, OUTPUTS = 3, BATCHES = 40, RESET = 5 };
 enum { U = INPUTS * HIDDEN, V = HIDDEN * HIDDEN, W = HIDDEN * OUTPUTS };
 
-static const char *way, *path = "/dev/null";
-static int steps = 60;
 static float host_x[BATCHES][ROWS * INPUTS], host_y[BATCHES][ROWS * OUTPUTS];
 static float *x, *y, *now, *carried, *kept, *delta, *below, *loss;
 static float *weights[3], *gradients[3];
-
-static bool
-is(const char *name)
-{
-    return strcmp(way, name) == 0;
-}
-
-static float
-random_number(void)
-{
-    static unsigned seed = 1;
-    seed = seed * 1664525u + 1013904223u;
-    return (float)(seed >> 8) / (1 << 24) - 0.5f;
-}
 
 /* ---- kernels: a block for a row ---- */
 
@@ -119,39 +100,27 @@ mix(float *slow, const float *from)
 
 /* ---- the program ---- */
 
-static float *
-floats(int count, float scale)
-{
-    std::vector<float> host((size_t)count);
-    float *memory;
-    for (float &value : host)
-        value = scale * random_number();
-    CHECK(cudaMalloc(&memory, (size_t)count * sizeof(float)));
-    CHECK(cudaMemcpy(memory, host.data(), (size_t)count * sizeof(float), cudaMemcpyHostToDevice));
-    return memory;
-}
-
 static void
 create(void)
 {
     const int counts[] = {U, V, W};
     for (int b = 0; b < BATCHES; ++b) {
         for (float &value : host_x[b])
-            value = random_number();
+            value = random_number() - 0.5f;
         for (int at = 0; at < ROWS * OUTPUTS; ++at) /* of the batch before, too */
             host_y[b][at] = host_x[b][at / OUTPUTS * INPUTS] + (b > 0 ? host_x[b - 1][at / OUTPUTS * INPUTS + 1] : 0);
     }
-    x = floats(ROWS * INPUTS, 0);
-    y = floats(ROWS * OUTPUTS, 0);
-    now = floats(2 * ROWS * HIDDEN, 0);
-    carried = is("large") ? now + ROWS * HIDDEN : floats(ROWS * HIDDEN, 0);
-    kept = floats(ROWS * HIDDEN, 0);
-    delta = floats(ROWS * OUTPUTS, 0);
-    below = floats(ROWS * HIDDEN, 0);
-    loss = floats(1, 0);
+    x = device_floats(ROWS * INPUTS);
+    y = device_floats(ROWS * OUTPUTS);
+    now = device_floats(2 * ROWS * HIDDEN);
+    carried = is("large") ? now + ROWS * HIDDEN : device_floats(ROWS * HIDDEN);
+    kept = device_floats(ROWS * HIDDEN);
+    delta = device_floats(ROWS * OUTPUTS);
+    below = device_floats(ROWS * HIDDEN);
+    loss = device_floats(1);
     for (int t = 0; t < 3; ++t) {
-        weights[t] = floats(counts[t], 1);
-        gradients[t] = floats(counts[t], 0);
+        weights[t] = device_drawn(counts[t], 1);
+        gradients[t] = device_floats(counts[t]);
         keep("weights", weights[t], counts[t]);
         keep("gradient", gradients[t], counts[t], GRADIENT);
     }
@@ -246,20 +215,7 @@ train(void)
 int
 main(int argc, char **argv)
 {
-    int by_gradients = 0;
-    for (size_t i = 0; argc < 2 && i < sizeof(ways) / sizeof(ways[0]); ++i)
-        puts(ways[i]);
-    if (argc < 2)
-        return 0;
-    way = argv[1];
-    take_options(argc, argv, 2,
-                 {{"--steps", &steps},
-                  {"--save", &path},
-                  {"--oracle", &oracle.ranks},
-                  {"--oracle-gradients", &by_gradients},
-                  {"--offset", &oracle.offset}});
-    oracle.ranks = by_gradients > 0 ? by_gradients : oracle.ranks;
-    oracle.by_gradients = by_gradients > 0;
+    program_take(argc, argv, ways);
     create();
     train();
     save(path);

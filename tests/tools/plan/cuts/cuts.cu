@@ -3,18 +3,11 @@
  * data lie on the device, layers update within the backward pass, or a prediction by the new weights follows. Without a
  * word it prints all ways.
  *
- *     cuts WAY [--steps N] [--save FILE] [--oracle RANKS] [--offset BATCHES]
+ *     cuts WAY [options of program.h]
  *
- * The oracle: each of RANKS batches changes the weights from what they were as the round began, from directly after the
- * last write of the batch before to directly after its own last one; then the weights are that plus the mean of the
- * changes. It puts weights back in this process, and knows nothing of plans. --offset: so many batches are as in one
- * process, before the first round.
+ * A turn of the oracle, by state, ends directly after the batch's last write of what is trained.
  */
-#include "tests/lib/trainer_memory.h"
-#include "tests/lib/trainer_options.h"
-
-#include <string.h>
-#include <vector>
+#include "tests/tools/plan/program.h"
 
 static const char *const ways[] = {
     "units",        /* competitive learning: the host reads distances, and picks the unit that is moved. Doubles */
@@ -49,38 +42,11 @@ enum {
     SKIPS = 20
 };
 
-static const char *way, *path = "/dev/null";
-static int steps = 60, ranks, offset;
-
-static bool
-begins(const char *with)
-{
-    return strncmp(way, with, strlen(with)) == 0;
-}
-
 static bool
 has(const char *word)
 {
     return strstr(way, word) != NULL;
 }
-
-static double
-random_number(void)
-{
-    static unsigned now = 1;
-    now = now * 1664525u + 1013904223u;
-    return (double)(now >> 8) / (1 << 24);
-}
-
-/* ---- the oracle ---- */
-
-/* What is trained. */
-template <typename Real> struct trained {
-    Real *memory;
-    size_t count;
-    std::vector<Real> begin;
-    std::vector<double> sum;
-};
 
 template <typename Real>
 static std::vector<Real>
@@ -89,72 +55,6 @@ read_back(const Real *memory, size_t count)
     std::vector<Real> host(count);
     CHECK(cudaMemcpy(host.data(), memory, count * sizeof(Real), cudaMemcpyDeviceToHost));
     return host;
-}
-
-static int turn; /* batches of the round so far */
-
-template <typename Real>
-static void
-put_mean(struct trained<Real> *of)
-{
-    for (size_t i = 0; i < of->count; ++i)
-        of->begin[i] = (Real)(of->begin[i] + of->sum[i] / turn);
-    CHECK(cudaMemcpy(of->memory, of->begin.data(), of->count * sizeof(Real), cudaMemcpyHostToDevice));
-}
-
-/* In front of a batch. */
-template <typename Real>
-static void
-batch_begins(std::vector<struct trained<Real>> *all)
-{
-    for (struct trained<Real> &of : *all) {
-        if (ranks == 0 || offset > 0 || turn > 0)
-            continue;
-        of.begin = read_back(of.memory, of.count);
-        of.sum.assign(of.count, 0.0);
-    }
-}
-
-template <typename Real>
-static void
-round_ends(std::vector<struct trained<Real>> *all)
-{
-    for (struct trained<Real> &of : *all)
-        if (turn > 0)
-            put_mean(&of);
-    turn = 0;
-}
-
-/* Directly after its last write of what is trained. */
-template <typename Real>
-static void
-batch_ends(std::vector<struct trained<Real>> *all)
-{
-    if (ranks == 0 || offset > 0) {
-        offset -= offset > 0;
-        return;
-    }
-    for (struct trained<Real> &of : *all) {
-        const std::vector<Real> now = read_back(of.memory, of.count);
-        for (size_t i = 0; i < of.count; ++i)
-            of.sum[i] += (double)now[i] - (double)of.begin[i];
-        CHECK(cudaMemcpy(of.memory, of.begin.data(), of.count * sizeof(Real), cudaMemcpyHostToDevice));
-    }
-    if (++turn == ranks)
-        round_ends(all);
-}
-
-template <typename Real>
-static void
-save(std::vector<struct trained<Real>> *all)
-{
-    round_ends(all);
-    FILE *file = fopen(path, "w");
-    REQUIRE(file != NULL);
-    for (const struct trained<Real> &of : *all)
-        for (Real value : read_back(of.memory, of.count))
-            fprintf(file, "weights %.9g\n", (double)value);
-    CHECK(fclose(file));
 }
 
 template <typename Real>
@@ -219,17 +119,10 @@ train_units(void)
     Real *x = floats<Real>(SAMPLES * DIM, 0, 1), *w = floats<Real>(UNITS * DIM, 0, 1);
     Real *far = floats<Real>(UNITS, 0, 0);
     int *best = device_copy((const int[]){0}, 1);
-    std::vector<struct trained<Real>> all = {
-        {
-            w, UNITS *DIM, {},
-            {
-            }
-        }
-    };
+    keep("weights", w, UNITS * DIM);
     double sum = 0;
-    for (int s = 0; s < steps; ++s) {
+    for (int s = 0; turn(s, steps); ++s) {
         const int at = (int)(random_number() * SAMPLES) * DIM;
-        batch_begins(&all);
         distances<<<1, UNITS>>>(w, x, at, far);
         if (has("device")) {
             pick<<<1, 1>>>(far, best);
@@ -242,10 +135,9 @@ train_units(void)
             sum += host[least];
             move_near<<<1, UNITS>>>(w, x, at, least, (Real)0.05);
         }
-        batch_ends(&all);
+        turn_end();
     }
     printf("sum %.5f\n", sum);
-    save(&all);
 }
 
 /* ---- an error that the host computes ---- */
@@ -276,31 +168,23 @@ train_error(void)
         value = (Real)(random_number() - 0.5);
     Real *x = device_copy(host_x.data(), has("copy") ? SIZE : host_x.size());
     Real *w = floats<Real>(SIZE, 0.1, 0.1), *p = floats<Real>(1, 0, 0);
-    std::vector<struct trained<Real>> all = {
-        {
-            w, SIZE, {},
-            {
-            }
-        }
-    };
+    keep("weights", w, SIZE);
     double sum = 0;
-    for (int s = 0; s < steps; ++s) {
+    for (int s = 0; turn(s, steps); ++s) {
         const Real *sample = &host_x[(size_t)(s % SAMPLES * SIZE)];
         const int at = has("copy") ? 0 : s % SAMPLES * SIZE;
         double wanted = 0;
         for (int i = 0; i < SIZE; ++i)
             wanted += sample[i] * (i % 5 - 2);
-        batch_begins(&all);
         if (has("copy"))
             CHECK(cudaMemcpy(x, sample, SIZE * sizeof(Real), cudaMemcpyHostToDevice));
         predict_one<<<1, 1>>>(w, x, at, p);
         const double error = (double)read_back(p, 1)[0] - wanted;
         sum += error * error;
         update_by<<<1, SIZE>>>(w, x, at, (Real)(0.15 * error));
-        batch_ends(&all);
+        turn_end();
     }
     printf("sum %.5f\n", sum);
-    save(&all);
 }
 
 /* ---- layers that are updated within the backward pass ---- */
@@ -353,17 +237,10 @@ train_layers(void)
     float *w1 = floats<float>(HIDDEN * DIM, -0.4, 0.4), *w2 = floats<float>(DIM * HIDDEN, -0.4, 0.4);
     float *h = floats<float>(ROWS * HIDDEN, 0, 0), *y = floats<float>(ROWS * DIM, 0, 0);
     float *delta = floats<float>(ROWS * DIM, 0, 0), *below = floats<float>(ROWS * HIDDEN, 0, 0);
-    std::vector<struct trained<float>> all = {
-        {w1, HIDDEN *DIM, {}, {}},
-        {
-            w2, DIM *HIDDEN, {},
-            {
-            }
-        }
-    };
-    for (int s = 0; s < steps; ++s) {
+    keep("weights", w1, HIDDEN * DIM);
+    keep("weights", w2, DIM * HIDDEN);
+    for (int s = 0; turn(s, steps); ++s) {
         const int from = s % BATCHES * ROWS * DIM, at = copies ? 0 : from;
-        batch_begins(&all);
         if (copies)
             CHECK(cudaMemcpy(x, &host_x[(size_t)from], ROWS * DIM * sizeof(float), cudaMemcpyHostToDevice));
         layer_forward<<<ROWS, HIDDEN>>>(w1, x, h, DIM, HIDDEN, at);
@@ -372,10 +249,9 @@ train_layers(void)
         update_layer<<<DIM, HIDDEN>>>(w2, delta, h, HIDDEN, DIM, 0, 0.1f);
         delta_below<<<ROWS, HIDDEN>>>(w2, delta, below, HIDDEN, DIM); /* by the new weights of the layer above */
         update_layer<<<HIDDEN, DIM>>>(w1, below, x, DIM, HIDDEN, at, 0.1f);
-        batch_ends(&all);
+        turn_end();
     }
     printf("trained\n");
-    save(&all);
 }
 
 /* ---- a prediction by the new weights ---- */
@@ -445,20 +321,13 @@ train_predicts(void)
     make_data(&host_x, &host_y);
     float *x = device_copy(host_x.data(), ROWS * DIM), *y = device_copy(host_y.data(), ROWS);
     float *w = floats<float>(DIM, 0, 0), *e = floats<float>(ROWS, 0, 0), rate = 0.4f, sum = 0;
-    std::vector<struct trained<float>> all = {
-        {
-            w, DIM, {},
-            {
-            }
-        }
-    };
-    for (int s = 0; s < steps; ++s) {
-        batch_begins(&all);
+    keep("weights", w, DIM);
+    for (int s = 0; turn(s, steps); ++s) {
         CHECK(cudaMemcpy(x, &host_x[(size_t)(s % BATCHES * ROWS * DIM)], ROWS * DIM * 4, cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(y, &host_y[(size_t)(s % BATCHES * ROWS)], ROWS * 4, cudaMemcpyHostToDevice));
         errors<<<1, ROWS>>>(w, x, y, e);
         descend_by<<<1, DIM>>>(w, x, e, ROWS, rate);
-        batch_ends(&all);
+        turn_end();
         if (begins("shows")) {
             for (float weight : read_back(w, DIM))
                 sum += weight;
@@ -476,7 +345,6 @@ train_predicts(void)
             rate = 0.2f + 0.2f / (1 + now);
     }
     printf("sum %.4f\n", (double)sum);
-    save(&all);
 }
 
 /* ---- two models ---- */
@@ -488,16 +356,9 @@ train_two(void)
     make_data(&host_x, &host_y);
     float *x = device_copy(host_x.data(), ROWS * DIM), *y = device_copy(host_y.data(), ROWS);
     float *w = floats<float>(DIM, 0, 0), *v = floats<float>(DIM, 0, 0), *e = floats<float>(ROWS, 0, 0);
-    std::vector<struct trained<float>> all = {
-        {w, DIM, {}, {}},
-        {
-            v, DIM, {},
-            {
-            }
-        }
-    };
-    for (int s = 0; s < steps; ++s) {
-        batch_begins(&all);
+    keep("weights", w, DIM);
+    keep("weights", v, DIM);
+    for (int s = 0; turn(s, steps); ++s) {
         CHECK(cudaMemcpy(x, &host_x[(size_t)(s % BATCHES * ROWS * DIM)], ROWS * DIM * 4, cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(y, &host_y[(size_t)(s % BATCHES * ROWS)], ROWS * 4, cudaMemcpyHostToDevice));
         errors<<<1, ROWS>>>(w, x, y, e);
@@ -505,10 +366,9 @@ train_two(void)
         errors<<<1, ROWS>>>(v, x, y, e);
         if (s < SKIPS || s % 5 != 0)
             descend_by<<<1, DIM>>>(v, x, e, ROWS, 0.2f);
-        batch_ends(&all);
+        turn_end();
     }
     printf("trained\n");
-    save(&all);
 }
 
 /* ---- the whole data ---- */
@@ -539,25 +399,13 @@ train_whole(void)
         gradient_of<<<1, DIM>>>(x, e, g, ALL);
         descend<<<1, DIM>>>(w, g, 0.5f);
     }
-    std::vector<struct trained<float>> all = {
-        {
-            w, DIM, {},
-            {
-            }
-        }
-    };
-    save(&all);
+    keep("weights", w, DIM);
 }
 
 int
 main(int argc, char **argv)
 {
-    for (size_t i = 0; argc < 2 && i < sizeof(ways) / sizeof(ways[0]); ++i)
-        puts(ways[i]);
-    if (argc < 2)
-        return 0;
-    way = argv[1];
-    take_options(argc, argv, 2, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &ranks}, {"--offset", &offset}});
+    program_take(argc, argv, ways);
     if (begins("units"))
         has("float") ? train_units<float>() : train_units<double>();
     else if (begins("error"))
@@ -570,5 +418,6 @@ main(int argc, char **argv)
         train_two();
     else
         train_predicts();
+    save(path);
     return 0;
 }

@@ -2,7 +2,7 @@
  * ends.cu WAY END - a linear model that is trained without annotations and ends as public programs do. Without a word
  * it prints all ways and ends; one END may be two, joined by +: how training ends, and how the program does.
  *
- *     ends WAY END [--steps N] [--save FILE] [--oracle RANKS] [--call NAME]
+ *     ends WAY END [--call NAME] [options of program.h]
  *
  * WAY: gradients lie in memory; or "state", an update within backward; or "tail", the same, the device is tried first,
  * and a prediction by the new weights follows; or "ahead", an update within backward, and then the next batch is
@@ -13,12 +13,10 @@
  * --call: in each batch that evaluates it makes the calls of this name (calls.h); "ends calls" prints all names.
  */
 #include "calls.h"
-#include "tests/lib/trainer_options.h"
-#include "tests/tools/plan/oracle.h"
+#include "tests/tools/plan/program.h"
 
 #include <signal.h>
 #include <stdexcept>
-#include <string.h>
 #include <unistd.h>
 
 enum { INPUTS = 64, ROWS = 32, PASSES = 7, TESTS = 4, EPOCH = 8, FIRSTS = 8, SECONDS = 8 };
@@ -50,8 +48,7 @@ static const char *const firsts[FIRSTS] = {"break", "early",   "evaluate", "eval
 static const char *const seconds[SECONDS] = {"abort", "again",   "exception", "exit",
                                              "free",  "handler", "reset",     "signal"};
 
-static const char *way, *end_by, *path = "/dev/null", *call = "";
-static int steps = 40;
+static const char *end_by, *call = "";
 static float *weights, *gradient, *x[2], *y[2], *predicted, *loss, *other, *sum_of_losses;
 static bool has_other_kernels; /* the forward pass */
 static float host_x[ROWS][INPUTS], host_y[ROWS];
@@ -128,7 +125,7 @@ update_kernel(float *w, const float *predicted, const float *x, const float *y, 
 }
 
 static bool
-is(const char *name)
+ends_by(const char *name)
 {
     size_t length = strlen(name);
     for (const char *at = end_by; at != NULL; at = strchr(at, '+')) {
@@ -139,12 +136,6 @@ is(const char *name)
     return false;
 }
 
-static bool
-is_way(const char *name)
-{
-    return strcmp(way, name) == 0;
-}
-
 /* ---- the program ---- */
 
 /* Of a batch that has begun nothing counts; by gradients a round that is not whole changes nothing. */
@@ -152,7 +143,7 @@ static void
 settle(void)
 {
     oracle.open = false;
-    if (is_way("gradients"))
+    if (is("gradients"))
         oracle.turn = 0;
     round_end();
 }
@@ -194,7 +185,7 @@ forward(int of, int rows)
     else
         forward_kernel<<<1, ROWS>>>(weights, x[of], predicted, rows);
     loss_kernel<<<1, 1>>>(predicted, y[of], loss, rows);
-    if (is_way("sums"))
+    if (is("sums"))
         add_kernel<<<1, 1>>>(sum_of_losses, loss);
 }
 
@@ -209,7 +200,7 @@ read_loss(void)
 __attribute__((noinline)) static void
 backward(int of, int rows)
 {
-    if (is_way("gradients")) {
+    if (is("gradients")) {
         backward_kernel<<<1, INPUTS>>>(gradient, predicted, x[of], y[of], rows);
         sgd<<<1, INPUTS>>>(weights, gradient);
     } else {
@@ -241,7 +232,7 @@ restore_weights(void)
 static void
 test(void)
 {
-    float sum = 0, host, *to = is("test") ? loss : other;
+    float sum = 0, host, *to = ends_by("test") ? loss : other;
     if (oracle.ranks > 0)
         settle();
     for (int batch = 0; batch < TESTS; ++batch) {
@@ -258,13 +249,13 @@ test(void)
 static void
 end_training(void)
 {
-    if (is("test") || is("test-apart"))
+    if (ends_by("test") || ends_by("test-apart"))
         test();
-    if (is("exit")) {
+    if (ends_by("exit")) {
         save_weights();
         exit(3);
     }
-    if (is("exception"))
+    if (ends_by("exception"))
         throw std::runtime_error("the data are at their end");
 }
 
@@ -289,10 +280,10 @@ predict_by_new_weights(void)
 static void
 train(void)
 {
-    const bool is_ahead = is_way("ahead") || is_way("sums"), breaks = is("break") || is("free-amid");
-    const bool decays = is("decay") && !is_way("gradients"); /* else all ranks do */
+    const bool is_ahead = is("ahead") || is("sums"), breaks = ends_by("break") || ends_by("free-amid");
+    const bool decays = ends_by("decay") && !is("gradients"); /* else all ranks do */
     float sum = 0, now = 0;
-    int passes = is("evaluate") ? PASSES : is("evaluate-once");
+    int passes = ends_by("evaluate") ? PASSES : ends_by("evaluate-once");
     if (is_ahead) {
         load(0);
         send(0);
@@ -301,8 +292,8 @@ train(void)
         int of = is_ahead ? step % 2 : 0;
         bool evaluates = step >= steps;                  /* by the lines of training */
         bool is_last = step == steps - (breaks ? 3 : 1); /* of 3 ranks two have made a step */
-        int rows = is_last && (is("smaller") || is("fewer")) ? ROWS / 2 : ROWS;
-        has_other_kernels = (is("smaller") && is_last) || (is("goes-on") && step >= steps / 2);
+        int rows = is_last && (ends_by("smaller") || ends_by("fewer")) ? ROWS / 2 : ROWS;
+        has_other_kernels = (ends_by("smaller") && is_last) || (ends_by("goes-on") && step >= steps / 2);
         if (oracle.ranks > 0 && step == steps)
             settle();
         if (evaluates && call[0] != '\0')
@@ -316,15 +307,15 @@ train(void)
         forward(of, rows);
         if (!is_ahead)
             now = read_loss();
-        if (is_last && is("restore"))
+        if (is_last && ends_by("restore"))
             restore_weights();
-        if (is_last && (breaks || is("restore")))
+        if (is_last && (breaks || ends_by("restore")))
             break;
-        if (!is_ahead && is("early") && now < 4)
+        if (!is_ahead && ends_by("early") && now < 4)
             break;
         if (is_last && decays && oracle.ranks == 0)
             decay_kernel<<<1, INPUTS>>>(weights);
-        oracle.open = oracle.open && !(is_last && (is("smaller") || decays)); /* that batch is given up */
+        oracle.open = oracle.open && !(is_last && (ends_by("smaller") || decays)); /* that batch is given up */
         if (!evaluates && (oracle.open || oracle.ranks == 0 || (is_ahead && step == 0)))
             backward(of, rows);
         turn_end();
@@ -332,15 +323,15 @@ train(void)
             load(step + 1);
             send((step + 1) % 2);
         }
-        if (is_way("ahead"))
+        if (is("ahead"))
             now = read_loss();
-        else if (is_way("sums") && step % EPOCH == EPOCH - 1)
+        else if (is("sums") && step % EPOCH == EPOCH - 1)
             end_epoch(step);
         printf("step %d loss %.5f\n", step, now);
         sum += evaluates ? now : 0;
-        if (is_way("ahead") && is("early") && now < 4)
+        if (is("ahead") && ends_by("early") && now < 4)
             break;
-        if (is_way("tail") && !evaluates)
+        if (is("tail") && !evaluates)
             predict_by_new_weights();
     }
     if (passes > 0)
@@ -368,7 +359,7 @@ static void
 allocate_all(void)
 {
     weights = device_floats(INPUTS), gradient = device_floats(INPUTS);
-    for (int i = 0; i <= (is_way("ahead") || is_way("sums")); ++i)
+    for (int i = 0; i <= (is("ahead") || is("sums")); ++i)
         x[i] = device_floats(ROWS * INPUTS), y[i] = device_floats(ROWS);
     predicted = device_floats(ROWS), loss = device_floats(1), other = device_floats(1),
     sum_of_losses = device_floats(1);
@@ -389,18 +380,18 @@ try_device(int times)
 static void
 end_program(void)
 {
-    if (is("reset"))
+    if (ends_by("reset"))
         CHECK(cudaDeviceReset());
     for (float *memory : {weights, gradient, x[0], x[1], y[0], y[1], predicted, loss, other, sum_of_losses})
-        if (is("free"))
+        if (ends_by("free"))
             CHECK(cudaFree(memory));
-    if (is("again")) {
+    if (ends_by("again")) {
         weights = device_floats(INPUTS), gradient = device_floats(INPUTS);
         train();
     }
-    if (is("abort"))
+    if (ends_by("abort"))
         abort();
-    if (is("signal"))
+    if (ends_by("signal"))
         raise(SIGTERM);
 }
 
@@ -411,18 +402,16 @@ main(int argc, char **argv)
         list(argc == 2 && strcmp(argv[1], "calls") == 0);
         return 2;
     }
-    way = argv[1];
     end_by = argv[2];
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* it may abort */
-    take_options(argc, argv, 3,
-                 {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}, {"--call", &call}});
+    program_take(argc, argv, ways, {{"--call", &call}}, 3);
     allocate_all();
-    for (int times = is_way("tail") ? 3 : 0; times > 0; --times) {
+    for (int times = is("tail") ? 3 : 0; times > 0; --times) {
         try_device(times);
         allocate_all();
     }
     keep("weight", weights, INPUTS);
-    if (is("handler"))
+    if (ends_by("handler"))
         REQUIRE(atexit(handler) == 0);
     try {
         train();
@@ -431,9 +420,9 @@ main(int argc, char **argv)
         save_weights();
         return 4;
     }
-    if (is("free-amid"))
+    if (ends_by("free-amid"))
         CHECK(cudaFree(x[0]));
-    if (is("handler"))
+    if (ends_by("handler"))
         return 0;
     save_weights();
     end_program();

@@ -2,11 +2,10 @@
  * habits.cu HABIT - a net of two layers that is trained without annotations, as a public single-GPU program would do
  * that has this habit. Without a word it prints all of them.
  *
- *     habits HABIT [--steps N] [--save FILE] [--oracle RANKS | --oracle-gradients RANKS] [--offset BATCHES]
+ *     habits HABIT [options of program.h]
  */
 #include "kernels.h"
-#include "tests/lib/trainer_options.h"
-#include "tests/tools/plan/oracle.h"
+#include "tests/tools/plan/program.h"
 
 #include <cublas_v2.h>
 
@@ -25,8 +24,7 @@ static const char *const habits[] = {
     "early-shown",      "ends-reset",     "ragged",         "item-hits"};
 enum { FUSED = 13, TENSORS = 4, SAMPLES = BATCHES * BATCH, TEST = 3 * BATCH, RING = 4 };
 
-static const char *habit;
-static int steps = 60, rows = BATCH;
+static int rows = BATCH;
 static float rate = 0.1f, scale = 1; /* of the update, of the loss */
 static float host_x[SAMPLES + TEST][INPUTS], host_y[BATCH][CLASSES];
 static int host_labels[SAMPLES + TEST];
@@ -45,18 +43,6 @@ static unsigned *states;
 static curandState *generators;
 static cublasHandle_t blas;
 static cudaStream_t copies;
-
-static bool
-is(const char *name)
-{
-    return strcmp(habit, name) == 0;
-}
-
-static bool
-begins(const char *with)
-{
-    return strncmp(habit, with, strlen(with)) == 0;
-}
 
 static bool
 is_early(void)
@@ -115,18 +101,10 @@ zeros(int count)
     return to_device(host.data(), count);
 }
 
-static float
-random_number(void)
-{
-    static unsigned now = 1;
-    now = now * 1664525u + 1013904223u;
-    return (float)(now >> 8) / (1 << 24);
-}
-
 static void
 create_weights(float **weights, float **gradient, int count)
 {
-    values host((size_t)count);
+    std::vector<float> host((size_t)count);
     for (float &value : host)
         value = 0.4f * (random_number() - 0.5f);
     *weights = to_device(host.data(), count);
@@ -175,7 +153,7 @@ create_prefetch(void)
 static void
 create_half(int t)
 {
-    values host((size_t)counts[t]);
+    std::vector<float> host((size_t)counts[t]);
     CHECK(cudaMemcpy(host.data(), w[t], host.size() * sizeof(float), cudaMemcpyDeviceToHost));
     const std::vector<__half> halves(host.begin(), host.end());
     half_w[t] = to_device(halves.data(), counts[t]);
@@ -207,7 +185,7 @@ create_tensor(int t)
 static void
 create_more(void)
 {
-    const values ones(BATCH, 1), closed(CLASSES, -1);
+    const std::vector<float> ones(BATCH, 1), closed(CLASSES, -1);
     if (is("rnn"))
         create_weights(&more, &of_more, HIDDEN * HIDDEN);
     if (is("batch-norm"))
@@ -722,7 +700,7 @@ train_counts(void)
 /* The program gives back what it has, in the middle of a round: all of it, and saves nothing; or its first weights, in
  * the middle of a batch, and saves the others. */
 static int
-end_early(const char *path)
+end_early(void)
 {
     puts("end");
     if (!is("ends-free")) {
@@ -739,24 +717,9 @@ end_early(const char *path)
 int
 main(int argc, char **argv)
 {
-    const char *path = "/dev/null";
-    int by_gradients = 0, number = 0, all = (int)(sizeof(habits) / sizeof(*habits));
-    for (const char *name : habits)
-        if (argc == 1)
-            puts(name);
-    while (argc > 1 && number < all && strcmp(habits[number], argv[1]) != 0)
-        ++number;
-    if (argc == 1 || number == all)
-        return 2;
-    habit = habits[number];
-    take_options(argc, argv, 2,
-                 {{"--steps", &steps},
-                  {"--save", &path},
-                  {"--oracle", &oracle.ranks},
-                  {"--oracle-gradients", &by_gradients},
-                  {"--offset", &oracle.offset}});
-    oracle.ranks = by_gradients > 0 ? by_gradients : oracle.ranks;
-    oracle.by_gradients = by_gradients > 0 && number >= FUSED;
+    program_take(argc, argv, habits);
+    for (int i = 0; i < FUSED; ++i)
+        oracle.by_gradients = oracle.by_gradients && !is(habits[i]);
     if (begins("counts")) {
         train_counts();
         save(path);
@@ -769,7 +732,7 @@ main(int argc, char **argv)
     if (is("device-weight") && oracle.ranks == 0)
         keep_device_bias();
     if (begins("ends") && !is("ends-tail"))
-        return end_early(path);
+        return end_early();
     save(path);
     return 0;
 }

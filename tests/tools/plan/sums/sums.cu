@@ -4,28 +4,21 @@
  * epoch of 15 batches a validation uses the same memory. Kernels reach a constant, and a scale of the rate, which in
  * one way falls once 20 steps in a row had finite losses. Without a word it prints all ways.
  *
- *     sums WAY [--steps N] [--save FILE] [--oracle RANKS]
+ *     sums WAY [options of program.h]
  *
  * The oracle is by state: a round ends in front of each read of a sum.
  */
-#include "tests/lib/trainer_memory.h"
-#include "tests/lib/trainer_options.h"
-#include "tests/tools/plan/oracle.h"
+#include "tests/tools/plan/linear.h"
 
-#include <string.h>
-
-enum { INPUTS = 24, CLASSES = 6, ROWS = 8, WEIGHTS = INPUTS * CLASSES, LABELS = ROWS * CLASSES, EPOCH = 15 };
+enum { EPOCH = 15 };
 
 static const char *const ways[] = {"every-ten",   /* batches, and at the end of an epoch */
                                    "every-four",  /* the same */
                                    "epochs",      /* only there */
                                    "good-steps"}; /* it counts these */
 
-static const char *way, *path = "/dev/null";
-static int steps = 61;
-static float *weights, *momentum, *gradient, *x, *delta, *loss;
+static float *momentum, *loss;
 static int *labels, *hits, *good_steps;
-static float host_x[ROWS][INPUTS];
 static int host_labels[ROWS];
 
 __constant__ float rate = 0.02f;
@@ -35,18 +28,7 @@ __global__ void
 forward_kernel(const float *w, const float *x, const int *labels, float *delta)
 {
     int row = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
-    float sum = labels[row] == c ? -1.0f : 0.0f;
-    for (int i = 0; i < INPUTS; ++i)
-        sum += w[i * CLASSES + c] * x[row * INPUTS + i];
-    delta[row * CLASSES + c] = sum;
-}
-
-/* One thread: losses are added in the order of rows. */
-__global__ void
-sum_kernel(const float *delta, float *loss)
-{
-    for (int i = 0; i < LABELS; ++i)
-        *loss += delta[i] * delta[i];
+    delta[row * CLASSES + c] = score_of(w, x, row, c) - (labels[row] == c ? 1.0f : 0.0f);
 }
 
 __global__ void
@@ -60,16 +42,6 @@ count_kernel(const float *delta, const int *labels, int *hits)
     }
     if (best == labels[row])
         atomicAdd(hits, 1);
-}
-
-__global__ void
-backward_kernel(const float *delta, const float *x, float *gradient)
-{
-    int i = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
-    float sum = 0;
-    for (int row = 0; row < ROWS; ++row)
-        sum += delta[row * CLASSES + c] * x[row * INPUTS + i];
-    gradient[threadIdx.x] = sum / ROWS;
 }
 
 __global__ void
@@ -91,28 +63,11 @@ good_steps_kernel(const float *delta, int *good_steps)
         rate_scale = 0.1f;
 }
 
-static bool
-is(const char *name)
-{
-    return strcmp(way, name) == 0;
-}
-
-static float
-random_number(void)
-{
-    static unsigned now = 1;
-    now = now * 1664525u + 1013904223u;
-    return (float)(now >> 8) / (1 << 24);
-}
-
 static void
 load(void)
 {
-    for (int row = 0; row < ROWS; ++row) {
-        host_labels[row] = (int)(random_number() * CLASSES);
-        for (int i = 0; i < INPUTS; ++i)
-            host_x[row][i] = random_number() - 0.5f + (i % CLASSES == host_labels[row] ? 0.6f : 0.0f);
-    }
+    for (int row = 0; row < ROWS; ++row)
+        host_labels[row] = draw_row(row);
     CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(labels, host_labels, sizeof(host_labels), cudaMemcpyHostToDevice));
 }
@@ -172,17 +127,11 @@ train(void)
 int
 main(int argc, char **argv)
 {
-    if (argc == 1) {
-        for (const char *name : ways)
-            puts(name);
-        return 0;
-    }
-    way = argv[1];
-    take_options(argc, argv, 2, {{"--steps", &steps}, {"--save", &path}, {"--oracle", &oracle.ranks}});
-    weights = device_floats(WEIGHTS), momentum = device_floats(WEIGHTS), gradient = device_floats(WEIGHTS);
-    x = device_floats(ROWS * INPUTS), delta = device_floats(LABELS), loss = device_floats(1);
+    steps = 61;
+    program_take(argc, argv, ways);
+    create_classifier();
+    momentum = device_floats(WEIGHTS), loss = device_floats(1);
     labels = (int *)device_floats(ROWS), hits = (int *)device_floats(1), good_steps = (int *)device_floats(1);
-    keep("weight", weights, WEIGHTS);
     keep("momentum", momentum, WEIGHTS);
     train();
     save(path);

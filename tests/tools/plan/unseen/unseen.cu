@@ -2,32 +2,21 @@
  * unseen.cu WAY - a linear classifier that is trained without annotations, in ways of public programs that no other
  * trainer here has. Without a word it prints all ways.
  *
- *     unseen WAY [--steps N] [--save FILE] [--run NAME] [--oracle RANKS]
+ *     unseen WAY [--run NAME] [options of program.h]
  *
  * NAME: of the folder or file that a run makes. The oracle is by gradients, but for ways that update in one kernel.
  */
-#include "tests/lib/trainer_memory.h"
-#include "tests/lib/trainer_options.h"
-#include "tests/tools/plan/oracle.h"
+#include "tests/tools/plan/linear.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <string.h>
 #include <string>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    EPOCH = 8,
-    INPUTS = 24,
-    CLASSES = 6,
-    ROWS = 8,
-    WEIGHTS = INPUTS * CLASSES,
-    LABELS = ROWS * CLASSES,
-    MANY = 1 << 15
-};
+enum { EPOCH = 8, MANY = 1 << 15 };
 
 static const char *const ways[] = {
     "plain",
@@ -67,10 +56,9 @@ static const char *const ways[] = {
     "turns-gradient", /* and the gradient of the batch before is in them */
 };
 
-static const char *way, *path = "/dev/null", *run_name = "run";
-static int steps = 40;
-static float *weights, *gradient, *x, *y, *delta, *losses, *turned;
-static float host_w[INPUTS][CLASSES], host_x[ROWS][INPUTS], host_y[ROWS][CLASSES];
+static const char *run_name = "run";
+static float *y, *losses, *turned;
+static float host_w[INPUTS][CLASSES], host_y[ROWS][CLASSES];
 
 __constant__ float constant_rate = 0.1f;
 __constant__ float copied_rate;
@@ -80,10 +68,7 @@ __global__ void
 forward_kernel(const float *w, const float *x, const float *y, float *delta)
 {
     int row = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
-    float sum = 0;
-    for (int i = 0; i < INPUTS; ++i)
-        sum += w[i * CLASSES + c] * x[row * INPUTS + i];
-    delta[row * CLASSES + c] = sum - y[row * CLASSES + c];
+    delta[row * CLASSES + c] = score_of(w, x, row, c) - y[row * CLASSES + c];
 }
 
 /* Every second row, by weights of one class after the other. */
@@ -97,22 +82,6 @@ forward_turned(const float *w, const float *x, const float *y, float *delta)
     for (int i = 0; i < INPUTS; ++i)
         sum += w[c * INPUTS + i] * x[row * INPUTS + i];
     delta[row * CLASSES + c] = sum - y[row * CLASSES + c];
-}
-
-__device__ float
-gradient_of(const float *delta, const float *x)
-{
-    int i = (int)threadIdx.x / CLASSES, c = (int)threadIdx.x % CLASSES;
-    float sum = 0;
-    for (int row = 0; row < ROWS; ++row)
-        sum += delta[row * CLASSES + c] * x[row * INPUTS + i];
-    return sum / ROWS;
-}
-
-__global__ void
-backward_kernel(const float *delta, const float *x, float *gradient)
-{
-    gradient[threadIdx.x] = gradient_of(delta, x);
 }
 
 __global__ void
@@ -151,14 +120,6 @@ loss_kernel(const float *delta, float *losses, int times, int adds)
         losses[i * ROWS + row] = adds ? losses[i * ROWS + row] + sum : sum;
 }
 
-/* The same of all rows: one sum. */
-__global__ void
-sum_kernel(const float *delta, float *loss)
-{
-    for (int i = 0; i < LABELS; ++i)
-        *loss += delta[i] * delta[i];
-}
-
 __global__ void
 last_kernel(const float *delta, float *loss)
 {
@@ -172,18 +133,6 @@ __global__ void
 zero_kernel(float *y)
 {
     y[threadIdx.x] = 0;
-}
-
-static bool
-is(const char *name)
-{
-    return strcmp(way, name) == 0;
-}
-
-static bool
-begins(const char *with)
-{
-    return strncmp(way, with, strlen(with)) == 0;
 }
 
 static bool
@@ -245,15 +194,6 @@ begin_run(void)
 
 /* ---- training ---- */
 
-static unsigned random_state = 1;
-
-static float
-random_number(void)
-{
-    random_state = random_state * 1664525u + 1013904223u;
-    return (float)(random_state >> 8) / (1 << 24);
-}
-
 static unsigned
 read_clock(void)
 {
@@ -266,10 +206,10 @@ static void
 begin_epoch(int number)
 {
     if (is("clock-seeds") || (is("clock-once") && number == 0))
-        random_state = read_clock();
+        random_sequence = read_clock();
     if (is("entropy-seeds"))
-        CHECK(getentropy(&random_state, sizeof(random_state)));
-    printf("epoch %d seed %u\n", number, random_state);
+        CHECK(getentropy(&random_sequence, sizeof(random_sequence)));
+    printf("epoch %d seed %u\n", number, random_sequence);
 }
 
 static void
@@ -301,12 +241,8 @@ static void
 load(void)
 {
     memset(host_y, 0, sizeof(host_y));
-    for (int row = 0; row < ROWS; ++row) {
-        int label = (int)(random_number() * CLASSES);
-        host_y[row][label] = is("losses-feed") ? 1 - 0.1f * losses[row] : 1.0f;
-        for (int i = 0; i < INPUTS; ++i)
-            host_x[row][i] = random_number() - 0.5f + (i % CLASSES == label ? 0.6f : 0.0f);
-    }
+    for (int row = 0; row < ROWS; ++row)
+        host_y[row][draw_row(row)] = is("losses-feed") ? 1 - 0.1f * losses[row] : 1.0f;
     CHECK(cudaMemcpy(x, host_x, sizeof(host_x), cudaMemcpyHostToDevice));
     if (is("one-hot") || is("few-hot"))
         set_labels();
@@ -465,22 +401,13 @@ int
 main(int argc, char **argv)
 {
     const float rate = 0.1f;
-    if (argc == 1) {
-        for (const char *name : ways)
-            puts(name);
-        return 0;
-    }
-    way = argv[1];
-    take_options(argc, argv, 2,
-                 {{"--steps", &steps}, {"--save", &path}, {"--run", &run_name}, {"--oracle", &oracle.ranks}});
+    program_take(argc, argv, ways, {{"--run", &run_name}});
     begin_run();
     if (is("constant-copied"))
         CHECK(cudaMemcpyToSymbol(copied_rate, &rate, sizeof(rate)));
-    weights = device_floats(WEIGHTS), gradient = device_floats(WEIGHTS);
-    x = device_floats(ROWS * INPUTS), y = device_floats(LABELS), delta = device_floats(LABELS);
+    create_classifier();
+    y = device_floats(LABELS);
     turned = begins("turns") ? device_floats(WEIGHTS) : NULL;
-    keep("weight", weights, WEIGHTS);
-    keep("gradient", gradient, WEIGHTS, GRADIENT);
     if (begins("loss"))
         make_losses();
     train();
