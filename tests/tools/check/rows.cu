@@ -107,18 +107,18 @@ forward_and_backward(int step, int from, int count, float beta, float scale)
 {
     float *images = batch.images + from * INPUTS, *hidden = batch.hidden, *deltas = batch.deltas;
     unsigned seed = 100u + (unsigned)DDP_RANK();
-    LAUNCH(hidden_forward, count * HIDDEN)(hidden, images, w1, b1, count);
+    LAUNCH(dense_forward, count * HIDDEN)(hidden, images, w1, b1, INPUTS, HIDDEN, count);
     if (is("dropout_by_rank"))
         LAUNCH(dropout, count * HIDDEN)(hidden, seed, step, count * HIDDEN);
     LAUNCH(loss_backward, count)
     (deltas, batch.losses + from, hidden, w2, b2, batch.labels + from, scale, count);
     LAUNCH(weight_gradient, CLASSES * HIDDEN)
-    (tensors[W2].gradient, deltas, hidden, CLASSES, HIDDEN, count, beta);
-    LAUNCH(bias_gradient, CLASSES)(tensors[B2].gradient, deltas, CLASSES, count, beta);
+    (tensors[W2].gradient, deltas, hidden, HIDDEN, CLASSES, count, beta, 1);
+    LAUNCH(bias_gradient, CLASSES)(tensors[B2].gradient, deltas, CLASSES, count, beta, 1);
     /* Mistake: DDP_STEP stands where a part of the gradients is complete. */
     average_gradients(step, "step_mid_backward");
     LAUNCH(input_delta, count * HIDDEN)
-    (batch.hidden_deltas, deltas, is("copy") ? tensors[W2].average : w2, hidden, HIDDEN, CLASSES, count);
+    (batch.hidden_deltas, is("copy") ? tensors[W2].average : w2, deltas, hidden, HIDDEN, CLASSES, count);
     if (is("dropout_by_rank"))
         LAUNCH(dropout, count * HIDDEN)(batch.hidden_deltas, seed, step, count * HIDDEN);
     cudaStream_t own = stream;
@@ -128,9 +128,9 @@ forward_and_backward(int step, int from, int count, float beta, float scale)
         stream = side;
     }
     LAUNCH(weight_gradient, HIDDEN * INPUTS)
-    (tensors[W1].gradient, batch.hidden_deltas, images, HIDDEN, INPUTS, count, beta);
+    (tensors[W1].gradient, batch.hidden_deltas, images, INPUTS, HIDDEN, count, beta, 1);
     stream = own;
-    LAUNCH(bias_gradient, HIDDEN)(tensors[B1].gradient, batch.hidden_deltas, HIDDEN, count, beta);
+    LAUNCH(bias_gradient, HIDDEN)(tensors[B1].gradient, batch.hidden_deltas, HIDDEN, count, beta, 1);
     if (is("two_streams")) {
         CHECK(cudaEventRecord(joined, side));
         CHECK(cudaStreamWaitEvent(stream, joined, 0));
@@ -416,7 +416,7 @@ static void
 evaluate(void)
 {
     int count = (int)batch.count;
-    LAUNCH(hidden_forward, count * HIDDEN)(batch.hidden, batch.images, w1, b1, count);
+    LAUNCH(dense_forward, count * HIDDEN)(batch.hidden, batch.images, w1, b1, INPUTS, HIDDEN, count);
     LAUNCH(loss_backward, count)(batch.deltas, batch.losses, batch.hidden, w2, b2, batch.labels, 0, count);
     seen_s += share_loss();
 }

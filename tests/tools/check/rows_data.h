@@ -24,19 +24,19 @@ static struct {
     const char *resume;     /* or NULL: a checkpoint to begin with */
 } options = {.steps = 66, .micro = 1, .batch = 24, .rate = 0.1f, .bound = 0.9f, .loss_scale = 1, .optimizer = "sgd"};
 
-static const struct option option_table[] = {
-    {"--steps", 'i', &options.steps},
-    {"--micro", 'i', &options.micro},
-    {"--warmup", 'i', &options.warmup},
-    {"--batch", 'i', &options.batch},
-    {"--rate", 'f', &options.rate},
-    {"--local-batch", 'i', &options.local_batch},
-    {"--bound", 'f', &options.bound},
-    {"--loss-scale", 'f', &options.loss_scale},
-    {"--optimizer", 's', &options.optimizer},
-    {"--save", 's', &options.save},
-    {"--checkpoint", 's', &options.checkpoint},
-    {"--resume", 's', &options.resume},
+static const std::vector<option_row> option_table = {
+    {"--steps", &options.steps},
+    {"--micro", &options.micro},
+    {"--warmup", &options.warmup},
+    {"--batch", &options.batch},
+    {"--rate", &options.rate},
+    {"--local-batch", &options.local_batch},
+    {"--bound", &options.bound},
+    {"--loss-scale", &options.loss_scale},
+    {"--optimizer", &options.optimizer},
+    {"--save", &options.save},
+    {"--checkpoint", &options.checkpoint},
+    {"--resume", &options.resume},
 };
 
 /* rows.cu and this file say at each of them what it is. */

@@ -14,18 +14,6 @@ enum { INPUTS = 12, HIDDEN = 16, CLASSES = 5, THREADS = 64 };
 
 /* ---- forward and backward ---- */
 
-static __global__ void
-hidden_forward(float *hidden, const float *images, const float *w, const float *b, int count)
-{
-    int i = INDEX, unit = i % HIDDEN, item = i / HIDDEN;
-    if (item >= count)
-        return;
-    float sum = b[unit];
-    for (int k = 0; k < INPUTS; ++k)
-        sum += w[unit * INPUTS + k] * images[item * INPUTS + k];
-    hidden[i] = tanhf(sum);
-}
-
 ELEMENTWISE(dropout, (float *values, unsigned seed, int step, int count), count,
             values[i] *= hashed_float(seed + 977u * (unsigned)step, (unsigned)i) < 0.5f ? 0.0f : 2.0f)
 

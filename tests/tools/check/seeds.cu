@@ -215,7 +215,7 @@ int
 main(int argc, char **argv)
 {
     const char *way = "constant", *use = "nothing", *folder = ".";
-    const struct option table[] = {{"--seed", 's', &way}, {"--use", 's', &use}, {"--folder", 's', &folder}};
+    const std::vector<option_row> table = {{"--seed", &way}, {"--use", &use}, {"--folder", &folder}};
     options_take(argc, argv, table, "");
     CHECK(cudaFree(NULL));
     bool at_epoch = strcmp(use, "epoch") == 0;

@@ -19,13 +19,13 @@ static struct {
     bool adam, chaos, sums, frozen, noise, bf16, whole, asserts, items, drawn, cancels, two, divides, reads;
 } options = {.steps = 80, .rate = 0.1f};
 
-static const struct option option_table[] = {
-    {"--steps", 'i', &options.steps},     {"--warmup", 'i', &options.warmup},   {"--rate", 'f', &options.rate},
-    {"--adam", 'b', &options.adam},       {"--chaos", 'b', &options.chaos},     {"--sums", 'b', &options.sums},
-    {"--frozen", 'b', &options.frozen},   {"--noise", 'b', &options.noise},     {"--bf16", 'b', &options.bf16},
-    {"--whole", 'b', &options.whole},     {"--asserts", 'b', &options.asserts}, {"--items", 'b', &options.items},
-    {"--drawn", 'b', &options.drawn},     {"--cancels", 'b', &options.cancels}, {"--two", 'b', &options.two},
-    {"--divides", 'b', &options.divides}, {"--reads", 'b', &options.reads},
+static const std::vector<option_row> option_table = {
+    {"--steps", &options.steps},     {"--warmup", &options.warmup},   {"--rate", &options.rate},
+    {"--adam", &options.adam},       {"--chaos", &options.chaos},     {"--sums", &options.sums},
+    {"--frozen", &options.frozen},   {"--noise", &options.noise},     {"--bf16", &options.bf16},
+    {"--whole", &options.whole},     {"--asserts", &options.asserts}, {"--items", &options.items},
+    {"--drawn", &options.drawn},     {"--cancels", &options.cancels}, {"--two", &options.two},
+    {"--divides", &options.divides}, {"--reads", &options.reads},
 };
 
 static const char mistakes[] =

@@ -147,7 +147,7 @@ decide(void)
 int
 main(int argc, char **argv)
 {
-    static const struct option options[] = {{"--average", 'i', &average}, {"--steps", 'i', &steps}};
+    static const std::vector<option_row> options = {{"--average", &average}, {"--steps", &steps}};
     options_take(
         argc, argv, options,
         " each late tenth behind async rows norm length managed stops plateau factor softmax thread kept dies leaves ");

@@ -58,11 +58,11 @@ static struct options {
     unsigned seed;
 } options = {"", NULL, 48, 0};
 
-static const struct option option_table[] = {
-    {"--steps", 'i', &options.steps},
-    {"--turns", 'i', &oracle.ranks},
-    {"--seed", 'u', &options.seed},
-    {"--save", 's', &options.save},
+static const std::vector<option_row> option_table = {
+    {"--steps", &options.steps},
+    {"--turns", &oracle.ranks},
+    {"--seed", &options.seed},
+    {"--save", &options.save},
 };
 
 /* The habit, or the same with another seed on each rank. */

@@ -154,12 +154,12 @@ run_forward(float *p, const float *x, int count)
 static void
 run_backward(const float *x, int count, float keep)
 {
-    LAUNCH(weight_gradient, net[W2].count)(net[W2].gradient, batch.delta, batch.hidden, OUT, HID, count, keep);
-    LAUNCH(bias_gradient, OUT)(net[B2].gradient, batch.delta, OUT, count, keep);
+    LAUNCH(weight_gradient, net[W2].count)(net[W2].gradient, batch.delta, batch.hidden, HID, OUT, count, keep, 1);
+    LAUNCH(bias_gradient, OUT)(net[B2].gradient, batch.delta, OUT, count, keep, 1);
     LAUNCH(input_delta, count * HID)
-    (batch.hidden_delta, batch.delta, net[W2].value, batch.hidden, HID, OUT, count);
-    LAUNCH(weight_gradient, net[W1].count)(net[W1].gradient, batch.hidden_delta, x, HID, IN, count, keep);
-    LAUNCH(bias_gradient, HID)(net[B1].gradient, batch.hidden_delta, HID, count, keep);
+    (batch.hidden_delta, net[W2].value, batch.delta, batch.hidden, HID, OUT, count);
+    LAUNCH(weight_gradient, net[W1].count)(net[W1].gradient, batch.hidden_delta, x, IN, HID, count, keep, 1);
+    LAUNCH(bias_gradient, HID)(net[B1].gradient, batch.hidden_delta, HID, count, keep, 1);
 }
 
 /* The mean of the share's cross entropies: its gradients. */
@@ -286,6 +286,6 @@ save_network(void)
         save(t.value, t.count);
 }
 
-static const struct option option_table[] = {{"--steps", 'i', &options.steps}, {"--rate", 'f', &options.rate}};
+static const std::vector<option_row> option_table = {{"--steps", &options.steps}, {"--rate", &options.rate}};
 
 #endif
