@@ -45,8 +45,9 @@ static const struct step *
 find_by_call(const struct looked *rank, const struct step *one)
 {
     return FIND(step, rank->steps, rank->count,
-                step->its->interval == one->its->interval && strcmp(step->its->name, one->its->name) == 0 &&
-                    strcmp(step->its->place, one->its->place) == 0);
+                step->operation->interval == one->operation->interval &&
+                    strcmp(step->operation->name, one->operation->name) == 0 &&
+                    strcmp(step->operation->place, one->operation->place) == 0);
 }
 
 bool
@@ -55,8 +56,9 @@ place_say_no_memory(const struct finding *finding, const struct step *one, int r
     const struct step *own = find_by_call(&finding->ranks[rank], one);
     if (own == NULL)
         return false;
-    FOR_EACH(it, one->list, one->its->arguments) {
-        if (!it->is_memory || ANY(of, own->list, own->its->arguments, of->number == it->number && of->is_memory))
+    FOR_EACH(it, one->arguments, one->operation->arguments) {
+        if (!it->is_memory ||
+            ANY(of, own->arguments, own->operation->arguments, of->number == it->number && of->is_memory))
             continue;
         return place_say(
             finding, PLACE_SCALAR, one, NULL,

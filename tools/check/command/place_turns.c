@@ -70,8 +70,8 @@ begins_elsewhere(const struct look_argument *one, const struct look_argument *ow
 static bool
 say_other_argument(const struct finding *finding, int rank, const struct step *own, const struct step *one)
 {
-    for (uint32_t a = 0; a < one->its->arguments; ++a) {
-        const struct look_argument *mine = &one->list[a], *theirs = &own->list[a];
+    for (uint32_t a = 0; a < one->operation->arguments; ++a) {
+        const struct look_argument *mine = &one->arguments[a], *theirs = &own->arguments[a];
         if (begins_elsewhere(mine, theirs))
             return place_say(finding, PLACE_SCALAR, one, NULL, same_in_each_turn,
                              "%s points to byte %llu of its memory on rank %d, and to byte %llu in one process for "
@@ -110,7 +110,7 @@ place_find_in_turns(const struct finding *finding)
     for (size_t at = 0; at < finding->one.count && finding->question->takes_turns; ++at) {
         const struct step *call = &finding->one.steps[at];
         const bool is_counted = finding->matters[at] != 0 && place_has(finding->question, call) &&
-                                !call->its->from_host && strcmp(call->its->name, LOOK_REDUCES) != 0;
+                                !call->operation->from_host && strcmp(call->operation->name, LOOK_REDUCES) != 0;
         if (!is_counted || ANY(it, finding->one.steps, at, looked_is_one_call(it, call)))
             continue;
         if (say_other_count(finding, at) || say_other_turn(finding, at))
@@ -125,8 +125,8 @@ place_find_in_turns(const struct finding *finding)
 static bool
 clears(const struct step *step, const struct look_argument *gradient)
 {
-    return strncmp(step->its->name, "cuMemset", strlen("cuMemset")) == 0 &&
-           ANY(it, step->list, step->its->arguments, it->tensor == gradient->tensor && it->end > 0);
+    return strncmp(step->operation->name, "cuMemset", strlen("cuMemset")) == 0 &&
+           ANY(it, step->arguments, step->operation->arguments, it->tensor == gradient->tensor && it->end > 0);
 }
 
 /* The last operation before `at` that has computed the gradient after it was cleared, without a DDP_STEP in between;
@@ -137,11 +137,12 @@ find_computed(const struct looked *one, size_t at, const struct look_argument *g
     const struct step *last = NULL;
     while (at-- > 0) {
         const struct step *step = &one->steps[at];
-        if (strcmp(step->its->name, LOOK_STEPS) == 0)
+        if (strcmp(step->operation->name, LOOK_STEPS) == 0)
             return NULL;
         if (clears(step, gradient))
             return last;
-        const bool writes = ANY(it, step->list, step->its->arguments, it->tensor == gradient->tensor && it->end > 0);
+        const bool writes =
+            ANY(it, step->arguments, step->operation->arguments, it->tensor == gradient->tensor && it->end > 0);
         last = last == NULL && writes ? step : last;
     }
     return NULL;
@@ -150,7 +151,7 @@ find_computed(const struct looked *one, size_t at, const struct look_argument *g
 static bool
 say_without_step(const struct finding *finding, const struct step *update)
 {
-    FOR_EACH(it, update->list, update->its->arguments) {
+    FOR_EACH(it, update->arguments, update->operation->arguments) {
         if (!place_is_of(it, CHECK_GRADIENT) || it->end > 0)
             continue;
         const struct step *by = find_computed(&finding->one, (size_t)(update - finding->one.steps), it);
@@ -171,8 +172,9 @@ place_say_without_step(const struct finding *finding)
 {
     if (!finding->question->is_update || finding->question->is_averaged)
         return false;
-    return ANY(step, finding->one.steps, finding->one.count,
-               place_has(finding->question, step) &&
-                   ANY(it, step->list, step->its->arguments, place_is_of(it, CHECK_PARAMETER) && it->end > 0) &&
-                   say_without_step(finding, step));
+    return ANY(
+        step, finding->one.steps, finding->one.count,
+        place_has(finding->question, step) &&
+            ANY(it, step->arguments, step->operation->arguments, place_is_of(it, CHECK_PARAMETER) && it->end > 0) &&
+            say_without_step(finding, step));
 }

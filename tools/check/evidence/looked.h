@@ -30,8 +30,8 @@ struct looked {
 bool looked_load(const char *results, int rank, struct looked *looked, bool *lost_p);
 void looked_free(struct looked *looked);
 
-/* Finds `rank->of`: what a call makes for the n-th time in an interval is what it makes there for the n-th time in one
- * process. What the rank changes counts as changed in one process, too. Both are loaded. */
+/* Finds `rank->matches`: what a call makes for the n-th time in an interval is what it makes there for the n-th time in
+ * one process. What the rank changes counts as changed in one process, too. Both are loaded. */
 void looked_align(struct looked *one, struct looked *rank);
 
 /* NULL: they were not kept. */
