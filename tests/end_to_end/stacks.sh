@@ -49,6 +49,9 @@ shows "a hang: file and line of the program's own frame" "^ +.* at hangs\.cu:$(l
 train abort
 check "abort(): exit code" [ "$code" -eq 134 ]
 shows "abort(): its stack" 'received SIGABRT:' "at hangs\.cu:$(line_of 'abort();')\$"
+check "abort(): the first line names the program's own frame, not one of libc's" \
+    grep -qE "^ddprun: rank [01] was ended by SIGABRT .* at hangs\.cu:$(line_of 'abort();'), in " "$work/stderr"
+check "abort(): _start is at no line of the program" bash -c "grep -q '_start' '$work/stderr' && ! grep -qE ' _start.* at [^ ]*\.cu:' '$work/stderr'"
 
 train own
 check "a handler of the program's own ends it" [ "$code" -eq 3 ]
