@@ -117,6 +117,8 @@ check "another number of processes: no job" grep -q 'does not take in rank 1 .*o
 check "... and the others are told before the time is over" grep -q '^ddprun: waiting for 1 of 2: rank 1 (a ddprun at [0-9].* was refused: .* compare -n and --nnodes)$' "$work/stderr"
 run env RANK=0 WORLD_SIZE=2 MASTER_ADDR=no.such.host.invalid MASTER_PORT="$port" "$ddprun" --timeout 5 "$fake"
 failed_with "rank 0 is given an address that is none" 1 'waited 5 s for 1 of 2: rank 1 \(no.such.host.invalid is not known on this host: .*\) to begin'
+run env RANK=1 WORLD_SIZE=2 MASTER_ADDR=no.such.host.invalid MASTER_PORT="$port" "$ddprun" --timeout 2 "$fake"
+failed_with "and so is rank 1" 1 'waited 2 s for a ddprun that listens at no.such.host.invalid, ports [0-9]+ to [0-9]+ \(.*\) to begin'
 chmod 644 "$secret"
 job 2 "$ddprun" "$fake"
 check "a secret that others can read: refused" grep -q "^ddprun: other users can read the secret $secret; chmod 600" "$work/stderr"
