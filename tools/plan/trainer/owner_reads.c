@@ -1,7 +1,7 @@
 /*
  * owner_reads.c - see player.h: owner reads. A copy to the host, or a result that a library gives it, brings what the
  * rank has whose step has written the bytes last; the others do not make the copy, and wait for that rank's bytes, in
- * pages that all ranks of a supervisor share (struct play_exchange).
+ * pages that all ranks of a supervisor share (read_slots.h).
  *
  * All ranks see the same reads in the same order, and number the exchanges alike. Which step has written what a copy of
  * the period brings stands in the plan; the owner gives it away after the operation that wrote it, if the copy has
@@ -12,15 +12,11 @@
  * An exchange waits for nothing but for ranks that come to the same place of the program: none holds a lock then, and
  * no collective is under way (follow.c). So ranks of several supervisors add the owner's bytes to zeros, by DDP_REDUCE.
  */
-#include "base/clock.h"
 #include "base/message.h"
 #include "tools/plan/trainer/player.h"
+#include "tools/plan/trainer/read_slots.h"
 
-#include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-
-static struct play_exchange *shared; /* NULL: nothing is exchanged */
+static bool are_exchanged; /* what owners read: else no slots are there */
 static uint32_t rank, world;
 static bool is_apart; /* there are ranks of other supervisors, on this machine or another: they have other pages */
 static bool ranks_have_noise;
@@ -59,93 +55,6 @@ static __thread struct reading {
     } gives[GIVES_AT_MOST]; /* after it */
 } now __attribute__((tls_model("initial-exec")));
 static __thread bool launches __attribute__((tls_model("initial-exec")));
-
-/* ---- the shared pages ---- */
-
-static void
-note_change(void)
-{
-    atomic_fetch_add(&shared->changes, 1);
-    (void)syscall(SYS_futex, &shared->changes, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-/* Until something changes after `seen`, or for a while. */
-static void
-wait_for_change(uint32_t seen)
-{
-    static const struct timespec a_while = {.tv_nsec = 100000000};
-    (void)syscall(SYS_futex, &shared->changes, FUTEX_WAIT, seen, &a_while, NULL, 0);
-}
-
-/* Whether its bytes are there. */
-static bool
-is_filled(uint64_t exchange)
-{
-    return atomic_load(&shared->slots[exchange % PLAY_SLOTS].holds) == exchange + 1;
-}
-
-/* Whether all ranks have read what was there before. */
-static bool
-is_free(uint64_t exchange)
-{
-    uint64_t before = exchange / PLAY_SLOTS;
-    return before == 0 || (is_filled(exchange - PLAY_SLOTS) &&
-                           atomic_load(&shared->slots[exchange % PLAY_SLOTS].taken) >= before * (world - 1));
-}
-
-/* The launcher and the other ranks see where this one waits. */
-static void
-say_waiting(void)
-{
-    struct rank_status *status = scout_state.status;
-    snprintf(status->place, sizeof(status->place), "what the host reads of batch %llu",
-             (unsigned long long)now.period + 1);
-    atomic_store(&status->waits_ns, (uint64_t)clock_now_us() * 1000);
-    atomic_fetch_add(&status->wait_count, 1);
-    atomic_store(&status->waits, 1);
-}
-
-/* The operation has no name where it waits for ranks that read: one that has ended is waited for at its next read. */
-static void
-wait_until(bool (*is_so)(uint64_t exchange), uint64_t exchange, const char *name)
-{
-    bool is_said = false;
-    for (;;) {
-        uint32_t seen = atomic_load(&shared->changes);
-        bool has_ended = name != NULL && atomic_load(&shared->ended[now.owner]) != 0;
-        if (is_so(exchange))
-            break;
-        if (has_ended)
-            scout_stop("rank %u has ended, and in batch %llu of the program %s reads what that rank has computed",
-                       now.owner, (unsigned long long)now.period + 1, name);
-        if (!is_said)
-            say_waiting();
-        is_said = true;
-        wait_for_change(seen);
-    }
-    if (is_said)
-        atomic_store(&scout_state.status->waits, 0);
-}
-
-static char *
-bytes_of(uint64_t exchange)
-{
-    return shared->bytes[exchange % PLAY_SLOTS];
-}
-
-static void
-fill(uint64_t exchange)
-{
-    atomic_store(&shared->slots[exchange % PLAY_SLOTS].holds, exchange + 1);
-    note_change();
-}
-
-static void
-take(uint64_t exchange)
-{
-    atomic_fetch_add(&shared->slots[exchange % PLAY_SLOTS].taken, 1);
-    note_change();
-}
 
 /* ---- what an operation brings to the host ---- */
 
@@ -246,7 +155,7 @@ pass(struct read *read)
 {
     const struct play_operation *of = &player.play.operations[read->index];
     if (read->is_given && owner_of(read->given_for - of->back) != rank)
-        take(read->given);
+        slots_take(read->given);
     read->is_given = false;
 }
 
@@ -437,7 +346,7 @@ void
 reads_begin(struct operation *operation, uint32_t index, uint64_t period)
 {
     now = (struct reading){.period = period};
-    if (shared == NULL)
+    if (!are_exchanged)
         return;
     launches = launches || operation->function != NULL;
     if (index != READS_BETWEEN) {
@@ -474,7 +383,7 @@ say_unsure(const struct operation *operation)
         "steps have changed it, for example the first loss or the largest loss";
     if (player.play.plan.data != PLAY_TRAINING)
         refuse(operation, what);
-    if (atomic_fetch_add(&shared->unsure, 1) == 0)
+    if (slots_is_first_unsure())
         message_warning(
             "unsure_reads",
             "plan: after batch %llu of the program, %s %s; it returns the value of rank %u, which one process may "
@@ -499,11 +408,12 @@ gather(char *bytes, size_t at, size_t count, bool is_back)
 static void
 exchange_slots(bool gives, const char *name)
 {
+    const struct slots_wait wait = {.owner = now.owner, .period = now.period, .name = gives ? NULL : name};
     uint64_t number = now.exchange;
     for (size_t at = 0, all = bytes_brought(now.to); at < all; at += PLAY_SLOT_BYTES, ++number) {
-        wait_until(gives ? is_free : is_filled, number, gives ? NULL : name);
-        gather(bytes_of(number), at, all - at < PLAY_SLOT_BYTES ? all - at : PLAY_SLOT_BYTES, !gives);
-        (gives ? fill : take)(number);
+        slots_wait_until(gives ? slots_is_free : slots_is_filled, number, &wait);
+        gather(slots_bytes(number), at, all - at < PLAY_SLOT_BYTES ? all - at : PLAY_SLOT_BYTES, !gives);
+        (gives ? slots_fill : slots_take)(number);
     }
 }
 
@@ -548,20 +458,20 @@ exchange_apart(bool gives, const struct operation *operation)
 static void CUDA_CB
 filled(void *number)
 {
-    fill((uint64_t)(uintptr_t)number);
+    slots_fill((uint64_t)(uintptr_t)number);
 }
 
 void
 reads_end(const struct operation *operation)
 {
-    static atomic_bool is_locked; /* the shared bytes: a copy to other pages waits until the device has come as far */
-    if (shared == NULL)
+    const struct slots_wait wait = {.owner = now.owner, .period = now.period};
+    if (!are_exchanged)
         return;
-    if (now.give_count > 0 && !atomic_exchange(&is_locked, true) && scout_state.driver.cuMemHostRegister_p != NULL)
-        (void)scout_state.driver.cuMemHostRegister_p(shared->bytes, sizeof(shared->bytes), CU_MEMHOSTREGISTER_PORTABLE);
+    if (now.give_count > 0)
+        slots_lock();
     FOR_EACH(give, now.gives, now.give_count) {
-        wait_until(is_free, give->exchange, NULL);
-        DRIVER(cuMemcpyDtoHAsync, bytes_of(give->exchange), give->from, give->bytes, operation->stream);
+        slots_wait_until(slots_is_free, give->exchange, &wait);
+        DRIVER(cuMemcpyDtoHAsync, slots_bytes(give->exchange), give->from, give->bytes, operation->stream);
         DRIVER(cuLaunchHostFunc, operation->stream, filled, (void *)(uintptr_t)give->exchange);
     }
     now.give_count = 0;
@@ -582,7 +492,7 @@ reads_end(const struct operation *operation)
 void
 reads_waited(void)
 {
-    for (uint32_t i = 0; shared != NULL && launches && !player.is_alone && i < player.play.plan.written_count; ++i) {
+    for (uint32_t i = 0; are_exchanged && launches && !player.is_alone && i < player.play.plan.written_count; ++i) {
         const struct play_written *written = &player.play.written[i];
         struct play_tensor place = {.bytes = written->bytes, .ordinal = written->ordinal};
         struct operand to = {.bytes = (size_t)(written->hi - written->lo)};
@@ -611,16 +521,14 @@ reads_waited(void)
 bool
 reads_are_true(void)
 {
-    return shared != NULL;
+    return are_exchanged;
 }
 
 void
 reads_close(void)
 {
-    if (shared == NULL)
-        return;
-    atomic_store(&shared->ended[rank], 1);
-    note_change();
+    if (are_exchanged)
+        slots_end(rank);
 }
 
 void
@@ -644,8 +552,7 @@ reads_open(const char *path)
         uint32_t of = player.play.tensors[i].noise;
         ranks_have_noise = ranks_have_noise || (of > 0 && player.play.operations[of - 1].part != PLAY_BY_TURN);
     }
-    shared = play_exchange_map(path, false);
-    if (shared == NULL)
-        scout_stop("cannot open %s.reads: %s", path, strerror(errno));
+    slots_open(path, world);
+    are_exchanged = true;
     is_apart = world > PLAY_READERS || (here != NULL && strtoul(here, NULL, 10) != world);
 }

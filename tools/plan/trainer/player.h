@@ -1,12 +1,12 @@
 /*
  * player.h - a rank of `ddprun scout --prove`, and of `ddprun --plan`: what its files know of each other. player.c: the
- * plan, its tensors and the pages; follow.c: the engine that the shim gets; inner_engine.c: the engine behind;
- * rank_agreement.c: whether all ranks do the same; left_out.c: steps without an update; pending_averages.c,
- * unplanned_launches.c: operations that are not in the plan; alone.c: rank 0 after an operation that the plan does not
- * know; owner_reads.c: what the host reads of other ranks' turns; all_turns.c: one process that plays all turns;
- * begun.c: what proofs keep of another run; round_times.c: what rounds take; by_contents.c, contents_gradients.c: one
- * process whose turns change by contents; figures.c: what the host reads in proofs; date.c: whether the program reads
- * the date.
+ * plan, its tensors and the pages; follow.h: the engine that the shim gets; planned.c: which operation of the plan one
+ * of the program is; named.c: annotations; inner_engine.c: the engine behind; rank_agreement.c: whether all ranks do
+ * the same; left_out.c: steps without an update; pending_averages.c, unplanned_launches.c: operations that are not in
+ * the plan; alone.c: rank 0 after an operation that the plan does not know; owner_reads.c: what the host reads of other
+ * ranks' turns; all_turns.c: one process that plays all turns; begun.c: what proofs keep of another run; round_times.c:
+ * what rounds take; by_contents.c, contents_gradients.c: one process whose turns change by contents; figures.c: what
+ * the host reads in proofs; date.c: whether the program reads the date.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c, with memory of its own in state_memory.c; exchange.c:
  * proofs in which data, or memory, is of another step, and unclassed.c: which memory that is.
@@ -148,6 +148,32 @@ void player_put_back(char **held);
 void player_release(char ***held);
 /* Up to PLAY_SAMPLES of its elements, at equal distances. */
 void player_sample(const struct play_tensor *tensor, const struct allocation *allocation, float *samples);
+
+/* ---- planned.c: which operation of the plan is an operation of the program? ---- */
+enum { PLANNED_NONE = UINT32_MAX };
+void planned_open(void);
+/* Its number in the plan; PLANNED_NONE: the plan does not know it. Once the training has begun, from the expected one
+ * on. */
+uint32_t planned_find(const struct operation *operation);
+/* Since planned_met() an operation with the name of the expected one has come from a place that is not in the plan. */
+bool planned_is_elsewhere(void);
+void planned_met(void);
+/* Of a plan by gradients: whether the operation is the one in front of which the plan averages. Of those of its name
+ * and place it is the one after as many in its batch as in the plan. `begins`: a batch does. */
+bool planned_is_average(const struct operation *operation, bool begins);
+/* Of one process that is only timed: whether the operation is the one that shows a period. Call sites are looked up
+ * where a name asks for it. A period calls as many operations from that place as the plan has there. */
+bool planned_shows_period(const struct operation *operation);
+
+/* ---- named.c: annotations of the memory that the plan names ---- */
+/* `first_role`: `differ_from` of struct way. */
+void named_open(uint32_t first_role);
+/* Annotates a tensor of the plan, if its memory is there and ranks have the same. */
+void named_annotate(uint32_t number);
+/* Ends the rank if a tensor that is averaged is not there. */
+void named_require(void);
+/* Whether an allocation holds memory of the plan, without which a round cannot end. */
+bool named_is_in(CUdeviceptr address);
 
 /* ---- follow.c, and ways to follow a plan ---- */
 
