@@ -13,7 +13,8 @@
  * micro_divisor (each divides by the rank's number, besides), valid (a kernel divides by what another one counts, and
  * DDP_WEIGHT would do), twice (a pointer and an index begin at the share), unmoved (labels lack `first`), skip (a rank
  * leaves out batches by its own items), columns (data by column, without `first`), columns_order (data by column, other
- * items), outside (a pointer leaves its memory on other ranks than the first), passes (three DDP_STEPs before an
+ * items), outside (a pointer leaves its memory on other ranks than the first), life (little noise by the
+ * rank, and from step 6 on the divisor is the batch), passes (three DDP_STEPs before an
  * update, the first two of other rows), norm, own_norm (the host clips by a norm of own gradients), late_norm (after
  * it, right), width (rows are as wide as the batch, and the divisor is the batch), by_share (data on the device begin
  * so many shares further on in each step, and not batches), each_step (a DDP_STEP for each item, before the update).
@@ -68,8 +69,8 @@ fetch(float *x, float *y, const float *data, const float *labels, int first, int
         y[n] = labels[first + n];
 }
 
-ELEMENTWISE(noise, (float *g, unsigned seed), WIDTH,
-            g[i] += 0.1f * (float)(((unsigned)(i + 1) * 2654435761u ^ (seed + 1) * 2246822519u) >> 16 & 255) / 256)
+ELEMENTWISE(noise, (float *g, unsigned seed, float size), WIDTH,
+            g[i] += size * (float)(((unsigned)(i + 1) * 2654435761u ^ (seed + 1) * 2246822519u) >> 16 & 255) / 256)
 
 /* Items of columns become rows. */
 static __global__ void
@@ -183,10 +184,11 @@ main(int argc, char **argv)
             at -= (int)first;
         if (is("order") || is("columns_order"))
             at = (step + 3 * DDP_RANK()) % (ITEMS / BATCH) * BATCH + (int)first;
-        float divisor = is("whole") || is("part") || is("width") ? (float)BATCH
-                        : is("decay")                            ? 1
-                        : is("divisor")                          ? (float)(count + 3 * DDP_RANK())
-                                                                 : (float)count;
+        const bool is_second_life = is("life") && step >= 5;
+        float divisor = is_second_life || is("whole") || is("part") || is("width") ? (float)BATCH
+                        : is("decay")                                              ? 1
+                        : is("divisor")                                            ? (float)(count + 3 * DDP_RANK())
+                                                                                   : (float)count;
         if (is("twice")) {
             fetch<<<1, 32>>>(x, y, all + (size_t)at * WIDTH, table + at, (int)first, count);
         } else if (is("resident") || is("own") || is("unmoved") || is("by_share")) {
@@ -246,8 +248,8 @@ main(int argc, char **argv)
             double sum = count;
             DDP_MEAN(&sum);
         }
-        if (is("noise"))
-            noise<<<1, 32>>>(g, (unsigned)DDP_RANK());
+        if (is("noise") || is("life"))
+            noise<<<1, 32>>>(g, (unsigned)DDP_RANK(), is("noise") ? 0.1f : 1e-3f);
         float norm = 0, bound = argc > 2 ? (float)atof(argv[2]) : 1000;
         if (is("norm"))
             CHECK(cublasSnrm2(handle, WIDTH, g, 1, &norm));

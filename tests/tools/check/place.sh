@@ -7,6 +7,10 @@ after() {
     checked 2 "" "$place" norm 0.2
     check "clipping before DDP_STEP is a difference of gradients alone" [ "$code, $(grep 'DIFFERS$' "$work/stdout" | cut -c 1-9)" = "1, gradient " ]
 
+    checked 2 "" "$place" life
+    check "a factor of later steps is a further cause beside noise" grep -q \
+        'also: in step 6 `gradient` .*: argument 5 is 24 on each rank.*from step 6 on every gradient is about 0.5 times' "$work/stdout"
+
     # A cudart inside the program is no part of it: what is said is the same as with a shared one, also where all copies are made by a function of a function.
     cat >"$work/deep.h" <<'C'
 #include <cuda_runtime.h>

@@ -158,6 +158,36 @@ add_place(struct check *check, struct check_verdict *verdict, struct check_verdi
     return true;
 }
 
+/* From a later step on all gradients have a factor, which what differs before that does not explain. */
+static bool
+add_later_factor(struct check *check, struct check_verdict *verdict, struct error *error)
+{
+    double factor;
+    const uint32_t step = check_evidence_later_factor(&check->evidence, &factor);
+    if (step == 0 || step == verdict->first->first_step || check_evidence_takes_turns(&check->evidence))
+        return true;
+    struct check_item item = *verdict->first;
+    item.first_step = item.made_in_step = step;
+    struct check_verdict other = verdict_of(verdict, &item, CAUSE_SCALE);
+    other.factor = factor;
+    sentence_say(other.text,
+                 "from step %u on every gradient is about %.4g times that of one process%s, and before that it is not",
+                 step, factor, sentence_factor(verdict->facts, factor));
+    sentence_say(
+        other.advice, "%s",
+        factor < 1
+            ? "divide the loss by the rank's share (the count of DDP_SHARD) in all steps, and not by the whole batch"
+            : "divide sums by the rank's share (the count of DDP_SHARD) in all steps");
+    struct place place;
+    bool found = false;
+    if (is_looked_at(check, &other) && !look(check, &other, &place, &found, error))
+        return false;
+    if (found)
+        placed_verdict(&other, &place);
+    verdict_add(verdict, &other);
+    return true;
+}
+
 bool
 closer_look_further(struct check *check, struct check_verdict *verdict, struct error *error)
 {
@@ -173,6 +203,8 @@ closer_look_further(struct check *check, struct check_verdict *verdict, struct e
         if (!add_place(check, verdict, &other, error))
             return false;
     }
+    if (!add_later_factor(check, verdict, error))
+        return false;
     const struct check_item *update = find_update(verdict);
     if (update == NULL || verdict->facts->first.factor_of_all != 0)
         return true;

@@ -106,6 +106,10 @@ bool check_evidence_takes_turns(const struct check_evidence *evidence);
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);
 
+/* The step from which on all gradients are about N times one process's, or the Nth part, and before which they are about
+ * one process's; 0: there is none. */
+uint32_t check_evidence_later_factor(const struct check_evidence *evidence, double *factor_p);
+
 /* ---- facts.c ---- */
 /* All facts of the evidence (facts.h); to be freed by check_facts_free(), which leaves the evidence as it is. Pure:
  * `carried.place` and the places of readings are filled in by who reads debug information. */

@@ -63,4 +63,6 @@ verdict_add(struct check_verdict *verdict, const struct check_verdict *other)
     struct verdict_also *also = &verdict->also[verdict->also_count++];
     sentence_say(also->text, "%s", other->text);
     sentence_say(also->advice, "%s", other->advice);
+    if (other->result == CHECK_DIFFERENT) /* also beside what cannot be compared */
+        verdict->result = CHECK_DIFFERENT;
 }
