@@ -63,6 +63,9 @@ advise_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
         sentence_say(text,
                      "each rank must train: look for an exit that depends on the rank, or on what it finds there, "
                      "such as a file");
+    else if (strstr(facts->stopped, "step different groups") != NULL)
+        sentence_say(text, "decide how often a group is trained by averaged values (DDP_MEAN), not by the rank's own "
+                           "loss or number");
     else if (strstr(facts->stopped, "same ddprun calls") != NULL)
         sentence_say(text,
                      "each rank must make these calls, in the same order: look for one that only some ranks reach, as "
