@@ -17,6 +17,7 @@ enum {
     DEFAULT_PERIODS = 3, /* two that can be compared, wherever in a period the recording begins */
     TRIAL_LIMIT_S = 60,  /* of one repetition */
     DAY_S = 86400,
+    OTHER_DATE_S = 100000, /* later than the date of the other runs */
 };
 
 static struct word_list
@@ -42,7 +43,7 @@ pid_t
 scout_child_start(const struct scout_order *order, const struct scout_child *child)
 {
     static char date[64];
-    const char *given = getenv(FILES_ENV_DATE);
+    const char *given = child->date != NULL ? child->date : getenv(FILES_ENV_DATE);
     if (date[0] == '\0') /* all runs, and those of other scouts of the day, draw the same */
         snprintf(date, sizeof(date), "%lld000000 0", (long long)time(NULL) / DAY_S * DAY_S);
     static unsigned runs;
@@ -233,6 +234,32 @@ scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, s
         (void)error_set(error, DDPRUN_EXIT_FAILURE,
                         "cannot start the program, in %s: %s; make room there, or set TMPDIR", order->folder,
                         strerror(errno));
+    return ok;
+}
+
+bool
+scout_run_again(const struct scout_order *order, const char *log, uint64_t operations, bool is_other)
+{
+    static struct scout_run_settings settings; /* large */
+    struct scout_order quiet = *order;
+    struct scout_outcome outcome = {.log = xstrdup(log)};
+    OWNED char *settings_path = xasprintf("%s/again.run", order->folder),
+               *summary = xasprintf("%s/again.json", order->folder), *errors = xasprintf("%s/again.err", order->folder),
+               *date = xasprintf("%lld000000 0", (long long)time(NULL) / DAY_S * DAY_S + OTHER_DATE_S);
+    settings = (struct scout_run_settings){.periods = DEFAULT_PERIODS, .ends_after = operations};
+    snprintf(settings.log, sizeof(settings.log), "%s", log);
+    snprintf(settings.progress, sizeof(settings.progress), "%s/again.progress", order->folder);
+    const struct scout_child child = {.variable = DDPRUN_ENV_SCOUT_RUN,
+                                      .value = settings_path,
+                                      .ranks = 1,
+                                      .silent = true,
+                                      .summary = summary,
+                                      .errors = errors,
+                                      .date = is_other ? date : NULL};
+    quiet.silent = true;
+    bool ok = make_run(&quiet, &child, &settings, clock_now_ms(), &outcome) && outcome.exit_code == 0 &&
+              outcome.progress.stage == SCOUT_STAGE_OVER;
+    free(outcome.log);
     return ok;
 }
 

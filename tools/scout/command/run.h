@@ -46,6 +46,7 @@ struct scout_child {
     bool silent;         /* what the program prints is dropped */
     const char *summary; /* its ddprun's, a file */
     const char *errors;  /* a file for what goes to stderr: its ddprun says there what this one says in one line */
+    const char *date;    /* FILES_ENV_DATE; NULL: that of all runs */
 };
 
 /* Returns its process, -1 with errno. It is a process group of its own. */
@@ -56,6 +57,11 @@ extern const char *const scout_sets[];
 
 /* Error: the run could not be started. A run that fails is no error. */
 bool scout_run_make(const struct scout_order *order, struct scout_outcome *outcome, struct error *error) MUST_USE;
+
+/* Runs the program once more, in silence and without writing files of the user's, and ends it after so many operations:
+ * `log` gets them, of which no launch is repeated. `is_other`: it sees another date and other random bytes, as another
+ * rank does. False: the run did not come so far. */
+bool scout_run_again(const struct scout_order *order, const char *log, uint64_t operations, bool is_other) MUST_USE;
 
 /* Whether the recording is of use; if not, why. */
 bool scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome,

@@ -9,6 +9,7 @@
 #include "tools/common/tool_options.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/rules.h"
+#include "tools/scout/command/dates.h"
 #include "tools/scout/command/proofs/prove.h"
 #include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/report/proofs.h"
@@ -430,6 +431,16 @@ report_findings(const struct scout_order *order, const struct request *request, 
     return report_instead(order, request, log, finding, error);
 }
 
+/* Of a program that is to get lines: what its ranks do otherwise because of the date. */
+static void
+compare_dates(const struct scout_order *order, const struct scout_outcome *outcome, const struct request *request,
+              const struct scout_log *log, struct scout_finding *finding)
+{
+    const bool has_lines = finding->found || finding->is_open;
+    if (has_lines && request->patch != NULL && !request->prove && log->annotation_count == 0)
+        dates_compare(order, outcome->progress.readings, log, finding);
+}
+
 static bool
 look(const struct scout_outcome *outcome, const struct scout_order *order, const struct request *request,
      struct error *error)
@@ -445,6 +456,7 @@ look(const struct scout_outcome *outcome, const struct scout_order *order, const
         scout_find(&log, NULL, &finding);
         tell_failures(outcome, &log, &finding);
         tell_varying_reads(outcome, &log, &finding);
+        compare_dates(order, outcome, request, &log, &finding);
         ok = report_findings(order, request, &log, &finding, error);
         scout_finding_free(&finding);
     }

@@ -31,8 +31,9 @@ struct scout_left_out {
 enum { SCOUT_LEFT_OUT_AT_MOST = 8 };
 
 struct scout_run_settings {
-    uint32_t periods; /* that are recorded with repeated launches */
-    uint32_t goes_on; /* 1: the trainer continues after them; 0: it is ended */
+    uint32_t periods;    /* that are recorded with repeated launches */
+    uint32_t goes_on;    /* 1: the trainer continues after them; 0: it is ended */
+    uint64_t ends_after; /* 0: no; else no launch is repeated, and the trainer is ended after so many operations */
     struct scout_left_out left_out[SCOUT_LEFT_OUT_AT_MOST];
     char log[PATH_MAX];
     char progress[PATH_MAX];
@@ -67,6 +68,9 @@ struct scout_progress {
     /* Copies to the host that differ from step to step, and are left out of the recording: from so many places in the
      * program, and the first of these, in the log. */
     _Atomic uint32_t read_places, read_site;
+
+    /* Where the program has read the date or random bytes: the first lines of FILES_READINGS; "": it has not. */
+    char readings[2048];
 
     /* The recorder asks what it has recorded, waits, and goes on as enum scout_answer says. */
     _Atomic uint32_t asked;

@@ -302,6 +302,7 @@ course_close_log(void)
     if (course_now() == COURSE_LIGHT)
         varying_tell();
     host_put_calls();
+    host_note_readings();
     names_put_objects();
     (void)scout_writer_put(&scout_state.log, SCOUT_END, "");
     if (!scout_writer_close(&scout_state.log))
@@ -374,6 +375,11 @@ void
 course_note(const struct noted *noted, bool may_wait)
 {
     atomic_store(&scout_state.progress->operations, scout_state.operation_count);
+    if (scout_state.settings.ends_after > 0) {
+        if (scout_state.operation_count >= scout_state.settings.ends_after)
+            end_deep();
+        return;
+    }
     briefs_add(noted);
     if (course_now() == COURSE_DEEP) {
         size_t done = brief_count - deep_begin;

@@ -98,6 +98,8 @@ uint32_t names_memory_of_caller(uint32_t own);
 
 /* Those since the last call. One thread at a time. */
 void host_put_calls(void);
+/* Tells the launcher where the program has read the date or random bytes. */
+void host_note_readings(void);
 
 /* ---- allocations.c: memory that the device reaches ---- */
 

@@ -497,5 +497,6 @@ scout_finding_free(struct scout_finding *finding)
     forget_tensors(finding);
     free(finding->reason);
     free(finding->varying_reads);
+    free(finding->by_hand);
     *finding = (struct scout_finding){0};
 }

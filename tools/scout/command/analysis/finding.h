@@ -17,6 +17,7 @@ enum scout_role {
     ROLE_STATISTICS,      /* per rank: computed from data; no parameter is computed from it */
     ROLE_CARRIED,         /* per rank: computed from data, and read by the next step's forward pass */
     ROLE_RANDOM,          /* per rank: no data enters */
+    ROLE_INPUT,           /* steps only read it, and other dates or random bytes give it other contents */
     ROLE_SUSPECT,         /* carried, as far as can be told; it may be a parameter that was missed */
 };
 
@@ -74,6 +75,7 @@ struct scout_finding {
     uint32_t group_count;
     char **notes; /* what to know, one line each */
     uint32_t note_count;
+    char *by_hand;        /* what is left to people, beside lines; NULL: nothing */
     char *varying_reads;  /* where the program makes copies to the host that are in no period; NULL: there are none */
     char instead_of[512]; /* of turns by state: why they are not by gradients; "": it was not asked */
     struct scout_bytes scratch[SCRATCH_AT_MOST]; /* that steps are taken to use as scratch, for a proof to show */

@@ -13,7 +13,7 @@ scout_role_name(enum scout_role role)
     static const char *const names[] = {
         [ROLE_PARAMETER] = "parameter",    [ROLE_GRADIENT] = "gradient",     [ROLE_OPTIMIZER_STATE] = "optimizer state",
         [ROLE_AVERAGE] = "moving average", [ROLE_STATISTICS] = "statistics", [ROLE_CARRIED] = "carried state",
-        [ROLE_RANDOM] = "random state",    [ROLE_SUSPECT] = "suspect"};
+        [ROLE_RANDOM] = "random state",    [ROLE_INPUT] = "random input",    [ROLE_SUSPECT] = "suspect"};
     return names[role];
 }
 

@@ -4,7 +4,6 @@
 #include "tools/scout/command/report/expression.h"
 
 #include "softgpu/text/calls.h"
-#include "tools/common/grown.h"
 
 #include "base/printable.h"
 
@@ -28,12 +27,6 @@ add_place(struct places *places, const char *file, int line)
         snprintf(places->text + length, sizeof(places->text) - length, "%s%s", length > 0 ? ", " : "", place);
     else if (places->count == PLACES_SHOWN + 1)
         snprintf(places->text + length, sizeof(places->text) - length, " ...");
-}
-
-void
-notes_add(struct search *search, char *text)
-{
-    *GROWN(search->to->notes, search->to->note_count) = text;
 }
 
 /* A sentence with places, if there are any. */
@@ -325,8 +318,10 @@ hosts_note(struct search *search)
     const struct region *region = &search->to->regions[0];
     const struct source_node *loop = find_loop(search, region, &search->borders[0]);
     note_figures(search, loop);
-    if (loop != NULL)
+    if (loop != NULL) {
         note_loops(search, loop);
+        decisions_note(search, loop, region, &search->borders[0]);
+    }
     for (uint32_t f = 0; f < search->sources.count; ++f)
         if (search->sources.files[f]->text != NULL)
             add_saves(&saved, search->sources.files[f]);

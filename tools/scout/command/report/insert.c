@@ -296,8 +296,8 @@ void
 insertions_find(struct sites *sites, const struct scout_log *log, const struct scout_finding *finding,
                 struct insertions *insertions)
 {
-    static const enum scout_role roles[] = {ROLE_PARAMETER, ROLE_OPTIMIZER_STATE, ROLE_AVERAGE, ROLE_STATISTICS,
-                                            ROLE_GRADIENT};
+    static const enum scout_role roles[] = {ROLE_PARAMETER,  ROLE_OPTIMIZER_STATE, ROLE_AVERAGE,
+                                            ROLE_STATISTICS, ROLE_INPUT,           ROLE_GRADIENT};
     struct search search = {.sites = sites,
                             .log = log,
                             .ops = log->ops,

@@ -317,6 +317,9 @@ bool spot_find_behind(struct search *search, const struct site_place *place, str
 bool spot_find_behind_both(struct search *search, const struct site_place *made, const struct site_place *set,
                            struct spot *spot, struct lifted *said);
 
+/* Adds a line for people; the text is malloc'ed, and the list's from then on. */
+void notes_add(struct search *search, char *text);
+
 /* ---- regions.c: where ranks take turns ---- */
 /* Finds the regions and their borders, and adds their lines: all, or none, and the reason. */
 void regions_place(struct search *search);
@@ -324,8 +327,11 @@ void regions_place(struct search *search);
 /* ---- hosts.c: what the host does with results ---- */
 /* Adds notes: one sentence each, with its places, on figures, printing, files, and the end of the loop. */
 void hosts_note(struct search *search);
-/* Adds a line for people; the text is malloc'ed, and the list's from then on. */
-void notes_add(struct search *search, char *text);
+
+/* ---- decisions.c: what the host computes from a rank's own results, and the device gets ---- */
+/* Adds what is left by hand where a launch gets it, or the host launches or saves by it. `loop`: around the batches. */
+void decisions_note(struct search *search, const struct source_node *loop, const struct region *region,
+                    const struct borders *borders);
 
 /* ---- corrections.c: the number of an update, where a program has that of a batch ---- */
 /* Changes the counts of batches that the update of an operation uses as those of updates. False: none is known. */

@@ -8,8 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
-static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT,   ROLE_OPTIMIZER_STATE, ROLE_AVERAGE,
-                                        ROLE_CARRIED,   ROLE_STATISTICS, ROLE_RANDOM,          ROLE_SUSPECT};
+static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT, ROLE_OPTIMIZER_STATE,
+                                        ROLE_AVERAGE,   ROLE_CARRIED,  ROLE_STATISTICS,
+                                        ROLE_RANDOM,    ROLE_INPUT,    ROLE_SUSPECT};
 
 static void
 print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding *finding,

@@ -171,6 +171,8 @@ lines_print(FILE *out, FILE *patch, const struct scout_log *log, const struct sc
     if (insertions->forgotten != SCOUT_NONE)
         fprintf(out, "by hand: call DDP_FORGET before the memory that is allocated at %s is freed: its size changes\n",
                 sites_text(sites, log->allocs[insertions->forgotten].site, site, sizeof(site)));
+    if (finding->by_hand != NULL)
+        fprintf(out, "by hand: %s\n", finding->by_hand);
     print_made(out, finding, insertions);
     for (uint32_t i = 0; i < insertions->note_count; ++i)
         fprintf(out, "%s\n", insertions->notes[i]);

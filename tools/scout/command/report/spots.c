@@ -324,3 +324,9 @@ spot_find_behind_both(struct search *search, const struct site_place *made, cons
     spot->behind = spot->node->end;
     return spot_is_usable(spot) && !lift_changes(from->source, (struct span){begin, spot->behind}, said);
 }
+
+void
+notes_add(struct search *search, char *text)
+{
+    *GROWN(search->to->notes, search->to->note_count) = text;
+}

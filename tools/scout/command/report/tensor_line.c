@@ -28,7 +28,8 @@ macro_of(const struct scout_log *log, const struct scout_tensor *tensor)
     static const char *const macros[] = {[ROLE_PARAMETER] = "DDP_PARAMETER",
                                          [ROLE_GRADIENT] = "DDP_GRADIENT",
                                          [ROLE_OPTIMIZER_STATE] = "DDP_STATE",
-                                         [ROLE_AVERAGE] = "DDP_STATE"};
+                                         [ROLE_AVERAGE] = "DDP_STATE",
+                                         [ROLE_INPUT] = "DDP_STATE"};
     if (is_running(log, tensor))
         return "DDP_BUFFER";
     return tensor->role < sizeof(macros) / sizeof(macros[0]) ? macros[tensor->role] : NULL;
