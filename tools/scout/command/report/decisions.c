@@ -11,6 +11,8 @@
 #include "softgpu/text/calls.h"
 #include "tools/common/grown.h"
 
+#include "base/assertion.h"
+
 enum { NAMES_AT_MOST = 64, NAME_BYTES = 64, PASSES = 8 };
 
 struct followed {
@@ -264,7 +266,7 @@ reads_own(const struct followed *it, uint32_t op)
     const struct scout_finding *finding = it->search->finding;
     const bool is_trained = ANY(tensor, finding->tensors, finding->tensor_count,
                                 tensor->alloc == at->from.alloc && tensor->role <= ROLE_AVERAGE);
-    return (is_copy && !is_trained && !is_of_update(it, op));
+    return is_copy && !is_trained && !is_of_update(it, op);
 }
 
 /* The statement of the loop that leads to an operation; its frame in *depth_p. NULL: none does. */
@@ -342,6 +344,33 @@ place_of(const struct source_node *node)
                      node->source->code.tokens[node->tokens.first].line);
 }
 
+/* Whether token i is a buffer that a call may fill: "&norm", "norms.data()". */
+static bool
+is_buffer(const struct code *code, uint32_t i, uint32_t behind)
+{
+    static const char *const before[] = {"(", ",", NULL};
+    if (i > 1 && token_is(code, i - 1, "&") && token_is_one_of(code, i - 2, before))
+        return true;
+    return token_is(code, behind, ".") && token_is(code, behind + 1, "data");
+}
+
+/* Whether a launch, or a call that leads to one, gets a name that is followed, as a number. */
+static bool
+gets_followed(const struct followed *it, const struct source_node *node)
+{
+    const struct code *code = &node->source->code;
+    const struct token_range own = source_own(node);
+    for (uint32_t i = own.first; i < own.end; ++i) {
+        char name[NAME_BYTES];
+        if (!begins_name(code, i))
+            continue;
+        const uint32_t behind = read_name(code, i, name);
+        if (is_followed(it, name) && !is_assignment(code, behind) && !is_buffer(code, i, behind))
+            return true;
+    }
+    return false;
+}
+
 static bool
 note_launches(struct followed *it)
 {
@@ -355,7 +384,7 @@ note_launches(struct followed *it)
                                             place, it->read_at));
             return true;
         }
-        if (!has_condition(node) && uses_followed(it, &node->source->code, source_own(node))) {
+        if (!has_condition(node) && gets_followed(it, node)) {
             notes_add(it->search, xasprintf("by hand: what is launched at %s gets a number that the host computes from "
                                             "what it reads at %s, which is of a rank's own batch: read it where "
                                             "DDP_TURN_MINE() is not 0, and compute with its DDP_MEAN",
@@ -449,6 +478,7 @@ static const struct source_node *
 outermost(const struct source_node *loop)
 {
     const struct source_node *outer = loop;
+    ASSERT(loop != NULL);
     for (const struct source_node *node = loop; node != NULL; node = node->parent)
         if (node->is_loop)
             outer = node;
