@@ -258,7 +258,7 @@ own_models()
 }
 
 /* A Parallel of the same model again, and of a part of the same buffer, which only forgotten memory allows. A backward
- * pass after the end of each belongs to neither. */
+ * pass after the end of an object belongs to none. */
 Parameters
 again()
 {
@@ -266,6 +266,7 @@ again()
     const Tensor seen = torch::zeros({3});
     auto optimizer = adamw(net);
     for (int time = 0; time < 2; ++time) {
+        Tensor late_loss;
         {
             Parameters buffers;
             buffers.insert("seen", seen.narrow(0, 0, 3 - time));
@@ -276,8 +277,9 @@ again()
                 parallel.step();
                 optimizer.step();
             }
+            late_loss = net.loss(whole(time));
         }
-        net.loss(whole(time)).backward();
+        late_loss.backward();
     }
     return net.named_parameters();
 }
