@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # torch_habits.sh BUILD - how people train by libtorch (torch/habits.cpp, torch/mistakes.h): each habit ends with the parameters of one process, on 2 and on 3
 # ranks, all of them one after the other in a process; what Parallel says once is said once. A mistake is named by the first line, with the
-# tensor's name and the place, or by `ddprun check`. The programs of docs/libtorch.md compile and train.
+# tensor's name and the place, or by ddprun.
 source "$(dirname "$0")/../end_to_end/lib.sh"
 trainer=$build/tests/torch_habits
 [ -x "$trainer" ] || skip "no libtorch was found when the build was configured (Debian: libtorch-dev)"
