@@ -20,7 +20,8 @@ call_function(F &f)
     f();
 }
 
-/* What softgpu-cc makes of  template <class F> __global__ void run_kernel(F f) { f(); }  */
+/* What softgpu-cc makes of  template <class F> __global__ void run_kernel(F f) { f(); }  where f may ask for threadIdx
+ * and call __syncthreads(). */
 template <class F>
 static inline void
 run_kernel(F softgpu_f)
@@ -33,8 +34,8 @@ run_kernel(F softgpu_f)
     {
         call_function(f);
     };
-    stub<0, softgpu_kernel, decltype(softgpu_body), F>(softgpu_body, __PRETTY_FUNCTION__, 1024,
-                                                       __builtin_addressof(softgpu_f));
+    stub<MODE_FIBERS | MODE_INDICES, softgpu_kernel, decltype(softgpu_body), F>(softgpu_body, __PRETTY_FUNCTION__, 1024,
+                                                                                __builtin_addressof(softgpu_f));
 }
 
 /* Launches it in the stream; whether that worked, cudaGetLastError() says. */

@@ -251,6 +251,35 @@ first_of(const thrust::device_vector<T> &v, ptrdiff_t n)
     return values;
 }
 
+/* Numbers the elements as a block does that has one thread: with a shared variable, which its first thread clears. */
+struct number {
+    int *count;
+    __device__ void operator()(int &x) const
+    {
+        __shared__ int wanted, begin;
+        if (threadIdx.x == 0)
+            wanted = 0;
+        __syncthreads();
+        const int mine = atomicAdd(&wanted, 1);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            begin = atomicAdd(count, wanted);
+        __syncthreads();
+        x = begin + mine;
+    }
+};
+
+static void
+test_blocks(int n)
+{
+    thrust::device_vector<int> d(n, -1), count(1);
+    std::vector<int> wanted(n);
+    std::iota(wanted.begin(), wanted.end(), 0);
+    thrust::for_each(d.begin(), d.end(), number{thrust::raw_pointer_cast(count.data())});
+    thrust::sort(d.begin(), d.end()); /* the order of the elements is the library's */
+    expect_equal(host(d), wanted, "a function object with threadIdx and barriers");
+}
+
 static void
 test_partitions(int n)
 {
@@ -515,6 +544,7 @@ main()
     for (int n : {1, 2, 33, 1000}) {
         test_elements(n);
         test_values(n);
+        test_blocks(n);
         test_partitions(n);
         test_sorted(n);
         test_neighbours(n);
