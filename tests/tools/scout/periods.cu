@@ -156,7 +156,7 @@ load_locked(float *host_x, float *host_wanted)
     }
 }
 
-HABIT("locked", train_locked)
+MODE("locked", train_locked)
 {
     float *host_x, *host_wanted, *own_wanted;
     create_net();
@@ -208,7 +208,7 @@ load_each(void)
     }
 }
 
-HABIT("first", train_first)
+MODE("first", train_first)
 {
     float *own_wanted;
     int kept = -1; /* a buffer that the loader gets where that step begins */
@@ -243,7 +243,7 @@ HABIT("first", train_first)
 
 /* ---- shows ---- */
 
-HABIT("shows", train_shows)
+MODE("shows", train_shows)
 {
     int every = given_number > 0 ? given_number : EPOCH;
     float shown[2];
@@ -292,7 +292,7 @@ HABITS("index", "copied", train_resident, by_copy)
 
 /* ---- lengths ---- */
 
-HABIT("lengths", train_lengths)
+MODE("lengths", train_lengths)
 {
     create_net();
     for (int step = 0; step < STEPS; ++step) {
@@ -307,7 +307,7 @@ HABIT("lengths", train_lengths)
 
 ELEMENTWISE(add_both, (float *sum, const float *a, const float *b, int count), count, sum[i] = a[i] + b[i])
 
-HABIT("renewed", train_renewed)
+MODE("renewed", train_renewed)
 {
     const int count = tensor_count[0];
     create_net();

@@ -18,7 +18,7 @@ ELEMENTWISE(descend_rows, (float *weights, const float *gradient, float by, int 
             int at = i / columns * pitch + i % columns;
             weights[at] -= by * gradient[at])
 
-HABIT("pitch", train_pitch)
+MODE("pitch", train_pitch)
 {
     float *weights, *gradient, host[INPUTS * OUTPUTS];
     size_t pitch, same;
@@ -46,7 +46,7 @@ HABIT("pitch", train_pitch)
 
 /* ---- resident, shuffled ---- */
 
-HABIT("resident", train_resident)
+MODE("resident", train_resident)
 {
     create_net();
     upload_resident();
@@ -57,7 +57,7 @@ HABIT("resident", train_resident)
     }
 }
 
-HABIT("shuffled", train_shuffled)
+MODE("shuffled", train_shuffled)
 {
     int order[BATCH], *device_order = (int *)floats(BATCH, 0);
     create_net();
@@ -85,7 +85,7 @@ cut(int count)
     return memory;
 }
 
-HABIT("arena", train_arena)
+MODE("arena", train_arena)
 {
     arena = floats(16384, 0);
     for (int t = 0; t < TENSORS; ++t) {
@@ -126,7 +126,7 @@ ELEMENTWISE(gradient_symbol, (const float *from, const float *error), INPUTS *OU
             symbol_gradient[i] = dot(BATCH, from + i / OUTPUTS, INPUTS, error + i % OUTPUTS, OUTPUTS) / BATCH)
 ELEMENTWISE(descend_symbol, (float by), INPUTS *OUTPUTS, symbol_weights[i] -= by * symbol_gradient[i])
 
-HABIT("constant", train_constant)
+MODE("constant", train_constant)
 {
     float *weights, *gradient;
     create_activations();
@@ -143,7 +143,7 @@ HABIT("constant", train_constant)
     }
 }
 
-HABIT("symbol", train_symbol)
+MODE("symbol", train_symbol)
 {
     void *weights, *gradient;
     create_activations();
@@ -174,7 +174,7 @@ ELEMENTWISE(gradient_records, (struct record * records, const float *from, const
 ELEMENTWISE(descend_records, (struct record * records, float by, int count), count, struct record *at = &records[i];
             at->velocity = 0.9f * at->velocity + at->gradient; at->weight -= by * at->velocity)
 
-HABIT("records", train_records)
+MODE("records", train_records)
 {
     struct record *records = (struct record *)floats(3 * INPUTS * OUTPUTS, 0);
     create_activations();

@@ -65,7 +65,7 @@ HABITS("target", "target-copy", train_with_target, copies)
 
 enum { TIMES = 5 };
 
-HABIT("sequence", train_sequence)
+MODE("sequence", train_sequence)
 {
     static float host_x[TIMES * BATCH * INPUTS], host_wanted[BATCH * OUTPUTS];
     float *own, *own_gradient, *in, *in_gradient, *last, *last_gradient, *states[TIMES + 1], *errors[TIMES + 1];
@@ -150,7 +150,7 @@ HABITS("reuse", "per-step", train_inside, per_step)
 
 /* ---- single, average, early ---- */
 
-HABIT("single", train_single)
+MODE("single", train_single)
 {
     create_net();
     for (int step = 0; step < STEPS; ++step) {
@@ -183,7 +183,7 @@ HABITS("average", "early", train_with_average, is_early)
 
 ELEMENTWISE(multiply_columns, (float *values, const float *by, int count), count, values[i] *= by[i % 4])
 
-HABIT("scales", train_scales)
+MODE("scales", train_scales)
 {
     float host[4], *scales = floats(4, 0);
     create_net();
@@ -219,7 +219,7 @@ ELEMENTWISE(contrast, (float *gradient, const float *v, const float *first, cons
                            dot(BATCH, v + i / HIDDEN, INPUTS, first + i % HIDDEN, HIDDEN)) /
                           BATCH)
 
-HABIT("rbm", train_rbm)
+MODE("rbm", train_rbm)
 {
     float *weights, *gradient, *again, *again_chance, *first, *second, *drawn;
     curandState *generators;
@@ -264,7 +264,7 @@ factorise(const float *people, const float *things, float *next_people, float *n
     }
 }
 
-HABIT("factors", train_factors)
+MODE("factors", train_factors)
 {
     float *people = floats(PEOPLE * WIDTH, 1), *things = floats(THINGS * WIDTH, 1), *rating = floats(RATINGS, 0);
     float *next_people = floats(PEOPLE * WIDTH, 0), *next_things = floats(THINGS * WIDTH, 0), host_rating[RATINGS];
@@ -293,7 +293,7 @@ HABIT("factors", train_factors)
 
 /* ---- noise ---- */
 
-HABIT("noise", train_noise)
+MODE("noise", train_noise)
 {
     curandGenerator_t generator;
     float *noise = floats(BATCH * HIDDEN, 0);
@@ -318,7 +318,7 @@ HABIT("noise", train_noise)
 ELEMENTWISE(append_one, (float *to, const float *from, int rows, int in), rows *(in + 1),
             to[i] = i % (in + 1) < in ? from[i / (in + 1) * in + i % (in + 1)] : 1.0f)
 
-HABIT("bias-row", train_bias_row)
+MODE("bias-row", train_bias_row)
 {
     enum { IN = INPUTS + 1 };
     float *weights, *gradient, *wide;
@@ -363,7 +363,7 @@ learn_sample(float *first, float *second, const float *sample, const float *targ
         first[i * HIDDEN + k] -= by * sample[i] * back * (1 - hidden[k] * hidden[k]);
 }
 
-HABIT("whole", train_whole)
+MODE("whole", train_whole)
 {
     create_activations();
     float *first = floats(INPUTS * HIDDEN, 0.5f), *second = floats(HIDDEN * OUTPUTS, 0.5f);
@@ -389,7 +389,7 @@ to_columns(float *columns, const float *images)
         columns[INDEX] = images[image * SIDE * SIDE + row * SIDE + column];
 }
 
-HABIT("columns", train_columns)
+MODE("columns", train_columns)
 {
     static float host[IMAGES * SIDE * SIDE], host_wanted[IMAGES * OUTPUTS];
     enum { ROWS = IMAGES * PLACES, IN = WINDOW * WINDOW, FEATURES = PLACES * FILTERS };
@@ -420,7 +420,7 @@ HABIT("columns", train_columns)
 
 /* ---- recompute ---- */
 
-HABIT("recompute", train_recompute)
+MODE("recompute", train_recompute)
 {
     create_net();
     for (int step = 0; step < STEPS; ++step) {

@@ -68,7 +68,7 @@ train_by(bool adds, Update update)
 ELEMENTWISE(descend_into, (float *next, const float *weights, const float *gradient, float by, int count), count,
             next[i] = weights[i] - by * gradient[i])
 
-HABIT("swap", train_swap)
+MODE("swap", train_swap)
 {
     float *next[TENSORS];
     create_net();
@@ -86,7 +86,7 @@ ELEMENTWISE(descend_and_clear, (float *weights, float *gradient, float by, int c
             weights[i] -= by * gradient[i];
             gradient[i] = 0)
 
-HABIT("clears", train_clears)
+MODE("clears", train_clears)
 {
     create_net();
     train_by(true, [&](int t) { RUN(descend_and_clear, tensor_count[t])(w[t], g[t], rate, tensor_count[t]); });
@@ -109,7 +109,7 @@ multiply(cublasHandle_t blas, float *to, const float *a, bool turn_a, const floa
                       inner, &by, b, turn_b ? inner : columns, a, turn_a ? rows : inner, &zero, to, columns));
 }
 
-HABIT("blas", train_blas)
+MODE("blas", train_blas)
 {
     const float minus = -rate, decay = 1e-3f, momentum = 0.9f, one = 1, zero = 0, mean = 1.0f / BATCH;
     float *velocity[TENSORS], *ones = floats(BATCH, 0), host_ones[BATCH];
@@ -189,7 +189,7 @@ ELEMENTWISE(descend_by_norms,
             velocity[i] = 0.9f * velocity[i] + by * (0.01f + norms[0]) / (1e-3f + norms[1]) * gradient[i];
             weights[i] -= velocity[i])
 
-HABIT("trust", train_trust)
+MODE("trust", train_trust)
 {
     float *velocity[TENSORS], *norms = floats(2, 0);
     create_net();
@@ -200,7 +200,7 @@ HABIT("trust", train_trust)
     });
 }
 
-HABIT("max-norm", train_max_norm)
+MODE("max-norm", train_max_norm)
 {
     create_net();
     for (int step = 0; step < STEPS; ++step) {
@@ -217,7 +217,7 @@ ELEMENTWISE(descend_exactly, (float *weights, float *lost, const float *gradient
             float change = -by * gradient[i] - lost[i], next = weights[i] + change;
             lost[i] = (next - weights[i]) - change; weights[i] = next)
 
-HABIT("kahan", train_kahan)
+MODE("kahan", train_kahan)
 {
     float *lost[TENSORS];
     create_net();
@@ -233,7 +233,7 @@ struct descent {
     }
 };
 
-HABIT("functor", train_functor)
+MODE("functor", train_functor)
 {
     create_net();
     train_by(false, [&](int t) {
@@ -253,7 +253,7 @@ ELEMENTWISE(descend_by_counter, (float *weights, const float *gradient, float *f
             count, first[i] = 0.9f * first[i] + 0.1f * gradient[i];
             weights[i] -= now[1] * first[i] / (1 - powf(0.9f, now[0])))
 
-HABIT("counter", train_counter)
+MODE("counter", train_counter)
 {
     float *first[TENSORS], *now = floats(2, 0);
     create_net();
@@ -286,7 +286,7 @@ ELEMENTWISE(descend_factored,
             rows *columns,
             weights[i] -= by * gradient[i] / (sqrtf(by_row[i / columns]) + sqrtf(by_column[i % columns]) + 1e-3f))
 
-HABIT("factored", train_factored)
+MODE("factored", train_factored)
 {
     enum { WIDE = 200 }; /* more columns than could be scalars */
     float *weights, *gradient, *last, *of_last, *by_row, *by_column, *bias = floats(WIDE, 0);
@@ -321,7 +321,7 @@ ELEMENTWISE(descend_by_signs, (float *weights, const float *gradient, float *las
                                     : 0.0f;
             last[i] = now)
 
-HABIT("rprop", train_rprop)
+MODE("rprop", train_rprop)
 {
     float *last[TENSORS], *pace[TENSORS];
     create_net();
@@ -340,7 +340,7 @@ ELEMENTWISE(descend_by_sign, (float *weights, const float *gradient, float *firs
                                 0.01f * weights[i]);
             first[i] = 0.9f * first[i] + 0.1f * gradient[i])
 
-HABIT("signs", train_signs)
+MODE("signs", train_signs)
 {
     float *first[TENSORS];
     create_net();
@@ -352,7 +352,7 @@ HABIT("signs", train_signs)
 
 /* ---- host-bias, partial, pulled ---- */
 
-HABIT("host-bias", train_host_bias)
+MODE("host-bias", train_host_bias)
 {
     static float bias[TENSORS][HIDDEN], gradient[HIDDEN];
     create_net();
@@ -395,7 +395,7 @@ add_parts(float *gradient, const float *parts, int count)
         gradient[INDEX] = sum;
 }
 
-HABIT("partial", train_partial)
+MODE("partial", train_partial)
 {
     float *parts = floats(PARTS * INPUTS * HIDDEN, 0);
     create_net();
@@ -413,7 +413,7 @@ HABIT("partial", train_partial)
     }
 }
 
-HABIT("pulled", train_pulled)
+MODE("pulled", train_pulled)
 {
     static float host[INPUTS * HIDDEN];
     create_net();
