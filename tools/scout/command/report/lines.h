@@ -280,11 +280,7 @@ struct spot {
 
 /* The frames of a call site; of an operation's. */
 struct stack spot_stack(const struct search *search, uint32_t site);
-static inline struct stack
-spot_stack_of(const struct search *search, uint32_t op)
-{
-    return spot_stack(search, search->ops[op].site);
-}
+struct stack spot_stack_of(const struct search *search, uint32_t op);
 /* The frames of two stacks that are calls of one function: *a_p, *b_p. Inside them the stacks have nothing in common.
  * False: the stacks have no function in common, or are one. */
 bool spot_find_parting(struct stack a, struct stack b, uint32_t *a_p, uint32_t *b_p);

@@ -11,6 +11,12 @@ spot_stack(const struct search *search, uint32_t site)
     return stack;
 }
 
+struct stack
+spot_stack_of(const struct search *search, uint32_t op)
+{
+    return spot_stack(search, search->ops[op].site);
+}
+
 /* Whether two frames are one place of the sources. */
 static bool
 is_same(const struct site_place *a, const struct site_place *b)
