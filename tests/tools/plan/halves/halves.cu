@@ -8,6 +8,7 @@
  * The oracle is by gradients: a mean is the sum in float32, divided in float32, and rounded to float16. Gradients have
  * few bits, so sums of three are exact in any order.
  */
+#include "tests/lib/trainer_draws.h"
 #include "tests/lib/trainer_memory.h"
 #include "tests/lib/trainer_options.h"
 #include "tests/tools/plan/oracle.h"
@@ -54,14 +55,6 @@ __global__ void
 update_kernel(float *w, const __half *gradient)
 {
     w[threadIdx.x] -= 0.01f * __half2float(gradient[threadIdx.x]) / scale_of((int)threadIdx.x);
-}
-
-static float
-random_number(void)
-{
-    static unsigned now = 1;
-    now = now * 1664525u + 1013904223u;
-    return (float)(now >> 8) / (1 << 24);
 }
 
 static void
