@@ -2,7 +2,6 @@
 #include "tools/check/command/relation_parts.h"
 
 #include "launcher/common/xcalloc.h"
-#include "tools/common/owned.h"
 #include "tools/near/element.h"
 
 #include <math.h>
@@ -119,15 +118,13 @@ contents_there(const struct finding *finding, int rank, const struct where *wher
     return looked_find_contents(made_by(finding, rank), where->after ? argument->after : argument->before);
 }
 
-/* The numbers of [first, end) there; `of_change`: how much they have changed, zeros where the rank does not make the
- * operation. False: they were not kept. */
-static bool
-numbers_of(const struct finding *finding, int rank, const struct where *where, uint64_t first, uint64_t end,
-           bool of_change, struct numbers *numbers)
+bool
+relation_numbers(const struct finding *finding, int rank, const struct where *where, uint64_t first, uint64_t end,
+                 bool of_change, struct numbers *numbers)
 {
     const struct contents *contents = contents_there(finding, rank, where), *before = NULL;
     if (of_change && relation_argument(finding, rank, where) == NULL) {
-        bool known = numbers_of(finding, -1, where, first, end, false, numbers);
+        bool known = relation_numbers(finding, -1, where, first, end, false, numbers);
         for (size_t i = 0; i < numbers->count && known; ++i)
             numbers->values[i] = 0;
         return known;
@@ -171,7 +168,7 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
     OWNED_NUMBERS sum = {.count = 0}, weighed = {.count = 0};
     for (int r = 0; r < ranks && summed; ++r) {
         OWNED_NUMBERS own = {.count = 0};
-        summed = numbers_of(finding, r, where, first, end, of_change, &own);
+        summed = relation_numbers(finding, r, where, first, end, of_change, &own);
         same = same && numbers_are_near(&own, one, 1, one->unit);
         numbers_add(&sum, &own);
         numbers_weigh(&own, relation_weight(finding, r));
@@ -211,7 +208,7 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
             from = is_copy ? 0 : argument->first;
             to = is_copy ? argument->bytes : argument->end;
         }
-        ok = to > from && numbers_of(finding, r, where, from, to, finding->question->is_update, &own);
+        ok = to > from && relation_numbers(finding, r, where, from, to, finding->question->is_update, &own);
         numbers_weigh(&own, weighs ? relation_weight(finding, r) : 1);
         if (ok)
             numbers_append(all, &own);
@@ -301,7 +298,7 @@ relate(const struct finding *finding, const struct where *where)
         OWNED_NUMBERS one = {.count = 0};
         first = passes[pass].first;
         end = passes[pass].end;
-        if (!numbers_of(finding, -1, where, first, end, of_change, &one))
+        if (!relation_numbers(finding, -1, where, first, end, of_change, &one))
             return RELATION_UNKNOWN;
         are_whole = one.are_whole;
         const enum relation relation = relate_places(finding, where, first, end, of_change, &one);
@@ -438,7 +435,7 @@ relation_changes_same(const struct finding *finding, size_t at)
             ALL_NUMBERS(r, 0, finding->question->ranks, relation_argument(finding, r, &where)->after == it->after);
         same = same && (same_bits ||
                         (relation_of(finding, &where) == RELATION_SAME &&
-                         numbers_of(finding, -1, &where, it->first, it->end, true, &one) &&
+                         relation_numbers(finding, -1, &where, it->first, it->end, true, &one) &&
                          numbers_norm(one.values, NULL, 0, one.count) > visible * one.unit * sqrt((double)one.count)));
     }
     return same;
@@ -449,7 +446,7 @@ relation_adds(const struct finding *finding, const struct where *where, bool of_
 {
     OWNED_NUMBERS one = {.count = 0};
     const struct look_argument *it = relation_argument(finding, -1, where);
-    return it->end > it->first && numbers_of(finding, -1, where, it->first, it->end, of_change, &one)
+    return it->end > it->first && relation_numbers(finding, -1, where, it->first, it->end, of_change, &one)
                ? relate_places(finding, where, it->first, it->end, of_change, &one)
                : RELATION_NONE;
 }
@@ -461,11 +458,11 @@ relation_is_mean(const struct finding *finding, const struct where *where)
     OWNED_NUMBERS sum = {.count = 0};
     const uint64_t bytes = relation_argument(finding, -1, where)->bytes;
     const int ranks = finding->question->ranks;
-    if (!numbers_of(finding, -1, where, 0, bytes, false, &one))
+    if (!relation_numbers(finding, -1, where, 0, bytes, false, &one))
         return false;
     for (int r = 0; r < ranks; ++r) {
         OWNED_NUMBERS own = {.count = 0};
-        if (!numbers_of(finding, r, where, 0, bytes, false, &own) || own.count != one.count)
+        if (!relation_numbers(finding, r, where, 0, bytes, false, &own) || own.count != one.count)
             return false;
         numbers_weigh(&own, relation_weight(finding, r));
         numbers_add(&sum, &own);
@@ -489,7 +486,7 @@ number_at(const struct finding *finding, int rank, const struct where *where)
     const struct look_argument *it = relation_argument(finding, rank, where);
     OWNED_NUMBERS one = {.count = 0};
     double number = it != NULL && !it->is_memory ? it->value : 0;
-    if (it != NULL && it->is_memory && numbers_of(finding, rank, where, it->first, it->end, false, &one))
+    if (it != NULL && it->is_memory && relation_numbers(finding, rank, where, it->first, it->end, false, &one))
         number = one.count == 1 ? one.values[0] : 0;
     return number;
 }
@@ -499,7 +496,7 @@ relation_is_weighted(const struct finding *finding, const struct where *number, 
 {
     OWNED_NUMBERS one = {.count = 0};
     const struct look_argument *mine = relation_argument(finding, -1, where);
-    if (!numbers_of(finding, -1, where, 0, mine->bytes, false, &one))
+    if (!relation_numbers(finding, -1, where, 0, mine->bytes, false, &one))
         return false;
     OWNED_NUMBERS sum = {.count = 0};
     double all = 0;
@@ -507,141 +504,11 @@ relation_is_weighted(const struct finding *finding, const struct where *number, 
     for (int r = 0; r < finding->question->ranks && is; ++r) {
         OWNED_NUMBERS own = {.count = 0};
         double times = number_at(finding, r, number);
-        is = times != 0 && numbers_of(finding, r, where, 0, mine->bytes, false, &own) && own.count == one.count;
+        is = times != 0 && relation_numbers(finding, r, where, 0, mine->bytes, false, &own) && own.count == one.count;
         all += times;
         numbers_weigh(&own, times);
         numbers_add(&sum, &own);
     }
     return is && fabs(all - number_at(finding, -1, number)) <= NUMBERS_NEAR * fabs(all) &&
            numbers_are_near(&sum, &one, all, 0);
-}
-
-/* In which of `layers` equal parts of its own do the ranks' shares lie in one process's memory, as where items are
- * columns? The number with the most elements that are the same; 1 is also that of shares one after the other. */
-static size_t
-count_layers(const struct numbers *numbers, int ranks)
-{
-    enum { LAYERS_AT_MOST = 4096 };
-    size_t best = 1, most = 0;
-    for (size_t layers = 1; layers <= LAYERS_AT_MOST && layers <= numbers[1].count; ++layers) {
-        size_t same = 0, behind = 0;
-        bool fits = numbers[0].count % layers == 0 && ALL_NUMBERS(r, 1, ranks + 1, numbers[r].count % layers == 0);
-        for (int r = 1; r <= ranks && fits; behind += numbers[r++].count / layers)
-            for (size_t i = 0, width = numbers[r].count / layers; i < numbers[r].count; ++i)
-                same += numbers[r].values[i] ==
-                        numbers[0].values[i / width * (numbers[0].count / layers) + behind + i % width];
-        best = same > most ? layers : best;
-        most = same > most ? same : most;
-    }
-    return best;
-}
-
-static bool
-are_rows_of(const struct finding *finding, const struct where *where, const struct numbers *one, double factor,
-            int rank, bool *known_p)
-{
-    const struct look_argument *it = relation_argument(finding, rank, where);
-    OWNED_NUMBERS own = {.count = 0};
-    size_t begin = 0;
-    *known_p = it != NULL && it->is_memory && it->end > it->first &&
-               numbers_of(finding, rank, where, it->first, it->end, false, &own) && own.count > 0;
-    begin = (size_t)rank * own.count;
-    *known_p = *known_p && begin + own.count <= one->count;
-    return *known_p && numbers_norm(own.values, one->values + begin, factor, own.count) <=
-                           NUMBERS_NEAR * factor * numbers_norm(one->values + begin, NULL, 0, own.count);
-}
-
-/* Of rows that are `factor` times one process's, as those of a mean over the share are: rank 0's are, another's not. */
-static bool
-are_rows_of_rank_0(const struct finding *finding, const struct where *where, const struct numbers *one, double factor)
-{
-    bool known = true, differs = false;
-    if (!are_rows_of(finding, where, one, factor, 0, &known))
-        return false;
-    for (int r = 1; r < finding->question->ranks && known; ++r)
-        differs = !are_rows_of(finding, where, one, factor, r, &known) || differs;
-    return known && differs;
-}
-
-bool
-relation_are_rows_of_rank_0(const struct finding *finding, const struct where *where)
-{
-    const struct look_argument *mine = relation_argument(finding, -1, where);
-    OWNED_NUMBERS one = {.count = 0};
-    if (mine->end <= mine->first || !numbers_of(finding, -1, where, mine->first, mine->end, false, &one))
-        return false;
-    return are_rows_of_rank_0(finding, where, &one, 1) ||
-           are_rows_of_rank_0(finding, where, &one, finding->question->ranks);
-}
-
-/* Of rows that each rank has changed, the bytes of an equal share; the first and the last elements may be as they were.
- * 0: none. */
-static uint64_t
-size_of_share(const struct finding *finding, const struct where *where)
-{
-    const struct look_argument *mine = relation_argument(finding, -1, where), *it;
-    uint64_t ranks = (uint64_t)finding->question->ranks, share = ((mine->end + ranks - 1) / ranks + 3) / 4 * 4;
-    bool is_one = !finding->question->is_uneven && ranks * share <= mine->bytes &&
-                  ALL_NUMBERS(r, 0, (int)ranks,
-                              (it = relation_argument(finding, r, where)) != NULL && it->end <= share &&
-                                  it->end + share / 10 >= share && share <= it->bytes);
-    return is_one ? share : 0;
-}
-
-size_t
-relation_element(const struct finding *finding, const struct where *where, bool *of_share_p, double values[])
-{
-    const struct look_argument *mine = relation_argument(finding, -1, where), *it;
-    int ranks = finding->question->ranks;
-    bool are_copied = finding->one.steps[where->operation].operation->from_host, known = !mine->is_part;
-    struct numbers *numbers = xcalloc((size_t)ranks + 1, sizeof(*numbers));
-    size_t found = SIZE_MAX, behind = 0, each = sizeof(float), all = 0, same = 0;
-    double worst = NUMBERS_NEAR;
-    uint64_t share = where->after && !are_copied ? size_of_share(finding, where) : 0;
-    for (int r = -1; r < ranks && known; ++r) {
-        it = relation_argument(finding, r, where);
-        const bool are_changes = where->after && !are_copied;
-        const uint64_t first = are_changes && share == 0 ? mine->first : 0;
-        uint64_t end = 0;
-        if (it != NULL && it->is_memory && share > 0)
-            end = r < 0 ? (uint64_t)ranks * share : share;
-        else if (it != NULL && it->is_memory)
-            end = are_changes ? it->end : it->bytes;
-        known = end > first && numbers_of(finding, r, where, first, end, false, &numbers[r + 1]);
-        if (known)
-            each = (end - first) / (numbers[r + 1].count > 0 ? numbers[r + 1].count : 1);
-        all += r >= 0 && known ? numbers[r + 1].count : 0;
-        same += r >= 0 && known && numbers[r + 1].count == numbers[0].count;
-    }
-    bool are_rows = known && same < (size_t)ranks && mine->tensor == 0;
-    bool are_laid = (share > 0 || are_copied) && all == numbers[0].count;
-    size_t layers = known && are_rows && are_laid ? count_layers(numbers, ranks) : 1;
-    /* Rows: the first rank whose own are others. The last elements may be unchanged, but not many: else each row of a
-     * share is smaller than one process's, and only the first elements are of the same row and column. */
-    bool are_small = are_rows && fabs((double)all - (double)numbers[0].count) > 0.1 * (double)all;
-    for (int r = 0; r <= ranks && are_small; ++r)
-        values[r] = (double)numbers[r].count;
-    for (int r = 1; r <= ranks && known && (!are_rows || are_laid || r == 1); ++r) {
-        size_t width = numbers[r].count / layers > 0 ? numbers[r].count / layers : 1;
-        size_t end = are_small && numbers[r].count > 0 ? 1 : numbers[r].count;
-        for (size_t i = 0; i < end && !(are_rows && found != SIZE_MAX); ++i) {
-            size_t at = are_rows ? i / width * (numbers[0].count / layers) + behind + i % width : i;
-            double one = at < numbers[0].count ? numbers[0].values[at] : NAN, own = numbers[r].values[i],
-                   apart = fabs(own - one) / fmax(fmax(fabs(own), fabs(one)), 1e-30);
-            if (!(apart > worst))
-                continue;
-            worst = apart;
-            found = i;
-            values[0] = one;
-            for (int k = 1; k <= ranks; ++k)
-                values[k] = i < numbers[k].count && (k == r || !are_rows) ? numbers[k].values[i] : NAN;
-        }
-        behind += are_rows ? width : 0;
-    }
-    *of_share_p = are_rows;
-    found = are_small && found == SIZE_MAX ? RELATION_COUNTS : found;
-    for (int r = 0; r <= ranks; ++r)
-        free(numbers[r].values);
-    free(numbers);
-    return found < RELATION_COUNTS && where->after && !are_copied && share == 0 ? found + mine->first / each : found;
 }
