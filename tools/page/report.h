@@ -8,7 +8,7 @@
 #ifndef DDPRUN_TOOLS_PAGE_REPORT_H
 #define DDPRUN_TOOLS_PAGE_REPORT_H
 
-#include "tools/trace/figures.h"
+#include "tools/trace/step_table.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* chrome.c - see read.h. */
-#include "tools/trace/figures.h"
+#include "tools/trace/step_table.h"
 
 #include "launcher/common/xcalloc.h"
 

@@ -5,7 +5,7 @@
 #include "launcher/options/option_rows.h"
 #include "launcher/output/whole_file.h"
 #include "tools/common/tool_options.h"
-#include "tools/trace/figures.h"
+#include "tools/trace/step_table.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * the plan; alone.c: rank 0 after an operation that the plan does not know; owner_reads.c: what the host reads of other
  * ranks' turns; all_turns.c: one process that plays all turns; begun.c: what proofs keep of another run; round_times.c:
  * what rounds take; by_contents.c, contents_gradients.c: one process whose turns change by contents; figures.c: what
- * the host reads in proofs; date.c: whether the program reads the date.
+ * the host reads in proofs; date_reads.c: whether the program reads the date.
  *
  * Ways to follow a plan (struct way): by_gradients.c; by_state.c, with memory of its own in state_memory.c; exchange.c:
  * proofs in which data, or memory, is of another step, and unclassed.c: which memory that is.
@@ -367,7 +367,7 @@ void agreement_show(CUstream stream);
 /* Copies that brought fewer bytes than in the plan. */
 uint64_t agreement_smaller(void);
 
-/* ---- date.c: programs that read the date in their steps ---- */
+/* ---- date_reads.c: programs that read the date in their steps ---- */
 
 /* At the plan's first operation: the date of each rank runs from now on. */
 void clock_begin(void);

@@ -3,8 +3,8 @@
  *
  * What is asked of each word of large memory is inline.
  */
-#ifndef DDPRUN_TOOLS_SCOUT_TRAINER_CHANGE_H
-#define DDPRUN_TOOLS_SCOUT_TRAINER_CHANGE_H
+#ifndef DDPRUN_TOOLS_SCOUT_TRAINER_CHANGED_INPUTS_H
+#define DDPRUN_TOOLS_SCOUT_TRAINER_CHANGED_INPUTS_H
 
 #include "tools/near/element.h"
 

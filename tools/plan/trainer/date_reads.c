@@ -1,6 +1,6 @@
 /*
- * date.c - see player.h: whether the program reads the date after its first batch has begun. From then on each rank
- * has a date of its own (tools/sandbox/files.h), and batches that are chosen by it differ between ranks.
+ * date_reads.c - see player.h: whether the program reads the date after its first batch has begun. From then on each
+ * rank has a date of its own (tools/sandbox/files.h), and batches that are chosen by it differ between ranks.
  */
 #include "tools/plan/trainer/player.h"
 #include "tools/sandbox/files.h"

@@ -1,5 +1,5 @@
 /*
- * figures.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who
+ * step_table.h - what a page says of a run, found in its trace: the steps of all ranks side by side, and who
  * waited. One set of figures, of one window of steps.
  *
  * Of the last job in the trace, and of the gradient group with most bytes. Figures are means over the steps after
@@ -7,8 +7,8 @@
  * count. What is exposed and what is waiting, launcher/common/waiting.h says; what the launcher has in its summary is
  * taken from there. Times are microseconds. One thread.
  */
-#ifndef DDPRUN_TOOLS_TRACE_FACTS_H
-#define DDPRUN_TOOLS_TRACE_FACTS_H
+#ifndef DDPRUN_TOOLS_TRACE_STEP_TABLE_H
+#define DDPRUN_TOOLS_TRACE_STEP_TABLE_H
 
 #include "tools/trace/read.h"
 

@@ -1,5 +1,5 @@
-/* figures.c - see figures.h. */
-#include "tools/trace/figures.h"
+/* step_table.c - see step_table.h. */
+#include "tools/trace/step_table.h"
 
 #include "launcher/common/xcalloc.h"
 #include "tools/common/owned.h"
