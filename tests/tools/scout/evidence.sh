@@ -70,7 +70,7 @@ while read -r mutant program; do
     report "$mutant is seen" "$(is_right "$mutant" "$program" && echo "it is right")"
 done <<'END'
 SCOUT_ANY_WORDS evidence sparse 20 4
-SCOUT_NOT_TRIED_ALONE evidence tiny 60 5
+SCOUT_NOT_TRIED_ALONE evidence tiny 150 6
 SCOUT_SIGNS_STAY public_updates rprop
 END
 finish

@@ -34,6 +34,7 @@ scouted() {
     (cd "$work/$1" && "$build/bin/softgpu-cc" -Xcompiler -O0 -g "${@:2}" -I "$work/include" "$1.cu" -o train -lcublas) >"$work/built" 2>&1 ||
         cat "$work/built"
     code=0
+    : >"$work/$1/change.diff"
     (cd "$work/$1" && "$ddprun" -q --device softgpu scout --patch change.diff ./train </dev/null) >"$work/said" 2>&1 || code=$?
 }
 
@@ -56,6 +57,8 @@ loader 0 - ^note: .*seen.* is computed from the inputs alone
 clockseed 0 - ^\+ *DDP_STATE\(projection, In \* Features, DDP_FLOAT32\);
 clockseed 0 -DNOISE_BY_CLOCK ^by hand: augment .* gets other numbers .*clockseed\.cu:[0-9]+ .*\(std::chrono::system_clock::now\)
 multiloss 0 - ^by hand: what is launched at multiloss\.cu:[0-9]+ gets a number that the host computes from what it reads at multiloss\.cu
+gan 1 - steps are of several kinds: after adam \(.*sometimes a fill \(.*sometimes a fill .*the host reads results by a copy to the host \(gan
+managed 1 - \(it writes a[0-9]+ \(model,.*annotate what it updates it by
 resume 0 - ^by hand: the host decides at resume\.cu:[0-9]+ what it saves by what it reads at resume\.cu
 END
 finish

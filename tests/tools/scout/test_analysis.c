@@ -206,7 +206,7 @@ static const struct row rows[] = {
     {"the optimizer on the host, in memory that it shares with the device",
      "x 256\nt 64 int\np 300\ny 256\nd 256\nq 301\ne 1\nstep\nh2d e[0:0]\nh2d p[0:0]\n" BATCH
      "layer: y = x p\nlossk: d = y t; e += y\ndp: q = x d\n",
-     "refused: " ON_HOST "(it writes a2)"},
+     "refused: " ON_HOST "(it writes a2): annotate what it updates it by, and call DDP_STEP before that"},
     {"k-means",
      "x 2048\nc 64\na 256 int\ns 64\nn 8\nstep\nh2d x\nfill s\nfill n\nassign: a = x c\nsums: s += x a; n += a\nmean: "
      "c = ~s n\n",

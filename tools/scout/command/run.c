@@ -263,6 +263,43 @@ scout_run_again(const struct scout_order *order, const char *log, uint64_t opera
     return ok;
 }
 
+/* "K (net.cu:31)" */
+static void
+name_call(const struct scout_log *log, struct sites *sites, uint32_t op, char *text, size_t room)
+{
+    char name[SCOUT_NAME_BYTES], place[128];
+    snprintf(text, room, "%s (%s)", scout_op_name(log, &log->ops[op], name),
+             sites_text(sites, log->ops[op].site, place, sizeof(place)));
+}
+
+/* Where steps part. False: nowhere, as far as the recording shows. */
+static bool
+parting_text(const char *path, char *text, size_t room)
+{
+    struct scout_log log;
+    struct parting parting;
+    char calls[3][256], read[256] = "";
+    const char *why;
+    if (!scout_log_open(path, &log, &why))
+        return false;
+    const bool is_found = parting_find(&log, &parting);
+    if (is_found) {
+        struct sites *sites = sites_open(&log);
+        name_call(&log, sites, parting.op, calls[0], sizeof(calls[0]));
+        name_call(&log, sites, parting.one, calls[1], sizeof(calls[1]));
+        name_call(&log, sites, parting.other, calls[2], sizeof(calls[2]));
+        if (parting.read != UINT32_MAX)
+            name_call(&log, sites, parting.read, read, sizeof(read));
+        snprintf(text, room,
+                 "steps are of several kinds: after %s comes sometimes %s, sometimes %s%s%s; scout steps of one kind, "
+                 "with a constant in place of what the host decides by, or annotate by hand",
+                 calls[0], calls[1], calls[2], read[0] != '\0' ? "; the host reads results by " : "", read);
+        sites_close(sites);
+    }
+    scout_log_free(&log);
+    return is_found;
+}
+
 /* Which operation differs from step to step, if that is known, and how; else what is needed. */
 static const char *
 needs_text(const struct scout_outcome *outcome, char *text, size_t room)
@@ -273,6 +310,8 @@ needs_text(const struct scout_outcome *outcome, char *text, size_t room)
     const struct scout_progress *progress = &outcome->progress;
     struct scout_log log;
     const char *why;
+    if (progress->varies == SCOUT_VARIES_NOT && parting_text(outcome->log, text, room))
+        return text;
     if (progress->varies == SCOUT_VARIES_NOT || !scout_log_open(outcome->log, &log, &why))
         return "at least six steps are needed, twelve if their sizes vary, with the same launches and copies";
     struct sites *sites = sites_open(&log);
@@ -289,7 +328,7 @@ bool
 scout_run_judge(const struct scout_order *order, const struct scout_outcome *outcome, struct error *error)
 {
     int code = DDPRUN_EXIT_FAILURE;
-    char needs[512];
+    char needs[1536];
     if (outcome->signal != 0)
         return error_set(error, 128 + outcome->signal, "scout ended by signal %d", outcome->signal);
     if (outcome->failed.launch != 0)

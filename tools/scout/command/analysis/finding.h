@@ -170,6 +170,15 @@ uint32_t periods_find(const struct scout_log *log, uint32_t first, uint32_t end,
  * comes of its old one not element by element. */
 bool unlike_show_more(const struct scout_log *log, uint32_t first, uint32_t end, uint32_t period, uint32_t at);
 
+/* ---- parting.c ---- */
+/* Where steps of a program part: after operation `op` of the log comes sometimes a call as `one`, sometimes one as
+ * `other`. `read`: the last copy to the host before it; UINT32_MAX: there is none. */
+struct parting {
+    uint32_t op, one, other, read;
+};
+/* False: steps part nowhere. */
+bool parting_find(const struct scout_log *log, struct parting *parting) __attribute__((warn_unused_result));
+
 /* ---- renewed.c ---- */
 /* Why a program whose deep pass ends before operation `end` of the log has no period: a text for users, which the
  * caller frees. */

@@ -113,15 +113,41 @@ sent_and_returned(const struct graph *graph)
     return 0;
 }
 
-/* The largest memory that the host writes, and shares with the device; SCOUT_NONE. */
+/* Whether launches read memory as numbers with a fraction, and none writes it: as parameters are that the host
+ * updates. */
+static bool
+is_only_read(const struct scout_log *log, uint32_t alloc)
+{
+    bool is_read = false;
+    FOR_EACH(op, log->ops, log->op_count) {
+        const struct scout_effect *effect = op->kind == SCOUT_LAUNCH ? op->effect : NULL;
+        if (effect == NULL)
+            continue;
+        if (ANY(written, effect->written, effect->written_count, written->alloc == alloc))
+            return false;
+        is_read = is_read || ANY(segment, effect->segments, effect->segment_count,
+                                 segment->alloc == alloc && segment->type != SCOUT_INTEGER);
+    }
+    return is_read;
+}
+
+/* Of the memory that the host writes, and shares with the device, what launches only read; of that, or of all, the
+ * largest; SCOUT_NONE. */
 static uint32_t
 written_by_host(const struct scout_log *log)
 {
     uint32_t found = SCOUT_NONE;
-    FOR_EACH(op, log->ops, log->op_count)
-        if (op->kind == SCOUT_COPY && op->bytes == 0 && op->to.alloc != SCOUT_NONE &&
-            (found == SCOUT_NONE || log->allocs[op->to.alloc].bytes > log->allocs[found].bytes))
-            found = op->to.alloc;
+    bool is_read = false;
+    FOR_EACH(op, log->ops, log->op_count) {
+        if (op->kind != SCOUT_COPY || op->bytes > 0 || op->to.alloc == SCOUT_NONE)
+            continue;
+        const bool reads = is_only_read(log, op->to.alloc);
+        const bool is_larger = found == SCOUT_NONE || log->allocs[op->to.alloc].bytes > log->allocs[found].bytes;
+        if (reads == is_read ? !is_larger : is_read)
+            continue;
+        found = op->to.alloc;
+        is_read = reads;
+    }
     return found;
 }
 
@@ -181,7 +207,7 @@ refusals_judge_loops(const struct graph *graph, struct scout_finding *finding)
         return note_refuse(
             finding, ROLES_NO_LOOP,
             "scout finds nothing that stays on the device between steps: the host may update it (it writes a%" PRIu32
-            ")",
+            "): annotate what it updates it by, and call DDP_STEP before that",
             shared);
     return note_refuse(finding, ROLES_NO_LOOP,
                        "no data changes memory that the next step reads: this is not training, its values no longer "
