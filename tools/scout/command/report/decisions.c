@@ -230,6 +230,17 @@ follow_expression(struct followed *it, const struct code *code, struct token_ran
     add_name(it, name);
 }
 
+/* Whether the last launch in front of a token stands in the region. */
+static bool
+follows_region(const struct followed *it, uint32_t token)
+{
+    const struct source *source = it->loop->source;
+    while (token > it->loop->tokens.first && !token_run(&source->code, token, '<', 3))
+        --token;
+    const struct source_node *node = source_statement_of(source, token);
+    return node != NULL && is_in_region(it, node);
+}
+
 /* Copies to the host in the loop that the text shows, outside of the region: what the region itself reads after its
  * gradients were averaged is the same on all ranks. */
 static void
@@ -240,7 +251,7 @@ follow_copies(struct followed *it)
         const struct source_node *node =
             token_is(code, i, "cudaMemcpyDeviceToHost") ? source_statement_of(it->loop->source, i) : NULL;
         const uint32_t open = token_enclosing(code, i);
-        if (node == NULL || is_in_region(it, node) || open >= code->count)
+        if (node == NULL || is_in_region(it, node) || open >= code->count || !follows_region(it, i))
             continue;
         follow_expression(it, code, (struct token_range){open + 1, i});
         note_reading(it, it->loop->source, node->tokens.first);
@@ -257,6 +268,20 @@ is_of_update(const struct followed *it, uint32_t op)
     return ANY_NUMBER(k, from, it->region->last + 1, scout_is_same_call(&search->ops[k], &search->ops[op]));
 }
 
+/* Whether a step computes what a copy brings: an evaluation, which stands outside of regions, all ranks compute. */
+static bool
+is_of_step(const struct followed *it, uint32_t copy)
+{
+    const struct search *search = it->search;
+    const uint32_t alloc = search->ops[copy].from.alloc;
+    uint32_t last = copy;
+    while (last > 0 &&
+           !ANY(argument, search->ops[last].arguments, search->ops[last].argument_count, argument->alloc == alloc))
+        --last;
+    return ANY_NUMBER(k, search->first, search->first + search->period,
+                      scout_is_same_call(&search->ops[k], &search->ops[last]));
+}
+
 /* Whether an operation brings the host a result that is of the rank's own batch. */
 static bool
 reads_own(const struct followed *it, uint32_t op)
@@ -266,7 +291,7 @@ reads_own(const struct followed *it, uint32_t op)
     const struct scout_finding *finding = it->search->finding;
     const bool is_trained = ANY(tensor, finding->tensors, finding->tensor_count,
                                 tensor->alloc == at->from.alloc && tensor->role <= ROLE_AVERAGE);
-    return is_copy && !is_trained && !is_of_update(it, op);
+    return is_copy && !is_trained && is_of_step(it, op) && !is_of_update(it, op);
 }
 
 /* The statement of the loop that leads to an operation; its frame in *depth_p. NULL: none does. */
