@@ -106,8 +106,8 @@ bool check_evidence_takes_turns(const struct check_evidence *evidence);
 /* Shares are unequal, and weighted by DDP_WEIGHT. */
 bool check_evidence_weighs(const struct check_evidence *evidence);
 
-/* The step from which on all gradients are about N times one process's, or the Nth part, and before which they are about
- * one process's; 0: there is none. */
+/* The step from which on all gradients are about N times one process's, or the Nth part, and before which they are
+ * about one process's; 0: there is none. */
 uint32_t check_evidence_later_factor(const struct check_evidence *evidence, double *factor_p);
 
 /* ---- facts.c ---- */
