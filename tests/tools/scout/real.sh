@@ -57,6 +57,7 @@ loader 0 - ^note: .*seen.* is computed from the inputs alone
 clockseed 0 - ^\+ *DDP_STATE\(projection, In \* Features, DDP_FLOAT32\);
 clockseed 0 -DNOISE_BY_CLOCK ^by hand: augment .* gets other numbers .*clockseed\.cu:[0-9]+ .*\(std::chrono::system_clock::now\)
 multiloss 0 - ^by hand: what is launched at multiloss\.cu:[0-9]+ gets a number that the host computes from what it reads at multiloss\.cu
+sharedeval 0 - ^lines to add: [0-9]+ in sharedeval\.cu
 spsa 0 - ^lines to add: [0-9]+ in spsa\.cu
 gan 1 - steps are of several kinds: after adam \(.*sometimes a fill \(.*sometimes a fill .*the host reads results by a copy to the host \(gan
 managed 1 - \(it writes a[0-9]+ \(model,.*annotate what it updates it by

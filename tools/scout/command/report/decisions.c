@@ -241,18 +241,40 @@ follows_region(const struct followed *it, uint32_t token)
     return node != NULL && is_in_region(it, node);
 }
 
-/* Copies to the host in the loop that the text shows, outside of the region: what the region itself reads after its
- * gradients were averaged is the same on all ranks. */
+/* No longer follows the memory of an expression. */
 static void
-follow_copies(struct followed *it)
+forget_expression(struct followed *it, const struct code *code, struct token_range tokens)
+{
+    for (uint32_t i = 0; i < it->name_count;) {
+        char name[NAME_BYTES];
+        uint32_t at = tokens.first;
+        while (at < tokens.end && !begins_name(code, at))
+            ++at;
+        (void)read_name(code, at, name);
+        if (strcmp(it->names[i], name) != 0)
+            ++i;
+        else if (--it->name_count > i)
+            memcpy(it->names[i], it->names[it->name_count], NAME_BYTES);
+    }
+}
+
+/* Copies to the host in the loop that the text shows, outside of the region, as `own` of a batch: what the region
+ * itself reads after its gradients were averaged is the same on all ranks. A name that also gets what all ranks
+ * evaluate alike is not followed: the text does not say which of both is used. */
+static void
+follow_copies(struct followed *it, bool own)
 {
     const struct code *code = &it->loop->source->code;
     for (uint32_t i = it->loop->tokens.first; i < it->loop->tokens.end; ++i) {
         const struct source_node *node =
             token_is(code, i, "cudaMemcpyDeviceToHost") ? source_statement_of(it->loop->source, i) : NULL;
         const uint32_t open = token_enclosing(code, i);
-        if (node == NULL || is_in_region(it, node) || open >= code->count || !follows_region(it, i))
+        if (node == NULL || is_in_region(it, node) || open >= code->count || follows_region(it, i) != own)
             continue;
+        if (!own) {
+            forget_expression(it, code, (struct token_range){open + 1, i});
+            continue;
+        }
         follow_expression(it, code, (struct token_range){open + 1, i});
         note_reading(it, it->loop->source, node->tokens.first);
     }
@@ -332,7 +354,8 @@ follow_all(struct followed *it)
     for (uint32_t op = it->search->start; op < it->search->log->op_count; ++op)
         if (reads_own(it, op))
             follow_read(it, op);
-    follow_copies(it);
+    follow_copies(it, true);
+    follow_copies(it, false);
     for (int pass = 0; pass < PASSES && it->name_count > 0; ++pass)
         FOR_EACH_INSIDE(node, it->loop) {
             const struct code *code = &node->source->code;
