@@ -263,15 +263,15 @@ def write(folder, ranks, steps, names):
 KEPT_US, STEP_US, NETWORK_US = 4000, 20000, 500
 
 
-def known(folder, longer_us=0):
-    """Step 11 takes `longer_us` more. Each step takes 20 ms, on rank 0 0.2 more: 10 before backward, in rank 2 four more; backward 5.5; the network's part is 0.5."""
+def known(folder, longer_us=0, kept_us=KEPT_US):
+    """Step 11 takes `longer_us` more. Rank 2 comes `kept_us` late. Each step takes 20 ms, on rank 0 0.2 more: 10 before backward, in rank 2 four more; backward 5.5; the network's part is 0.5."""
     for rank, of in each_rank(folder, 4, lambda rank: "h%d" % rank):
-        late = KEPT_US if rank == 2 else 0
+        late = kept_us if rank == 2 else 0
         line(of, plan=1, group=0, after_step=0, at_ns=2000, tensors=[{"name": "w", "place": "t.c:1", "type": "float32", "elements": 4,
              "bytes": 16}], buckets=[{"bytes": 16, "tensors": [0]}, {"bytes": 16, "tensors": []}])
         for step in range(1, 21):
-            boundary = 1000000000 + step * STEP_US * 1000 - (KEPT_US - late + NETWORK_US) * 1000
-            wait = KEPT_US - late + NETWORK_US
+            boundary = 1000000000 + step * STEP_US * 1000 - (kept_us - late + NETWORK_US) * 1000
+            wait = kept_us - late + NETWORK_US
             line(of, step=step, overlapped=True, group=0, boundary_ns=boundary, error_ns=50, interval_us=wait - STEP_US - (0 if rank else 200) - (step == 11) * longer_us, backward_us=-5500.0,
                  released_us=wait, entered_ns=boundary, left_ns=boundary + 1000, exposed_us=wait, predicted_us=400.0, bound_us=300.0,
                  buckets=[bucket(0, -5000.0, -4000.0), bucket(1, wait - 300.0, wait)])

@@ -83,18 +83,25 @@ cp "$page" "$work/hostile.html"
 python3 "$here/page.py" known "$work/known"
 works "a late rank: a page is made" "$ddprun" report "$work/known" -o "$page"
 check "a late rank: the figures are those of the trace" python3 "$here/page.py" straggler "$page"
-# advised NAME PATTERN SED: of the same trace with another line in it, the page advises what the pattern says.
+python3 "$here/page.py" known "$work/punctual" 0 0
+works "ranks that come together: a page is made" "$ddprun" report "$work/punctual" -o "$work/punctual.html"
+# advised NAME PATTERN SED: with another line in the trace of punctual ranks, the page advises what the pattern says.
 advised() {
     rm -rf "$work/advised"
-    cp -r "$work/known" "$work/advised"
+    cp -r "$work/punctual" "$work/advised"
     sed -i "$3" "$work"/advised/*
     run "$ddprun" report "$work/advised" -o "$work/advised.html"
     check "advice: $1" grep -q "$2" "$work/advised.html"
-    check "... and for nothing else" bash -c "! grep -q '$2' '$page'"
+    check "... and for nothing else" bash -c "! grep -q '$2' '$work/punctual.html'"
 }
-advised "buckets of a given size" 'What may help: leave --bucket-mb out' '1s/"world"/"bucket_bytes":4096,"world"/'
+given='1s/"world"/"bucket_bytes":4096,"world"/'
+advised "buckets of a given size" 'What may help: leave --bucket-mb out' "$given"
 advised "many bytes, which take longer" 'What may help: --compress' \
     '1s/$/\n{"all_reduce_ns":[[4096,10000],[1048576,20000]],"at_ns":1500}/; s/"elements": *4, *"bytes": *16/"elements":262144,"bytes":1048576/'
+advised "a NaN is first" 'Find the cause of the NaN or infinite value first' '1s/$/\n{"summary":{"exit_code":0,"nonfinite":{"text":"w has NaN"}},"at_ns":1}/'
+sed -i "$given" "$work"/known/*
+run "$ddprun" report "$work/known" -o "$work/late.html"
+check "buckets of a given size, and a straggler: the straggler alone is named" bash -c "! grep -q 'leave --bucket-mb out' '$work/late.html'"
 python3 "$here/page.py" known "$work/outlier" 500000
 run "$ddprun" report "$work/outlier" -o "$page"
 check "a long step is named, where the mean is far above the median" python3 "$here/page.py" long "$page"

@@ -171,9 +171,16 @@ advise_late(const struct facts *facts, double least_us, char advice[ADVICE_BYTES
         return;
     bool is_unbound =
         json_object_object_get_ex(facts->summary, "unbound", &unbound) && json_object_get_boolean(unbound);
-    printable_append(advice, ADVICE_BYTES, " What may help: %s.",
+    printable_append(advice, ADVICE_BYTES, " Against waiting for ranks may help: %s.",
                      is_unbound ? "--bind core (each rank gets its own cores)"
                                 : "give all ranks batches of one size, and cores without other processes");
+}
+
+/* A straggler costs most: no setting of the network helps before it is found. */
+static bool
+is_straggler_first(const struct facts *facts)
+{
+    return facts->waited.straggler >= 0 && find_most_lost(facts) == LOST_WAITING;
 }
 
 /* About time for the network. */
@@ -191,6 +198,21 @@ advise_exposed(const struct facts *facts, double least_us, char advice[ADVICE_BY
                          " What may help: --compress fp16 or bf16 sends half of the bytes, and rounds gradients.");
 }
 
+/* What is to be repaired before the speed. */
+static void
+put_first(json_object *section, const struct facts *facts)
+{
+    json_object *nonfinite;
+    if (facts_number(facts->summary, "exit_code") > 0)
+        report_sentence(section, "notes",
+                        "Repair the failure first. What follows is the speed of the steps before it, and does not "
+                        "explain it.");
+    else if (json_object_object_get_ex(facts->summary, "nonfinite", &nonfinite) && nonfinite != NULL)
+        report_sentence(section, "notes",
+                        "Find the cause of the NaN or infinite value first: results from that step on are not to be "
+                        "used. What follows is the speed of the steps, and does not explain it.");
+}
+
 /* What is lost, and what to do about it: what may save a hundredth of a step or more. */
 static void
 put_advice(json_object *section, const struct facts *facts)
@@ -200,12 +222,10 @@ put_advice(json_object *section, const struct facts *facts)
     double least_us = LEAST_GAIN * facts->step_us;
     if (facts->world > 1 && missing == NULL) {
         advise_late(facts, least_us, late);
-        advise_exposed(facts, least_us, exposed);
+        if (!is_straggler_first(facts))
+            advise_exposed(facts, least_us, exposed);
     }
-    if (facts_number(facts->summary, "exit_code") > 0)
-        report_sentence(section, "notes",
-                        "Repair the failure first. What follows is the speed of the steps before it, and does not "
-                        "explain it.");
+    put_first(section, facts);
     bool is_exposed_first = find_most_lost(facts) == LOST_EXPOSED;
     const char *first = is_exposed_first ? exposed : late, *other = is_exposed_first ? late : exposed;
     if (facts->world > 1)

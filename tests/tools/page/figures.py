@@ -91,7 +91,7 @@ def hold_waiting(summary):
         complain("waiting is worth %d sentences; closing lines have %s, the status %s" % (worth, closing, status))
     for output in ("page.html", "report.html"):
         text = plain(parts(read(output))["verdict"])
-        found = re.search(r"lost time is waiting|look at rank|What may help: (?:give all|--bind)", text, re.M)
+        found = re.search(r"lost time is waiting|look at rank|Against waiting for ranks may help: ", text, re.M)
         rank = re.search(r"waiting for rank (\d+)", text)
         if found and not worth or rank and int(rank[1]) != summary["waited_for"]:
             complain("%s has '%s', and waiting is worth %d sentences, of rank %s" % (output, (rank or found)[0], worth, summary["waited_for"]))
