@@ -104,6 +104,24 @@ except_add_cuda(void)
     }
 }
 
+/* The cache of the stand-in's NVRTC, where softgpu/nvrtc/cache.c has it. */
+static void
+except_add_softgpu(void)
+{
+    const char *chosen = getenv("SOFTGPU_NVRTC_CACHE"), *user = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char path[PATH_MAX];
+    int length = 0;
+    if (chosen != NULL && strcmp(chosen, "0") == 0)
+        return;
+    if (chosen != NULL && *chosen != '\0')
+        length = snprintf(path, sizeof(path), "%s", chosen);
+    else if (user != NULL && *user == '/')
+        length = snprintf(path, sizeof(path), "%s/softgpu/nvrtc", user);
+    else if (home != NULL && *home == '/')
+        length = snprintf(path, sizeof(path), "%s/.cache/softgpu/nvrtc", home);
+    except_add(path, length < PATH_MAX ? (size_t)length : 0, false);
+}
+
 /* A file of NCCL's; what follows a % differs from process to process. */
 static void
 except_add_nccl(const char *variable)
@@ -177,6 +195,7 @@ read_environment(void)
     date.dir = config.dir;
     except_add_list(excepted);
     except_add_cuda();
+    except_add_softgpu();
     except_add_nccl("NCCL_DEBUG_FILE");
     except_add_nccl("NCCL_GRAPH_DUMP_FILE");
     except_add_nccl("NCCL_TOPO_DUMP_FILE");

@@ -28,5 +28,7 @@ done
 for what in alone found trained checked; do
     check "the same with kernels of NVRTC: $what" diff "ahead.$what" "jit.$what"
 done
+SOFTGPU_NVRTC_CACHE=$work/cache run "$ddprun" check -n 2 --device softgpu --share-gpu --plan jit.json ./jit
+check "check fills NVRTC's cache: no file that a rank wrote" compgen -G "$work/cache/*.module" >"$work/kept"
 check "no folder of a compilation stays" test -z "$(ls -A "$TMPDIR")"
 finish

@@ -202,6 +202,13 @@ check "what only begins like one is not" test ! -e "$work/jobless"
 run_over "files of CUDA and NCCL" env HOME="$work" NCCL_DEBUG_FILE="$work/nccl.%h" sh -c '
     mkdir "$0/.nv" && echo x >"$0/.nv/x" && echo y >"$0/nccl.host.1" && ! mv "$0/it/none" "$0/.nv" 2>/dev/null' "$work"
 check "CUDA's cache is the real one" test -e "$work/.nv/x"
+mkdir -p "$work/cache/softgpu" "$work/.cache/softgpu"
+for row in SOFTGPU_NVRTC_CACHE:chosen: XDG_CACHE_HOME:cache:/softgpu/nvrtc HOME:.:/.cache/softgpu/nvrtc; do
+    IFS=: read -r variable folder below <<<"$row"
+    run_over "NVRTC's cache by $variable" env -u SOFTGPU_NVRTC_CACHE -u XDG_CACHE_HOME "$variable=$work/$folder" sh -c '
+        mkdir "$0" && echo x >"$0/x" && [ "$(cat "$0/x")" = x ]' "$work/$folder$below"
+    check "NVRTC's cache by $variable is the real one" test -e "$work/$folder$below/x"
+done
 check "NCCL's file is the real one" test -e "$work/nccl.host.1"
 mkfifo "$work/fifo"
 run_over "a pipe" sh -c 'cat "$0/fifo" >"$0/it/from_pipe" & echo through >"$0/fifo"; wait; [ "$(cat "$0/it/from_pipe")" = through ]' "$work"
