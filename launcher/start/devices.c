@@ -47,7 +47,8 @@ devices_count_gpus(const char *program, int *gpu_count_p, struct error *error)
         return error_set(
             error, DDPRUN_EXIT_USAGE,
             "%s on this machine, and %s was not built with softgpu-cc; run it where a GPU is, or build it with "
-            "softgpu-cc; for a script, wrapper or interpreter that starts or loads such a program add --device softgpu",
+            "softgpu-cc; add --device softgpu for a script or interpreter that starts or loads such a program, and for "
+            "a program that calls the driver API or loads CUDA itself (Rust, Go, Python, ...)",
             found, program);
     *gpu_count_p = count;
     return true;
