@@ -137,6 +137,35 @@ prints "value 1010101"
 run 0 "$ddprun" -n 1 ./calls
 prints "value 1010101"
 
+case_ "a C++ program that compiles a kernel at run time: -lnvrtc -lcuda, with an RPATH"
+cat >run_time.cpp <<'CPP'
+#include <cstdio>
+#include <cuda.h>
+#include <nvrtc.h>
+#include <vector>
+int main()
+{
+    nvrtcProgram program;
+    size_t bytes = 0;
+    CUdevice device;
+    CUcontext context;
+    CUmodule module;
+    nvrtcCreateProgram(&program, "extern \"C\" __global__ void f(float *x) { x[threadIdx.x] += 1; }", "f.cu", 0, nullptr, nullptr);
+    if (nvrtcCompileProgram(program, 0, nullptr) != NVRTC_SUCCESS || nvrtcGetPTXSize(program, &bytes) != NVRTC_SUCCESS)
+        return 1;
+    std::vector<char> code(bytes);
+    nvrtcGetPTX(program, code.data());
+    if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) || cuCtxSetCurrent(context))
+        return 2;
+    std::printf("loads %d\n", cuModuleLoadData(&module, code.data()));
+}
+CPP
+run 0 g++ -I"$softgpu/toolkit/include" run_time.cpp -L"$softgpu" -lnvrtc -lcuda -Wl,-rpath,"$softgpu" -o run_time
+run 0 ./run_time
+prints "loads 0"
+run 0 "$ddprun" -n 2 ./run_time
+prints "loads 0"
+
 case_ "NVIDIA's shared runtime: under ddprun the stand-in is in its place, alone one line says what to do"
 nm -u trainer.o | awk '$2 ~ /^(__)?cuda[A-Z]/ { print "int " $2 "(void) { return 35; }" }' >runtime.c
 nm -u trainer.o | awk '$2 ~ /^cublas[A-Z]/ { print "int " $2 "(void) { return 1; }" }' >blas.c
