@@ -69,6 +69,8 @@ in_bare_debian() {
         for file in /etc/resolv.conf /etc/pip.conf; do # how the machine reaches mirrors
             [ ! -e "$file" ] || cp -L "$file" "$root/etc/"
         done
+        mkdir -p "$root/usr/local/share/ca-certificates" # which ca-certificates takes when it is installed
+        cp -L /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || true
         bare_mounts
         timed / in_root bash -c 'cd /ddprun && bash samples/run.sh'
     done
