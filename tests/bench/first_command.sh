@@ -17,7 +17,8 @@ cores=()
 
 # minutes_stated: the minutes of README's line, with packages and without them
 minutes_stated() {
-    sed -nE 's/^bash samples\/run\.sh +# ([0-9.]+) minutes?, or ([0-9.]+) with packages to install: .*/\1 \2/p' README.md
+    sed -nE 's/^bash samples\/run\.sh +# ([0-9]+) seconds, or ([0-9.]+) minutes? with packages to install: .*/\1 \2/p' README.md |
+        awk '{ print $1 / 60, $2 }'
 }
 
 fail() {
@@ -85,7 +86,7 @@ off_by() {
 judge() {
     printf '\n%s cores of %s, commit %s, %s\n' "$([ "$(nproc)" -le 2 ] && nproc || echo 2)" \
         "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" "$(git rev-parse --short HEAD)" "$2"
-    awk -v stated="$1" '{ sum += $1 } END { printf "README says %s minutes; the mean of %d runs is %.1f\n", stated, NR, sum / NR / 60 }' "$work/lines"
+    awk -v stated="$1" '{ sum += $1 } END { printf "README says %.2g minutes; the mean of %d runs is %.2g\n", stated, NR, sum / NR / 60 }' "$work/lines"
     awk -v most="$quiet_load" 'NR == 1 && $3 > most {
         printf "others used this machine: load %s before the first run; measure again on a quiet one\n", $3 }' "$work/lines"
     report "each run takes the minutes that README says, within a fifth" "$(off_by "$1" "$work/lines")"
@@ -96,7 +97,7 @@ judge() {
     exit 2
 }
 read -r packages_minutes bare_minutes < <(minutes_stated) ||
-    fail 'README.md has no line "bash samples/run.sh # N minutes, or M with packages to install: ..."'
+    fail 'README.md has no line "bash samples/run.sh # N seconds, or M minutes with packages to install: ..."'
 if [ "${1:-}" = --bare ] && [ -z "$work" ]; then
     bare_needs "debootstrap, util-linux, git" git
     apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sort -u | grep "^$suite" >"$work/sources" ||
