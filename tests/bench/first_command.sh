@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # first_command.sh [--bare] - does README's first command, `bash samples/run.sh`, take the time that README says? It runs in a fresh clone of
 # the last commit, on two cores, three times (RUNS). Each line has seconds, seconds of CPU, and the load of the machine before the run.
-# Exit code 1: a run took a fifth more or less. Figures count on a quiet machine only: on another one the last line says so.
+# Exit code 1: a run took a fifth more or less. Figures count on a quiet machine only: on another one a line has its load.
 #
 # Without --bare the machine has the packages that the command needs. With it each run is in a new Debian 12 that has nothing but its
 # minimum: the command installs the packages, and downloads CUDA's headers. That needs root, debootstrap and a mirror.

@@ -133,7 +133,8 @@ skip_exponent(const char *text, const char *end)
 static bool
 is_part(const char *begin, const char *line, const char *end, const char *line_end)
 {
-    const char before = begin > line ? begin[-1] : ' ', after = end < line_end ? end[0] : ' ';
+    const char before = begin > line ? begin[-1] : ' ';
+    const char after = end < line_end ? end[0] : ' ';
     const char after_next = end + 1 < line_end ? end[1] : ' ';
     if (before == '.' || isalpha((unsigned char)after))
         return true;

@@ -140,7 +140,9 @@ type_read(const struct comparison *it, const struct scout_place *to)
 {
     for (uint32_t op = it->finding->first; op < it->finding->end; ++op) {
         const struct scout_effect *effect = it->log->ops[op].effect;
-        FOR_EACH(segment, effect != NULL ? effect->segments : NULL, effect != NULL ? effect->segment_count : 0)
+        if (effect == NULL)
+            continue;
+        FOR_EACH(segment, effect->segments, effect->segment_count)
             if (segment->alloc == to->alloc && segment->type != SCOUT_UNKNOWN)
                 return segment->type;
     }
