@@ -208,6 +208,8 @@ closer_look_further(struct check *check, struct check_verdict *verdict, struct e
     const struct check_item *update = find_update(verdict);
     if (update == NULL || verdict->facts->first.factor_of_all != 0)
         return true;
+    if (verdict->facts->pace.step == update->made_in_step) /* the verdict is that only some make this update */
+        return true;
     struct check_verdict other = verdict_of(verdict, update, CAUSE_UPDATE);
     return add_place(check, verdict, &other, error);
 }

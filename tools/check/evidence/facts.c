@@ -89,19 +89,6 @@ is_unmoved(const struct check_evidence *evidence, const struct check_facts *fact
     return any;
 }
 
-/* The first step that changes a parameter in one process; 0: none. */
-static uint32_t
-find_first_update(const struct check_evidence *evidence)
-{
-    uint32_t first = 0;
-    EACH_ROW_OF(row, &evidence->ranked[0], CHECK_PARAMETER) {
-        bool is_earlier = first == 0 || row->step - 1 < first;
-        if (row->moved && row->step > 1 && is_earlier)
-            first = row->step - 1;
-    }
-    return first;
-}
-
 /* Not where parameters have several types: then one may be the other's copy. */
 static void
 count_elements(struct check_facts *facts)
@@ -144,7 +131,7 @@ find_tensors(const struct check_evidence *evidence, const struct pattern *patter
     facts->unclear = FIND(item, facts->items, facts->item_count, item->unclear);
     facts->wide = find_wide(facts);
     facts->is_unmoved = is_unmoved(evidence, facts);
-    facts->first_update = find_first_update(evidence);
+    facts->pace = paces_find(evidence);
     count_elements(facts);
     facts->is_memory_different =
         ANY(item, facts->items, facts->item_count, item->tensor.role == CHECK_MEMORY && item->differs);

@@ -79,6 +79,14 @@ struct facts_first {
     bool is_checked_before;  /* the gradients of all steps up to it were compared */
 };
 
+/* The first step in which only the ranks update parameters, or only one process; and after how many DDP_STEPs since the
+ * last update that all have made. */
+struct facts_pace {
+    uint32_t step;                   /* 0: there is none */
+    unsigned of_ranks, of_one;       /* DDP_STEPs for this update; the fewer are those of who updates in `step` */
+    const struct check_tensor *call; /* file and line of the first DDP_STEP; NULL: not known */
+};
+
 /* What calls of DDP_REDUCE find. */
 struct facts_reduced {
     bool is_any;                       /* some call was compared */
@@ -122,11 +130,11 @@ struct check_facts {
                                          whose change is no more than rounding; NULL: none */
 
     /* ---- one process ---- */
-    double unrepeated;                  /* how far it is from itself: a relative difference */
-    bool is_unrepeated;                 /* it is too far from itself */
-    bool is_compared;                   /* something that is trained was compared, of each rank */
-    bool is_unmoved;                    /* no step has changed a parameter */
-    uint32_t first_update;              /* the first step that has; 0: none */
+    double unrepeated;  /* how far it is from itself: a relative difference */
+    bool is_unrepeated; /* it is too far from itself */
+    bool is_compared;   /* something that is trained was compared, of each rank */
+    bool is_unmoved;    /* no step has changed a parameter */
+    struct facts_pace pace;
     uint64_t trained_elements;          /* of parameters that move, and that DDP_STEP averages the gradients of; 0: they
                                            have several types; */
     uint64_t gradient_elements;         /* and of all gradients */

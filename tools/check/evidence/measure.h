@@ -55,6 +55,9 @@ double factor_of_change(const struct check_evidence *evidence, const struct chec
 double factor_settle(const struct check_evidence *evidence, struct check_item *items, size_t count,
                      struct pattern *pattern);
 
+/* ---- paces.c: after how many DDP_STEPs is an update? ---- */
+struct facts_pace paces_find(const struct check_evidence *evidence);
+
 /* ---- agreement.c: do the ranks have the same bits? ---- */
 /* Each of them has left a hash of every parameter, state, averaged gradient and buffer at every step. This asks for no
  * tolerance and no reference. */

@@ -138,7 +138,8 @@ enum check_row_kind {
     CHECK_ROW_SHARD,    /* `value`: items of the first DDP_SHARD, and where they change; `uneven`: not the same for each
                            rank */
     CHECK_ROW_COPIED,   /* `value`: bytes that the host copies to the device in a step, of all but the first two */
-    CHECK_ROW_STEP,     /* a boundary was reached; `value`: the number of ranks */
+    CHECK_ROW_STEP,     /* a boundary was reached; `value`: the number of ranks; tensor.file and .line: the
+                            DDP_STEP, where that is known */
     CHECK_ROW_GRAPHS,   /* DDP_STEP is captured: only launches are compared */
     CHECK_ROW_ALARM,    /* text: what would have ended the job */
     CHECK_ROW_STOPPED,  /* text: why ddprun ended the job; exit code in `value` */

@@ -100,6 +100,8 @@ uint64_t values_keep(const struct tensor *tensor, uint32_t role, uint32_t number
 void values_row(const struct check_row *row);
 /* A row that is no more than a kind, a step and a value. */
 void values_note(enum check_row_kind kind, uint32_t step, uint64_t value);
+/* A CHECK_ROW_STEP; `site` is that of the DDP_STEP, or NULL. */
+void values_note_boundary(uint32_t step, const struct ddp_site *site);
 
 /* Memory of the device, or of the host if the driver knows it, to `to` or from `from`, of which one is NULL; the
  * context is current. */

@@ -285,13 +285,14 @@ is_enough(uint32_t done)
     return true;
 }
 
-/* The first group's boundary or the launch of a graph: parameters as the last step has left them. */
+/* The first group's boundary or the launch of a graph: parameters as the last step has left them.
+ * `site`: of the DDP_STEP; NULL: no call in the source is this boundary. */
 static void
-count_step(void)
+count_step(const struct ddp_site *site)
 {
     uint32_t step = ++course.steps;
     check_turns.rounds = step;
-    values_note(CHECK_ROW_STEP, step, (uint64_t)engine_state.rendezvous.world_size);
+    values_note_boundary(step, site);
     if (step <= check_run.steps && !course.in_rounds)
         copies_boundary(step);
     look_at(TENSOR_PARAMETER, step, false);
@@ -403,7 +404,7 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
         begin_steps();
     }
     if (begins)
-        count_step();
+        count_step(NULL);
     if (course.wait_until_ms == 0)
         note_own_part(&memory);
 }
@@ -441,7 +442,6 @@ void
 check_boundary_begins(int group, bool captured, const struct ddp_site *site)
 {
     HOLD(&looking);
-    (void)site;
     if (course.over || (course.in_rounds && values_writer() == NULL))
         return;
     if (course.in_rounds)
@@ -466,7 +466,7 @@ check_boundary_begins(int group, bool captured, const struct ddp_site *site)
     }
     ++course.group_steps[group];
     if (group == course.first_group)
-        count_step();
+        count_step(site);
 }
 
 void
@@ -518,7 +518,7 @@ check_operation_begins(const struct operation *operation)
         context_synchronize("at the launch of a graph");
         if (!course.any_boundary)
             begin_steps();
-        count_step();
+        count_step(NULL);
     }
     bool is_known = atomic_load(&engine_state.driver_ready); /* the first annotation may come in the first region */
     if (check_turns.any && is_known) {

@@ -94,6 +94,18 @@ values_note(enum check_row_kind kind, uint32_t step, uint64_t value)
 }
 
 void
+values_note_boundary(uint32_t step, const struct ddp_site *site)
+{
+    struct check_row row = {
+        .kind = CHECK_ROW_STEP, .step = step, .value = (uint64_t)engine_state.rendezvous.world_size};
+    if (site != NULL) {
+        snprintf(row.tensor.file, sizeof(row.tensor.file), "%s", file_name_of(site->file));
+        row.tensor.line = site->line;
+    }
+    values_row(&row);
+}
+
+void
 values_refuse(const char *format, ...)
 {
     struct check_row row = {.kind = CHECK_ROW_STOPPED, .value = DDPRUN_EXIT_USAGE};

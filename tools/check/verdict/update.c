@@ -136,25 +136,70 @@ say_lacks(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- an update in another step ---- */
 
-/* One process changes no parameter in this step, nor before it. */
+/* What differs first is made in the step in which only the ranks update, or only one process. */
+static bool
+updates_elsewhere(const struct check_facts *facts)
+{
+    const struct check_item *first = facts->first.item;
+    if (first == NULL || first->is_averaged || facts->takes_turns)
+        return false;
+    return facts->pace.step > 0 && first->made_in_step == facts->pace.step;
+}
+
 static bool
 updates_early(const struct check_facts *facts)
 {
-    const struct check_item *first = facts->first.item;
-    if (first == NULL || first->tensor.role != CHECK_PARAMETER || first->is_averaged || first->made_in_step == 0)
-        return false;
-    return !facts->takes_turns && facts->first_update > first->made_in_step;
+    const bool is_early = updates_elsewhere(facts) && facts->pace.of_ranks < facts->pace.of_one;
+    return is_early && facts->first.item->tensor.role == CHECK_PARAMETER;
+}
+
+static bool
+updates_late(const struct check_facts *facts)
+{
+    return updates_elsewhere(facts) && facts->pace.of_ranks > facts->pace.of_one;
+}
+
+static const char *
+plural(unsigned count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* " (train.cu:12)", or nothing. */
+static const char *
+name_call(const struct facts_pace *pace, char text[160])
+{
+    text[0] = '\0';
+    if (pace->call != NULL)
+        snprintf(text, 160, " (%s:%d)", pace->call->file, pace->call->line);
+    return text;
 }
 
 static void
 say_updates_early(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
+    const struct facts_pace *pace = &facts->pace;
+    char call[160];
     sentence_say_place(
         facts, facts->first.item, text,
-        ": the ranks update it after %u DDP_STEPs, and one process after %u: DDP_STEP is called for each "
+        ": the ranks update it after %u DDP_STEP%s, and one process after %u: DDP_STEP%s is called for each "
         "part of a batch, and a rank computes fewer parts",
-        facts->first.item->made_in_step, facts->first_update);
+        pace->of_ranks, plural(pace->of_ranks), pace->of_one, name_call(pace, call));
 }
+
+static void
+say_updates_late(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    const struct facts_pace *pace = &facts->pace;
+    char call[160];
+    sentence_say_place(facts, facts->first.item, text,
+                       ": one process updates parameters after %u DDP_STEP%s, and the ranks after %u: only the ranks "
+                       "call DDP_STEP%s for each part of a batch",
+                       pace->of_one, plural(pace->of_one), pace->of_ranks, name_call(pace, call));
+}
+
+static const char step_once[] = "call DDP_STEP once for each update: after the loop over the parts of a batch "
+                                "(micro-batches), and before the update";
 
 const struct verdict_row verdict_rows_of_updates[] = {
     {.name = "an update after fewer DDP_STEPs",
@@ -164,8 +209,16 @@ const struct verdict_row verdict_rows_of_updates[] = {
      .applies = updates_early,
      .about = verdict_about_first,
      .say = say_updates_early,
-     .advice = "call DDP_STEP once for each update: after the loop over the parts of a batch (micro-batches), and "
-               "before the update",
+     .advice = step_once,
+     .is_precise = true},
+    {.name = "an update after more DDP_STEPs",
+     .stage = STAGE_PACE,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_UPDATE,
+     .applies = updates_late,
+     .about = verdict_about_first,
+     .say = say_updates_late,
+     .advice = step_once,
      .is_precise = true},
     {.name = "an update with gradients that are missing",
      .stage = STAGE_LAST,
