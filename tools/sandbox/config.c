@@ -156,6 +156,7 @@ read_date(const char *text)
     const char *rank = getenv(DDPRUN_ENV_RANK);
     date.start_us = read_number(&text);
     date.ahead = read_number(&text) * (rank != NULL ? read_number(&rank) : 0);
+    date.stands = read_number(&text) != 0;
 }
 
 /* `canonical` is shorter than a folder may be. */

@@ -41,11 +41,20 @@ now_us(void)
     return begin_us() + atomic_load(&passed_us) + (since > 0 ? clock_us(CLOCK_MONOTONIC) - since : 0);
 }
 
-void
-ddprun_files_steps_begin(void)
+/* From now on the date runs. */
+static void
+begin_to_run(void)
 {
     int64_t none = 0;
     (void)atomic_compare_exchange_strong(&since_us, &none, clock_us(CLOCK_MONOTONIC));
+}
+
+void
+ddprun_files_steps_begin(void)
+{
+    const struct files_date *date = files_date();
+    if (date == NULL || !date->stands)
+        begin_to_run();
 }
 
 const void *
@@ -63,7 +72,7 @@ date_read_us(const void *caller)
         return now_us();
     }
     if (before >= READINGS_MOST)
-        ddprun_files_steps_begin();
+        begin_to_run();
     return begin_us() + atomic_fetch_add(&passed_us, 1) + 1;
 }
 

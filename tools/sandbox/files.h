@@ -52,13 +52,14 @@
 #define FILES_KEPT_BYTES ((uint64_t)1 << 30)
 
 /*
- * "START AHEAD", two decimal numbers; absent or empty, or without FILES_ENV_DIR: clocks and random bytes are the
- * system's. Calls of the program itself, and of libraries beside it, then see a date of their own, as does what libc++
- * and libstdc++ ask for them: the i-th reading of a process is START + i microseconds, with AHEAD times the rank
- * times FILES_AHEAD_US added, until the steps begin (ddprun_files_steps_begin()), or until it has read it too often for
- * that, in a loop that waits for something. From then on it runs as clocks do. A wait until a date ends when the
- * program's date is reached, and the date is then that; so it is after the second sleep in a loop that reads the date.
- * Random bytes are the same in each process with one START, and AHEAD times the rank more each.
+ * "START AHEAD", or "START AHEAD STANDS", decimal numbers; absent or empty, or without FILES_ENV_DIR: clocks and random
+ * bytes are the system's. Calls of the program itself, and of libraries beside it, then see a date of their own, as
+ * does what libc++ and libstdc++ ask for them: the i-th reading of a process is START + i microseconds, with AHEAD
+ * times the rank times FILES_AHEAD_US added, until the steps begin (ddprun_files_steps_begin()), or until it has read
+ * it too often for that, in a loop that waits for something. From then on it runs as clocks do. If STANDS is not 0, the
+ * steps do not begin it. A wait until a date ends when the program's date is reached, and the date is then that; so it
+ * is after the second sleep in a loop that reads the date. Random bytes are the same in each process with one START,
+ * and AHEAD times the rank more each.
  *
  * Not covered: clocks other than the date; rdrand and rdseed, which a static libstdc++ asks for std::random_device;
  * timers; pthread_rwlock_timed...(), mq_timed...(), futures that wait until a date. What the program opens as

@@ -72,6 +72,7 @@ bool files_notes(void);
 struct files_date {
     int64_t start_us;
     int64_t ahead;
+    bool stands;     /* also when the steps begin */
     const char *dir; /* FILES_ENV_DIR, canonical */
 };
 

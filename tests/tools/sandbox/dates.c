@@ -1,10 +1,11 @@
 /*
- * dates.c START AHEAD OTHER - reads the date behind libddprun-files.so, with FILES_ENV_DATE "START AHEAD", and prints
- * random bytes. OTHER is libfiles_late.so in a folder that is not this program's: another's library.
+ * dates.c START AHEAD OTHER [STANDS] - reads the date behind libddprun-files.so, with FILES_ENV_DATE "START AHEAD
+ * [STANDS]", and prints random bytes. OTHER is libfiles_late.so in a folder that is not this program's: another's
+ * library.
  *
  * Property (tools/sandbox/files.h): the i-th reading is START + i us, whatever the call, until the steps begin,
- * and clocks run from then on; a wait until a date ends when it is reached; the other library's calls, and clocks that
- * are no date, are the system's.
+ * and clocks run from then on, unless they stand; a wait until a date ends when it is reached; the other library's
+ * calls, and clocks that are no date, are the system's.
  */
 #include "tools/sandbox/files.h"
 
@@ -111,7 +112,7 @@ print_random(void)
 int
 main(int argc, char **argv)
 {
-    require(argc == 4, "usage: dates START AHEAD OTHER");
+    require(argc == 4 || argc == 5, "usage: dates START AHEAD OTHER [STANDS]");
     int64_t start = atoll(argv[1]) + atoll(argv[2]) * FILES_AHEAD_US;
     read_all(start);
     ask_other(argv[3]);
@@ -122,6 +123,11 @@ main(int argc, char **argv)
     require(ddprun_files_steps_begin != NULL, "no library");
     require(ddprun_files_date_reader() == NULL, "no reading counts before the steps begin");
     ddprun_files_steps_begin();
+    if (argc == 5) {
+        int64_t now = clock_us(CLOCK_REALTIME);
+        require(now == before + 1 && clock_us(CLOCK_REALTIME) == now + 1, "it stands when the steps have begun");
+        return 0;
+    }
     WAIT(clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 2 * WAIT_US * 1000}, &until) == 0,
          "it runs");
     require(clock_us(CLOCK_REALTIME) - before < (int64_t)3600 * US, "from where it stood");

@@ -255,10 +255,10 @@ check "what was written is in the folder" test -e "$work/it/log.txt"
 check "nothing is noted that was not asked for" test -z "$(LD_PRELOAD=$library "$helpers/files_notes" "$work/it" "$helpers/libfiles_late.so")"
 
 # ---- the date and random bytes of a run of `ddprun check` ----
-dates() { # AHEAD: what it prints into $work/random
+dates() { # AHEAD [STANDS]: what it prints into $work/random
     rm -rf "$work/private" && mkdir "$work/private"
-    LD_PRELOAD=$library _DDPRUN_FILES_DIR=$work/private _DDPRUN_FILES_DATE="1234567890000000 $1" RANK=1 \
-        "$helpers/files_dates" 1234567890000000 "$1" "$work/elsewhere/libfiles_late.so" >"$work/random" || {
+    LD_PRELOAD=$library _DDPRUN_FILES_DIR=$work/private _DDPRUN_FILES_DATE="1234567890000000 $1 ${2:-}" RANK=1 \
+        "$helpers/files_dates" 1234567890000000 "$1" "$work/elsewhere/libfiles_late.so" ${2:+stands} >"$work/random" || {
         cat "$work/random"
         return 1
     }
@@ -272,6 +272,7 @@ check "random bytes are the same" cmp "$work/random" "$work/random-0"
 check "places that read them" test "$(cut -d ' ' -f 2- "$work/private/readings" | LC_ALL=C sort -u)" = "$(
     printf "%s $helpers/files_dates\n" /dev/urandom clock_gettime getrandom gettimeofday time timespec_get
 )"
+check "dates that stand" dates 0 1
 for ahead in 1 -1; do
     check "dates, $ahead ahead" dates "$ahead"
     check "random bytes are $ahead ahead" awk -v ahead="$ahead" '

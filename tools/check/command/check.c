@@ -3,7 +3,8 @@
  *
  * Four runs: one rank, which writes the reference; one rank again, and from a start one unit in the last place away; N
  * ranks, each with a date of its own. At most three more where those differ, and two with other dates if the program
- * reads the date. With --reference FILE they may be two commands; the first then also finds out which unannotated
+ * reads the date. If one process does not repeat itself, and reads the date, all are made once more, with a date that
+ * stands still. With --reference FILE they may be two commands; the first then also finds out which unannotated
  * memory lasts.
  */
 #include "tools/check/command/check.h"
@@ -299,47 +300,30 @@ run_judged(struct check *check, struct check_order *order, struct error *error)
     return run_and_look(check, order, error);
 }
 
+/* The runs of one process and of the ranks, and their verdict. */
 static bool
-run_all(struct check *check, int *exit_code, struct error *error)
+run_and_judge(struct check *check, struct check_verdict *verdict, struct error *error)
 {
-    if (!rehearse_program(check, error))
-        return false;
     if (check->has_reference ? !session_load_reference(check, error) : !session_make_reference(check, error))
         return false;
-    if (check->only_writes) {
-        printf("the reference is written: %s (%u steps)\nwhat to do: compare with it: ddprun check -n N --reference %s "
-               "..., also under srun or mpirun\n",
-               check_options.reference, check->steps, check_options.reference);
-        *exit_code = close_stdout(stdout);
+    if (check->only_writes)
         return true;
-    }
     check->ahead = check->in_cluster || check->evidence.by_plan ? 0 : 1;
     check->evidence.one_date = check->ahead == 0;
     OWNED char *title = check->ranks > 0 ? xasprintf("%d ranks", check->ranks) : xstrdup("all ranks");
     struct check_order order = session_order_ranks(check, "ranks", title);
-    struct check_verdict verdict = {.result = CHECK_EQUAL};
-    bool ok;
     if (check->cluster_rank > 0) { /* rank 0 judges, and its exit code is to be the job's */
         struct check_outcome outcome;
-        ok = session_start(check, &order, &outcome, error);
+        bool ok = session_start(check, &order, &outcome, error);
         free(outcome.results);
-    } else {
-        ok = run_judged(check, &order, error) && by_plan_settle(check, error) && turns_run_blind(check, error) &&
-             judge_runs(check, &verdict, error) && judge_dates(check, &verdict, error);
-        if (ok && check->has_failed && verdict.result != CHECK_DIFFERENT) {
-            *error = check->failure;
-            ok = false;
-        }
-        ok = ok && turns_judge(&check->evidence, &verdict) && turns_judge_size(check, &verdict, error) &&
-             closer_look(check, &verdict, error) && closer_look_further(check, &verdict, error);
-        if (ok)
-            *exit_code = show_verdict(check, turns_advise(&check->evidence, &verdict));
+        return ok;
     }
-    return ok;
+    return run_judged(check, &order, error) && by_plan_settle(check, error) && turns_run_blind(check, error) &&
+           judge_runs(check, verdict, error);
 }
 
 static void
-free_check(struct check *check)
+free_runs(struct check *check)
 {
     struct check_evidence *evidence = &check->evidence;
     for (int which = 0; which < SESSION_RUNS; ++which)
@@ -349,6 +333,88 @@ free_check(struct check *check)
     free_repeats(evidence);
     written_free(&evidence->written);
     check_facts_free(&check->facts);
+}
+
+/* One process does not repeat itself, and reads the date: it may take a seed from the clock after its first step. */
+static bool
+may_hang_on_date(const struct check *check, const struct check_verdict *verdict)
+{
+    const bool is_possible = !check->in_cluster && !check->evidence.by_plan && check_options.reference == NULL;
+    const bool is_unrepeated = verdict->cause == CAUSE_NOT_REPEATABLE && check->facts.is_unrepeated;
+    return is_possible && is_unrepeated && (check->evidence.readings & CHECK_READS_DATE) != 0;
+}
+
+/* All runs once more, from `begin`, with a date that stands still. If one process repeats itself then, these are what
+ * is judged: dates explain the rest (judge_dates()). Else all is as before. */
+static bool
+judge_with_date_that_stands(struct check *check, const struct check *begin, struct check_verdict *verdict,
+                            struct error *error)
+{
+    struct check first = *check;
+    struct check_verdict then = *verdict, now = {.result = CHECK_EQUAL};
+    char *folder = xasprintf("%s/stands", check->folder.path);
+    *check = *begin;
+    check->runs_made = first.runs_made;
+    check->place.folder = folder;
+    check->place.date_stands = true;
+    if (!check->options->quiet)
+        message_line("check: one process does not repeat itself, and reads the clock: all runs once more, with a clock "
+                     "that stands still");
+    bool ok = mkdir(folder, 0700) == 0 && run_and_judge(check, &now, error);
+    if (ok && now.cause != CAUSE_NOT_REPEATABLE) {
+        *verdict = now;
+        struct check kept = *check;
+        *check = first;
+        free_runs(check);
+        *check = kept;
+        check->stands = folder;
+        return true;
+    }
+    free_runs(check);
+    free(folder);
+    *check = first;
+    *verdict = then;
+    return ok || error->exit_code <= 128; /* a signal asked for the end */
+}
+
+static bool
+run_all(struct check *check, int *exit_code, struct error *error)
+{
+    struct check_verdict verdict = {.result = CHECK_EQUAL};
+    if (!rehearse_program(check, error))
+        return false;
+    const struct check begin = *check;
+    if (!run_and_judge(check, &verdict, error))
+        return false;
+    if (check->only_writes) {
+        printf("the reference is written: %s (%u steps)\nwhat to do: compare with it: ddprun check -n N --reference %s "
+               "..., also under srun or mpirun\n",
+               check_options.reference, check->steps, check_options.reference);
+        *exit_code = close_stdout(stdout);
+        return true;
+    }
+    if (check->cluster_rank > 0)
+        return true;
+    if (may_hang_on_date(check, &verdict) && !judge_with_date_that_stands(check, &begin, &verdict, error))
+        return false;
+    if (!judge_dates(check, &verdict, error))
+        return false;
+    if (check->has_failed && verdict.result != CHECK_DIFFERENT) {
+        *error = check->failure;
+        return false;
+    }
+    bool ok = turns_judge(&check->evidence, &verdict) && turns_judge_size(check, &verdict, error) &&
+              closer_look(check, &verdict, error) && closer_look_further(check, &verdict, error);
+    if (ok)
+        *exit_code = show_verdict(check, turns_advise(&check->evidence, &verdict));
+    return ok;
+}
+
+static void
+free_check(struct check *check)
+{
+    free_runs(check);
+    free(check->stands);
     job_folder_remove(&check->folder);
     guardian_dismiss();
     words_free(check->alone);

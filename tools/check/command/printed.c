@@ -14,7 +14,7 @@ enum { MOST_BYTES = 1 << 18 }; /* that are read of an output */
 static char *
 read_output(const struct check *check, const char *name, int rank)
 {
-    OWNED char *path = xasprintf("%s/%s.output/rank-%d.out", check->folder.path, name, rank);
+    OWNED char *path = xasprintf("%s/%s.output/rank-%d.out", check->place.folder, name, rank);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return NULL;

@@ -49,7 +49,7 @@ start_run(const struct check_place *place, const struct check_order *order, cons
 {
     char date[64], turns[16];
     OWNED char *written = check_run_files(place, order);
-    snprintf(date, sizeof(date), "%lld %d", (long long)place->date_us, order->ahead);
+    snprintf(date, sizeof(date), "%lld %d %d", (long long)place->date_us, order->ahead, place->date_stands);
     snprintf(turns, sizeof(turns), "%d", order->turns);
     const char *environment[5][2] = {{DDPRUN_ENV_CHECK_RUN, settings}, {FILES_ENV_DATE, date}};
     size_t count = 2;

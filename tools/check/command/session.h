@@ -25,10 +25,11 @@
 /* What all runs of a check have in common. */
 struct check_place {
     const struct options *options;
-    const char *folder; /* of the check */
+    const char *folder; /* of the check, or in it */
     const char *shared; /* beginning of names of ranks' files, where other hosts have ranks, too; NULL: in `folder` */
     sigset_t old_mask;  /* for the children */
     int64_t date_us;    /* since 1970, with which compared runs begin */
+    bool date_stands;   /* also when the steps have begun */
     unsigned step_limit_s; /* in which the first step, and each one after it, must come */
     int64_t begin_ms;      /* of the check */
 };
@@ -97,6 +98,7 @@ struct check {
     bool answers_one;        /* there is one: from then on DDP_WORLD_SIZE() is 1 in runs of one process */
     bool has_failed; /* the program has, on N ranks, once all steps were made: that is the result if they are equal */
     struct error failure;
+    char *stands; /* place.folder, where the runs have a date that stands still; else NULL */
 };
 
 /* ---- request.c ---- */

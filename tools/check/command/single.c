@@ -27,7 +27,7 @@ session_order(const struct check *check, const char *name, const char *title, en
                                         .forced = !check->is_free,
                                         .units = check_evidence_units(&check->evidence)}};
     snprintf(order.run.reference, sizeof(order.run.reference), "%s", check->reference);
-    snprintf(order.run.calls, sizeof(order.run.calls), "%s/calls", check->folder.path);
+    snprintf(order.run.calls, sizeof(order.run.calls), "%s/calls", check->place.folder);
     return order;
 }
 
