@@ -2,15 +2,23 @@
 # by the build:
 #   cmake -DHEADER=cuda.h -DPATTERN=regex -DPREFIX=regex -DTABLE=name -DOUTPUT=errors.c -P errors.cmake
 #
-# PATTERN finds an enumerator and its value (groups 1 and 2). The text of an error is its name without PREFIX, split
-# into words; what is more helpful than that stands in the variables text_... below.
-set(text_SUCCESS "no error")
-set(text_MemoryAllocation "out of memory")
-set(text_InvalidValue "invalid argument")
-set(text_INVALID_VALUE "invalid argument")
-set(text_NO_BINARY_FOR_GPU "no code of this kernel for this device (build with softgpu-cc)")
-set(text_NoKernelImageForDevice "no code of this kernel for this device (build with softgpu-cc)")
-set(text_Success "no error")
+# PATTERN finds an enumerator and its value (groups 1 and 2). The text of an error is that of errors.txt. A code that is
+# not there has its name without PREFIX, split into words.
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/errors.txt texts REGEX "^[0-9]")
+foreach(line IN LISTS texts)
+    string(REGEX MATCH "^([0-9]+) (.+)$" matched "${line}")
+    set(text_${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+endforeach()
+
+# words(NAME OUT): MemoryAllocation and MEMORY_ALLOCATION are both "memory allocation".
+function(words name out)
+    if(name MATCHES "[a-z]")
+        string(REGEX REPLACE "([a-z0-9])([A-Z])" "\\1 \\2" name ${name})
+    endif()
+    string(REPLACE "_" " " name "${name}")
+    string(TOLOWER "${name}" name)
+    set(${out} "${name}" PARENT_SCOPE)
+endfunction()
 
 file(STRINGS ${HEADER} lines REGEX "${PATTERN}")
 set(rows "")
@@ -18,17 +26,11 @@ foreach(line IN LISTS lines)
     string(REGEX MATCH "${PATTERN}" matched "${line}")
     set(name ${CMAKE_MATCH_1})
     set(value ${CMAKE_MATCH_2})
-    string(REGEX REPLACE "^${PREFIX}" "" short ${name})
-    if(DEFINED text_${short})
-        set(text "${text_${short}}")
-    elseif(short MATCHES "[a-z]")
-        string(REGEX REPLACE "([a-z0-9])([A-Z])" "\\1 \\2" text ${short})
+    if(DEFINED text_${value})
+        set(text "${text_${value}}")
     else()
-        string(REPLACE "_" " " text ${short})
-    endif()
-    string(TOLOWER "${text}" lower)
-    if(NOT DEFINED text_${short})
-        set(text "${lower}")
+        string(REGEX REPLACE "^${PREFIX}" "" short ${name})
+        words(${short} text)
     endif()
     string(APPEND rows "    {${value}, \"${name}\", \"${text}\"},\n")
 endforeach()

@@ -146,9 +146,70 @@ TEST(errors_belong_to_their_thread_and_have_names)
     OK(cudaGetLastError());
     ck_assert_str_eq(cudaGetErrorName(cudaErrorInvalidDevice), "cudaErrorInvalidDevice");
     ck_assert_str_eq(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
-    ck_assert_str_eq(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
-    ck_assert_str_eq(cudaGetErrorString(cudaSuccess), "no error");
     ck_assert_str_eq(cudaGetErrorName((cudaError_t)54321), "unrecognized error code");
+}
+
+/* Programs and their tests compare these texts. */
+static const struct {
+    cudaError_t code;
+    const char *text;
+} cuda_texts[] = {
+    {cudaSuccess, "no error"},
+    {cudaErrorInvalidValue, "invalid argument"},
+    {cudaErrorMemoryAllocation, "out of memory"},
+    {cudaErrorInitializationError, "initialization error"},
+    {cudaErrorCudartUnloading, "driver shutting down"},
+    {cudaErrorInvalidConfiguration, "invalid configuration argument"},
+    {cudaErrorInvalidSymbol, "invalid device symbol"},
+    {cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"},
+    {cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorInvalidDeviceFunction, "invalid device function"},
+    {cudaErrorNoDevice, "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "invalid device ordinal"},
+    {cudaErrorDeviceUninitialized, "invalid device context"},
+    {cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device"},
+    {cudaErrorInvalidResourceHandle, "invalid resource handle"},
+    {cudaErrorSymbolNotFound, "named symbol not found"},
+    {cudaErrorNotReady, "device not ready"},
+    {cudaErrorIllegalAddress, "an illegal memory access was encountered"},
+    {cudaErrorLaunchOutOfResources, "too many resources requested for launch"},
+    {cudaErrorAssert, "device-side assert triggered"},
+    {cudaErrorMisalignedAddress, "misaligned address"},
+    {cudaErrorLaunchFailure, "unspecified launch failure"},
+    {cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch"},
+    {cudaErrorNotSupported, "operation not supported"},
+    {cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"},
+    {cudaErrorUnknown, "unknown error"},
+};
+
+TEST(errors_have_the_texts_of_cuda)
+{
+    for (size_t i = 0; i < sizeof cuda_texts / sizeof cuda_texts[0]; ++i)
+        ck_assert_str_eq(cudaGetErrorString(cuda_texts[i].code), cuda_texts[i].text);
+    ck_assert_str_eq(cudaGetErrorString((cudaError_t)54321), "unrecognized error code");
+    const char *text;
+    ck_assert_int_eq(cuGetErrorString(CUDA_ERROR_NOT_FOUND, &text), CUDA_SUCCESS);
+    ck_assert_str_eq(text, "named symbol not found");
+    ck_assert_int_eq(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text), CUDA_SUCCESS);
+    ck_assert_str_eq(text, "an illegal memory access was encountered");
+}
+
+/* The driver's code and the runtime's are one number, with few exceptions, and have one text. */
+TEST(driver_and_runtime_say_the_same_of_an_error)
+{
+    int compared = 0;
+    for (int code = 0; code < 1000; ++code) {
+        const char *text;
+        if (cuGetErrorString((CUresult)code, &text) != CUDA_SUCCESS)
+            continue;
+        const char *runtimes = cudaGetErrorString((cudaError_t)code);
+        if (strcmp(runtimes, "unrecognized error code") == 0)
+            continue;
+        ++compared;
+        if (code != cudaErrorUnsupportedDevSideSync) /* the words of two different names */
+            ck_assert_msg(strcmp(text, runtimes) == 0, "%d: %s, %s", code, text, runtimes);
+    }
+    ck_assert_int_gt(compared, 80);
 }
 
 TEST(copies_and_memset_go_by_their_kind)
