@@ -11,6 +11,7 @@
  *   command.c  pieces of work; graph.c: graphs of them; capture.c: streams whose commands become a graph
  *   queue.c    streams as threads: commands, their order, waits between streams, legacy default stream rules
  *   context.c  contexts, the current one of a thread, its default streams, sticky errors
+ *   timeout.c  SOFTGPU_TIMEOUT_S: ends a program whose kernel does not end
  *   unruly.c   SOFTGPU_UNRULY: what is drawn of the order in which blocks run, and of the device's lag
  *   strict.c   device memory closed between operations; workers.c: blocks of a launch; fault.c: faults of kernels, with
  *              the allocation's name; init.c: puts its handler in place
@@ -124,6 +125,7 @@ struct driver {
     bool managed_apart;    /* SOFTGPU_MANAGED_APART: the host may not reach managed memory beside kernels */
     bool strict;           /* SOFTGPU_STRICT: device memory can be reached only while an operation runs */
     bool real_addresses;   /* SOFTGPU_ADDRESSES=real: device memory lies where NVIDIA's driver puts it */
+    uint64_t timeout_s;    /* SOFTGPU_TIMEOUT_S: of each launch; 0: none */
     uint64_t host_function_ns, copy_ns; /* SOFTGPU_HOST_FUNCTION_US, SOFTGPU_COPY_US: what each costs its stream */
     bool scrambles_maps;                /* SOFTGPU_TENSOR_MAPS: the address does not stand in a tensor map as it is */
 };
@@ -635,6 +637,22 @@ bool window_is_open(struct window *window);
 /* No block was taken since the last call, and some wait: one that runs may wait for them. From then on the lowest is
  * taken first, in this launch and in later ones of the kernel, and another thread has to help. */
 bool window_is_stuck(struct window *window);
+
+/* ---- timeout.c: SOFTGPU_TIMEOUT_S ---- */
+
+/* A launch that runs. */
+struct timed_launch {
+    struct timed_launch *next;
+    const char *kernel;
+    const struct softgpu_launch *launch;
+    uint64_t number; /* the first launch of the process has number 1 */
+    uint64_t ticks;
+};
+
+/* Between these two calls a launch runs: if that takes too long, the program ends. The caller owns `timed`, `image` and
+ * `launch`, which stay until timeout_end(). Any thread. */
+void timeout_begin(struct timed_launch *timed, const struct softgpu_image *image, const struct softgpu_launch *launch);
+void timeout_end(struct timed_launch *timed);
 
 /* ---- workers.c ---- */
 

@@ -92,6 +92,20 @@ choose_addresses(void)
     }
 }
 
+/* SOFTGPU_CHAOS=SEED. It is said, for a test that fails with it is to be run again with it. */
+static void
+be_chaotic(void)
+{
+    const char *text = getenv("SOFTGPU_CHAOS");
+    if (text == NULL || *text == '\0') {
+        return;
+    }
+    driver.chaos = true;
+    driver.chaos_seed = option("SOFTGPU_CHAOS", 0, UINT64_MAX, 1);
+    say("SOFTGPU_CHAOS is on: work of streams is delayed and reordered. SOFTGPU_CHAOS=%llu draws the same again",
+        (unsigned long long)driver.chaos_seed);
+}
+
 /* SOFTGPU_UNRULY=SEED or SEED:RUN, and RANK, by which launchers number the processes of a job: they see one device
  * each. Without RUN each process has a number of its own, which is said. */
 static void
@@ -156,15 +170,14 @@ driver_open(void)
     driver.version = driver_version();
     driver.worker_count = (unsigned)option("SOFTGPU_WORKERS", 1, 256, 1);
     driver.poison = option("SOFTGPU_POISON", 0, 1, 0) != 0;
-    const char *chaos = getenv("SOFTGPU_CHAOS");
-    driver.chaos = chaos != NULL && *chaos != '\0';
-    driver.chaos_seed = option("SOFTGPU_CHAOS", 0, UINT64_MAX, 1);
+    be_chaotic();
     const char *maps = getenv("SOFTGPU_TENSOR_MAPS");
     driver.scrambles_maps = maps != NULL && strcmp(maps, "scrambled") == 0;
     if (maps != NULL && !driver.scrambles_maps && strcmp(maps, "raw") != 0) {
         say("SOFTGPU_TENSOR_MAPS=%s is neither raw nor scrambled: tensor maps are raw", maps);
     }
     driver.fault_result = (CUresult)option("SOFTGPU_FAULT_RESULT", 1, 999, 0);
+    driver.timeout_s = option("SOFTGPU_TIMEOUT_S", 0, 1000000, 0);
     driver.managed_apart = option("SOFTGPU_MANAGED_APART", 0, 1, 0) != 0;
     driver.strict = option("SOFTGPU_STRICT", 0, 1, 0) != 0;
     driver.launches_block = option("CUDA_LAUNCH_BLOCKING", 0, 1, 0) != 0;

@@ -29,6 +29,7 @@ struct job {
     _Atomic uint64_t next_block;
     struct window *window; /* SOFTGPU_UNRULY: where blocks come from; NULL: next_block */
     unsigned helpers;      /* guarded by pool.lock: helpers that are inside */
+    struct timed_launch timed;
 };
 
 static struct {
@@ -289,6 +290,7 @@ end_job(struct job *job)
         pthread_cond_wait(&pool.leave, &pool.lock);
     }
     pthread_mutex_unlock(&pool.lock);
+    timeout_end(&job->timed);
 }
 
 void
@@ -298,9 +300,11 @@ workers_run(struct context *context, const struct softgpu_image *image, const st
     struct job job = {
         .context = context, .image = image, .launch = launch, .block_count = block_count, .portion = block_count};
     pthread_once(&rescue_once, start_rescuer);
+    timeout_begin(&job.timed, image, launch);
     if ((image->flags & SOFTGPU_IMAGE_WHOLE_GRID) != 0 || block_count == 1 || launch->group[0] != 0 ||
         (driver.worker_count == 1 && launch->draw == 0)) {
         work_on(&job);
+        timeout_end(&job.timed);
         return;
     }
     struct window window;

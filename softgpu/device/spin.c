@@ -22,7 +22,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { TICK_MS = 10, SPIN_TICKS = 50, LONG_TICKS = 1000 };
+enum { TICK_MS = 10, SPIN_TICKS = 50, LONG_TICKS = 1000, KERNEL_NAME_SHOWN = 300 };
 
 __thread struct spin_watch spin_watch SOFTGPU_INITIAL_EXEC;
 
@@ -101,7 +101,7 @@ others_can_run(const struct block *block)
 static void
 name_kernel(const struct block *block, const char *at)
 {
-    char line[1024], thread[128] = "", place[512] = "";
+    char line[1536], thread[128] = "", place[512] = "";
     const struct softgpu_index b = softgpu_thread.indices_of_fibers.block, t = softgpu_thread.indices_of_fibers.thread;
     struct dl_find_object object;
     if (block != NULL)
@@ -111,9 +111,9 @@ name_kernel(const struct block *block, const char *at)
                  object.dlfo_link_map->l_name[0] != '\0' ? object.dlfo_link_map->l_name : "the program");
     const int length =
         snprintf(line, sizeof(line),
-                 "softgpu: kernel %s:%s it has run for %d s%s (addr2line names the line). It may wait for a value "
-                 "that no thread writes. It goes on\n",
-                 kernel_here, thread, LONG_TICKS * TICK_MS / 1000, place);
+                 "softgpu: kernel %.*s:%s it has run for %d s%s (addr2line names the line). It may wait for a value "
+                 "that no thread writes. It goes on; SOFTGPU_TIMEOUT_S=SECONDS ends such programs\n",
+                 KERNEL_NAME_SHOWN, kernel_here, thread, LONG_TICKS * TICK_MS / 1000, place);
     ssize_t ignored = write(STDERR_FILENO, line, (size_t)length);
     (void)ignored;
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # fatal.sh PROGRAM - each case of kernels/fatal.cu ends its launch within seconds, with one line that names the kernel and says why; the
-# program continues and sees CUDA's error, for good. A kernel that spins is named. Where there is no kernel, assert() is the host's.
+# program continues and sees CUDA's error, for good. A kernel that spins is named, and ended by SOFTGPU_TIMEOUT_S. Where there is no kernel, assert() is the host's.
 program=$(realpath "$1")
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
@@ -70,5 +70,12 @@ if ! grep -aq __tsan_init "$program"; then # ThreadSanitizer keeps signals back
     LD_PRELOAD=$PWD/ticks.so ends 7 18 "kernel spins: block (0,0,0), thread (3,0,0): it has run for 10 s, now at 0x"
     LD_PRELOAD=$PWD/ticks.so ends 7 19 "kernel spins_in_loop: it has run for 10 s, now at 0x"
 fi
+
+# With a limit such a program ends. A launch that has ended, or was given up, counts no longer: case 20 sleeps for longer than the limit.
+SOFTGPU_TIMEOUT_S=1 ends 134 18 "kernel spins, grid (1,3,1), block (40,1,1), launch 1 of this process: it has run for 1 s, the limit"
+SOFTGPU_TIMEOUT_S=1 ends 134 19 "kernel spins_in_loop, grid (1,1,1), block (32,1,1), launch 1 of this process: it has run for 1 s"
+SOFTGPU_TIMEOUT_S=1 SOFTGPU_WORKERS=3 ends 134 18 "kernel spins, grid (1,3,1)"
+SOFTGPU_TIMEOUT_S=2 ends 0 20 "block (1,0,0), thread (2,0,0): __trap()"
+SOFTGPU_TIMEOUT_S=2 SOFTGPU_WORKERS=3 ends 0 20 "block (1,0,0), thread (2,0,0): __trap()"
 ends 134 9 "fatal.cu:" "x != 7"
 finish "$cases cases"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # unruly.sh PROGRAM - SOFTGPU_UNRULY: 100 launches of a sum by atomics have at least 10 results, whichever way the stand-in runs the kernel; seed, run, device
-# and rank repeat them; without the switch there is one. PROGRAM is kernels/unruly.cu, which also holds what the order must not change.
+# and rank repeat them; without the switch there is one. SOFTGPU_CHAOS says that it is on. PROGRAM is kernels/unruly.cu, which also holds what the order must not change.
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 program=$1
 kernels=7
@@ -48,6 +48,11 @@ setting=$(sed -nE 's/^softgpu: SOFTGPU_UNRULY=(1:[0-9]+) repeats .*/\1/p' err)
 [ -n "$setting" ] || fail 'no such line'
 sums repeated "SOFTGPU_UNRULY=$setting"
 cmp -s drawn repeated || fail 'other results'
+
+case_ 'SOFTGPU_CHAOS is said, with its seed'
+sums chaos SOFTGPU_CHAOS=7
+says 'softgpu: SOFTGPU_CHAOS is on: work of streams is delayed and reordered. SOFTGPU_CHAOS=7 draws the same again'
+cmp -s tame chaos || fail 'other results, and the program has one stream'
 
 case_ 'several workers: everything runs, and sums vary'
 sums workers SOFTGPU_UNRULY=1:7 SOFTGPU_WORKERS=3

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include <unistd.h>
+
 __global__ void
 half_at_barrier(int *out)
 {
@@ -201,6 +203,7 @@ static void (*const cases[])(int *) = {
     CASE(misaligned<<<1, 1>>>(out)),
     CASE(cudaMemset(out, 0, 4); spins<<<dim3(1, 3), 40>>>(out)),
     CASE(cudaMemset(out, 0, 4); spins_in_loop<<<1, 32>>>(out)),
+    CASE(dynamic_write<<<2, 1, 4>>>(0); trap<<<2, 32>>>(); cudaDeviceSynchronize(); sleep(3)),
 };
 
 int
