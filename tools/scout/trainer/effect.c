@@ -213,6 +213,14 @@ effect_make_parts(struct effect *effect, const struct noted *noted, const uint64
 
 /* ---- a part, changed ---- */
 
+bool
+effect_uses(const struct effect *effect, const struct part *part)
+{
+    return part->killed.count + part->modified.count > 0 ||
+           ANY_NUMBER(k, 0, effect->images.count, part->changed[k].count > 0) ||
+           images_next_written(part->image, part->first, part->end) < part->end;
+}
+
 uint32_t
 effect_type(struct part *part)
 {

@@ -15,9 +15,8 @@
 #include <xxhash.h>
 
 enum {
-    LEARNING_RUNS = 3,     /* further repetitions where the first one differs */
-    CHANCES = 16,          /* repetitions that agree where sums may have come in another order */
-    POINTERS_LOOKED = 512, /* words of an argument's memory that may be pointers */
+    LEARNING_RUNS = 3, /* further repetitions where the first one differs */
+    CHANCES = 16,      /* repetitions that agree where sums may have come in another order */
 };
 
 enum run {
@@ -58,218 +57,20 @@ static struct {
     size_t from, to;
 } rim;
 
-/* What earlier launches have shown, by hashes. */
-struct shown {
-    uint64_t *hashes;
-    size_t count;
-};
-
-static bool
-has_shown(const struct shown *shown, uint64_t hash)
-{
-    return ANY_NUMBER(i, 0, shown->count, shown->hashes[i] == hash);
-}
-
-static void
-note_shown(struct shown *shown, uint64_t hash)
-{
-    *SCOUT_GROWN(shown->hashes, shown->count) = hash;
-}
-
-/* Launches of which it is known that they use their arguments only: the kernel, its grid and the places of its
- * pointers. Which memory the pointers lead to does not count: layers of the same shape are one. */
-static struct shown clean;
-
-static uint64_t
-identity(void)
-{
-    const struct scout_op *op = &noted->op;
-    uint64_t hash = XXH3_64bits_withSeed(op->grid, sizeof(op->grid), op->name);
-    FOR_EACH(argument, noted->arguments, op->argument_count) {
-        uint64_t words[] = {argument->slot, argument->byte};
-        hash = XXH3_64bits_withSeed(words, sizeof(words), hash);
-    }
-    return hash;
-}
-
-/*
- * How far from each of its pointers a launch uses large memory, as changing all of such memory has shown. The next
- * launch of the kernel that has the same numbers that may be counts reaches as far: it does not get all of such memory
- * copied and changed again.
- */
-struct reach {
-    uint64_t hash;    /* of the launch, without what its pointers lead to */
-    bool is_for_now;  /* for the first period: whole numbers have no other contents before the second */
-    uint64_t *extent; /* bytes from each pointer that the call names */
-};
-static struct reach *reaches; /* [reach_count] */
-static size_t reach_count;
-static const uint64_t *extents;       /* of this launch; NULL: not known, all of its memory is looked at */
+static const uint64_t *extents;       /* reach_find() of this launch; NULL: all of its memory is looked at */
 static bool groups_done, gaps_matter; /* what lies between arguments was tried; something came of it */
 
-static uint64_t
-reach_hash(void)
-{
-    const struct scout_op *op = &noted->op;
-    uint64_t words[] = {identity(), noted->lengths, noted->named_count, op->block[0], op->block[1], op->block[2]};
-    return XXH3_64bits(words, sizeof(words));
-}
-
-static const uint64_t *
-find_extents(void)
-{
-    uint64_t hash = reach_hash();
-    bool is_first = course_round() == 0;
-    const struct reach *found =
-        FIND(reach, reaches, reach_count, reach->hash == hash && (is_first || !reach->is_for_now));
-    return found != NULL ? found->extent : NULL;
-}
-
-static bool
-part_was_used(const struct part *part)
-{
-    return part->killed.count + part->modified.count > 0 ||
-           ANY_NUMBER(k, 0, effect.images.count, part->changed[k].count > 0) ||
-           images_next_written(part->image, part->first, part->end) < part->end;
-}
-
-/* Whether it is known of each part of large memory that is no argument whether it matters, and none that does lies
- * before all pointers. */
-static bool
-gaps_are_known(void)
-{
-    const struct image *image = NULL;
-    FOR_EACH(part, effect.parts, gaps_matter ? effect.part_count : 0) {
-        bool is_first = part->image != image, is_known = part->is_idle || part->is_tested;
-        image = part->image;
-        if (part->is_gap && image->is_large && (!is_known || (is_first && !part->is_idle && part_was_used(part))))
-            return false;
-    }
-    return true;
-}
-
-/* The end, in bytes, of what a launch reaches from a pointer: parts that it uses, one directly after the other. It may
- * go through the memory of its other arguments, as where the rows of several tensors take turns. */
-static uint64_t
-end_of_reach(const struct scout_argument *argument)
-{
-    size_t end = (argument->offset + sizeof(uint32_t) - 1) / sizeof(uint32_t);
-    FOR_EACH(part, effect.parts, effect.part_count) { /* those of an image are sorted */
-        bool is_next = part->image->allocation->number == argument->alloc && part->first <= end && part->end > end;
-        bool is_used = !part->is_gap || (gaps_matter && !part->is_idle && part_was_used(part));
-        if (is_next && is_used)
-            end = part->reach_end != 0 ? part->reach_end : part->end;
-    }
-    return end * sizeof(uint32_t);
-}
-
-/* Whole numbers between arguments have no other contents before the second period. */
-static bool
-are_gaps_open(void)
-{
-    return course_round() == 0 && ANY(part, effect.parts, effect.part_count,
-                                      part->is_gap && part->change == CHANGE_INTEGER && part->integers == NULL);
-}
-
-/* Whether all runs of a launch, which got all of its memory copied, have shown how far it reaches. */
+/* Whether the runs so far show how far the launch reaches: it had all of its memory copied, parts between arguments
+ * were tried, and its results repeat. */
 static bool
 shows_reach(void)
 {
     bool is_whole =
         extents == NULL && groups_done && effect.record.verdict != SCOUT_DIFFERS && effect.part_count < PARTS_AT_MOST;
-    return is_whole && gaps_are_known() && !ANY(image, effect.images.items, effect.images.count, image->is_table);
+    return is_whole && reach_is_known(&effect, gaps_matter);
 }
-
-static void
-note_reach(void)
-{
-    uint64_t *extent = scout_zeroed(noted->named_count, sizeof(*extent));
-    for (size_t i = 0; i < noted->named_count; ++i)
-        extent[i] = end_of_reach(&noted->arguments[i]) - noted->arguments[i].offset;
-    *SCOUT_GROWN(reaches, reach_count) = (struct reach){reach_hash(), are_gaps_open(), extent};
-}
-
-/* Launches that had other bits when one like them was repeated. */
-static struct shown noisy;
 
 /* ---- before the first run ---- */
-
-/* `extent`: that much from there on, at least; all of it where no extents are known. */
-static bool
-add_image(struct allocation *allocation, uint64_t offset, uint64_t extent)
-{
-    if (!images_add(&effect.images, allocation))
-        return false;
-    struct image *image = images_find(&effect.images, allocation->number);
-    if (extents == NULL) {
-        images_look(image, 0, allocation->bytes);
-        return true;
-    }
-    uint64_t rest = allocation->bytes - offset, next_offset = allocations_next_offset(allocation, offset);
-    uint64_t reached = offset + (extent < rest ? extent : rest);
-    images_look(image, offset, reached > next_offset ? reached : next_offset);
-    return true;
-}
-
-/* All that the call names; false: there is no room. */
-static bool
-add_named(void)
-{
-    for (size_t i = 0; i < noted->named_count; ++i) {
-        const struct scout_argument *argument = &noted->arguments[i];
-        struct allocation *allocation = allocations_numbered(argument->alloc);
-        if (allocation != NULL && !add_image(allocation, argument->offset, extents != NULL ? extents[i] : 0))
-            return false;
-    }
-    return true;
-}
-
-/* A pointer in the memory of an argument: what it points to is an argument, too. */
-static bool
-follow_pointer(struct noted *launch, uint64_t address, uint32_t at, uint32_t type)
-{
-    struct allocation *target = allocations_known(address);
-    if (target == NULL || target->memory == SCOUT_PINNED)
-        return false;
-    uint64_t offset = address - target->address;
-    if (ANY(argument, launch->arguments, launch->op.argument_count,
-            argument->alloc == target->number && argument->offset == offset))
-        return true;
-    if (launch->op.argument_count == ARGUMENTS_AT_MOST) {
-        launch->too_many = true;
-        return true;
-    }
-    allocations_note_offset(target, offset);
-    launch->arguments[launch->op.argument_count++] =
-        (struct scout_argument){.slot = UINT16_MAX,
-                                .byte = at,
-                                .alloc = target->number,
-                                .offset = offset,
-                                .end = allocations_next_offset(target, offset),
-                                .type = type};
-    too_large = too_large || !add_image(target, offset, 0);
-    return true;
-}
-
-/* Memory that holds addresses of other memory: what they point to counts as arguments, and they stay as they are. */
-static void
-follow_tables(struct noted *launch)
-{
-    for (uint32_t i = 0; i < launch->op.argument_count && !too_large; ++i) {
-        const struct scout_argument argument = launch->arguments[i];
-        struct image *image = images_find(&effect.images, argument.alloc);
-        uint64_t looked = argument.offset + POINTERS_LOOKED * sizeof(uint64_t);
-        uint64_t end = argument.end < looked ? argument.end : looked;
-        for (uint64_t at = (argument.offset + 7) / 8 * 8; at + sizeof(uint64_t) <= end && !too_large; at += 8) {
-            uint64_t word;
-            memcpy(&word, (const char *)image->before + at, sizeof(word));
-            if (follow_pointer(launch, word, (uint32_t)at, argument.table)) {
-                image = images_find(&effect.images, argument.alloc); /* may have moved */
-                image->is_table = true;
-            }
-        }
-    }
-}
 
 /* How many runs such a launch has ended, with other integers or with other inputs; a hang counts twice. */
 static uint32_t
@@ -311,13 +112,11 @@ repeat_begin(struct noted *begun, CUstream stream)
     kernel_and_grid = XXH3_64bits_withSeed(noted->op.grid, sizeof(noted->op.grid), kernels_hash(noted->text));
     excluded = reason_to_exclude();
     groups_done = gaps_matter = false;
-    extents = excluded == NULL && has_shown(&clean, identity()) ? find_extents() : NULL;
-    too_large = !add_named();
-    if (!too_large)
-        follow_tables(begun);
+    extents = excluded == NULL && reach_is_of_arguments(noted) ? reach_find(noted) : NULL;
+    too_large = !arguments_take_images(begun, extents, &effect.images);
     excluded = reason_to_exclude();
     images_note_host(&effect.images);
-    looks_hidden = !too_large && !has_shown(&clean, identity());
+    looks_hidden = !too_large && !reach_is_of_arguments(noted);
     if (too_large)
         images_free(&effect.images);
     if (looks_hidden)
@@ -423,7 +222,7 @@ is_unsure(enum run run)
 static bool
 set_aside(void)
 {
-    if (has_shown(&noisy, identity())) {
+    if (reach_has_noise(noted)) {
         effect.record.verdict = SCOUT_TOLERANCE;
         images_widen(&effect.images);
         return false;
@@ -447,14 +246,14 @@ judge_repeat(enum run run)
             effect.record.why = names_put("the same launch twice gives different results");
         } else if (differs) {
             effect.record.verdict = SCOUT_TOLERANCE;
-            note_shown(&noisy, identity());
+            reach_note_noise(noted);
         }
         break;
     case RUN_HIDDEN:
         hidden_change_back(noted->text);
         effect.record.hidden_read = effect_any(&effect, NULL, 0);
         if (!effect.record.hidden_read)
-            note_shown(&clean, identity());
+            reach_note_arguments(noted);
         break;
     case RUN_PART:
         effect_judge(&effect, &effect.parts[at]);
@@ -553,7 +352,7 @@ find_rim(bool is_begin)
         return true;
     for (at = is_begin ? 0 : at + 1; at < effect.part_count; ++at) {
         const struct part *part = &effect.parts[at];
-        bool is_open = part->is_gap && part->image->is_large && !part->is_idle && part_was_used(part);
+        bool is_open = part->is_gap && part->image->is_large && !part->is_idle && effect_uses(&effect, part);
         rim.from = part->first;
         rim.to = part->end;
         if (is_open && part->end - part->first > 1)
@@ -647,7 +446,7 @@ static bool
 finish_repeat(bool repeated)
 {
     if (shows_reach())
-        note_reach();
+        reach_note(noted, &effect, gaps_matter);
     if (repeated) {
         images_read(&effect.images, true, false);
         images_restore(&effect.images, true);

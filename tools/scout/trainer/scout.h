@@ -485,6 +485,8 @@ void effect_change_words(struct effect *effect, const struct part *part, size_t 
 bool effect_any(const struct effect *effect, const struct part *const *parts, size_t count);
 /* The same, after words [first, end) of a part were changed. */
 bool effect_any_of(const struct effect *effect, const struct part *part, size_t first, size_t end);
+/* Whether the runs so far have shown that the launch writes a part, or that a result depends on it. */
+bool effect_uses(const struct effect *effect, const struct part *part);
 /* enum scout_type of what a part seems to hold. */
 uint32_t effect_type(struct part *part);
 void effect_put(struct effect *effect);
@@ -498,6 +500,30 @@ bool elementwise_change(struct effect *effect, struct part *part);
 void elementwise_judge(struct effect *effect);
 /* At the end: words that could not be changed act as the others of their argument do. */
 void elementwise_fill(struct effect *effect);
+
+/* ---- arguments.c: the memory that a launch gets ---- */
+
+/* Takes images of what the call names, and of what pointers in that memory lead to, which become arguments of the
+ * launch and mark their table (struct image). `extents`: reach_find()'s; NULL: of whole allocations. False: there is no
+ * room. */
+bool arguments_take_images(struct noted *launch, const uint64_t *extents, struct images *images) MUST_USE;
+
+/* ---- reach.c: what repeated launches have shown of later ones like them ---- */
+
+/* Whether a launch like it was seen to use no memory but its arguments'; and that this one was. */
+bool reach_is_of_arguments(const struct noted *launch);
+void reach_note_arguments(const struct noted *launch);
+/* Whether a launch like it had other bits when it was repeated; and that this one had. */
+bool reach_has_noise(const struct noted *launch);
+void reach_note_noise(const struct noted *launch);
+/* Bytes [named_count] from each pointer that the call names up to the end of what a launch like it uses; NULL: not
+ * known. Valid for as long as the process runs. */
+const uint64_t *reach_find(const struct noted *launch);
+/* After all runs of a launch: whether its parts show how far it reaches. `gaps_matter`: a part between arguments, when
+ * it was changed, changed a result. */
+bool reach_is_known(const struct effect *effect, bool gaps_matter);
+/* Notes it, for reach_find(). */
+void reach_note(const struct noted *launch, const struct effect *effect, bool gaps_matter);
 
 /* ---- repeat.c: a launch, repeated ---- */
 
