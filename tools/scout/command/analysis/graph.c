@@ -1,163 +1,10 @@
-/* graph.c - see rules.h. */
-#include "tools/scout/command/analysis/rules.h"
+/*
+ * graph.c - the graph of a window of the log: each operation makes versions, and edges to them from those that it was
+ * computed from (rules.h). Memories and versions are memories.c's, the bytes that an operation leaves targets.c's.
+ */
+#include "tools/scout/command/analysis/builder.h"
 
 #include "tools/common/grown.h"
-#include "tools/common/owned.h"
-
-/* Bytes that the operation being added leaves, by memory. */
-struct target {
-    uint32_t memory;
-    uint64_t lo, hi;
-};
-
-/* What an edge leads from and to, by number: versions move as long as their list grows. */
-struct ends {
-    uint32_t from, to;
-};
-
-struct builder {
-    struct graph *graph;
-    struct ends *ends; /* [graph->edge_count] */
-    uint32_t ends_count;
-    struct target *targets;
-    uint32_t target_count;
-    uint32_t *seen; /* by version: mark of the last edge's list it is in */
-    uint32_t *edge_at;
-    uint32_t seen_room;
-};
-
-/* ---- memories ---- */
-
-uint32_t
-graph_name_memories(const struct scout_log *log, uint32_t **memory_of)
-{
-    uint32_t count = 0;
-    OWNED uint32_t *last = xcalloc(log->alloc_count + 1, sizeof(*last));
-    uint32_t *of = xcalloc(log->alloc_count + 1, sizeof(*of));
-    FOR_EACH(alloc, log->allocs, log->alloc_count) {
-        uint32_t found = count;
-        for (uint32_t m = 0; m < count && found == count; ++m) {
-            const struct scout_alloc *other = &log->allocs[last[m]];
-            if (other->freed_at != UINT64_MAX && other->freed_at <= alloc->made_at && other->bytes == alloc->bytes &&
-                other->ordinal == alloc->ordinal && other->memory == alloc->memory)
-                found = m;
-        }
-        count += found == count;
-        of[NUMBER_OF(alloc)] = found;
-        last[found] = NUMBER_OF(alloc);
-    }
-    *memory_of = of;
-    return count;
-}
-
-COMPARES(compare_offsets, uint64_t, (*a > *b) - (*a < *b))
-
-static void
-add_cut(struct graph *graph, uint32_t alloc, uint64_t offset)
-{
-    if (alloc == SCOUT_NONE)
-        return;
-    struct graph_memory *memory = &graph->memories[graph->memory_of[alloc]];
-    if (offset > memory->bytes)
-        return;
-    *GROWN(memory->cuts, memory->cut_count) = offset;
-}
-
-static void
-cut_by_op(struct graph *graph, const struct scout_op *op)
-{
-    for (uint32_t i = 0; i < op->argument_count; ++i)
-        add_cut(graph, op->arguments[i].alloc, op->arguments[i].offset);
-    if (op->kind == SCOUT_FILL || op->kind == SCOUT_COPY) {
-        const struct scout_place *places[] = {&op->to, &op->from};
-        for (int i = 0; i < (op->kind == SCOUT_COPY ? 2 : 1); ++i) {
-            add_cut(graph, places[i]->alloc, places[i]->offset);
-            if (op->rows == 1)
-                add_cut(graph, places[i]->alloc, places[i]->offset + op->bytes);
-        }
-    }
-    for (uint32_t i = 0; op->effect != NULL && i < op->effect->segment_count; ++i) {
-        add_cut(graph, op->effect->segments[i].alloc, op->effect->segments[i].lo);
-        add_cut(graph, op->effect->segments[i].alloc, op->effect->segments[i].hi);
-    }
-}
-
-static uint32_t
-add_version(struct graph *graph, const struct graph_version *version)
-{
-    uint32_t number = graph->version_count;
-    struct graph_version *added = GROWN(graph->versions, graph->version_count);
-    *added = *version;
-    added->number = number;
-    added->period = version->op < 0 ? -1 : version->op / (int32_t)graph->period;
-    added->position = version->op < 0 ? 0 : (uint32_t)version->op % graph->period;
-    return number;
-}
-
-/* Fills a memory with versions of no operation, one for each segment. */
-static void
-begin_memory(struct graph *graph, uint32_t number, int32_t op)
-{
-    struct graph_memory *memory = &graph->memories[number];
-    memory->span_count = 0;
-    for (uint32_t i = 0; i + 1 < memory->cut_count; ++i) {
-        uint64_t lo = memory->cuts[i], hi = memory->cuts[i + 1];
-        uint32_t version = add_version(
-            graph, &(struct graph_version){.op = op, .memory = (int32_t)number, .lo = lo, .hi = hi, .bytes = hi - lo});
-        *GROWN(memory->spans, memory->span_count) = (struct graph_span){lo, hi, version};
-    }
-}
-
-static void
-name_and_cut(struct graph *graph)
-{
-    const struct scout_log *log = graph->log;
-    graph->memory_count = graph_name_memories(log, &graph->memory_of);
-    graph->memories = xcalloc(graph->memory_count + 1, sizeof(*graph->memories));
-    for (uint32_t i = 0; i < log->alloc_count; ++i) {
-        struct graph_memory *memory = &graph->memories[graph->memory_of[i]];
-        bool known = memory->bytes > 0 && log->allocs[i].made_at > graph->first;
-        memory->bytes = log->allocs[i].bytes;
-        memory->ordinal = log->allocs[i].ordinal;
-        if (!known)
-            memory->alloc = i;
-    }
-    for (uint32_t i = 0; i < log->alloc_count; ++i) {
-        add_cut(graph, i, 0);
-        add_cut(graph, i, log->allocs[i].bytes);
-    }
-    for (uint32_t i = 0; i < graph->count; ++i)
-        cut_by_op(graph, &log->ops[graph->first + i]);
-    for (uint32_t m = 0; m < graph->memory_count; ++m) {
-        struct graph_memory *memory = &graph->memories[m];
-        SORT(memory->cuts, memory->cut_count, compare_offsets);
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < memory->cut_count; ++i)
-            if (kept == 0 || memory->cuts[kept - 1] != memory->cuts[i])
-                memory->cuts[kept++] = memory->cuts[i];
-        memory->cut_count = kept;
-        begin_memory(graph, m, log->allocs[memory->alloc].made_at > graph->first ? VERSION_UNDEFINED : VERSION_BEFORE);
-    }
-}
-
-/* The memory of an allocation that the operation names; an allocation that was made again holds nothing yet. */
-static uint32_t
-enter_memory(struct graph *graph, uint32_t alloc)
-{
-    uint32_t number = graph->memory_of[alloc];
-    if (graph->memories[number].alloc != alloc) {
-        graph->memories[number].alloc = alloc;
-        begin_memory(graph, number, VERSION_UNDEFINED);
-    }
-    return number;
-}
-
-/* The first span that ends after `lo`. */
-static uint32_t
-span_at(const struct graph_memory *memory, uint64_t lo)
-{
-    return COUNT_SORTED(span, memory->spans, memory->span_count, span->hi <= lo);
-}
 
 /* ---- edges ---- */
 
@@ -193,7 +40,7 @@ add_edges(struct builder *builder, uint32_t memory_number, uint64_t lo, uint64_t
           const struct graph_map *map)
 {
     const struct graph_memory *memory = &builder->graph->memories[memory_number];
-    for (uint32_t i = span_at(memory, lo); i < memory->span_count && memory->spans[i].lo < hi; ++i) {
+    for (uint32_t i = builder_span_at(memory, lo); i < memory->span_count && memory->spans[i].lo < hi; ++i) {
         struct graph_version *version = &builder->graph->versions[memory->spans[i].version];
         version->type = version->type == SCOUT_UNKNOWN ? type : version->type;
         add_edge(builder, version->number, to, map);
@@ -218,129 +65,6 @@ find_map(const struct scout_effect *effect, uint32_t from, uint64_t lo, uint64_t
         return found;
     }
     return NULL;
-}
-
-/* ---- what an operation leaves ---- */
-
-static void
-add_target(struct builder *builder, uint32_t memory, uint64_t lo, uint64_t hi)
-{
-    if (hi <= lo)
-        return;
-    *GROWN(builder->targets, builder->target_count) = (struct target){memory, lo, hi};
-    builder->graph->memories[memory].written = true;
-}
-
-static void
-add_target_ranges(struct builder *builder, uint32_t alloc, const struct scout_ranges *ranges)
-{
-    for (uint32_t i = 0; i < ranges->count; ++i)
-        add_target(builder, enter_memory(builder->graph, alloc), ranges->items[i].lo, ranges->items[i].hi);
-}
-
-COMPARES(compare_targets, struct target, COMPARE(a, b, memory, COMPARE(a, b, lo, 0)))
-
-/* The end of the segment of a memory in which `lo` lies. */
-static uint64_t
-segment_end(const struct graph_memory *memory, uint64_t lo)
-{
-    uint32_t next = COUNT_SORTED(cut, memory->cuts, memory->cut_count, *cut <= lo);
-    return next < memory->cut_count ? memory->cuts[next] : memory->bytes;
-}
-
-/* Sorts, joins what overlaps, and splits at the cuts of each memory. */
-static void
-arrange_targets(struct builder *builder)
-{
-    OWNED struct target *old = builder->targets;
-    uint32_t count = builder->target_count;
-    SORT(old, count, compare_targets);
-    builder->targets = NULL;
-    builder->target_count = 0;
-    for (uint32_t i = 0; i < count;) {
-        struct target joined = old[i++];
-        for (; i < count && old[i].memory == joined.memory && old[i].lo <= joined.hi; ++i)
-            if (old[i].hi > joined.hi)
-                joined.hi = old[i].hi;
-        const struct graph_memory *memory = &builder->graph->memories[joined.memory];
-        joined.hi = joined.hi < memory->bytes ? joined.hi : memory->bytes; /* lent by a launch on more */
-        for (uint64_t lo = joined.lo; lo < joined.hi;) {
-            uint64_t end = segment_end(memory, lo), hi = end < joined.hi ? end : joined.hi;
-            add_target(builder, joined.memory, lo, hi);
-            lo = hi;
-        }
-    }
-}
-
-/* The end of the targets from `i` on that are of one segment. */
-static uint32_t
-targets_end(const struct builder *builder, uint32_t i)
-{
-    const struct target *first = &builder->targets[i];
-    uint64_t limit = segment_end(&builder->graph->memories[first->memory], first->lo);
-    while (i < builder->target_count && builder->targets[i].memory == first->memory && builder->targets[i].lo < limit)
-        ++i;
-    return i;
-}
-
-/* The version that the targets [i, end) make, which are of one segment; *end is set. */
-static uint32_t
-begin_version(struct builder *builder, int32_t op, uint32_t i, uint32_t *end)
-{
-    const struct target *first = &builder->targets[i];
-    struct graph_version version = {.op = op, .memory = (int32_t)first->memory, .lo = first->lo};
-    for (*end = targets_end(builder, i); i < *end; ++i) {
-        version.hi = builder->targets[i].hi;
-        version.bytes += builder->targets[i].hi - builder->targets[i].lo;
-    }
-    return add_version(builder->graph, &version);
-}
-
-/* Makes the targets [i, end) be of this version: one merge of two sorted lists. */
-static void
-put_version(struct builder *builder, uint32_t version, uint32_t i, uint32_t end)
-{
-    struct graph_memory *memory = &builder->graph->memories[builder->targets[i].memory];
-    uint64_t lo = builder->targets[i].lo, hi = builder->targets[end - 1].hi;
-    uint32_t first = span_at(memory, lo), last = span_at(memory, hi - 1) + 1;
-    uint32_t room = last - first + 2 * (end - i) + 1, made = 0;
-    OWNED struct graph_span *pieces = xcalloc(room, sizeof(*pieces));
-    uint32_t target = i;
-    for (uint32_t s = first; s < last; ++s) {
-        struct graph_span rest = memory->spans[s];
-        while (rest.lo < rest.hi) {
-            while (target < end && builder->targets[target].hi <= rest.lo)
-                ++target;
-            uint64_t next = target < end ? builder->targets[target].lo : UINT64_MAX;
-            if (next > rest.lo) {
-                struct graph_span kept = {rest.lo, next < rest.hi ? next : rest.hi, rest.version};
-                pieces[made++] = kept;
-                rest.lo = kept.hi;
-                continue;
-            }
-            uint64_t until = builder->targets[target].hi < rest.hi ? builder->targets[target].hi : rest.hi;
-            if (made > 0 && pieces[made - 1].version == version && pieces[made - 1].hi == rest.lo)
-                pieces[made - 1].hi = until;
-            else
-                pieces[made++] = (struct graph_span){rest.lo, until, version};
-            rest.lo = until;
-        }
-    }
-    uint32_t behind = memory->span_count - last, count = first + made + behind;
-    while (memory->span_count < count)
-        (void)GROWN(memory->spans, memory->span_count);
-    memmove(memory->spans + first + made, memory->spans + last, behind * sizeof(*memory->spans));
-    memcpy(memory->spans + first, pieces, made * sizeof(*pieces));
-    memory->span_count = count;
-}
-
-static void
-put_versions(struct builder *builder, uint32_t number)
-{
-    for (uint32_t i = 0, end; i < builder->target_count; i = end) {
-        end = targets_end(builder, i);
-        put_version(builder, number++, i, end);
-    }
 }
 
 /* ---- operations ---- */
@@ -380,23 +104,33 @@ target_changes(struct builder *builder, const struct scout_effect *effect, uint3
             if (segment->alloc != alloc || segment->tested == 0 || segment->killed.count == 0 ||
                 segment->modified.count > 0 || segment->lo >= left.hi || segment->hi <= left.lo)
                 continue;
-            add_target(builder, enter_memory(builder->graph, alloc), left.lo, segment->lo);
+            builder_add_target(builder, builder_enter_memory(builder->graph, alloc), left.lo, segment->lo);
             left.lo = segment->hi < left.hi ? segment->hi : left.hi;
         }
-        add_target(builder, enter_memory(builder->graph, alloc), left.lo, left.hi);
+        builder_add_target(builder, builder_enter_memory(builder->graph, alloc), left.lo, left.hi);
     }
 }
 
+/* Adds byte ranges of an allocation to the targets. */
+static void
+add_ranges(struct builder *builder, uint32_t alloc, const struct scout_ranges *ranges)
+{
+    for (uint32_t i = 0; i < ranges->count; ++i)
+        builder_add_target(builder, builder_enter_memory(builder->graph, alloc), ranges->items[i].lo,
+                           ranges->items[i].hi);
+}
+
+/* Adds all bytes that the launch left, as its repetitions have shown, to the targets. */
 static void
 target_effect(struct builder *builder, const struct scout_effect *effect)
 {
     FOR_EACH(segment, effect->segments, effect->segment_count)
-        (void)enter_memory(builder->graph, segment->alloc);
+        (void)builder_enter_memory(builder->graph, segment->alloc);
     FOR_EACH(written, effect->written, effect->written_count)
         target_changes(builder, effect, written->alloc, &written->ranges);
     FOR_EACH(segment, effect->segments, effect->segment_count) {
-        add_target_ranges(builder, segment->alloc, &segment->killed);
-        add_target_ranges(builder, segment->alloc, &segment->modified);
+        add_ranges(builder, segment->alloc, &segment->killed);
+        add_ranges(builder, segment->alloc, &segment->modified);
     }
     FOR_EACH(dependence, effect->dependences, effect->dependence_count)
         target_changes(builder, effect, dependence->to, &dependence->changed);
@@ -497,7 +231,7 @@ add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_
             reached = graph_ranges_meet(&dependence->changed, builder->targets[t].lo, builder->targets[t].hi);
         if (!reached)
             continue;
-        uint32_t memory = enter_memory(builder->graph, from->alloc);
+        uint32_t memory = builder_enter_memory(builder->graph, from->alloc);
         struct graph_map map;
         const struct graph_map *found =
             find_map(effect, from->alloc, from->lo, from->hi, alloc, &builder->graph->versions[number], &map);
@@ -538,8 +272,8 @@ add_integer_edges(struct builder *builder, const struct scout_op *op, uint32_t n
         bool is_read = ANY(it, effect->dependences, effect->dependence_count, it->from == from);
         bool is_seen = ANY(it, effect->dependences, effect->dependence_count, it->from == from && it->to == alloc);
         if (is_float && is_read && !is_seen)
-            add_edges(builder, enter_memory(builder->graph, segment->alloc), segment->lo, segment->hi, segment->type,
-                      number, NULL);
+            add_edges(builder, builder_enter_memory(builder->graph, segment->alloc), segment->lo, segment->hi,
+                      segment->type, number, NULL);
     }
 }
 
@@ -548,16 +282,16 @@ add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
 {
     bool unknown = op->effect == NULL || op->effect->verdict == SCOUT_DIFFERS || op->effect->verdict == SCOUT_EXCLUDED;
     for (uint32_t i = 0; i < op->argument_count; ++i)
-        (void)enter_memory(builder->graph, op->arguments[i].alloc);
+        (void)builder_enter_memory(builder->graph, op->arguments[i].alloc);
     if (op->effect != NULL)
         target_effect(builder, op->effect);
     for (uint32_t i = 0; i < op->argument_count && unknown; ++i)
-        add_target(builder, enter_memory(builder->graph, op->arguments[i].alloc), op->arguments[i].offset,
-                   op->arguments[i].end);
-    arrange_targets(builder);
+        builder_add_target(builder, builder_enter_memory(builder->graph, op->arguments[i].alloc),
+                           op->arguments[i].offset, op->arguments[i].end);
+    builder_arrange_targets(builder);
     uint32_t before = builder->graph->version_count;
     for (uint32_t i = 0, end; i < builder->target_count; i = end) {
-        uint32_t number = begin_version(builder, index, i, &end);
+        uint32_t number = builder_begin_version(builder, index, i, &end);
         if (unknown) {
             builder->graph->versions[number].unsure = true;
             for (uint32_t a = 0; a < op->argument_count; ++a)
@@ -571,7 +305,7 @@ add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
         add_dependence_edges(builder, op, number, i, end);
         add_integer_edges(builder, op, number);
     }
-    put_versions(builder, before);
+    builder_put_versions(builder, before);
 }
 
 /* A call that gives the host a result is like a copy to the host. */
@@ -579,7 +313,7 @@ static void
 add_answer(struct builder *builder, int32_t index, const struct scout_op *op)
 {
     struct graph *graph = builder->graph;
-    uint32_t number = add_version(
+    uint32_t number = builder_add_version(
         graph,
         &(struct graph_version){.op = index, .memory = HOST_MEMORY, .hi = sizeof(double), .bytes = sizeof(double)});
     for (uint32_t i = 0; i < op->argument_count; ++i)
@@ -596,11 +330,11 @@ add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
     if (op->bytes == 0 || op->rows == 0)
         return;
     if (read)
-        (void)enter_memory(graph, op->from.alloc);
+        (void)builder_enter_memory(graph, op->from.alloc);
     struct graph_map map = {.from_base = op->from.offset, .to_base = op->to.offset, .from_bytes = 1, .to_bytes = 1};
     uint64_t width = op->from.pitch * (op->rows - 1) + op->bytes;
     if (op->to.alloc == SCOUT_NONE) {
-        uint32_t number = add_version(
+        uint32_t number = builder_add_version(
             graph, &(struct graph_version){
                        .op = index, .memory = HOST_MEMORY, .hi = op->bytes * op->rows, .bytes = op->bytes * op->rows});
         if (read)
@@ -608,13 +342,13 @@ add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
                       SCOUT_UNKNOWN, number, NULL);
         return;
     }
-    uint32_t memory = enter_memory(graph, op->to.alloc);
+    uint32_t memory = builder_enter_memory(graph, op->to.alloc);
     for (uint64_t row = 0, at = op->to.offset; row < op->rows; ++row, at += op->to.pitch)
-        add_target(builder, memory, at, at + op->bytes);
-    arrange_targets(builder);
+        builder_add_target(builder, memory, at, at + op->bytes);
+    builder_arrange_targets(builder);
     uint32_t before = graph->version_count;
     for (uint32_t i = 0, end; i < builder->target_count; i = end) {
-        uint32_t number = begin_version(builder, index, i, &end);
+        uint32_t number = builder_begin_version(builder, index, i, &end);
         graph->versions[number].from_host = copies && !read;
         if (!read)
             continue;
@@ -631,7 +365,7 @@ add_transfer(struct builder *builder, int32_t index, const struct scout_op *op)
             graph->versions[number].type =
                 graph->versions[builder->ends[graph->edge_count - graph->versions[number].in_count].from].type;
     }
-    put_versions(builder, before);
+    builder_put_versions(builder, before);
 }
 
 /* Edges lie by the version that they lead to; with each version now lie those that lead from it, too. */
@@ -661,7 +395,7 @@ void
 graph_build(const struct scout_log *log, uint32_t first, uint32_t period, uint32_t periods, struct graph *graph)
 {
     *graph = (struct graph){.log = log, .first = first, .count = period * periods, .period = period};
-    name_and_cut(graph);
+    builder_name_and_cut(graph);
     struct builder builder = {.graph = graph};
     for (uint32_t i = 0; i < graph->count; ++i) {
         const struct scout_op *op = &log->ops[first + i];
