@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # plan.sh BUILD - `ddprun check --plan`: ranks that take turns have the bits of one process that plays all turns, in whole trainings:
-# also where the last round stays open, and on a number of ranks that is no power of two. Ranks that update in each batch, and plans
+# also where the last round stays open, and on a number of ranks that is no power of two. The plan's proofs are made again: a plan whose
+# steps begin within a batch, or that gives memory a wrong class, is different; where no proof is possible nothing is said to be equal. Ranks that update in each batch, and plans
 # without a gradient or with a gradient of another size, are different, and the verdict names the first tensor. A plan that is damaged, or
 # does not fit the program, ends with one line and exit code 2. Nothing is written beside --json, and nothing is left.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
@@ -51,6 +52,22 @@ if [ -e "$broken/lib/libddprun-scout.so" ]; then
     program=$broken/bin/ddprun by_plan "one process that leaves a gradient out" 1 plan -n 2 --plan plan.json "${digits[@]}" --steps 40
     unset DDPRUN_MUTANT
 fi
+
+# Ranks, and one process that takes steps where the plan does, have the same bits by each of these.
+cuts=("$build/tests/tools/plan/cuts" predicts)
+run "$ddprun" -q --device softgpu scout --by state --prove --json cut.json "${cuts[@]}" --steps 61
+moved() { # NAME CHANGE K PATTERN
+    "$build/tests/tools/plan/move_cut" cut.json "$2" "$3" moved.json
+    by_plan "$1" 1 plan -n 2 --plan moved.json "${cuts[@]}" --steps 61
+    check "$1: says why" grep -Eq "^different: $4" "$work/stdout"
+}
+moved "a step that begins within a batch" border 2 'proof \(d\) of the plan fails: after round 1 state .* differs from one process whose turns change where it writes state last'
+moved "state that is called each rank's own" own 0 'proof \(complete\) of the plan fails: both halves of a batch change the same elements of memory of each rank'
+by_plan "a plan as it was made" 0 null -n 2 --plan cut.json "${cuts[@]}" --steps 61
+check "says what the proofs have seen" test "$(grep -cE '^proof \((complete|d)\): passed: ' "$work/stdout")" -eq 2
+by_plan "too few steps for a proof" 3 plan -n 2 --plan cut.json "${cuts[@]}" --steps 4
+check "says which proof" grep -q '^not comparable: proof (complete) of the plan is not possible here: ' "$work/stdout"
+by_plan "too few steps, --unproved" 0 null -n 2 --plan cut.json --unproved "${cuts[@]}" --steps 4
 
 # refused NAME PATTERN OPTIONS...
 refused() {

@@ -510,6 +510,12 @@ static const struct scene {
     {"by plan an update differs", EDITS(EDIT(BY_PLAN), DIFFERS(0.5, ONE(PARAMETER, 1), .from = 3)), DIFFERENT(PLAN),
      .first = "parameter_1", .says = "after round 2"},
     {"by plan rounding is no difference", EDITS(EDIT(BY_PLAN), DIFFERS(1e-6, EVERY(GRADIENT)))},
+    {"a plan that a proof refuses", EDITS(EDIT(BY_PLAN), EDIT(REFUTED)), DIFFERENT(PLAN),
+     .says = "proof (d) of the plan fails: after round 1"},
+    {"a plan that cannot be proved", EDITS(EDIT(BY_PLAN), EDIT(UNPROVED)), NOT_COMPARABLE(PLAN),
+     .says = "is not possible here: short"},
+    {"a plan that cannot be proved, and a gradient differs",
+     EDITS(EDIT(BY_PLAN), EDIT(UNPROVED), GRADIENT_DIFFERS(0.5)), DIFFERENT(PLAN), .first = "gradient_2"},
 
     /* ---- overlap, and ends ---- */
     {"differs with overlap", EDITS(OVERLAP_DIFFERS), DIFFERENT(UPDATE), .wishes = "plain"},
@@ -919,9 +925,11 @@ TEST(an_infinite_floor_is_noticed)
     setenv("DDPRUN_MUTANT", "CHECK_FLOOR_INFINITE", 1);
     for (size_t i = 0; i < SCENES; ++i) {
         const struct scene *scene = &scenes[i];
-        bool has_hash = false; /* which no floor covers, nor what is not compared */
-        for (size_t k = 0; k < MOST_EDITS; ++k)
-            has_hash = has_hash || scene->edits[k].what == HASH || scene->edits[k].what == UPDATED_AFTER;
+        bool has_hash = false; /* which no floor covers, nor what is not compared, nor what a proof refuses */
+        for (size_t k = 0; k < MOST_EDITS; ++k) {
+            const enum what what = scene->edits[k].what;
+            has_hash = has_hash || what == HASH || what == UPDATED_AFTER || what == REFUTED;
+        }
         if (scene->result != CHECK_DIFFERENT || scene->cause == CAUSE_STOPPED || scene->cause == CAUSE_SAME_BATCH ||
             has_hash)
             continue;

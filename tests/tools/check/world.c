@@ -352,6 +352,12 @@ apply(struct world *world, const struct edit *edit)
     case BY_PLAN:
         evidence->by_plan = true;
         return;
+    case REFUTED:
+        snprintf(evidence->refuted, sizeof(evidence->refuted), "proof (d) of the plan fails: after round 1");
+        return;
+    case UNPROVED:
+        snprintf(evidence->unproved, sizeof(evidence->unproved), "proof (d) of the plan is not possible here: short");
+        return;
     case SAME_DATA:
         evidence->is_same_data = true;
         return;

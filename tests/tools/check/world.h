@@ -65,8 +65,10 @@ enum what {
     SUMS,
     SAME_DATA, /* the engines say so */
     BY_PLAN,
-    ROUNDS /* no DDP_STEP: reductions 0 (float32, sum), 1 (int32, sum), 2 (maximum) and 3 (mean), of which later ones
-              depend on those before; `value` 1: of which no run has shown that */
+    REFUTED,  /* by a proof of the plan; nothing else was run */
+    UNPROVED, /* a proof of the plan is not possible */
+    ROUNDS    /* no DDP_STEP: reductions 0 (float32, sum), 1 (int32, sum), 2 (maximum) and 3 (mean), of which later ones
+                 depend on those before; `value` 1: of which no run has shown that */
 };
 
 struct edit {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # moved_cuts.sh BUILD [PATTERN [EACH]] - wrong cuts: each program is recorded once, and its plan is changed as move_cut.c says: its period
 # begins later, state is put back or gradients are averaged elsewhere, an operation is left out, stands there twice or is made by other ranks, a
-# read counts as a log, memory has another class. The proofs refuse each plan by which two ranks train to other weights, or print other figures,
-# than the oracle, which plays no plan. Rounds may begin up to three batches later. How many were accepted of those that train alike is printed,
+# read counts as a log, memory has another class. `ddprun check --plan` refuses each plan by which two ranks train to other weights, or print
+# other figures, than the oracle, which plays no plan. Rounds may begin up to three batches later. How many were accepted of those that train alike is printed,
 # and how many a check of form refused. Ordinarily one program's turn has come, and each 16th of its changes; with DDPRUN_SOAK=1 all changes of
 # all programs are made. PATTERN: only programs that match it, and each EACH-th of their changes.
 source "$(dirname "$0")/../../end_to_end/lib.sh"
@@ -53,13 +53,13 @@ outcome() {
     done
     echo other
 }
-# proved PLAN RUN WORDS...: what the proofs say of it.
+# proved PLAN RUN WORDS...: what `ddprun check` says of it.
 proved() {
     local said
-    said=$(TMPDIR=$work timeout -k 2 120 "$build/tests/tools/scout/prove_again" "$ddprun" "$1" "${@:3}" 2>"$2.proof") || :
-    [[ $said == passed:* ]] && echo accepted || echo "refused | $said"
+    said=$(TMPDIR=$work timeout -k 2 120 "$ddprun" check -q -n 2 --device softgpu --share-gpu --timeout 40 --plan "$1" "${@:3}" 2>&1 </dev/null | head -n 1) || :
+    [[ $said == equal:* ]] && echo accepted || echo "refused | $said"
 }
-# changed NAME CHANGE K WORDS...: a line: what two ranks come to by a changed plan, and what the proofs say of it.
+# changed NAME CHANGE K WORDS...: a line: what two ranks come to by a changed plan, and what check says of it.
 changed() {
     local name=$1 change=$2 k=$3 run=$1.$2.$3 code=0
     "$build/tests/tools/plan/move_cut" "$name.json" "$change" "$k" "$run.json" >"$run.form" || code=$?
@@ -86,18 +86,18 @@ while IFS='|' read -r name by words oracle options; do
     run "$ddprun" -q --device softgpu scout --by "$by" --prove $options --json "$name.json" "${words[@]}"
     check "$name: there is a plan" test "$code" -eq 0
     check "$name: it trains as the oracle" test "$(outcome "$name" "$name.json" plain "${words[@]}")" = alike
-    check "$name: its proofs, made again, pass" test "$(proved "$name.json" plain "${words[@]}")" = accepted
+    check "$name: check says equal" test "$(proved "$name.json" plain "${words[@]}")" = accepted
     while read -r change k; do
         [ $((count++ % each)) -ne 0 ] || echo "$name $change $k ${words[*]}"
     done < <("$build/tests/tools/plan/move_cut" "$name.json") >chosen-changes
     xargs -P 2 -L 1 bash -c 'changed "$@"' changed <chosen-changes >>table
 done <programs
 
-echo '| program | change | ranks | proofs |'
+echo '| program | change | ranks | check |'
 echo '| --- | --- | --- | --- |'
 cat table
 while read -r line; do
-    report "$line" 'it trains to other weights, or prints other figures, and the proofs accept it'
+    report "$line" 'it trains to other weights, or prints other figures, and check says equal'
 done < <(grep '| other | accepted |' table)
 # counted BY OUTCOME VERDICT: how many rows of the table.
 counted() {
@@ -108,12 +108,12 @@ echo '| --- | --- | --- | --- | --- |'
 for found in other alike ended; do
     echo "| $found | $(counted state $found accepted) | $(counted state $found refused) | $(counted gradients $found accepted) | $(counted gradients $found refused) |"
 done
-echo "alike, but the plan's last write of state never comes: $(grep -c '| alike | refused | failed: .* its last write of state, has come in no step' table)"
+echo "alike, but the plan's last write of state never comes: $(grep -c '| alike | refused | .* its last write of state, has come in no step' table)"
 echo "no form: $(grep -c '| no form |' table)"
 check "there are changes" test -s table
 if [ "${DDPRUN_SOAK:-0}" -ne 0 ] && [ "$pattern" = . ]; then
     check "at least 300 trained to other weights, or printed other figures" test "$(counted '[a-z]*' other '(accepted|refused)')" -ge $((300 / each))
-    check "of those that trained alike, the proofs accept nine in ten" \
+    check "of those that trained alike, check accepts nine in ten" \
         test "$(counted '[a-z]*' alike accepted)" -ge $((9 * $(counted '[a-z]*' alike refused)))
 fi
 check "leaves no process" within 5 none_left

@@ -82,8 +82,8 @@ exec(sys.argv[2])
 json.dump(plan, open('mistaken.json', 'w'))
 PYTHON
     "$build/tests/tools/scout/reseal" mistaken.json
-    said=$(SOFTGPU_UNRULY=1 "$build/tests/tools/scout/prove_again" "$ddprun" mistaken.json "$program" "$1" 2>stderr)
-    report "$1 by $2, $3: is refused" "$(grep -qE "^(failed|not possible here): .*($4)" <<<"$said" || echo "$said")"
+    unruly 1 "$ddprun" check -q -n 2 --device softgpu --share-gpu --timeout 60 --plan mistaken.json "$program" "$1"
+    report "$1 by $2, $3: is refused" "$(grep -qE "^(different|not comparable): proof \((d|complete)\) of the plan .*($4)" stdout || cat stdout stderr)"
 }
 
 apart='differs from one process that computes all turns'

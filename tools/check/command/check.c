@@ -122,6 +122,7 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     int code = codes[verdict->result];
     const char *json = check_options.json;
     check_print_verdict(stdout, &check->evidence, verdict, !check->in_cluster && tool_wants_colour());
+    by_plan_print(stdout, check, verdict);
     printed_show(stdout, check, verdict);
     fflush(stdout); /* scouting takes seconds */
     OWNED char *annotations =
@@ -154,6 +155,16 @@ judge(struct check *check, struct check_verdict *verdict, struct check_wishes *w
         (void)place_name(facts->carried.frames, facts->carried.place, sizeof(facts->carried.place));
     verdict_judge(facts, verdict);
     verdict_wish(facts, verdict, wishes);
+}
+
+/* The verdict of a plan that the proofs refuse: no other run is made. */
+static int
+show_refused(struct check *check)
+{
+    struct check_verdict verdict;
+    struct check_wishes wishes;
+    judge(check, &verdict, &wishes);
+    return show_verdict(check, &verdict);
 }
 
 static bool
@@ -381,8 +392,12 @@ static bool
 run_all(struct check *check, int *exit_code, struct error *error)
 {
     struct check_verdict verdict = {.result = CHECK_EQUAL};
-    if (!rehearse_program(check, error))
+    if (!rehearse_program(check, error) || !by_plan_prove(check, error))
         return false;
+    if (check->evidence.refuted[0] != '\0') {
+        *exit_code = show_refused(check);
+        return true;
+    }
     const struct check begin = *check;
     if (!run_and_judge(check, &verdict, error))
         return false;
@@ -419,6 +434,7 @@ free_check(struct check *check)
     guardian_dismiss();
     words_free(check->alone);
     free(check->reference);
+    free(check->proofs);
 }
 
 /* There is no verdict. */

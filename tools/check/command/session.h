@@ -73,6 +73,8 @@ void check_run_show(const struct check_place *place, const struct check_order *o
 
 /* ---- a check ---- */
 
+struct scout_proofs;
+
 struct check {
     const struct options *options;
     struct check_place place;
@@ -88,6 +90,7 @@ struct check {
     bool chooses_steps; /* --steps was not given: the first run finds how many */
     bool is_free;       /* steps do not begin from the reference */
     int runs_made, runs_planned;
+    struct scout_proofs *proofs; /* of the plan, made again; NULL: not yet, or there is no plan */
     struct check_evidence evidence;
     struct check_facts facts; /* of the evidence, when it was last judged */
     bool knows_turns;         /* as in struct check_run, in all runs of one process */
@@ -173,6 +176,12 @@ void readings_describe(struct check_evidence *evidence);
 /* ---- by_plan.c: ranks that take turns, by a plan ---- */
 /* Before the first run: refuses what does not go with --plan, and a plan that ranks cannot follow. */
 bool by_plan_prepare(const struct check *check, struct error *error) MUST_USE;
+
+/* Before the first run: makes the proofs of the plan again. One that has not passed is in the evidence; one that has
+ * failed is all of it, and evidence.ranked is there. Without --plan it does nothing. */
+bool by_plan_prove(struct check *check, struct error *error) MUST_USE;
+/* Lines of what the proofs have seen of a plan that is equal. */
+void by_plan_print(FILE *out, const struct check *check, const struct check_verdict *verdict);
 
 /* After the run of all ranks: where bits differ, the runs that show what rounding and repeating make. Leaves out what
  * does not hold for turns. Without --plan it does nothing. */

@@ -65,6 +65,8 @@ struct check_evidence {
     uint64_t overlapped_steps; /* of the run that is checked */
     char stopped[1024];        /* why ddprun ended it; empty: it did not */
     unsigned common_end;       /* with `stopped`: all ranks have ended by themselves after this step; 0: not so */
+    char refuted[1100];        /* --plan: a proof of the plan that has failed, with its sentence; empty: none has */
+    char unproved[1100];       /* one that is not possible, and is asked for; empty: there is none */
     struct written written;    /* files that several ranks of it write; none where ranks run on other hosts */
 };
 

@@ -341,6 +341,8 @@ check_facts_find(const struct check_evidence *given, struct check_facts *facts)
     find_check(evidence, facts);
     facts->reading_places = given->reading_places; /* texts of `given`: they outlive `settled` */
     facts->stopped = given->stopped[0] != '\0' ? given->stopped : NULL;
+    facts->refuted = given->refuted[0] != '\0' ? given->refuted : NULL;
+    facts->unproved = given->unproved[0] != '\0' ? given->unproved : NULL;
     facts->items = items_make(evidence, evidence->ranked, &facts->item_count);
     items_sort(facts->items, facts->item_count);
     reductions_settle(evidence, facts->items, facts->item_count);

@@ -145,6 +145,7 @@ struct check_facts {
     const char *reading_places;         /* "`time` (train.cu:12)"; empty: it has read none */
 
     /* ---- how the runs ended ---- */
+    const char *refuted, *unproved;   /* as in struct check_evidence; NULL: it is empty */
     const char *stopped;              /* why ddprun ended the run of the ranks; NULL: it did not */
     unsigned common_end;              /* all ranks have ended by themselves after this step, which is not one process's
                                          last; 0: not so */

@@ -19,6 +19,7 @@
 /* In the order of what can be known. Whatever a stage finds makes all later ones uncertain, for the reason given. */
 enum verdict_stage {
     /* -- can anything be said? -- */
+    STAGE_PROVED,   /* by a plan that a proof refuses nothing is trained */
     STAGE_REPEATED, /* a program that does not repeat itself tells nothing */
     STAGE_COMPARED, /* a run that did not end, results that are NaN in one process, and nothing at all, prove nothing */
     STAGE_RANKS,    /* what makes ranks differ from each other makes them differ from one process later */
@@ -28,6 +29,7 @@ enum verdict_stage {
     STAGE_ROUNDS_DIFFER, /* a difference is more than a doubt */
     /* -- nothing differs -- */
     STAGE_CONTINUES, /* a different number of steps is a difference that no step shows */
+    STAGE_UNPROVED,  /* both sides take steps where the plan does: where it is wrong, both are */
     STAGE_ONE_BATCH, /* ranks that compute the same are equal to anything that one process computes, too */
     STAGE_DOUBT,     /* a tolerance that hides mistakes says nothing of all that comes then */
     STAGE_UNMOVED,   /* parameters that never move; results of rounds that cannot tell */

@@ -42,6 +42,33 @@ say_unsteady(const struct check_facts *facts, char text[VERDICT_BYTES])
     sentence_say_place(facts, facts->first.item, text, ", and in a second run of the ranks by another amount");
 }
 
+/* ---- proofs of a plan, which come before all other runs ---- */
+
+static bool
+is_refuted(const struct check_facts *facts)
+{
+    return facts->refuted != NULL;
+}
+
+static void
+say_refuted(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "%.1000s", facts->refuted);
+}
+
+/* Nothing differs: but ranks and the one process take steps where the plan does. */
+static bool
+is_unproved(const struct check_facts *facts)
+{
+    return facts->unproved != NULL && facts->first.item == NULL;
+}
+
+static void
+say_unproved(const struct check_facts *facts, char text[VERDICT_BYTES])
+{
+    sentence_say(text, "%.1000s", facts->unproved);
+}
+
 /* ---- how the runs ended ---- */
 
 static bool
@@ -242,7 +269,26 @@ advise_unbounded(const struct check_facts *facts, char text[VERDICT_BYTES])
         sentence_say(text, "look for a sum over ranks that does not fit its type, or for a share without items");
 }
 
+static const char another_plan[] =
+    "do not train by this plan: ranks that take turns do not compute the program's results; make the plan again by "
+    "ddprun scout --prove with these arguments, and check it";
+
 const struct verdict_row verdict_rows_of_runs[] = {
+    {.name = "a plan that a proof refuses",
+     .stage = STAGE_PROVED,
+     .result = CHECK_DIFFERENT,
+     .cause = CAUSE_PLAN,
+     .applies = is_refuted,
+     .say = say_refuted,
+     .advice = another_plan},
+    {.name = "a plan that cannot be proved",
+     .stage = STAGE_UNPROVED,
+     .result = CHECK_NOT_COMPARABLE,
+     .cause = CAUSE_PLAN,
+     .applies = is_unproved,
+     .say = say_unproved,
+     .advice = "give the program more steps, or make the plan again by ddprun scout --prove with these arguments; "
+               "--unproved compares without this proof"},
     {.name = "a program that does not repeat itself",
      .stage = STAGE_REPEATED,
      .result = CHECK_NOT_COMPARABLE,
@@ -326,8 +372,7 @@ const struct verdict_row verdict_rows_of_runs[] = {
      .applies = is_made_by_plan,
      .about = verdict_about_first,
      .say = say_first,
-     .advice = "do not train by this plan: ranks that take turns do not compute the program's results; make the plan "
-               "again by ddprun scout --prove with these arguments, and check it"},
+     .advice = another_plan},
     {.name = "infinities on the ranks alone",
      .stage = STAGE_UNBOUNDED,
      .result = CHECK_DIFFERENT,

@@ -25,7 +25,7 @@ enum check_result { CHECK_EQUAL, CHECK_DIFFERENT, CHECK_NOT_COMPARABLE };
     X(RANKS, "ranks")             /* ranks differ from each other */                                        \
     X(SEEDED, "seeded")           /* by the clock or by random bytes; also not comparable */                \
     X(REDUCTION, "reduction")     /* what DDP_REDUCE finds; beside equal parameters: not comparable */      \
-    X(PLAN, "plan")               /* ranks that take turns by a plan compute something else */              \
+    X(PLAN, "plan")               /* ranks by a plan compute something else; also not comparable */         \
     X(TURNS, "turns")             /* a batch depends on others, which ranks leave out (DDP_TURN_BEGIN) */   \
     X(STOPPED, "stopped")         /* ddprun ended the run */                                                \
     /* not comparable */                                                                                    \

@@ -246,3 +246,16 @@ scout_prove_by_state(const struct scout_order *order, const struct scout_log *lo
     play_free(&play);
     return !trial.is_ended;
 }
+
+bool
+scout_prove_kept(const struct scout_order *order, struct play *play, struct scout_proofs *proofs, struct error *error)
+{
+    struct trial trial = {.order = order, .play = play, .proof = &proofs->complete, .error = error};
+    proofs->by_state = play->plan.by == PLAY_BY_STATE;
+    if (proofs->by_state)
+        proof_complete(&trial, false);
+    trial.proof = &proofs->turns;
+    if (!proofs->by_state || proofs->complete.end == PROOF_PASSED)
+        proof_play_turns(&trial, &proofs->times);
+    return !trial.is_ended;
+}

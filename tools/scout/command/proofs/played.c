@@ -36,8 +36,10 @@ proof_name(struct proof *proof, const struct play_tensor *tensor)
         [PLAY_SUM] = "sum",
     };
     const char *name = names[tensor->role];
-    snprintf(proof->name, sizeof(proof->name), "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]",
-             name != NULL ? name : "memory", tensor->alloc, tensor->lo, tensor->hi);
+    const bool has_place = tensor->allocated_at[0] != '\0';
+    snprintf(proof->name, sizeof(proof->name), "%s a%" PRIu32 "[%" PRIu64 ":%" PRIu64 "]%s%s%s",
+             name != NULL ? name : "memory", tensor->alloc, tensor->lo, tensor->hi, has_place ? " (allocated at " : "",
+             tensor->allocated_at, has_place ? ")" : "");
     return proof->name;
 }
 
@@ -91,7 +93,7 @@ attend(const struct scout_order *order, const struct play *play, pid_t pid, stru
     struct inner_run run = {.pid = pid, .begin_ms = clock_now_ms()};
     while (inner_run_goes_on(&run)) {
         bool over = is_over(played, clock_now_ms(), &stuck_ms);
-        inner_run_show("scout: proof (%c), step %u of %u", "ccddeeeeeeffgg"[play->plan.data],
+        inner_run_show("proof (%c), step %u of %u", "ccddeeeeeeffgg"[play->plan.data],
                        atomic_load(&played->pages[0]->steps), play -> plan.steps);
         played->late = played->late || (!over && inner_run_is_late(&run, order->timeout_s));
         if (played->late || over)
@@ -153,7 +155,7 @@ played_make(struct trial *it, enum play_data data, enum play_begun begun, struct
     attend(order, play, pid, played);
     inner_run_reason(summary, played->reason, sizeof(played->reason));
     it->is_ended = played->signal != 0;
-    return !it->is_ended || error_set(it->error, 128 + played->signal, "scout ended by signal %d", played->signal);
+    return !it->is_ended || error_set(it->error, 128 + played->signal, "proofs ended by signal %d", played->signal);
 }
 
 void
@@ -202,6 +204,7 @@ played_steps(const struct played *played, const char **why, struct proof *proof)
     else if (**why == '\0' && played->reason[0] == '\0')
         *why = "the program ended; give it more steps";
     bool failed = **why == '\0';
+    proof->is_run_failed = failed && begun;
     if (failed || steps == 0)
         proof_conclude(proof, failed && begun ? PROOF_FAILED : PROOF_IMPOSSIBLE, "%s", failed ? played->reason : *why);
     return failed ? 0 : steps;

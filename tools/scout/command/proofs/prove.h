@@ -21,6 +21,10 @@ bool scout_prove_by_state(const struct scout_order *order, const struct scout_lo
                           const struct scout_finding *finding, const struct turns *turns, bool prove,
                           struct scout_proofs *proofs, struct error *error) MUST_USE;
 
+/* The same of a plan that is kept, for `ddprun check --plan`: by state (complete), then (d), with PLAY_RANKS ranks. */
+bool scout_prove_kept(const struct scout_order *order, struct play *play, struct scout_proofs *proofs,
+                      struct error *error) MUST_USE;
+
 /* ---- play_plan.c: from what was found to what players follow (tools/plan/format/play.h). Pure ---- */
 /* Fills in all of `play` but plan.data and plan.pages; play_free() releases it. By state it is of a period alone. False
  * with the reason in `why`, PLAY_WHY_BYTES: this finding cannot be played. */

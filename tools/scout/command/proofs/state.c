@@ -430,13 +430,15 @@ prove_rest(struct trial *it)
     it->play->plan.outside = atomic_load(&it->alone.pages[0]->outside);
     bool ok = played_make(it, PLAY_REST_EXCHANGED, PLAY_TAKES_BEGUN, &rest);
     it->play->plan.outside = 0;
-    if (ok && played_steps(&rest, &then, it->proof) == borders)
+    const bool has_all = ok && played_steps(&rest, &then, it->proof) == borders;
+    it->proof->is_run_failed = false; /* the run before could be made */
+    if (has_all)
         judge_rest(it, &rest, borders);
     else if (ok && it->proof->end == PROOF_NOT_ASKED)
         proof_conclude(it->proof, PROOF_FAILED, "memory without a class, set back by one step: %s",
                        then[0] != '\0' ? then : "other operations come between steps");
     else if (ok && it->proof->end == PROOF_IMPOSSIBLE)
-        it->proof->end = PROOF_FAILED; /* the run before could be made */
+        it->proof->end = PROOF_FAILED;
 }
 
 static bool

@@ -14,8 +14,9 @@ enum proof_end { PROOF_NOT_ASKED, PROOF_PASSED, PROOF_FAILED, PROOF_IMPOSSIBLE }
 
 struct proof {
     enum proof_end end;
+    bool is_run_failed;         /* failed, for a run has: nothing was compared */
     char text[1024];            /* what was seen, or why not */
-    char name[64];              /* of the tensor that it names */
+    char name[160];             /* of the tensor that it names */
     struct scout_bytes scratch; /* not passed: what a step may use as scratch */
 };
 
