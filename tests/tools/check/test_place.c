@@ -86,7 +86,15 @@ static const struct scene {
      {.scalar = {.level = SCALAR_UNEXPLAINED, .variable = "lr", .line = "a.cu:7", .host_reads = ", after"}},
      PLACE_SCALAR,
      "`lr` (a.cu:7) is , and is passed to  as : the first operation that differs, after"},
-    {"a number that no equal share explains", {.scalar = {.level = SCALAR_SEED}}, PLACE_SHARE, "it holds the rank"},
+    {"a number that no equal share explains", {.scalar = {.level = SCALAR_SEED}}, PLACE_SCALAR, "it holds the rank"},
+    {"a number that no equal share explains",
+     {.makes_rows = true, .scalar = {.level = SCALAR_SEED}},
+     PLACE_SHARE,
+     "it holds the rank"},
+    {"a number that no equal share explains",
+     {.is_of_gradient = true, .scalar = {.level = SCALAR_SEED}},
+     PLACE_SHARE,
+     "it holds the rank"},
     {"a number of the operation that has computed a sum, which rows get",
      {.makes_rows = true, .sum = {.is_there = true, .scalar = {.level = SCALAR_WEIGHS}}},
      PLACE_SCALAR,
@@ -103,7 +111,7 @@ static const struct scene {
      "add `first`"},
     {"rows that are right on the first rank alone",
      {.makes_rows = true,
-      .are_rows_of_rank_0 = true,
+      .first_rows = "argument 3",
       .scalar = {.level = SCALAR_RISES, .is_first_item = true},
       .unmoved = "; argument 2 points to the same values on all ranks"},
      PLACE_SCALAR,
@@ -170,11 +178,23 @@ static const struct scene {
      PLACE_SHARE,
      "is probably the first operation that differs: the ranks' rows"},
     {"rows that are right on the first rank alone",
-     {.makes_rows = true, .are_rows_of_rank_0 = true, .changed = "argument 3", .unmoved = "; argument 1"},
+     {.makes_rows = true, .first_rows = "argument 3", .unmoved = "; argument 1"},
      PLACE_SCALAR,
      "points to rank 0's rows are one process's, but other ranks' rows are not: it counts rows, or reads data, from "
      "the "
      "beginning of the share and not of the batch; argument 1"},
+    {"rows that are right on the first rank alone",
+     {.is_of_gradient = true, .first_rows = "argument 4", .changed = "argument 3"},
+     PLACE_SCALAR,
+     "in the memory that argument 4 points to rank 0's rows"},
+    {"a sum over the share",
+     {.is_of_gradient = true, .sum = {.is_there = true}},
+     PLACE_CHANGED,
+     "limit the gradient after DDP_STEP"},
+    {"a sum over the share",
+     {.is_of_gradient = true, .gets_rows = true, .sum = {.is_there = true}},
+     PLACE_SHARE,
+     "DDP_WEIGHT(count of the share"},
     {"a result of a share",
      {.scalar = {.level = SCALAR_PART, .is_of_mean = true}, .unmoved = "; argument 2"},
      PLACE_SHARE,
@@ -278,7 +298,9 @@ make_random_operation(unsigned seed)
     operation.is_late = is_tossed(&seed);
     operation.is_backward = operation.is_early && is_tossed(&seed);
     operation.makes_rows = is_tossed(&seed);
-    operation.are_rows_of_rank_0 = operation.makes_rows && is_tossed(&seed);
+    operation.gets_rows = is_tossed(&seed);
+    operation.is_of_gradient = is_tossed(&seed);
+    toss_text(&seed, operation.first_rows);
     operation.adds_same_term = operation.is_late && is_tossed(&seed);
     operation.sum.is_there = is_tossed(&seed);
     if (operation.sum.is_there)

@@ -9,6 +9,14 @@
 
 #include <math.h>
 
+/* The difference is no rounding, in whatever order 16-bit products are added. */
+static bool
+is_far_beyond(const struct check_item *item)
+{
+    enum { FAR_BEYOND = 10 };
+    return item->limit > 0 && item->at_first >= FAR_BEYOND * item->limit;
+}
+
 /* Causes that are read from far away: of the others the verdict itself has the place. */
 static bool
 is_looked_at(const struct check *check, const struct check_verdict *verdict)
@@ -28,7 +36,7 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
     if (verdict->result == CHECK_EQUAL || !is_possible || verdict->is_precise)
         return false;
     const bool is_by_number = question_is_divided(evidence, verdict); /* the place is a number, and no memory */
-    if (!question_is_exact(verdict->facts) && !is_of_update && !is_by_number)
+    if (!question_is_exact(verdict->facts) && !is_of_update && !is_by_number && !is_far_beyond(verdict->first))
         return false;
     return causes[verdict->cause] && has_place && !is_scale;
 }

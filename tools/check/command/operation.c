@@ -85,6 +85,22 @@ find_unmoved(const struct finding *finding, size_t at, struct operation *operati
     }
 }
 
+/* It reads memory that is in no relation to one process's, or has its rows. */
+static bool
+gets_rows(const struct finding *finding, size_t at)
+{
+    const struct step *step = &finding->one.steps[at];
+    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+        const struct look_argument *it = &step->arguments[where.argument];
+        if (!it->is_memory || it->end > 0)
+            continue;
+        enum relation relation = relation_of(finding, &where);
+        if (relation != RELATION_SAME && relation != RELATION_SUM)
+            return true;
+    }
+    return false;
+}
+
 /* It gets whole numbers of rows that are not those of one process. */
 static void
 find_integers(const struct finding *finding, size_t at, struct operation *operation)
@@ -293,6 +309,34 @@ find_changed(const struct finding *finding, const struct where *where, struct op
     }
 }
 
+/* The operation has changed there rows of the share that are not one process's. */
+static bool
+are_wrong_rows(const struct finding *finding, const struct where *where)
+{
+    const struct look_argument *it = relation_argument(finding, -1, where);
+    if (!it->is_memory || it->tensor != 0 || it->end == 0 || relation_is_result(finding, where))
+        return false;
+    return relation_of(finding, where) == RELATION_NONE;
+}
+
+/* What the operation changes at `changed`, or besides. */
+static void
+find_first_rows(const struct finding *finding, const struct where *changed, struct operation *operation)
+{
+    const struct step *step = &finding->one.steps[changed->operation];
+    struct where found = *changed, other = {.operation = changed->operation, .after = true};
+    bool any = operation->makes_rows && relation_are_rows_of_rank_0(finding, changed);
+    for (; other.argument < step->operation->arguments && !any; ++other.argument) {
+        any = are_wrong_rows(finding, &other) && relation_are_rows_of_rank_0(finding, &other);
+        found = any ? other : found;
+    }
+    if (!any)
+        return;
+    snprintf(operation->first_rows, sizeof(operation->first_rows), "%s",
+             ARGUMENT_OF(step, &step->arguments[found.argument]));
+    (void)place_describe_element(finding, &found, operation->first_rows_element);
+}
+
 /* Of a kernel, or a call of a library. */
 static void
 find_arguments(const struct finding *finding, const struct where *where, struct operation *operation)
@@ -308,10 +352,11 @@ find_arguments(const struct finding *finding, const struct where *where, struct 
     operation->is_late = gets_changed(finding, at, CHECK_GRADIENT);
     operation->is_backward = is_backward(finding, where);
     operation->makes_rows = !relation_is_result(finding, where);
-    operation->are_rows_of_rank_0 = operation->makes_rows && relation_are_rows_of_rank_0(finding, where);
+    find_first_rows(finding, where, operation);
     operation->adds_same_term = operation->is_late && relation_adds(finding, where, true) == RELATION_SAME;
     (void)place_describe_share(finding, at, operation->share_size);
     find_sum(finding, at, operation);
+    operation->gets_rows = gets_rows(finding, at);
     find_unmoved(finding, at, operation);
     find_integers(finding, at, operation);
     find_gradient(finding, at, operation);

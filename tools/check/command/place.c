@@ -576,7 +576,7 @@ bool
 place_find(const struct place_question *question, struct place *place)
 {
     struct finding finding = {.question = question, .place = place};
-    *place = (struct place){.text = ""};
+    *place = (struct place){.text = "", .is_probable = question->is_rounded && !question->is_update};
     bool ok = relation_load(&finding, &place->is_lost);
     for (int r = 0; r <= question->ranks && ok && question->is_update; ++r)
         begin_at_own_step(question, r > 0 ? &finding.ranks[r - 1] : &finding.one);

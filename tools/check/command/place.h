@@ -24,6 +24,7 @@ struct place_question {
     bool lacks_gradients;     /* gradients have fewer elements in all than the parameters that are updated */
     bool has_graphs;          /* DDP_STEP is captured: a graph's operations are not seen one by one */
     bool has_groups;          /* DDP_GRADIENT_GROUP is used */
+    bool is_rounded;          /* some of it is in 16 bits: relations of what leads to a gradient are probable */
     bool is_divided;          /* all gradients are the Nth part of one rank's */
     bool is_undone;           /* they are, and the update undoes that, as one that divides sums by the share does */
     bool takes_turns;         /* DDP_TURN_BEGIN: each rank has whole batches */

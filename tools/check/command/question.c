@@ -117,6 +117,7 @@ question_find(const struct check_evidence *evidence, const struct check_verdict 
         .is_uneven = verdict->cause == CAUSE_INDIVISIBLE,
         .items = shard != NULL && shard->value > 1 ? shard->value : 0,
         .is_divided = question_is_divided(evidence, verdict),
+        .is_rounded = !question_is_exact(verdict->facts),
         .is_undone = verdict->facts->undone != 0,
         .takes_turns = check_evidence_takes_turns(evidence),
         .forgotten = find_forgotten(evidence, verdict->facts, first),

@@ -42,16 +42,15 @@ are_rows_of(const struct finding *finding, const struct where *where, const stru
                            NUMBERS_NEAR * factor * numbers_norm(one->values + begin, NULL, 0, own.count);
 }
 
-/* Of rows that are `factor` times one process's, as those of a mean over the share are: rank 0's are, another's not. */
+/* Of rows that are `factor` times one process's, as those of a mean over the share are: rank 0's are, another's not. A
+ * rank whose rows begin or end with elements that are as before has them at a place that is not known. */
 static bool
 are_rows_of_rank_0(const struct finding *finding, const struct where *where, const struct numbers *one, double factor)
 {
-    bool known = true, differs = false;
+    bool known = true;
     if (!are_rows_of(finding, where, one, factor, 0, &known))
         return false;
-    for (int r = 1; r < finding->question->ranks && known; ++r)
-        differs = !are_rows_of(finding, where, one, factor, r, &known) || differs;
-    return known && differs;
+    return ANY_NUMBER(r, 1, finding->question->ranks, !are_rows_of(finding, where, one, factor, r, &known));
 }
 
 bool

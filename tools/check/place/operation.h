@@ -85,18 +85,21 @@ struct operation {
     bool is_target;                                /* the same, or the memory that is asked for */
     bool is_of_gradient;                           /* it is an annotated gradient */
     bool is_annotated;                             /* it is annotated */
-    bool clears_part;        /* it clears a gradient that DDP_STEP has averaged, and on a rank less of it */
-    bool makes_rows;         /* it is rows of the share, not a result of the same size on all; never of an update */
-    bool are_rows_of_rank_0; /* rank 0's rows are the first ones of one process; another rank's are not those that
-                                follow */
-    bool is_part;            /* the ranks' changes add up to one process's */
-    bool adds_same_term;     /* each rank adds what one process adds */
+    bool clears_part; /* it clears a gradient that DDP_STEP has averaged, and on a rank less of it */
+    bool makes_rows;  /* it is rows of the share, not a result of the same size on all; never of an update */
+    char first_rows[OPERATION_ARGUMENT_BYTES]; /* the argument that points to rows of the share: rank 0's are the first
+                                                  ones of one process; another rank's are not those that follow; empty:
+                                                  none */
+    char first_rows_element[OPERATION_ELEMENT_BYTES];
+    bool is_part;                                /* the ranks' changes add up to one process's */
+    bool adds_same_term;                         /* each rank adds what one process adds */
     char equal_number[OPERATION_SENTENCE_BYTES]; /* ", and alpha is 0.1 ..." of such a term; may be empty */
 
     /* ---- what it gets ---- */
     struct place_scalar scalar;
     char share_size[OPERATION_SENTENCE_BYTES]; /* ", and `n`, which depends on the size of the share, is ..." */
     struct place_sum sum;
+    bool gets_rows;                          /* it reads memory that is neither one process's, nor adds up to that */
     char unmoved[OPERATION_VALUES_BYTES];    /* "; `x` points to the same values on all ranks: ..." */
     char integers[OPERATION_ARGUMENT_BYTES]; /* whole numbers of rows that are not one process's; empty: none */
     char integers_element[OPERATION_ELEMENT_BYTES];

@@ -73,10 +73,17 @@ say_sum(const struct operation *operation, char text[PLACE_TEXT_BYTES])
         place_append(text, "; with this number as weight, the mean of the ranks' gradients equals one process's");
 }
 
+/* It makes a gradient of sums over the share alone, and reads no row of it: the sums could be reduced. */
+static bool
+makes_gradient_of_sums(const struct operation *operation)
+{
+    return operation->is_of_gradient && !operation->makes_rows && !operation->gets_rows;
+}
+
 static enum place_kind
 kind_of_sum(const struct operation *operation)
 {
-    if (operation->is_late)
+    if (operation->is_late || makes_gradient_of_sums(operation))
         return PLACE_CHANGED;
     return operation->sum.weighs ? PLACE_SCALAR : PLACE_SHARE;
 }
@@ -86,6 +93,10 @@ advise_sum(const struct operation *operation)
 {
     if (operation->is_late)
         return place_move_step;
+    if (makes_gradient_of_sums(operation) && !operation->sum.weighs)
+        return "the gradient is not proportional to this value, as where it is limited: reduce the value over the "
+               "batch "
+               "before this operation (DDP_REDUCE), or limit the gradient after DDP_STEP";
     return operation->sum.weighs ? place_weigh_shares : place_reduce_value;
 }
 

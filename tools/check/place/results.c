@@ -66,6 +66,14 @@ say_cleared_part(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 
 /* ---- after backward ---- */
 
+/* Nothing that the operation gets tells another rank that its share is not the first: whatever else it changes, rows
+ * show what is wrong. */
+static bool
+has_first_rows(const struct operation *operation)
+{
+    return !operation->is_update && operation->first_rows[0] != '\0';
+}
+
 static bool
 reads_own_gradient(const struct operation *operation)
 {
@@ -81,7 +89,7 @@ shown_element(const struct operation *operation)
 static bool
 adds_same_term(const struct operation *operation)
 {
-    return !operation->is_update && operation->adds_same_term;
+    return !operation->is_update && !has_first_rows(operation) && operation->adds_same_term;
 }
 
 static void
@@ -97,7 +105,9 @@ say_same_term(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 static bool
 makes_rows_of_gradient(const struct operation *operation)
 {
-    return !operation->is_update && !operation->adds_same_term && reads_own_gradient(operation);
+    if (operation->is_update || has_first_rows(operation) || operation->adds_same_term)
+        return false;
+    return reads_own_gradient(operation);
 }
 
 static void
@@ -111,7 +121,9 @@ say_rows_of_gradient(const struct operation *operation, char text[PLACE_TEXT_BYT
 static bool
 is_late(const struct operation *operation)
 {
-    return !operation->is_update && operation->is_late && !operation->adds_same_term && !reads_own_gradient(operation);
+    if (operation->is_update || has_first_rows(operation) || operation->adds_same_term)
+        return false;
+    return operation->is_late && !reads_own_gradient(operation);
 }
 
 static void
@@ -131,20 +143,13 @@ say_late(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 static bool
 is_of_share(const struct operation *operation)
 {
-    return !operation->is_update && !operation->is_late;
+    return !operation->is_update && !operation->is_late && !has_first_rows(operation);
 }
 
 static bool
 makes_rows(const struct operation *operation)
 {
-    return is_of_share(operation) && operation->makes_rows && !operation->are_rows_of_rank_0;
-}
-
-/* Nothing that the operation gets tells another rank that its share is not the first. */
-static bool
-counts_from_share(const struct operation *operation)
-{
-    return is_of_share(operation) && operation->makes_rows && operation->are_rows_of_rank_0;
+    return is_of_share(operation) && operation->makes_rows;
 }
 
 static const char *
@@ -163,9 +168,9 @@ say_counts_from_share(const struct operation *operation, char text[PLACE_TEXT_BY
     place_begin(operation->name, operation->is_probable, text,
                 "in the memory that %s points to rank 0's rows are one process's, but other ranks' rows are not: it "
                 "counts rows, or reads data, from the beginning of the share and not of the batch%s",
-                operation->changed,
+                operation->first_rows,
                 operation->unmoved[0] != '\0' ? operation->unmoved : ", or its inputs are of other items");
-    place_append(text, "%s%s", operation->changed_element, operation->share_size);
+    place_append(text, "%s%s", operation->first_rows_element, operation->share_size);
 }
 
 static void
@@ -273,7 +278,7 @@ const struct place_row place_rows_of_results[] = {
     {.name = "rows that are right on the first rank alone",
      .stage = STAGE_LAST,
      .kind = PLACE_SCALAR,
-     .applies = counts_from_share,
+     .applies = has_first_rows,
      .say = say_counts_from_share,
      .advise = advise_counts_from_share},
     {.name = "rows of a share",

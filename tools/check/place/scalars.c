@@ -134,9 +134,19 @@ advise_own(const struct operation *operation)
                                 : advise_scalar(&operation->scalar, operation->is_uneven);
 }
 
+/* Random numbers of rows, and noise that is added to a gradient, may be the rank's own on purpose; those from which a
+ * result of the whole batch is computed are not. */
+static bool
+is_seed_of_result(const struct operation *operation)
+{
+    return operation->scalar.level == SCALAR_SEED && !operation->makes_rows && !operation->is_of_gradient;
+}
+
 static enum place_kind
 kind_of_own(const struct operation *operation)
 {
+    if (is_seed_of_result(operation))
+        return PLACE_SCALAR;
     return kind_of_scalar(&operation->scalar, operation->is_update);
 }
 

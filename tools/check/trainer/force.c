@@ -38,18 +38,42 @@ are_multiples(const struct check_row *rows, size_t count, double reference, doub
     return true;
 }
 
+/* Sums over gradients: of products with the reference, and of squares. */
+struct sums {
+    double product, reference, own;
+};
+
+static struct sums
+sum_up(const struct check_row *rows, size_t count)
+{
+    struct sums sums = {0};
+    for (size_t i = 0; i < count; ++i) {
+        sums.product += rows[i].norms.product;
+        sums.reference += square(rows[i].norms.reference);
+        sums.own += square(rows[i].norms.own);
+    }
+    return sums;
+}
+
+/* The factor changes gradients far more than what else is in them, such as noise, which has a part in the reference's
+ * direction, too. */
+static bool
+is_beyond_noise(const struct sums *sums, double factor)
+{
+    enum { FAR_BEYOND = 4 };
+    double of_factor = square(factor - 1) * sums->reference,
+           of_noise = sums->own - square(sums->product) / sums->reference;
+    return of_factor > square(FAR_BEYOND) * of_noise;
+}
+
 /* What the ranks' gradients are times the reference's; `before`, 0 in the first step, where they are no multiple: they
  * may be noise. What is made one in a later step, as by clipping, is no factor that an update undoes. */
 static double
 find_factor(const struct check_row *rows, size_t count, double before)
 {
-    double product = 0, reference = 0;
-    for (size_t i = 0; i < count; ++i) {
-        product += rows[i].norms.product;
-        reference += square(rows[i].norms.reference);
-    }
-    double factor = reference > 0 ? product / reference : before;
-    if (!are_multiples(rows, count, reference, factor))
+    const struct sums sums = sum_up(rows, count);
+    double factor = sums.reference > 0 ? sums.product / sums.reference : before;
+    if (!are_multiples(rows, count, sums.reference, factor))
         return before;
     double ranks = (double)engine_state.rendezvous.world_size;
     const double whole[] = {1, ranks, 1 / ranks};
@@ -57,8 +81,10 @@ find_factor(const struct check_row *rows, size_t count, double before)
         if (fabs(factor - whole[i]) <= same_factor * whole[i])
             return whole[i];
     }
-    bool is_first = before == 0, stays = fabs(factor - before) <= same_factor * before;
-    return is_first || stays ? factor : 1;
+    if (before == 0)
+        return is_beyond_noise(&sums, factor) ? factor : 1;
+    bool stays = fabs(factor - before) <= same_factor * before;
+    return stays ? factor : 1;
 }
 
 /* To `factor` times the reference's, where they are not that already. */
