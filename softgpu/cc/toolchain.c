@@ -107,22 +107,45 @@ add_dir(struct list *dirs, const char *dir)
     free(real);
 }
 
+/* Where CUDA's headers may be: the user's choice, those of this installation, those of the system. */
+static void
+list_candidates(const struct toolchain *toolchain, struct list *candidates)
+{
+    const char *home = getenv("CUDA_HOME");
+    if (home != NULL && home[0] != '\0')
+        list_add_format(candidates, "%s/include", home);
+    list_add_format(candidates, "%s/toolkit/include", toolchain->library_dir);
+    char *neighbour = nvcc_neighbour();
+    if (neighbour != NULL)
+        list_add(candidates, neighbour);
+    free(neighbour);
+    list_add(candidates, "/usr/local/cuda/include");
+    list_add(candidates, SOFTGPU_CUDA_INCLUDE_DIR);
+}
+
+/* `seen`: what was found of other versions. */
+static void
+complain_of_no_headers(const struct toolchain *toolchain, const char *seen)
+{
+    char *link = text_format("%s/toolkit/include", toolchain->library_dir);
+    char target[PATH_MAX];
+    const ssize_t length = readlink(link, target, sizeof(target) - 1);
+    target[length > 0 ? length : 0] = '\0';
+    char *points = length > 0 ? text_format(" (a link to %s)", target) : text_format("%s", "");
+    complain("no headers of CUDA %d found in $CUDA_HOME, in %s%s, beside nvcc, in /usr/local/cuda or in %s%s; set "
+             "CUDA_HOME to a toolkit of CUDA %d, or `pip install nvidia-cuda-runtime nvidia-cuda-crt "
+             "nvidia-cuda-cccl`, then `python3 -m softgpu toolkit`",
+             CUDA_MAJOR, link, points, SOFTGPU_CUDA_INCLUDE_DIR, seen, CUDA_MAJOR);
+    free(points);
+    free(link);
+}
+
 /* CUDA's headers: the first candidate of the version that the stand-in's libraries have. */
 static bool
 find_cuda(struct toolchain *toolchain)
 {
-    const char *home = getenv("CUDA_HOME");
     struct list candidates = {0};
-    if (home != NULL && home[0] != '\0')
-        list_add_format(&candidates, "%s/include", home);
-    char *neighbour = nvcc_neighbour();
-    if (neighbour != NULL)
-        list_add(&candidates, neighbour);
-    free(neighbour);
-    list_add(&candidates, "/usr/local/cuda/include");
-    list_add_format(&candidates, "%s/toolkit/include", toolchain->library_dir); /* of this installation */
-    list_add(&candidates, SOFTGPU_CUDA_INCLUDE_DIR);
-
+    list_candidates(toolchain, &candidates);
     struct text seen = {0};
     text_append(&seen, "", 0);
     for (size_t i = 0; i < candidates.count; ++i) {
@@ -147,8 +170,7 @@ find_cuda(struct toolchain *toolchain)
         list_free(&candidates);
         return true;
     }
-    complain("no headers of CUDA %d found in $CUDA_HOME, beside nvcc, in /usr/local/cuda or in %s%s", CUDA_MAJOR,
-             SOFTGPU_CUDA_INCLUDE_DIR, seen.data);
+    complain_of_no_headers(toolchain, seen.data);
     return false;
 }
 

@@ -54,6 +54,17 @@ nvcc -O0 /opt/context/train.cu -o train && ./train
 END_SH
 } >"$root/opt/recipe.sh"
 
+# The headers that the links name are not there, nor a toolkit of the system: the message says what to do, and that helps.
+cat >"$root/opt/dangling.sh" <<'END_SH'
+cd /tmp
+toolkit=/runner/softgpu/softgpu/lib/softgpu/toolkit
+ln -sfn /gone/include "$toolkit/include"
+unset CUDA_HOME
+! "$toolkit/bin/nvcc" -O0 /opt/context/train.cu -o train || exit 1
+CUDA_HOME=/opt/cuda PYTHONPATH=/runner/softgpu python3 -m softgpu toolkit
+"$toolkit/bin/nvcc" -O0 /opt/context/train.cu -o train && ./train
+END_SH
+
 # in_root SCRIPT VARIABLE=value...: in the root, with these variables alone. pip has no network: it takes the wheel, and the headers that
 # NVIDIA's wheels would bring are those of CUDA_HOME.
 in_root() {
@@ -71,6 +82,7 @@ in_root() {
         mount --bind /dev/null "$ROOT/dev/null"
         mount --bind /dev/urandom "$ROOT/dev/urandom"
         mount --bind -o ro "$HEADERS" "$ROOT/opt/cuda/include"
+        [ -z "${HIDDEN:-}" ] || mount -t tmpfs tmpfs "$ROOT$HIDDEN"
         exec chroot "$ROOT" env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp PIP_NO_INDEX=1 PIP_NO_DEPS=1 CUDA_HOME=/opt/cuda "${@:2}" bash "$1"' \
         bash "$@" <"/dev/null" >"$work/out" 2>&1
 }
@@ -82,5 +94,9 @@ check "and a later step runs a kernel" says 'the answer is 42'
 check "its wheel is the user's choice" grep -q 'inputs.wheel' "$softgpu/action.yml"
 check "the recipe's steps end well" in_root /opt/recipe.sh
 check "and its image runs a kernel" says 'the answer is 42'
+HIDDEN=/usr/local check "where the headers have gone, there is a way out" in_root /opt/dangling.sh
+check "the message names the link" says 'toolkit/include (a link to /gone/include)'
+check "and what to do" says 'then `python3 -m softgpu toolkit`'
+check "after which a kernel runs" says 'the answer is 42'
 check "nothing of the machine is mounted still" [ -z "$(grep -F "$root" /proc/mounts)" ]
 finish

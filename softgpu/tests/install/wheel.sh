@@ -48,6 +48,16 @@ check "softgpu-cc says its version" exits 0 softgpu-cc --version
 version=${wheel##*/softgpu-}
 check "that of the wheel" says "softgpu-cc ${version%%-*}"
 
+mkdir -p other/bin other/include other/lib64 project # a toolkit of the system, first in the PATH
+printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.1"\n' >other/bin/nvcc
+chmod +x other/bin/nvcc
+touch other/include/cuda_runtime.h other/lib64/libcudart.so
+echo '#define CUDART_VERSION 13000' >other/include/cuda_runtime_api.h
+check "it shows its steps" exits 0 env "PATH=$PWD/other/bin:$PATH" softgpu-cc --dry-run train.cu
+check "with the wheel's headers, not those of a system's toolkit" says "#$ INCLUDES=\"-I$(realpath "$headers")\""
+check "it shows its steps with CUDA_HOME" exits 0 env CUDA_HOME=other softgpu-cc --dry-run train.cu
+check "which is the user's choice" says "#$ INCLUDES=\"-I$(realpath other/include)\""
+
 # ---- the toolkit's folder ----
 check "the module names the toolkit's folder" exits 0 python3 -m softgpu toolkit
 toolkit=$(cat out)
@@ -62,10 +72,6 @@ check "a C++ program links with the folder" exits 0 g++ "-I$toolkit/include" dev
 check "and finds the runtime" exits 0 ./devices
 check "which has a device" says "devices 1"
 if command -v cmake >/dev/null; then
-    mkdir -p other/bin other/include other/lib64 project # a toolkit of the system, first in the PATH
-    printf '#!/bin/sh\necho "Cuda compilation tools, release 13.0, V13.0.1"\n' >other/bin/nvcc
-    chmod +x other/bin/nvcc
-    touch other/include/cuda_runtime.h other/lib64/libcudart.so
     cat >project/CMakeLists.txt <<'END_CMAKE'
 cmake_minimum_required(VERSION 3.18)
 project(project LANGUAGES CXX)
