@@ -4,7 +4,7 @@
  * overflowed, counts in no mean. One that leaves out something else, as one of two updates, counts.
  *
  * Steps that leave out the same operations are a kind. The first round that has a kind shows all ranks whether its
- * steps change what is averaged. All ranks see the same kinds. Called by by_state.c.
+ * steps change what is averaged. All ranks see the same kinds. Called by state_steps.c and state_round.c.
  */
 #include "tools/plan/trainer/player.h"
 

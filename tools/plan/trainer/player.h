@@ -8,7 +8,7 @@
  * what rounds take; by_contents.c, contents_gradients.c: one process whose turns change by contents; figures.c: what
  * the host reads in proofs; date_reads.c: whether the program reads the date.
  *
- * Ways to follow a plan (struct way): by_gradients.c; by_state.c, with memory of its own in state_memory.c; exchange.c:
+ * Ways to follow a plan (struct way): by_gradients.c; by_state.c, with state_round.h and state_memory.h; exchange.c:
  * proofs in which data, or memory, is of another step, and unclassed.c: which memory that is.
  *
  * Threads: all but player_load() is called with `following` held, and what it hands to the engine takes it.

@@ -1,6 +1,6 @@
 /*
- * state_memory.h - of by_state.c: what a rank keeps of the state that it averages, beside the program's memory: how it
- * was as the round began, and what steps have changed. With `following` held.
+ * state_memory.h - of a plan by state: what a rank keeps of the state that it averages, beside the program's memory:
+ * how it was as the round began, and what steps have changed. With `following` held.
  */
 #ifndef DDPRUN_TOOLS_PLAN_TRAINER_STATE_MEMORY_H
 #define DDPRUN_TOOLS_PLAN_TRAINER_STATE_MEMORY_H

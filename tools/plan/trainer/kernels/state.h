@@ -1,6 +1,6 @@
 /*
- * state.h - what the kernels of a plan by state are given: between tools/plan/trainer/by_state.c, which launches them,
- * and kernels.cu. C, and CUDA C++.
+ * state.h - what the kernels of a plan by state are given: between tools/plan/trainer/state_memory.c, which launches
+ * them, and kernels.cu. C, and CUDA C++.
  */
 #ifndef DDPRUN_TOOLS_PLAN_TRAINER_KERNELS_STATE_H
 #define DDPRUN_TOOLS_PLAN_TRAINER_KERNELS_STATE_H
