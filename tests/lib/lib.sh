@@ -4,9 +4,9 @@
 # shellcheck source=softgpu/tests/lib/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../softgpu/tests/lib/lib.sh"
 
-# not_asked FILE: a job's stderr has no question of memory that is annotated as nothing: right trainers are asked none.
+# not_asked FILE: a job's stderr does not speak of memory that is annotated as nothing: of right trainers it does not.
 not_asked() {
-    ! grep -E '^ddprun: (a parameter may have no annotation, or|.*: not used by kernels, copies)' "$1"
+    ! grep -E '^ddprun: .*have changed memory without annotation' "$1"
 }
 
 # marked: the processes that have DDPRUN_TEST_MARK=$mark in their environment, but the one that looks.

@@ -49,11 +49,6 @@ struct tensor {
         stale_steps;   /* gradients: a bit for each of the last 64 steps in which it was written after it was packed */
     bool is_rewritten; /* gradients: that was so too often, at some time */
 
-    /* While operations are looked at: forgotten.c. */
-    uint64_t touched_steps; /* gradients: steps in which they were touched, running */
-    uint64_t named_steps;   /* steps in which operations have named it */
-    uint64_t named_step;    /* the last of these */
-
     bool was_zero; /* gradients: all of it, at the first DDP_STEP: running.c */
 
     /* Parameters before the first DDP_STEP: unaveraged.c. */

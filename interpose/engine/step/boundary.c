@@ -264,7 +264,7 @@ step_any(int group, bool of_parameters, void *stream, const struct ddp_site *sit
             capture_step(capture, &memory_state.groups[group], stream, site);
         } else {
             OBSERVED(boundary_begins, group, false, site);
-            forgotten_step(group);
+            forgotten_step();
             step_together(&memory_state.groups[group], stream, site);
             OBSERVED(boundary_ends, group);
         }

@@ -1,22 +1,21 @@
 /*
- * forgotten.c - is a parameter annotated as nothing, or was one moved and not annotated again? Each rank then trains it
- * alone, and no comparison knows of it.
+ * forgotten.c - do launches change memory without annotation, as they update parameters? Each rank then trains it
+ * alone, and no comparison knows of it. A job says so once, with the number of these launches, and nothing ends: which
+ * memory it is, and whether ranks differ there, `ddprun check` finds out.
  *
- * On rank 0, in a few steps: the first ones, others far apart, and those after annotated memory has moved or a gradient
- * is touched no more. In these steps hooks report every launch, and memory behind pointers of those that may update is
- * copied before and after, in the order of its stream. Memory that an operation changes is followed from update to
- * update: it is trained if each of several finds what the last one has left, while gradients, and what passes between
+ * On rank 0, in a few steps: the first ones, others far apart, and while the program launches for long without another
+ * DDP_STEP. In these steps hooks report every launch, and memory behind pointers of those that may update is copied
+ * before and after, in the order of its stream. Memory that an operation changes is followed from update to update: it
+ * counts where several updates in turn find what the last one has left, while gradients, and what passes between
  * layers, are overwritten in between.
  *
  * An argument of a kernel, or of a library's call, is a parameter's place if an annotated one was there while an
- * annotated gradient was another argument, the gradient's place. An operation is suspicious if it gets memory that is
+ * annotated gradient was another argument, the gradient's place. An operation counts if it gets memory that is
  * annotated as nothing in both places, and no annotated parameter or gradient at all. Momentum that such a kernel
  * updates is no parameter: it is seen beside an annotated one. What DDP_REDUCE gets is the program's own affair.
  *
- * In the same steps it is noted which annotated parameters operations name: those that none names any more are
- * reported, too. All are reported once, as questions, and nothing ends. What graphs do, and what is captured, is not
- * looked at. Called by hooks in any thread, by DDP_STEP, and by the watch thread: where the program launches for long
- * without another DDP_STEP, it may train a second model, and that is looked at, too.
+ * What graphs do, and what is captured, is not looked at. Called by hooks in any thread, by DDP_STEP, and by the watch
+ * thread.
  */
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/memory/memory.h"
@@ -25,14 +24,13 @@
 #include "base/message.h"
 
 enum {
-    FIRST_LOOK = 2,    /* DDP_STEPs before the steps that are looked at */
-    LOOK_STEPS = 5,    /* so many of them */
-    LATER = 16,        /* the next look comes after so many times as many steps */
-    ASKED_AT_MOST = 8, /* looks because something moved */
-    STEPS_NEEDED = 3,  /* in which memory is a parameter's, or was named or touched before it was no more */
-    BYTES = 4096,      /* behind a pointer, at most */
-    LEAST = 32,        /* bytes that an update changes: fewer are a counter or a sum */
-    GAP = 64,          /* bytes that stay as they are end what was changed */
+    FIRST_LOOK = 2,   /* DDP_STEPs before the steps that are looked at */
+    LOOK_STEPS = 5,   /* so many of them */
+    LATER = 16,       /* the next look comes after so many times as many steps */
+    STEPS_NEEDED = 3, /* each of which finds what the one before has left */
+    BYTES = 4096,     /* behind a pointer, at most */
+    LEAST = 32,       /* bytes that an update changes: fewer are a counter or a sum */
+    GAP = 64,         /* bytes that stay as they are end what was changed */
     POINTERS_AT_MOST = 16,
     PLACES_AT_MOST = 256,
     FOLLOWED_AT_MOST = 256,
@@ -45,17 +43,18 @@ enum {
 struct place {
     uint64_t call;
     uint32_t argument;
-    struct tensor tensor; /* one of them */
+    enum tensor_role role;
 };
 
 /* Memory in a parameter's place, around an operation; or what updates have left there, from step to step. */
 struct followed {
     uint64_t call;
-    uint32_t argument, gradient_argument;
+    uint32_t argument;
     CUdeviceptr address, gradient;
-    size_t bytes;  /* that are copied; then, that updates change */
-    uint64_t step; /* of the last update */
-    unsigned steps;
+    size_t bytes;   /* that are copied; then, that updates change */
+    uint64_t step;  /* of the last update */
+    unsigned steps; /* each of which has changed what the one before has left */
+    unsigned launches;
     char before[BYTES], after[BYTES];
 };
 
@@ -71,17 +70,12 @@ static struct {
     bool reported;
 
     _Atomic bool looking; /* operations are looked at */
-    _Atomic bool blind;   /* and not all that they reach is seen */
-    _Atomic bool parted;  /* an annotated parameter was updated by memory that is annotated as nothing */
 
     /* Of DDP_STEP and the watch thread, which take turns. */
     pthread_mutex_t turn;
     uint64_t launches, longest; /* that touch no gradient: so far, at the last DDP_STEP; most between two */
     _Atomic bool late;          /* the watch thread has begun a look since the last DDP_STEP */
     uint64_t begin, next;       /* the look that is under way, the next one: boundaries before */
-    unsigned asked_count;
-    bool asked;
-    uint64_t placements; /* as of the last DDP_STEP */
 } looks = {.lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_MUTEX_INITIALIZER, .next = FIRST_LOOK};
 
 /* The operation of this thread, from before it to after it. */
@@ -100,21 +94,18 @@ static __thread struct {
 
 /* ---- before an operation: what it names ---- */
 
-/* Whatever is annotated there is named; the first is a place's. */
+/* The first tensor that is annotated there is a place's. */
 static void
 add_pointer(void *arg, const struct pointed *pointed)
 {
     (void)arg;
     struct pointer found = {.pointed = *pointed, .annotated = false};
     size_t count;
-    uint64_t step = engine_state.boundary_count;
     engine_lock();
     const struct range *range =
         ranges_find(&memory_state.ranges, pointed->address, pointed->bytes > 0 ? pointed->bytes : 1, &count);
     for (size_t i = 0; i < count; ++i) {
-        struct tensor *tensor = &memory_state.tensors[range[i].id];
-        tensor->named_steps += tensor->named_step != step;
-        tensor->named_step = step;
+        const struct tensor *tensor = &memory_state.tensors[range[i].id];
         current.has_parameter = current.has_parameter || tensor->role == TENSOR_PARAMETER;
         current.has_gradient = current.has_gradient || tensor->role == TENSOR_GRADIENT;
     }
@@ -132,7 +123,7 @@ find_place(const struct pointer *pointer, enum tensor_role role)
 {
     for (size_t i = 0; i < looks.place_count; ++i) {
         const struct place *place = &looks.places[i];
-        if (place->call == current.call && place->argument == pointer->pointed.argument && place->tensor.role == role)
+        if (place->call == current.call && place->argument == pointer->pointed.argument && place->role == role)
             return place;
     }
     return NULL;
@@ -170,16 +161,13 @@ learn(void)
                                              pointer->tensor.role == TENSOR_GRADIENT);
         if (counts && find_place(pointer, pointer->tensor.role) == NULL && looks.place_count < PLACES_AT_MOST)
             looks.places[looks.place_count++] =
-                (struct place){current.call, pointer->pointed.argument, pointer->tensor};
+                (struct place){current.call, pointer->pointed.argument, pointer->tensor.role};
     }
     for (size_t i = 0; i < looks.place_count && !has_place; ++i)
         has_place = looks.places[i].call == current.call;
     for (size_t i = 0; i < current.count && has_place; ++i) {
-        if (current.pointers[i].annotated)
-            continue;
-        exempt(current.pointers[i].pointed.address, 1);
-        if (!current.has_gradient && find_place(&current.pointers[i], TENSOR_GRADIENT) != NULL)
-            atomic_store(&looks.parted, true);
+        if (!current.pointers[i].annotated)
+            exempt(current.pointers[i].pointed.address, 1);
     }
 }
 
@@ -219,10 +207,8 @@ look_in_place(void)
     if (parameter == NULL || gradient == NULL || gradient->pointed.address == parameter->pointed.address)
         return;
     current.around = look_behind(parameter);
-    if (current.around != NULL) {
+    if (current.around != NULL)
         current.around->gradient = gradient->pointed.address;
-        current.around->gradient_argument = gradient->pointed.argument;
-    }
 }
 
 static void
@@ -270,10 +256,8 @@ forgotten_begin(const struct operation *operation)
         return;
     current.count = 0;
     current.has_parameter = current.has_gradient = false;
-    if (!look_at_names(operation)) {
-        atomic_store(&looks.blind, true);
+    if (!look_at_names(operation))
         return;
-    }
     if (strncmp(operation->name, "cuMem", 5) == 0)
         return; /* copies and memsets update nothing */
     pthread_mutex_lock(&looks.lock);
@@ -304,24 +288,17 @@ bytes_changed(const struct followed *it)
 }
 
 static void
-report_tensor(const struct followed *it)
+report(const struct followed *it)
 {
     const uint32_t argument = (1u << POINTER_WORD_SHIFT) - 1;
-    for (size_t i = 0; i < looks.place_count; ++i) {
-        const struct place *place = &looks.places[i];
-        if (looks.reported || place->call != it->call || place->argument != it->argument ||
-            place->tensor.role != TENSOR_PARAMETER)
-            continue;
-        looks.reported = true;
-        message_warning(
-            "forgotten_tensor",
-            "a parameter may have no annotation, or was moved and not annotated again: in %u steps%s %s updated memory "
-            "without annotation (argument %u, %p) like %s, from each rank's own gradient (argument %u, %p). Annotate "
-            "it with DDP_PARAMETER and its gradient with DDP_GRADIENT, again after each move",
-            it->steps, atomic_load(&looks.late) ? " after the last DDP_STEP" : "", current.name,
-            (it->argument & argument) + 1, (void *)(uintptr_t)it->address, tensor_text(&place->tensor),
-            (it->gradient_argument & argument) + 1, (void *)(uintptr_t)it->gradient);
-    }
+    if (looks.reported)
+        return;
+    looks.reported = true;
+    message_warning("forgotten_tensor",
+                    "%u launches of %s%s have changed memory without annotation (argument %u, %p), as %s updates "
+                    "annotated parameters: each rank may train this memory alone. Run ddprun check: it compares it",
+                    it->launches, current.name, atomic_load(&looks.late) ? " after the last DDP_STEP" : "",
+                    (it->argument & argument) + 1, (void *)(uintptr_t)it->address, current.name);
 }
 
 /* With the lock held. Returns whether it is kept. */
@@ -339,14 +316,15 @@ follow(struct followed *it)
             it->steps = kept->steps;
         else
             it->steps = stayed ? kept->steps + 1 : 1;
+        it->launches = kept->launches + (it->bytes > 0);
         *kept = *it;
         if (it->steps >= STEPS_NEEDED && !is_exempt(it->address) && !is_exempt(it->gradient))
-            report_tensor(it);
+            report(it);
         return false;
     }
     if (it->bytes == 0 || looks.followed_count == FOLLOWED_AT_MOST)
         return false;
-    it->steps = 1;
+    it->steps = it->launches = 1;
     looks.followed[looks.followed_count++] = it;
     return true;
 }
@@ -384,70 +362,10 @@ forgotten_reduced(CUdeviceptr address, size_t bytes)
 
 /* ---- DDP_STEP: which steps are looked at ---- */
 
-/* A gradient that was touched in each of the last steps, and not in this one, or annotated memory has moved. */
-static bool
-has_moved(int group)
-{
-    bool stopped = false;
-    engine_lock();
-    bool moved = looks.placements != engine_state.placements;
-    looks.placements = engine_state.placements;
-    for (struct tensor *tensor = tensor_next(NULL); tensor != NULL; tensor = tensor_next(tensor)) {
-        if (tensor->role != TENSOR_GRADIENT || tensor->group != group)
-            continue;
-        stopped = stopped || (tensor->touched_by == 0 && tensor->touched_steps >= STEPS_NEEDED);
-        tensor->touched_steps = tensor->touched_by != 0 ? tensor->touched_steps + 1 : 0;
-    }
-    engine_unlock();
-    return moved || stopped;
-}
-
-/* With lock held: whether operations have named it in several steps, and in none of this look. */
-static bool
-is_unnamed(const struct tensor *tensor) WITH_LOCK
-{
-    bool is_told = tensor->role == TENSOR_PARAMETER || (tensor->role == TENSOR_GRADIENT && atomic_load(&looks.parted));
-    if (!is_told || !tensor->placed || tensor->kind != MEMORY_DEVICE)
-        return false;
-    return tensor->named_steps >= STEPS_NEEDED && tensor->named_step < looks.begin;
-}
-
-/* Reports parameters that operations have named before, and in no step of this look; and gradients, where something
- * else is in a gradient's place beside an annotated parameter: that of a frozen one is named no more, too. */
-static void
-tell_unnamed(void)
-{
-    static bool said;
-    struct tensor unnamed = {.site = {"?", "?", 0}};
-    char more[64] = "";
-    size_t count = 0, groups = 0;
-    engine_lock();
-    for (int g = 0; g < GROUPS_AT_MOST; ++g)
-        groups += memory_state.groups[g].boundary_count > 0;
-    for (size_t i = 0; i < engine_state.tensor_count && groups == 1; ++i) {
-        const struct tensor *tensor = &memory_state.tensors[i];
-        if (is_unnamed(tensor) && count++ == 0)
-            unnamed = *tensor;
-    }
-    engine_unlock();
-    if (count == 0 || said || atomic_load(&looks.blind) || atomic_load(&memory_state.any_escaped))
-        return;
-    said = true;
-    if (count > 1)
-        snprintf(more, sizeof(more), " and %zu more tensors", count - 1);
-    message_warning("moved_tensor",
-                    "%s%s: not used by kernels, copies or libraries in the steps from %llu to %llu, but used before. "
-                    "If this memory was reallocated, annotate the new memory; if it is obsolete, call DDP_FORGET",
-                    tensor_text(&unnamed), more, (unsigned long long)looks.begin + 1,
-                    (unsigned long long)engine_state.boundary_count);
-}
-
 static void
 look(bool begins, uint64_t step)
 {
     functions_report_each(REPORT_FORGOTTEN, begins);
-    atomic_store(&looks.blind, false);
-    atomic_store(&looks.parted, false);
     atomic_store(&looks.looking, begins);
     watch(WATCH_FORGOTTEN, begins);
     looks.begin = step;
@@ -479,7 +397,7 @@ forgotten_period(void)
 }
 
 void
-forgotten_step(int group)
+forgotten_step(void)
 {
     uint64_t step = engine_state.boundary_count, launches = count_launches();
     if (engine_state.rendezvous.rank != 0 || (engine_state.off & OFF_FORGOTTEN) != 0)
@@ -489,16 +407,10 @@ forgotten_step(int group)
     looks.launches = launches;
     if (atomic_exchange(&looks.late, false))
         look(false, looks.begin);
-    if (has_moved(group) && step > FIRST_LOOK && looks.asked_count < ASKED_AT_MOST)
-        looks.asked = true;
     bool looking = atomic_load(&looks.looking);
-    if (looking && step >= looks.begin + LOOK_STEPS) {
-        tell_unnamed();
+    if (looking && step >= looks.begin + LOOK_STEPS)
         look(looking = false, step);
-    }
-    if (!looking && (step >= looks.next || looks.asked)) {
-        looks.asked_count += looks.asked;
-        looks.asked = false;
+    if (!looking && step >= looks.next) {
         while (looks.next <= step)
             looks.next *= LATER;
         look(true, step);

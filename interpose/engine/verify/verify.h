@@ -106,14 +106,14 @@ void duplicate_batch_compare(void) BY_ISSUER;
 /* The ranks have agreed on annotations: counts their elements for reports; rank 0 warns of what seems forgotten. */
 void coverage_look(void);
 
-/* ---- forgotten.c: parameters that are annotated as nothing, or were moved ---- */
+/* ---- forgotten.c: launches that change memory without annotation as they update parameters ---- */
 /* A watcher's, on rank 0. */
 void forgotten_begin(const struct operation *operation);
 void forgotten_end(const struct operation *operation, bool runs, bool touches);
 /* DDP_REDUCE gets this memory. */
 void forgotten_reduced(CUdeviceptr address, size_t bytes);
-/* A boundary of the group begins. */
-void forgotten_step(int group);
+/* A boundary begins. */
+void forgotten_step(void);
 void forgotten_period(void); /* the watch thread's */
 
 /* ---- unaveraged.c: nothing is annotated, or no DDP_STEP comes ---- */
