@@ -2,9 +2,9 @@
  * mapping.c - pages for allocations, so that a mistake with memory is a fault and not a wrong number.
  *
  * Around every allocation lie closed pages. Device memory ends against those after it, as near as alignment allows;
- * the few bytes in between hold a pattern that shows writes, and AddressSanitizer, if the program has it, reports each
- * access to them. Freed memory goes back to the system, but its addresses
- * stay closed, and its record known, until many others have been freed after it.
+ * the few bytes in between hold a pattern that shows writes. Freed memory goes back to the system, but its addresses
+ * stay closed, and its record known, until many others have been freed after it. AddressSanitizer, if the program has
+ * it, reports each access of the program's code to what is around an allocation, or was one, with its source line.
  *
  * Called by: memory.c, with its lock held, and the handler of faults.
  */
@@ -18,6 +18,7 @@ enum {
     GUARD_BYTES = 64 << 10, /* more than one row of a block of threads reaches */
     ALIGNMENT = 256,        /* what CUDA promises */
     RETIRED_LIMIT = 1024,
+    FORBIDDEN_LIMIT = 1 << 20, /* bytes */
     PATTERN = 0xb7,
 };
 
@@ -40,24 +41,42 @@ __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *be
 #define UNPOISON POISON
 #endif
 
-/* The program's code may reach `bytes` from `base` on, and nothing else of the mapping's pages. */
 static void
-forbid_slack(const struct mapping *mapping, size_t bytes)
+allow_all(const struct mapping *mapping)
+{
+    if (UNPOISON != NULL) {
+        UNPOISON((void *)mapping->region, mapping->region_bytes);
+    }
+}
+
+/* The program's code may reach `bytes` from `base` on, and nothing else of the mapping's region. */
+static void
+forbid_around(const struct mapping *mapping, size_t bytes)
 {
     if (POISON == NULL) {
         return;
     }
     uintptr_t end = mapping->base + bytes;
-    POISON((void *)mapping->pages, mapping->base - mapping->pages);
-    POISON((void *)end, mapping->pages + mapping->pages_bytes - end);
+    POISON((void *)mapping->region, mapping->base - mapping->region);
+    POISON((void *)end, mapping->region + mapping->region_bytes - end);
 }
 
+/* Of freed memory, or its first part: what AddressSanitizer notes takes an eighth of the memory. */
 static void
-allow_all(const struct mapping *mapping)
+forbid_freed(const struct mapping *mapping)
 {
-    if (UNPOISON != NULL) {
-        UNPOISON((void *)mapping->pages, mapping->pages_bytes);
+    if (POISON != NULL) {
+        const size_t bytes = mapping->region_bytes;
+        POISON((void *)mapping->region, bytes < FORBIDDEN_LIMIT ? bytes : FORBIDDEN_LIMIT);
     }
+}
+
+/* Its addresses are the system's again. */
+static void
+unmap(const struct mapping *mapping)
+{
+    allow_all(mapping);
+    munmap((void *)mapping->region, mapping->region_bytes);
 }
 
 static size_t
@@ -111,15 +130,16 @@ mapping_make(size_t bytes, enum address_place place, bool at_end, struct mapping
     made.region = (uintptr_t)region;
     made.pages = made.region + GUARD_BYTES;
     if (mprotect((void *)made.pages, made.pages_bytes, PROT_READ | PROT_WRITE) != 0) {
-        munmap(region, made.region_bytes);
+        unmap(&made);
         return false;
     }
+    allow_all(&made); /* it may be a region that was freed */
     made.base = made.pages;
     if (at_end) {
         made.base += made.pages_bytes - round_up(bytes, ALIGNMENT);
         memset((void *)(made.base + bytes), PATTERN, round_up(bytes, ALIGNMENT) - bytes);
-        forbid_slack(&made, bytes);
     }
+    forbid_around(&made, bytes);
     *mapping = made;
     return true;
 }
@@ -158,17 +178,17 @@ mapping_retire(const struct allocation *allocation)
             "SOFTGPU_STRICT=1 tells which kernel",
             (unsigned long long)allocation->buffer_id, allocation->bytes, (unsigned long)allocation->base);
     }
-    allow_all(mapping);
+    forbid_freed(mapping);
     void *closed = mmap((void *)mapping->region, mapping->region_bytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (closed == MAP_FAILED) {
-        munmap((void *)mapping->region, mapping->region_bytes);
+        unmap(mapping);
         return;
     }
     pthread_mutex_lock(&retired_lock);
     struct allocation *place = &retired[retired_next++ % RETIRED_LIMIT];
     if (place->mapping.region_bytes > 0) {
-        munmap((void *)place->mapping.region, place->mapping.region_bytes);
+        unmap(&place->mapping);
     }
     *place = *allocation;
     pthread_mutex_unlock(&retired_lock);
