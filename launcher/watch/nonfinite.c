@@ -45,8 +45,8 @@ nonfinite_text(const struct rank_view *ranks, int count, bool failed, char text[
     const struct rank_view *rank = &ranks[first.rank];
     if (first.ranks == 1)
         snprintf(text, NONFINITE_TEXT_BYTES,
-                 "rank %d: %s in step %" PRIu64 ", before averaging, as the first of all ranks: check the data of this "
-                 "rank in that step, then its computation",
+                 "rank %d: %s in step %" PRIu64 ", before averaging; the other ranks have none up to then: check the "
+                 "data of this rank in that step, then its computation",
                  first.rank, rank->nonfinite_what, rank->nonfinite_step);
     else
         snprintf(

@@ -14,7 +14,7 @@ member() { sed -n '/"nonfinite": {/,/}/s/^ *"'"$1"'": *"\{0,1\}\(.*[^",]\)"\{0,1
 # named NAME RANK TENSOR STEP TYPE WHAT: of 6.
 named() {
     local what="gradient $(($3 + 1)) of 6 (\`made->gradient\`, [0-9]* $5, sick.cu:[0-9]*) has $6"
-    check "$1: a line names rank, tensor and step" [ "$(grep -c "^ddprun: rank $2: $what in step $4, before averaging, as the first of all ranks" "$work/stderr")" -eq 1 ]
+    check "$1: a line names rank, tensor and step" [ "$(grep -c "^ddprun: rank $2: $what in step $4, before averaging; the other ranks have none up to then" "$work/stderr")" -eq 1 ]
     check "$1: there is no other" [ "$(grep -c 'before averaging' "$work/stderr")" -eq 1 ]
     check "$1: the summary names the rank" [ "$(member rank)" = "$2" ]
     check "$1: and the step" [ "$(member step)" = "$4" ]
@@ -54,7 +54,7 @@ if in_turn 3; then
 
     # One element of it is seen in one step of sixteen. Else all ranks have it in the next step, and the line says how sure it is.
     ranks=2 train "${large[@]}" --tensor 0
-    check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging, as the first|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
+    check "one element of it: the rank, or none is the first" grep -Eq '^ddprun: rank (1: gradient 1 of 6 .* in step 20, before averaging; the other|0: .* in step 21, before averaging; 2 of 2 ranks .* or one rank had them up to 15 steps before)' "$work/stderr"
 fi
 
 # In graphs, of one step and of several; captured from the first step on, and later, by a host that runs ahead, and in disorder. The graph runs on behind it.
@@ -90,12 +90,12 @@ if in_turn 3; then
     finds "such a weight, and an update that is not" 3 2 20 float32 NaN --rank 3 --mask 1
 
     train --rank -2
-    check "all ranks: no rank is the first" [ "$(grep -c 'as the first of all ranks' "$work/stderr")" -eq 0 ]
+    check "all ranks: no rank is the first" [ "$(grep -c 'the other ranks have none up to then' "$work/stderr")" -eq 0 ]
     check "all ranks: the training diverges" grep -Eq '^ddprun: rank 0: gradient 3 of 6 .*has NaN in step 20, before averaging; 4 of 4 ranks have infinite values or NaN in that step: the training diverges; the run (continues|has continued), and --stop-on-nan ends it$' "$work/stderr"
 
     train --rank 1 --parameters 1
     succeeded "parameters"
-    check "parameters: rank and tensor" grep -q '^ddprun: rank 1: parameter 3 of 6 (`made->weight`.*) has NaN in step 20, before averaging, as the first' "$work/stderr"
+    check "parameters: rank and tensor" grep -q '^ddprun: rank 1: parameter 3 of 6 (`made->weight`.*) has NaN in step 20, before averaging; the other ranks have none' "$work/stderr"
 
     finds "a program that ends by itself" 2 2 20 float32 NaN --rank 2 --leave 1
     check "a program that ends by itself: with its exit code" [ "$code" -eq 3 ]
@@ -120,7 +120,7 @@ reported() {
     check "$1: and the exit code" grep -q '"exit_code": 1,' "$work/end.json"
     check "$1: the metrics have rank and step" [ "$(grep -cE "^ddprun_nonfinite_(rank\{.*\} $2|step\{.*\} $3)\$" "$work/end.prom")" -eq 2 ]
 }
-has='rank 1: gradient 3 of 6 \(.made->gradient., [0-9]+ float32, sick.cu:[0-9]+\) has NaN in step 5, before averaging, as the first of all ranks; the update has brought it into the parameters, and --stop-on-nan ends the job\. Step 4 is the last that is known to be right: continue from a checkpoint of step 4 or earlier$'
+has='rank 1: gradient 3 of 6 \(.made->gradient., [0-9]+ float32, sick.cu:[0-9]+\) has NaN in step 5, before averaging; the other ranks have none up to then; the update has brought it into the parameters, and --stop-on-nan ends the job\. Step 4 is the last that is known to be right: continue from a checkpoint of step 4 or earlier$'
 stops "--stop-on-nan" 5 "$has" --rank 1 --step 5
 reported "--stop-on-nan" 1 5
 SOFTGPU_CHAOS=3 stops "--stop-on-nan, a host that runs ahead" 5 "$has" --rank 1 --step 5 --ahead 1
@@ -130,12 +130,12 @@ check "without --stop-on-nan: one line says that" [ "$(grep -Ec 'rank 1: .* in s
 stops "--stop-on-nan in the last step" 5 'rank 1: .* has NaN in step 5, before averaging; the update has brought it into the parameters' --rank 1 --step 5 --steps 5
 stops "--stop-on-nan, an infinite element" 20 'rank 2: gradient 1 of 6 .* has an infinite element in step 20' --rank 2 --infinite 1 --tensor 0
 stops "--stop-on-nan, all ranks" 20 'rank 0: gradient 3 of 6 .* has NaN in step 20, before averaging, as 4 of 4 ranks have in that step' --rank -2
-stops "--stop-on-nan, one element of a large bucket in place" 20 'rank 1: gradient 1 of 6 .* in step 20, before averaging, as the first' "${large[@]}" --tensor 0
+stops "--stop-on-nan, one element of a large bucket in place" 20 'rank 1: gradient 1 of 6 .* in step 20, before averaging; the other ranks have none' "${large[@]}" --tensor 0
 ranks=2 stops "--stop-on-nan, parameters" '19|20' 'rank 1: parameter 3 of 6 .* has NaN in step 20' --rank 1 --parameters 1
 stops "--stop-on-nan, groups" 14 'rank 1: gradient 3 of 6 .* has NaN in step 27, before averaging' --rank 1 --step 14 --groups 2
 # A graph's steps are launched together: the next launch ends the job.
 for graph in 1 3; do
-    ranks=2 stops "--stop-on-nan, $graph in a graph" $((graph == 1 ? 20 : 21)) 'rank 1: .* has NaN in step 20, before averaging, as the first' --rank 1 --graph "$graph"
+    ranks=2 stops "--stop-on-nan, $graph in a graph" $((graph == 1 ? 20 : 21)) 'rank 1: .* has NaN in step 20, before averaging; the other ranks have none' --rank 1 --graph "$graph"
 done
 run "$ddprun" -n 4 --device softgpu --stop-on-nan --summary-json "$work/end.json" "$sick" --rank 1 --infinite 1 --skip 1
 succeeded "--stop-on-nan, an update that a scaler leaves out"

@@ -53,8 +53,8 @@ TEST(the_least_step_is_named_once)
     ck_assert(!nonfinite_judge(ranks, RANKS, S, text));
     watch(-1);
     ck_assert(nonfinite_judge(ranks, RANKS, S, text));
-    ck_assert_str_eq(text, "rank 3: gradient 3 of 9 has NaN in step 41, before averaging, as the first of all "
-                           "ranks: check the data of this rank in that step, then its computation");
+    ck_assert_str_eq(text, "rank 3: gradient 3 of 9 has NaN in step 41, before averaging; the other ranks have "
+                           "none up to then: check the data of this rank in that step, then its computation");
     ck_assert(!nonfinite_judge(ranks, RANKS, 99 * S, text));
     ck_assert(!nonfinite_last(ranks, RANKS, true, text));
 }

@@ -395,12 +395,12 @@ static void __attribute__((noreturn)) end_for_first(const struct control_message
         first = of->step < least ? r : first;
         least = of->step;
     }
-    char others[80] = "as the first of all ranks";
+    char others[80] = "; the other ranks have none up to then";
     if (ranks > 1)
-        snprintf(others, sizeof(others), "as %d of %d ranks have in that step", ranks, all->count);
+        snprintf(others, sizeof(others), ", as %d of %d ranks have in that step", ranks, all->count);
     char text[TEXT_BYTES];
     snprintf(text, sizeof(text),
-             "rank %d: %s in step %llu, before averaging, %s; the update has brought it into the parameters, and "
+             "rank %d: %s in step %llu, before averaging%s; the update has brought it into the parameters, and "
              "--stop-on-nan ends the job",
              first, ((const struct verdict *)all->messages[first])->what, (unsigned long long)least, others);
     end_by(first, least, text);
