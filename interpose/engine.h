@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENGINE_ABI   27u
+#define ENGINE_ABI   28u
 #define ENGINE_ENTRY "ddprun_engine_start"
 
 /* What a call does with an operand, by its documentation. */
@@ -185,6 +185,8 @@ struct engine {
 
     /* The driver's call that follows may wait for all work of the device: it gives memory back, or loads code. */
     void (*may_wait)(bool loads);
+    /* This thread is about to wait for a stream, an event or the device, by a call of the driver. NULL: not needed. */
+    void (*wait_begins)(void);
     /* The whole device is about to be waited for, by a call of the driver. NULL: not needed. */
     void (*waits)(void);
 

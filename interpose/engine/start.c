@@ -80,7 +80,26 @@ static void
 reduce(void *ptr, size_t count, int type, int op, void *stream, const struct ddp_site *site)
 {
     turn_refuse_exchange("DDP_REDUCE", site);
+    TRACED(trace_call_begins());
     reduce_memory(ptr, count, type, op, stream, site);
+    TRACED(trace_call_ends());
+}
+
+static void
+mean(const char *label, void *value, int type, const struct ddp_site *site)
+{
+    TRACED(trace_call_begins());
+    host_value_mean(label, value, type, site);
+    TRACED(trace_call_ends());
+}
+
+static int
+any(volatile int *flag, const struct ddp_site *site)
+{
+    TRACED(trace_call_begins());
+    int found = host_value_any(flag, site);
+    TRACED(trace_call_ends());
+    return found;
 }
 
 /* ---- memory comes and goes ---- */
@@ -112,10 +131,17 @@ before_release(CUdeviceptr address, size_t bytes)
 }
 
 static void
+wait_begins(void)
+{
+    TRACED(trace_wait_begins());
+}
+
+static void
 waited(void)
 {
     commit_wait_close();
     speculation_await_verdict();
+    TRACED(trace_call_ends());
 }
 
 static void
@@ -348,6 +374,7 @@ static void
 trace_operation(const struct operation *operation)
 {
     const struct group *group = touches_complete(operation);
+    trace_operation_begins(operation);
     if (group != NULL)
         trace_completes(group, operation->stream);
 }
@@ -374,6 +401,7 @@ static const struct watcher watchers[WATCHES] = {
     [WATCH_UNAVERAGED] = {.operation_begins = unaveraged_launched, .operation_ends = unaveraged_ended},
     [WATCH_DUPLICATES] = {.operation_begins = duplicate_batch_copied, .bucket_begins = duplicate_batch_own_gradients},
     [WATCH_TRACE] = {.operation_begins = trace_operation,
+                     .operation_ends = trace_operation_ends,
                      .bucket_ready = trace_bucket_ready,
                      .bucket_begins = trace_bucket_begin,
                      .bucket_ends = trace_bucket_end},
@@ -393,8 +421,8 @@ static struct engine engine = {
     .gradient_group = tensor_choose_group,
     .step = boundary_step,
     .step_parameters = boundary_step_parameters,
-    .mean = host_value_mean,
-    .any = host_value_any,
+    .mean = mean,
+    .any = any,
     .shard = shard,
     .forget = tensor_forget,
     .no_sync = interval_no_sync,
@@ -413,6 +441,7 @@ static struct engine engine = {
     .allocated = allocated,
     .copied_from_host = touches_copied_from_host,
     .may_wait = unmap_may_wait,
+    .wait_begins = wait_begins,
     .waits = serve_before_wait,
     .waited = waited,
     .leaves = leaves,

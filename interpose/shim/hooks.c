@@ -244,6 +244,8 @@ is_work(const char *symbol, enum memory_kind kind)
         if (!shim_is_watched())                            \
             return REAL(fn) arguments;                     \
         struct rank_call *call = calls_enter(#fn);         \
+        if (shim.engine->wait_begins != NULL)              \
+            shim.engine->wait_begins();                    \
         CUresult result = REAL(fn) arguments;              \
         calls_leave(call, true);                           \
         if (shim.engine->waited != NULL)                   \
@@ -257,6 +259,8 @@ is_work(const char *symbol, enum memory_kind kind)
         if (!shim_is_watched())                                \
             return REAL(fn) arguments;                         \
         struct rank_call *call = calls_enter(#fn);             \
+        if (shim.engine->wait_begins != NULL)                  \
+            shim.engine->wait_begins();                        \
         if (shim.engine->waits != NULL)                        \
             shim.engine->waits();                              \
         CUresult result = REAL(fn) arguments;                  \

@@ -293,13 +293,13 @@ def grouped(folder):
 
 
 GROUPS = {"verdict": ["A step takes 20.0 ms. Means are of steps 2 to 40 of gradient group 1.",
-                      "Most of the lost time is exposed communication (waiting for the network after backward): 800 \u00b5s per step.", "steps per second 100 "],
+                      "Most of the lost time is exposed communication (waiting for all-reduces after backward): 800 \u00b5s per step.", "steps per second 100 "],
           "step-times": ["Of 2 gradient groups this is group 1, the one with the most bytes", "0 h 16.2 ms 3.00 ms 800 \u00b5s 0 \u00b5s 20.0 ms"],
           "timeline": ["took 20.0 ms on the quickest rank and 20.0 ms on the slowest.", "0 group 1 exposed communication 19.2 ms 800 \u00b5s - -"],
           "buckets": ["Buckets of group 0", "0 1 4.00 KiB 905 \u00b5s 1.00 ms", "w0 t.c:1 float32 4 16 bytes 0", "Buckets of group 1",
                       "0 1 4.00 KiB 1.21 ms 2.00 ms", "w1 t.c:1 float32 16 64 bytes 0"]}
 KNOWN = {"verdict": ["A step takes 20.2 ms. Means are of steps 1 to 20.", "Most of the lost time is waiting for rank 2: 4.00 ms per step.", "steps per second 49.5 ",
-                     "About 4.00 ms of a step can be saved: look at rank 2 (h2). Before backward it takes 3.93 ms longer: look at its data loader", "exposed communication per step 500 \u00b5s waiting for the network after backward, mean",
+                     "About 4.00 ms of a step can be saved: look at rank 2 (h2). Before backward it takes 3.93 ms longer: look at its data loader", "exposed communication per step 500 \u00b5s waiting for all-reduces after backward, mean",
                      "waiting for other ranks 4.00 ms per step, mean over the ranks that wait"],
          "step-times": ["2 h2 14.0 ms 5.50 ms 500 \u00b5s 0 \u00b5s 20.0 ms 20", "0 h0 10.2 ms 5.50 ms 500 \u00b5s 4.00 ms 20.2 ms 0"],
          "timeline": ["took 20.0 ms on the quickest rank and 20.2 ms on the slowest.", "2 device exposed communication 19.7 ms 500 \u00b5s - -",

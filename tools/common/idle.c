@@ -117,6 +117,7 @@ IDLE(node_changes, (CUgraphExec exec, CUgraphNode node, struct operation *work))
     X(copied_from_host, copied_from_host)     \
     X(tensor_map_encoded, tensor_map_encoded) \
     X(may_wait, may_wait)                     \
+    X(wait_begins, nothing)                   \
     X(waits, nothing)                         \
     X(waited, nothing)                        \
     X(leaves, may_wait)                       \

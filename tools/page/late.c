@@ -14,51 +14,104 @@ enum { WORST_STEPS = 5 };
 
 /* How much longer than in the mean of the other ranks; NAN: not known. */
 struct longer {
-    double host_us, before_us, backward_us;
+    double host_us, loader_us, copies_us;           /* on the host; the last two are in the first */
+    double before_us, device_copies_us, forward_us; /* on the device, likewise */
+    double backward_us;
 };
+
+static void
+add_rank(struct longer *sum, const struct rank_facts *rank, double times)
+{
+    sum->host_us += times * rank->host_us;
+    sum->loader_us += times * rank->host.loader_us;
+    sum->copies_us += times * rank->host.copies_us;
+    sum->before_us += times * rank->before_us;
+    sum->device_copies_us += times * rank->device.copies_us;
+    sum->forward_us += times * rank->device.forward_us;
+    sum->backward_us += times * rank->backward_us;
+}
 
 static struct longer
 find_longer(const struct facts *facts, const struct rank_facts *late)
 {
-    struct longer others = {0};
-    double count = (double)facts->rank_count - 1;
-    FOR_EACH(rank, facts->ranks, facts->rank_count) {
-        if (rank == late)
-            continue;
-        others.host_us += rank->host_us / count;
-        others.before_us += rank->before_us / count;
-        others.backward_us += rank->backward_us / count;
-    }
-    return (struct longer){late->host_us - others.host_us, late->before_us - others.before_us,
-                           late->backward_us - others.backward_us};
+    struct longer longer = {0};
+    double others = (double)facts->rank_count - 1;
+    FOR_EACH(rank, facts->ranks, facts->rank_count)
+        add_rank(&longer, rank, rank == late ? 1 : -1 / others);
+    return longer;
 }
 
-/* The host's time says most: where a host waits for its device, all hosts take as long, and this part decides nothing.
- */
+/* A part that takes longer, and where to look; as in the sentence of late_describe(). */
+struct cause {
+    double longer_us;
+    const char *what, *where, *look;
+};
+
+/* The largest that is at least `least_us`; NULL: none is, or none is known. */
+static const struct cause *
+find_cause(const struct cause *causes, size_t count, double least_us)
+{
+    const struct cause *found = NULL;
+    FOR_EACH(cause, causes, count) {
+        if (cause->longer_us >= least_us && (found == NULL || cause->longer_us > found->longer_us))
+            found = cause;
+    }
+    return found;
+}
+
+#define SHARE_AND_CLOCK "its share of the batch and its GPU's clock"
+
+/* A part of the host's time, or all of it. The host's time says most: where a host waits for its device, all hosts take
+ * as long, and this part decides nothing. */
+static struct cause
+host_cause(const struct longer *longer, double least_us)
+{
+    const struct cause parts[] = {
+        {longer->loader_us, "Its loader", "", "how it reads and prepares data, and at other programs on its host"},
+        {longer->copies_us, "Its copying of the batch to the device", "",
+         "the size of its batch, and at other programs on its host"}};
+    const struct cause *part = find_cause(parts, sizeof(parts) / sizeof(parts[0]), least_us);
+    if (part != NULL)
+        return *part;
+    return (struct cause){longer->host_us, "Its program", " from one DDP_STEP to the next call of it",
+                          "its data loader, its copies, and other programs on its host"};
+}
+
+/* A part of the device's time, or all before backward. */
+static struct cause
+device_cause(const struct longer *longer, double least_us)
+{
+    const struct cause parts[] = {{longer->backward_us, "Its backward", "", SHARE_AND_CLOCK},
+                                  {longer->forward_us, "Its forward pass", "", SHARE_AND_CLOCK},
+                                  {longer->device_copies_us, "Its copying of the batch to the device", "",
+                                   "the size of its batch, and at the load of its host"}};
+    const struct cause *part = find_cause(parts, sizeof(parts) / sizeof(parts[0]), least_us);
+    if (part != NULL)
+        return *part;
+    return (struct cause){longer->before_us, "Before backward it", "",
+                          "its data loader, its copies, its forward pass and the load of its host"};
+}
+
+/* A cause explains half of the delay at least. */
 const char *
 late_describe(const struct facts *facts, char text[LATE_TEXT_BYTES])
 {
-    char time[FIGURE_BYTES];
+    char time[FIGURE_BYTES], rest[80] = "", other[FIGURE_BYTES];
     const struct rank_facts *late = &facts->ranks[facts->waited.straggler];
     struct longer longer = find_longer(facts, late);
-    double most_us = fmax(longer.before_us, longer.backward_us);
-    if (longer.host_us > late->kept_us / 2)
+    double least_us = late->kept_us / 2;
+    struct cause cause = longer.host_us > least_us ? host_cause(&longer, least_us) : device_cause(&longer, least_us);
+    if (!(cause.longer_us >= least_us)) {
         snprintf(text, LATE_TEXT_BYTES,
-                 ". Its program takes %s longer from one DDP_STEP to the next call of it: look at its data loader, its "
-                 "copies, and other programs on its host",
-                 figure_time(longer.host_us, time));
-    else if (isnan(most_us) || most_us < late->kept_us / 2)
-        snprintf(text, LATE_TEXT_BYTES,
-                 ": the load of its host, its data loader, its share of the batch, its GPU's clock");
-    else if (longer.backward_us >= longer.before_us)
-        snprintf(text, LATE_TEXT_BYTES,
-                 ". Its backward takes %s longer: look at its share of the batch and its GPU's clock",
-                 figure_time(longer.backward_us, time));
-    else
-        snprintf(text, LATE_TEXT_BYTES,
-                 ". Before backward it takes %s longer: look at its data loader, its copies, its forward pass and the "
-                 "load of its host",
-                 figure_time(longer.before_us, time));
+                 ". Which part of its steps takes longer is not known: look at the load of its host, its data "
+                 "loader, " SHARE_AND_CLOCK);
+        return text;
+    }
+    if (late->kept_us - cause.longer_us > 0.1 * late->kept_us)
+        snprintf(rest, sizeof(rest), "; the cause of the other %s is not known",
+                 figure_time(late->kept_us - cause.longer_us, other));
+    snprintf(text, LATE_TEXT_BYTES, ". %s takes %s longer%s%s: look at %s", cause.what,
+             figure_time(cause.longer_us, time), cause.where, rest, cause.look);
     return text;
 }
 

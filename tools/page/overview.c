@@ -100,7 +100,7 @@ put_lost(json_object *section, const struct facts *facts, const char *advice)
     char text[FIGURE_BYTES], waiting[40] = "waiting for other ranks";
     if (facts->waited.straggler >= 0)
         snprintf(waiting, sizeof(waiting), "waiting for rank %d", facts->ranks[facts->waited.straggler].run->rank);
-    const char *const names[] = {waiting, "exposed communication (waiting for the network after backward)",
+    const char *const names[] = {waiting, "exposed communication (waiting for all-reduces after backward)",
                                  "kernels slowed by all-reduces"};
     const double us[] = {facts->waiting_us, facts->exposed_us, facts->slowed_us};
     enum lost most = find_most_lost(facts);
@@ -110,6 +110,22 @@ put_lost(json_object *section, const struct facts *facts, const char *advice)
                         figure_time(us[most], text), advice);
     else if (advice[0] != '\0')
         report_sentence(section, "notes", "%s", advice + 1);
+}
+
+/* What adds up to the difference between a step and one without averaging: all that is lost, by its parts. */
+static void
+put_parts(json_object *section, const struct facts *facts)
+{
+    char all[FIGURE_BYTES], waiting[FIGURE_BYTES], exposed[FIGURE_BYTES], slowed[FIGURE_BYTES];
+    double waiting_us = isnan(facts->waiting_us) ? 0 : facts->waiting_us;
+    bool is_slowed = facts->slowed_us > waiting_us;
+    if (isnan(facts_alone(facts)))
+        return;
+    report_sentence(section, "notes",
+                    "A step loses %s in all: %s waiting for other ranks, %s exposed communication%s%s.",
+                    figure_time(facts->step_us - facts_alone(facts), all), figure_time(waiting_us, waiting),
+                    figure_time(facts->exposed_us, exposed), is_slowed ? ", and in slowed kernels beyond that " : "",
+                    is_slowed ? figure_time(facts->slowed_us - waiting_us, slowed) : "");
 }
 
 /* ---- what may save time, but for overlap: trials have tried both ways in the run ---- */
@@ -176,14 +192,14 @@ advise_late(const struct facts *facts, double least_us, char advice[ADVICE_BYTES
                                 : "give all ranks batches of one size, and cores without other processes");
 }
 
-/* A straggler costs most: no setting of the network helps before it is found. */
+/* A straggler costs most: no setting of all-reduces helps before it is found. */
 static bool
 is_straggler_first(const struct facts *facts)
 {
     return facts->waited.straggler >= 0 && find_most_lost(facts) == LOST_WAITING;
 }
 
-/* About time for the network. */
+/* About time for all-reduces. */
 static void
 advise_exposed(const struct facts *facts, double least_us, char advice[ADVICE_BYTES])
 {
@@ -228,8 +244,10 @@ put_advice(json_object *section, const struct facts *facts)
     put_first(section, facts);
     bool is_exposed_first = find_most_lost(facts) == LOST_EXPOSED;
     const char *first = is_exposed_first ? exposed : late, *other = is_exposed_first ? late : exposed;
-    if (facts->world > 1)
+    if (facts->world > 1) {
         put_lost(section, facts, first);
+        put_parts(section, facts);
+    }
     if (other[0] != '\0')
         report_sentence(section, "notes", "%s", other + 1);
     if (late[0] != '\0' || exposed[0] != '\0')
@@ -270,7 +288,7 @@ put_figures(json_object *section, const struct facts *facts)
                           : "",
          FIGURE_PLAIN},
         {"exposed", "exposed communication per step", "time", facts->exposed_us,
-         "waiting for the network after backward, mean", FIGURE_PLAIN},
+         "waiting for all-reduces after backward, mean", FIGURE_PLAIN},
         {"slowed", "kernels slowed by all-reduces", "time", facts->slowed_us,
          "extra time per step of kernels while all-reduces run, measured with overlap on and off", FIGURE_PLAIN},
         {"waiting", "waiting for other ranks", "time", facts->waiting_us,

@@ -129,7 +129,8 @@ function sortable(table, data) {
 }
 
 // Columns of a table as bars behind its rows: parts of a step side by side.
-const BARS = {'Before backward': 'before', Backward: 'backward', Exposed: 'network', 'Waits for ranks': 'ranks'};
+const BARS = {'Before backward': 'before', Backward: 'backward', Exposed: 'network', 'Waits for ranks': 'ranks',
+              Other: 'before', Loader: 'ranks', Copies: 'network', Forward: 'early'};
 
 function drawParts(table, data) {
     const parts = data.columns.map(column => BARS[column.name]), shown = row => row.filter((_, i) => parts[i]);
@@ -143,11 +144,13 @@ function drawParts(table, data) {
             return x + width;
         }, 0);
     });
-    legend(table.parentElement, Object.entries(BARS).map(([name, colour]) => [colour, name]));
+    const names = data.columns.map(column => column.name).filter(name => BARS[name]);
+    legend(table.parentElement, names.map(name => [BARS[name], name]));
 }
 
 // A table of one row as one bar, above it: what a whole is made of.
-const WHOLE = {Start: 'before', 'Usual steps': 'backward', 'Longer steps': 'network', 'After the last step': 'ranks'};
+const WHOLE = {Start: 'before', Training: 'backward', Evaluation: 'early', Checkpoints: 'network', Other: 'mark',
+               'After the last step': 'ranks'};
 
 function drawWhole(table, data) {
     const place = placeAbove(table), names = data.columns.map(column => column.name), row = data.rows[0];

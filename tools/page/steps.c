@@ -23,7 +23,7 @@ put_ranks(json_object *section, const struct facts *facts)
                      MOST_RANKS);
     report_sentence(
         table.object, "notes",
-        "Means of steps %llu to %llu. Exposed: waiting for the network after backward. Host: from the return of "
+        "Means of steps %llu to %llu. Exposed: waiting for all-reduces after backward. Host: from the return of "
         "one DDP_STEP to the call of the next: loading data, copies, launches. If it is nearly a whole step, "
         "the host may set the pace.",
         (unsigned long long)facts->first_counted, (unsigned long long)facts->last_counted);
@@ -35,6 +35,37 @@ put_ranks(json_object *section, const struct facts *facts)
         report_row(&table, ROW({rank->run->rank}, {.text = rank->run->host}, {own_us * share}, {own_us * (1 - share)},
                                {facts->exposed_us}, {waits_us}, {rank->step_us}, {(double)facts->waits[r].last_count},
                                {rank->host_us}));
+    }
+}
+
+/* What the host and the device of each rank do before backward. */
+static void
+put_before(json_object *section, const struct facts *facts)
+{
+    if (!ANY(rank, facts->ranks, facts->rank_count, !isnan(rank->host.loader_us))) {
+        report_sentence(
+            section, "notes",
+            "Loader, copies and forward are not told apart: that needs a copy of the batch to the device, by "
+            "the thread that calls DDP_STEP, before the first gradient is complete, and overlap.");
+        return;
+    }
+    struct table table =
+        report_table(section, "Before backward, on host and device", "parts",
+                     "Rank:count|On|Other:time|Loader:time|Copies:time|Forward:time|Together:time", 2 * MOST_RANKS);
+    report_sentence(
+        table.object, "notes",
+        "Means of steps with these times in the trace, without evaluations and checkpoints. Copies: of the "
+        "batch to the device, from the first to the last. Loader: the host's time outside of calls of CUDA "
+        "and ddprun until the last of these copies. Forward: from there to the operation that completes the "
+        "first gradient. Other: the update, waits and other calls before that copy. A copy of less than a "
+        "sixteenth of the largest, or of less than 64 bytes, counts as another call.");
+    FOR_EACH(rank, facts->ranks, facts->rank_count) {
+        const struct trace_before *host = &rank->host, *device = &rank->device;
+        report_row(&table,
+                   ROW({rank->run->rank}, {.text = "host"}, {host->other_us}, {host->loader_us}, {host->copies_us},
+                       {host->forward_us}, {host->other_us + host->loader_us + host->copies_us + host->forward_us}));
+        report_row(&table, ROW({rank->run->rank}, {.text = "device"}, {device->other_us}, {NAN}, {device->copies_us},
+                               {device->forward_us}, {device->other_us + device->copies_us + device->forward_us}));
     }
 }
 
@@ -95,6 +126,7 @@ section_steps(json_object *report, const struct facts *facts)
     }
     put_curves(section, facts);
     put_ranks(section, facts);
+    put_before(section, facts);
 }
 
 /* ---- DDP_MEAN, as rank 0 has it: a curve for each name and place ---- */

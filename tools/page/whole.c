@@ -1,6 +1,6 @@
 /*
- * whole.c - where the time of a whole run went: its start, its steps, what steps took beyond the usual time, and what
- * came after the last one. By the host's clock of the lowest rank.
+ * whole.c - where the time of a whole run went: its start, training, evaluations, checkpoints, and what came after the
+ * last step. By the host's clock of the lowest rank.
  */
 #include "tools/page/report.h"
 
@@ -11,16 +11,23 @@
 
 #include <math.h>
 
-/* All in nanoseconds; `begin` and `end` are those of the job, on the rank's clock. */
+/* All in nanoseconds. They add up to the run, and `begin` and `end` are those of the job, on the rank's clock. */
 struct whole {
-    double begin, first_step, last_step, end;
-    double usual;  /* a step's time, the median */
-    double longer; /* what steps took beyond it */
+    double begin, end;
+    double start;
+    double training; /* steps, at most at their usual time where they were longer */
+    double evaluation, checkpoints;
+    double other; /* longer steps, of which neither was seen */
+    double after;
+    double usual;          /* a step's time, the median */
+    double usual_launches; /* a step's, the median; NAN: the trace does not say launches */
+    double usual_saved;    /* a step's time in checkpoints, the median: of programs that copy a parameter in each */
 };
 
 /* From one recorded step to the next: a trace leaves out steps of long runs. */
 struct stretch {
     double ns, steps;
+    struct trace_totals did; /* in it */
 };
 
 /* The job's begin and end. False: its launcher has not said them. */
@@ -36,70 +43,144 @@ find_ends(const struct facts *facts, struct whole *whole)
     return true;
 }
 
-/* Those between steps that follow each other in number and time; the first and the last of these steps are put into
- * `whole`. Returns how many there are; `stretches` has room for one of each step. */
+static struct trace_totals
+difference(struct trace_totals later, struct trace_totals before)
+{
+    return (struct trace_totals){later.launches - before.launches, later.saved_ns - before.saved_ns};
+}
+
+/* Those between steps that follow each other in number and time. Returns how many there are; `stretches` has room for
+ * one of each step. The first and the last of these steps: *first_p, *last_p. */
 static size_t
-find_stretches(const struct trace_run *run, struct whole *whole, struct stretch *stretches)
+find_stretches(const struct trace_run *run, struct stretch *stretches, const struct trace_step **first_p,
+               const struct trace_step **last_p)
 {
     const struct trace_step *before = NULL;
     size_t count = 0;
     FOR_EACH(step, run->steps, run->step_count) {
         if (step->entered_ns == 0)
             continue;
-        if (before == NULL) {
-            whole->first_step = (double)step->entered_ns;
-            before = step;
-        }
+        if (before == NULL)
+            *first_p = before = step;
         if (step->number <= before->number || step->entered_ns <= before->entered_ns)
             continue;
         stretches[count++] =
-            (struct stretch){(double)(step->entered_ns - before->entered_ns), (double)(step->number - before->number)};
+            (struct stretch){(double)(step->entered_ns - before->entered_ns), (double)(step->number - before->number),
+                             difference(step->totals, before->totals)};
         before = step;
     }
-    whole->last_step = before != NULL ? (double)before->entered_ns : NAN;
+    *last_p = before;
     return count;
 }
 
-/* A stretch counts as longer if it takes half as much again as its steps usually take, and two steps more: a slow
- * change of pace is none. */
+/* ---- what is usual ---- */
+
 static void
-find_longer(const struct stretch *stretches, size_t count, struct whole *whole)
+find_usual(const struct stretch *stretches, size_t count, struct whole *whole)
 {
-    OWNED double *each = xcalloc(count + 1, sizeof(*each));
-    for (size_t i = 0; i < count; ++i)
-        each[i] = stretches[i].ns / stretches[i].steps;
-    whole->usual = waiting_median(each, count);
+    OWNED double *ns = xcalloc(count + 1, sizeof(*ns)), *launches = xcalloc(count + 1, sizeof(*launches)),
+                 *saved = xcalloc(count + 1, sizeof(*saved));
     for (size_t i = 0; i < count; ++i) {
-        double usual = stretches[i].steps * whole->usual;
-        if (stretches[i].ns > 1.5 * usual + 2 * whole->usual)
-            whole->longer += stretches[i].ns - usual;
+        ns[i] = stretches[i].ns / stretches[i].steps;
+        launches[i] = stretches[i].did.launches / stretches[i].steps;
+        saved[i] = stretches[i].did.saved_ns / stretches[i].steps;
     }
+    whole->usual = waiting_median(ns, count);
+    whole->usual_launches = waiting_median(launches, count);
+    whole->usual_saved = waiting_median(saved, count);
+}
+
+/* ---- what took longer ---- */
+
+/* A stretch that takes half as much again as its steps usually take, and two steps more: a slow change of pace is none.
+ */
+static bool
+is_long(const struct stretch *stretch, const struct whole *whole)
+{
+    return stretch->ns > 1.5 * stretch->steps * whole->usual + 2 * whole->usual;
+}
+
+/* Its time goes to its parts. */
+static void
+divide_stretch(const struct stretch *stretch, struct whole *whole)
+{
+    double longer = fmax(stretch->ns - stretch->steps * whole->usual, 0);
+    double saved = stretch->did.saved_ns - stretch->steps * whole->usual_saved;
+    saved = saved > 0 ? fmin(saved, longer) : 0; /* not known: 0 */
+    double rest = longer - saved;
+    bool evaluates = facts_is_evaluation(stretch->did.launches, whole->usual_launches, stretch->steps);
+    whole->checkpoints += saved;
+    if (evaluates)
+        whole->evaluation += rest;
+    else if (is_long(stretch, whole))
+        whole->other += rest;
+    else
+        rest = 0;
+    whole->training += stretch->ns - saved - rest;
+}
+
+/* After the last DDP_STEP, which an update follows, programs evaluate and save once more. */
+static void
+divide_after(const struct trace_run *run, const struct trace_step *last, struct whole *whole)
+{
+    struct trace_totals did = difference(run->totals, last->totals);
+    double worked = run->worked_ns - (double)last->entered_ns;
+    double after = whole->end - (double)last->entered_ns;
+    if (!(worked > 0) || worked > after)
+        worked = 0;
+    double saved = did.saved_ns > 0 ? fmin(did.saved_ns, after) : 0;
+    double evaluation =
+        facts_is_evaluation(did.launches, whole->usual_launches, 1) ? fmax(fmin(worked, after) - saved, 0) : 0;
+    whole->checkpoints += saved;
+    whole->evaluation += evaluation;
+    whole->after = after - saved - evaluation;
+}
+
+/* ---- the table ---- */
+
+static void
+put_whole(struct json_object *section, const struct facts *facts, const struct whole *whole)
+{
+    char usual[FIGURE_BYTES];
+    bool is_told_apart = !isnan(whole->usual_launches);
+    struct table table = report_table(section, "The whole run", "whole",
+                                      "Start:time|Training:time|Evaluation:time|Checkpoints:time|Other:time|"
+                                      "After the last step:time|Whole run:time",
+                                      1);
+    report_sentence(table.object, "notes",
+                    "On rank %d. Start: until the first DDP_STEP. Training: steps, at their usual time (%s). Other: "
+                    "what steps took beyond it, %s. After the last step: until the job ended%s.",
+                    facts->first->rank, figure_time(whole->usual / 1e3, usual),
+                    is_told_apart
+                        ? "with no sign of an evaluation or a checkpoint"
+                        : "as with an evaluation, a checkpoint or a pause: this trace does not tell them apart",
+                    facts_number(facts->summary, "exit_code") > 0 ? ", with the time until the failure was found" : "");
+    if (is_told_apart)
+        report_sentence(table.object, "notes",
+                        "Evaluation: steps that launch more kernels than others. Checkpoints: from the copy of an "
+                        "annotated parameter to the host to the next launch, copy to the device or call of ddprun.");
+    report_row(&table,
+               ROW({whole->start / 1e3}, {whole->training / 1e3}, {is_told_apart ? whole->evaluation / 1e3 : NAN},
+                   {is_told_apart ? whole->checkpoints / 1e3 : NAN}, {whole->other / 1e3}, {whole->after / 1e3},
+                   {(whole->end - whole->begin) / 1e3}));
 }
 
 void
 whole_put(struct json_object *section, const struct facts *facts)
 {
+    const struct trace_run *run = facts->first;
+    const struct trace_step *first = NULL, *last = NULL;
     struct whole whole = {0};
-    char usual[FIGURE_BYTES];
-    OWNED struct stretch *stretches = xcalloc(facts->first->step_count + 1, sizeof(*stretches));
-    size_t count = find_stretches(facts->first, &whole, stretches);
+    OWNED struct stretch *stretches = xcalloc(run->step_count + 1, sizeof(*stretches));
+    size_t count = find_stretches(run, stretches, &first, &last);
     if (count == 0 || !find_ends(facts, &whole))
         return;
-    if (whole.first_step < whole.begin || whole.last_step > whole.end)
+    if ((double)first->entered_ns < whole.begin || (double)last->entered_ns > whole.end)
         return; /* the clock was set, or the summary is of another run */
-    find_longer(stretches, count, &whole);
-    struct table table =
-        report_table(section, "The whole run", "whole",
-                     "Start:time|Usual steps:time|Longer steps:time|After the last step:time|Whole run:time", 1);
-    report_sentence(
-        table.object, "notes",
-        "On rank %d. Start: until the first DDP_STEP. Longer steps: what steps took beyond the usual %s, as "
-        "with an evaluation, a checkpoint or a pause, which a trace cannot tell apart. After the last step: "
-        "until the job ended%s.",
-        facts->first->rank, figure_time(whole.usual / 1e3, usual),
-        facts_number(facts->summary, "exit_code") > 0 ? ", with the time until the failure was found" : "");
-    double training = whole.last_step - whole.first_step;
-    report_row(&table,
-               ROW({(whole.first_step - whole.begin) / 1e3}, {(training - whole.longer) / 1e3}, {whole.longer / 1e3},
-                   {(whole.end - whole.last_step) / 1e3}, {(whole.end - whole.begin) / 1e3}));
+    whole.start = (double)first->entered_ns - whole.begin;
+    find_usual(stretches, count, &whole);
+    for (size_t i = 0; i < count; ++i)
+        divide_stretch(&stretches[i], &whole);
+    divide_after(run, last, &whole);
+    put_whole(section, facts, &whole);
 }

@@ -112,6 +112,12 @@ group_of(json_object *line)
     return group >= 0 && group < TRACE_GROUPS ? (int)group : -1;
 }
 
+static struct trace_totals
+totals_of(json_object *line)
+{
+    return (struct trace_totals){facts_number(line, "launches_total"), facts_number(line, "saved_ns")};
+}
+
 /* ---- lines ---- */
 
 static void
@@ -131,6 +137,12 @@ take_step(struct trace_run *run, json_object *line)
                               .begin_us = number(line, "interval_us"),
                               .backward_us = number(line, "backward_us"),
                               .released_us = number(line, "released_us"),
+                              .copies_begin_us = number(line, "copies_begin_us"),
+                              .copies_end_us = number(line, "copies_end_us"),
+                              .host = {number(line, "host_other_us"), number(line, "host_loader_us"),
+                                       number(line, "host_copies_us"), number(line, "host_forward_us")},
+                              .launches = facts_number(line, "launches"),
+                              .totals = totals_of(line),
                               .predicted_us = number(line, "predicted_us"),
                               .bound_us = number(line, "bound_us")};
     if (step.group < 0 || (!step.in_graph && (step.boundary_ns <= 0 || isnan(step.released_us))))
@@ -278,7 +290,9 @@ take_head(struct trace *trace, int rank, const char *name, json_object *line)
                             .rank = rank,
                             .world = world > 0 && world <= TRACE_MOST_RANKS ? (int)world : rank + 1,
                             .at_ns = time_of(line, "at_ns"),
-                            .unix_ns = time_of(line, "unix_ns")};
+                            .unix_ns = time_of(line, "unix_ns"),
+                            .totals = {NAN, NAN},
+                            .worked_ns = NAN};
     text(line, "host", run.host, sizeof(run.host));
     run.bucket_bytes = count_of(line, "bucket_bytes");
     if (whole(line, "rank", rank) != rank)
@@ -301,8 +315,9 @@ take_summary(struct trace_run *run, json_object *line)
 static void
 take_end(struct trace_run *run, json_object *line)
 {
-    (void)line;
     run->ended = true;
+    run->totals = totals_of(line);
+    run->worked_ns = time_of(line, "worked_ns") > 0 ? (double)time_of(line, "worked_ns") : NAN;
 }
 
 /* By the first of these members that it has. */

@@ -26,6 +26,20 @@ struct trace_bucket {
     char path[16], type[16];
 };
 
+/* What comes before backward: four parts, in microseconds; NAN: not known. */
+struct trace_before {
+    double other_us;   /* the update of the step before, waits, and what else is not named here */
+    double loader_us;  /* the host, outside of calls of CUDA and ddprun, before the batch is copied */
+    double copies_us;  /* of the batch to the device */
+    double forward_us; /* after the copies */
+};
+
+/* What the program has done, so far; NAN: not known. */
+struct trace_totals {
+    double launches; /* of kernels and graphs */
+    double saved_ns; /* in checkpoints */
+};
+
 struct trace_step {
     uint64_t number;
     int group;
@@ -34,6 +48,10 @@ struct trace_step {
     bool control;  /* of a trial: it overlaps where others do not, or the other way round */
     int64_t boundary_ns, error_ns, entered_ns, left_ns;
     double begin_us, backward_us, released_us; /* to the boundary; NAN: not known */
+    double copies_begin_us, copies_end_us;     /* of the batch, on the device, to the boundary; NAN: not known */
+    struct trace_before host;                  /* from the return of the DDP_STEP before */
+    double launches;                           /* of kernels and graphs, since then; NAN: not known */
+    struct trace_totals totals;                /* at the boundary */
     double predicted_us, bound_us;             /* of what is exposed: the plan's, and any plan's; NAN: not known */
     struct trace_bucket *buckets;
     size_t bucket_count;
@@ -107,9 +125,11 @@ struct trace_run {
     int64_t job; /* the same on all ranks */
     int rank, world;
     char host[65];
-    int64_t at_ns, unix_ns;   /* the rank's clock, and the time of day */
-    bool ended, cut;          /* its last line is there; or a line is not whole, which a remark names */
-    uint64_t bucket_bytes;    /* of --bucket-mb; 0: not given, or not known */
+    int64_t at_ns, unix_ns;     /* the rank's clock, and the time of day */
+    struct trace_totals totals; /* at the end */
+    double worked_ns;           /* when the last call was over, on the rank's clock; NAN: not known */
+    bool ended, cut;            /* its last line is there; or a line is not whole, which a remark names */
+    uint64_t bucket_bytes;      /* of --bucket-mb; 0: not given, or not known */
     struct json_object *told; /* what the launcher has added at the end (docs/trace.md, "summary"); NULL: it has not */
     struct json_object *summary; /* in it; NULL: the same */
     TRACE_LISTS(TRACE_LIST)

@@ -340,8 +340,10 @@ facts_find(const struct trace *trace, struct facts *facts)
     join_steps(facts);
     take_window(facts);
     facts->waits = xcalloc(facts->rank_count, sizeof(*facts->waits));
-    for (size_t r = 0; r < facts->rank_count; ++r)
+    for (size_t r = 0; r < facts->rank_count; ++r) {
         take_rank(facts, r);
+        facts_find_before(facts, &facts->ranks[r]);
+    }
     take_step_time(facts);
     take_waiting(facts);
     take_plan(facts);

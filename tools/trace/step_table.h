@@ -19,6 +19,7 @@ struct rank_facts {
     size_t step_count;
     double before_us, backward_us, step_us; /* its own */
     double host_us;                         /* its host, from the return of one DDP_STEP to the call of the next */
+    struct trace_before host, device;       /* before backward, of steps that launch as much as others; loader: NAN */
     double kept_us;                         /* a step: how much earlier all others would have been done without it */
 };
 
@@ -78,6 +79,13 @@ double facts_turns(const struct facts *facts);
 
 /* The rank's step of that number; NULL: it has none. */
 const struct trace_step *facts_step_of(const struct rank_facts *rank, uint64_t number);
+
+/* before.c: whether so many launches, in so many steps that usually have `usual`, are those of an evaluation, too: a
+ * forward pass is about a third of a step's. False where a number is not known. */
+bool facts_is_evaluation(double launches, double usual, double steps);
+
+/* before.c: rank->host and rank->device. Ranks, steps and what counts are known. */
+void facts_find_before(const struct facts *facts, struct rank_facts *rank);
 
 /* What the rank's host took from its return from the DDP_STEP before to the call of this one; NAN: not known. */
 double facts_host_us(const struct rank_facts *rank, uint64_t number);

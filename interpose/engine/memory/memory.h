@@ -286,7 +286,7 @@ void functions_after_unload(void);
 /* From now on hooks report every launch: memory_state.any_escaped was set. */
 void functions_report_all(void);
 /* The same until `each` is false for all who have asked. */
-enum report_for { REPORT_FORGOTTEN = 1, REPORT_TURNS = 2 };
+enum report_for { REPORT_FORGOTTEN = 1, REPORT_TURNS = 2, REPORT_TRACE = 4 };
 void functions_report_each(enum report_for whom, bool each);
 uint64_t call_identity(const char *name);
 

@@ -52,6 +52,21 @@ void trace_completes(const struct group *group, CUstream stream);
 void trace_bucket_ready(const struct group *group, size_t bucket, uint64_t streams) BY_ISSUER;
 void trace_bucket_begin(const struct group *group, size_t bucket, bool early) BY_ISSUER;
 void trace_bucket_end(const struct group *group, size_t bucket, bool early) BY_ISSUER;
+/* ---- trace_host.c: what the program's host does between two calls of DDP_STEP; any thread ---- */
+/* Around an operation; a watcher's. */
+void trace_operation_begins(const struct operation *operation);
+void trace_operation_ends(const struct operation *operation, bool runs, bool touches);
+/* A call that waits for a stream, an event or the device begins; a call of ddprun that works or waits begins; one of
+ * these ends. */
+void trace_wait_begins(void);
+void trace_call_begins(void);
+void trace_call_ends(void);
+/* What completes the first gradient is about to be launched. */
+void trace_host_backward(void);
+/* DDP_STEP returns in this thread: what follows belongs to the next step. */
+void trace_step_returns(void);
+
+/* ---- trace.c again ---- */
 /* A call of DDP_REDUCE. */
 void trace_reduce(uint64_t number, const char *text, uint64_t bytes) BY_ISSUER;
 void trace_close(void);

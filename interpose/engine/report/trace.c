@@ -11,6 +11,7 @@
 #include "interpose/engine/memory/escapes.h"
 #include "interpose/engine/report/report.h"
 #include "interpose/engine/report/trace_file.h"
+#include "interpose/engine/report/trace_host.h"
 
 #include "base/clock.h"
 
@@ -39,6 +40,9 @@ struct step_trace {
     CUevent begin, backward;    /* of the interval; before the operation that completes its first gradient */
     CUevent boundary, released; /* around what the trainer's stream waits: measure.c's, or the step's own */
     CUevent own_boundary, own_released;
+    CUevent copies_begin, copies_end; /* around copies of the batch to the device, if `host` has them */
+    struct host_parts host;
+    struct host_totals totals;      /* at the boundary */
     int64_t entered_ns, left_ns;    /* the host, in DDP_STEP */
     int64_t predicted_ns, bound_ns; /* negative: not known */
     uint64_t check_bytes;
@@ -73,6 +77,7 @@ make_streams(void)
     CUDA("cuStreamCreate for the trace", cuStreamCreateWithPriority, &ready_stream, CU_STREAM_NON_BLOCKING, 0);
     CUDA("cuStreamCreate for the trace", cuStreamCreateWithPriority, &anchor_stream, CU_STREAM_NON_BLOCKING, 0);
     anchor.event = timing_event();
+    host_parts_prepare();
 }
 
 /* Nothing else is on its stream, so the event completes between the two looks at the clock. Where the host was busy in
@@ -141,6 +146,26 @@ add_times(struct json *line, struct step_trace *step)
     json_add_i64(line, "left_ns", step->left_ns);
 }
 
+/* What the program did before backward, by its calls. */
+static void
+add_host(struct json *line, const struct step_trace *step)
+{
+    const struct host_parts *host = &step->host;
+    json_add_u64(line, "launches", host->launches);
+    json_add_u64(line, "launches_total", step->totals.launches);
+    json_add_i64(line, "saved_ns", step->totals.saved_ns);
+    if (!host->is_known)
+        return;
+    json_add_us(line, "host_other_us", (double)host->other_ns / 1e3);
+    json_add_us(line, "host_loader_us", (double)host->loader_ns / 1e3);
+    json_add_us(line, "host_copies_us", (double)host->copies_ns / 1e3);
+    json_add_us(line, "host_forward_us", (double)host->forward_ns / 1e3);
+    if (!host->has_device)
+        return;
+    add_if_complete(line, "copies_begin_us", step, step->copies_begin);
+    add_if_complete(line, "copies_end_us", step, step->copies_end);
+}
+
 static void
 add_bucket(struct json *line, const struct step_trace *step, size_t k)
 {
@@ -177,6 +202,7 @@ write_step(struct step_trace *step, int group)
         json_add_us(line, "bound_us", (double)step->bound_ns / 1e3);
     }
     json_add_u64(line, "check_bytes", step->check_bytes);
+    add_host(line, step);
     json_open(line, "buckets", '[');
     for (size_t k = 0; k < step->bucket_count; ++k) {
         if (step->buckets[k].sent)
@@ -251,7 +277,8 @@ static void
 free_events(struct step_trace *step)
 {
     const struct driver *driver = &engine_state.driver;
-    CUevent own[] = {step->begin, step->backward, step->own_boundary, step->own_released};
+    CUevent own[] = {step->begin,        step->backward,     step->own_boundary,
+                     step->own_released, step->copies_begin, step->copies_end};
     for (size_t k = 0; k < step->bucket_count; ++k) {
         (void)driver->cuEventDestroy_p(step->buckets[k].ready);
         (void)driver->cuEventDestroy_p(step->buckets[k].begin);
@@ -284,6 +311,8 @@ make_events(struct step_trace *step, size_t bucket_count)
     step->backward = timing_event();
     step->own_boundary = timing_event();
     step->own_released = timing_event();
+    step->copies_begin = timing_event();
+    step->copies_end = timing_event();
 }
 
 /* While there is none, no touch is followed. */
@@ -352,8 +381,10 @@ trace_completes(const struct group *group, CUstream stream)
         step->has_backward = true;
     }
     engine_unlock();
-    if (backward != NULL)
-        trace_record(backward, stream);
+    if (backward == NULL)
+        return;
+    trace_host_backward();
+    trace_record(backward, stream);
 }
 
 void
@@ -410,6 +441,8 @@ trace_boundary(const struct group *group, CUstream stream, CUevent measured, int
     step->control = group->control;
     step->predicted_ns = promised_ns;
     step->bound_ns = bound_ns;
+    host_parts_take(&step->host, &step->copies_begin, &step->copies_end);
+    host_totals_take(&step->totals);
 }
 
 void

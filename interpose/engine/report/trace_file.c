@@ -5,6 +5,7 @@
 
 #include "interpose/engine/core/observer.h"
 #include "interpose/engine/report/report.h"
+#include "interpose/engine/report/trace_host.h"
 
 #include "base/clock.h"
 
@@ -175,11 +176,16 @@ trace_file_write_exchanges(void)
 void
 trace_file_close(void)
 {
+    struct host_totals totals;
     watch(WATCH_TRACE, false);
+    host_totals_take(&totals);
     trace_file_write_exchanges();
     struct json *line = trace_file_begin();
     json_add_bool(line, "end", true);
     json_add_i64(line, "at_ns", clock_now_ns());
+    json_add_u64(line, "launches_total", totals.launches);
+    json_add_i64(line, "saved_ns", totals.saved_ns);
+    json_add_i64(line, "worked_ns", totals.worked_ns);
     trace_file_write(line);
     fclose(file);
     file = NULL;

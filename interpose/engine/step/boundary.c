@@ -226,6 +226,7 @@ step_together(struct group *group, CUstream stream, const struct ddp_site *site)
     role_give();
     launch_ready(); /* of the group whose boundary is next, buckets may have been ready all the while */
     judgement_end_step();
+    TRACED(trace_step_returns());
 }
 
 static void

@@ -5,16 +5,17 @@ source "$(dirname "$0")/../../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 here, which writes the trace"
 program=$(dirname "$0")/latecomers.py
 
-# compared NAME LACKING: `LACKING` is a rank whose file the trace lacks, or none.
+# compared NAME LACKING: `LACKING` is a rank whose file the trace lacks; or signs, of evaluations, checkpoints and what comes before backward;
+# or none.
 compared() {
     rm -rf "$work/trace"
     mkdir "$work/trace"
-    python3 "$program" write "$work/trace"
-    [ "$2" = none ] || rm "$work/trace/rank-$2.jsonl"
+    python3 "$program" write "$work/trace" "$2"
     run "$ddprun" report "$work/trace" -o "$work/page.html"
     succeeded "$1: there is a page"
     check "$1: its figures are those of the events" python3 "$program" compare "$work/page.html" "$2"
 }
 compared "a rank that is late" none
 compared "a rank whose times are not there" 1
+compared "a trace of an older version" signs
 finish
