@@ -10,7 +10,7 @@
 
 extern const struct command *const commands[]; /* ends with NULL */
 
-/* ---- ranks.c ---- */
+/* ---- rank_libraries.c ---- */
 /* Into the ranks of a job that a tool has started, or of a job with --plan: an engine of their own, or a library in
  * front of the engine, and the one that redirects or notes files (tools/sandbox/). Called by
  * launcher/start/environment.c and launcher/job_start.c. Which tool it is, the variables say that the tool has set for

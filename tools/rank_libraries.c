@@ -1,4 +1,4 @@
-/* ranks.c - see commands.h. */
+/* rank_libraries.c - see commands.h. */
 #include "tools/commands.h"
 
 #include "base/protocol.h"
