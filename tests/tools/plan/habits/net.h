@@ -406,11 +406,18 @@ descend_by_gemm(float *weights, const float *from, const float *error, int in, i
     CHECK(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, out, in, rows, &minus, error, out, from, in, &one, weights, out));
 }
 
+/* The gradient of tensor t, or, where the habit has none, its update. */
 static void
 backward_tensor(int t)
 {
-    int in = t == 0 ? INPUTS : t == 2 ? HIDDEN : 1, out = t < 2 ? HIDDEN : CLASSES;
-    const float *from = t == 0 ? x : t == 2 ? h : NULL, *error = t < 2 ? below : delta;
+    const struct {
+        int in, out;        /* of its layer; a bias has one input, which is 1 */
+        const float *from;  /* the layer's input; NULL: a bias */
+        const float *error; /* of the layer's output */
+    } tensors[TENSORS] = {
+        {INPUTS, HIDDEN, x, below}, {1, HIDDEN, NULL, below}, {HIDDEN, CLASSES, h, delta}, {1, CLASSES, NULL, delta}};
+    const int in = tensors[t].in, out = tensors[t].out;
+    const float *from = tensors[t].from, *error = tensors[t].error;
     if (is("gemm-update"))
         descend_by_gemm(w[t], from != NULL ? from : side, error, in, out);
     else if (begins("half"))
