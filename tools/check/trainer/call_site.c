@@ -38,6 +38,8 @@ find_own_path(void)
     return own_path;
 }
 
+/* The frame of a return address: the program's object and the offset in it; .object NULL: it is of CUDA, ddprun, or not
+ * known. */
 static struct frame
 look_up(const void *address)
 {
@@ -56,6 +58,7 @@ look_up(const void *address)
     return frame;
 }
 
+/* The same, remembered by address. */
 static struct frame
 find_frame(const void *address)
 {

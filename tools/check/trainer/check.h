@@ -172,6 +172,13 @@ uint64_t call_site_find(char *text, size_t bytes);
 void copies_seen(uint64_t site, const char *place, const void *source, size_t bytes, bool is_annotated);
 /* The step is over: what was copied in it goes into the reference, or is compared with that, and forgotten. */
 void copies_boundary(uint32_t step);
+/* The memory of the host that the operation copies to the device, *bytes_p of it; NULL: it copies none. With
+ * cudaMemcpyDefault the call does not say whose memory it is: the driver is asked. */
+const void *copies_host_source(const struct operation *operation, size_t *bytes_p);
+
+/* ---- readings.c ---- */
+/* A row, with this step, for each place where the program has read the date or random bytes. Once, at the end. */
+void readings_note(uint32_t step);
 
 /* ---- look.c ---- */
 /* At the start. Of a run that looks the file is there, empty, also where the program makes no operation. */

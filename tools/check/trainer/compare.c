@@ -89,6 +89,7 @@ struct passing {
     XXH3_state_t hash; /* of all of it */
 };
 
+/* Compares a piece of a tensor with the next bytes of the reference: adds to its hash and to its norms. */
 static void
 pass_piece(void *arg, const void *piece, size_t bytes)
 {
@@ -162,6 +163,8 @@ find_before(const struct reference_key *key, const struct reference_entry *after
     return entry != NULL && entry->record.bytes == after->record.bytes ? entry : NULL;
 }
 
+/* Compares what a step has changed: *row gets the hash, whether the bits are the reference's, and else the norms of the
+ * change. `before`: the reference's record of the step before; NULL: it has none, and values are compared. */
 static void
 compare_update(const struct tensor *tensor, const struct compare_at *at, const struct reference_entry *before,
                const struct reference_entry *entry, struct check_row *row)

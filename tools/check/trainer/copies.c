@@ -49,6 +49,7 @@ hash_values(const char *source, size_t bytes)
     return any ? XXH3_64bits_withSeed(source + from, bytes - from, hash) : 0;
 }
 
+/* What this step has copied by the call site `id`, which is added, with a row of its place; NULL: there is no room. */
 static struct check_copies *
 find_site(uint64_t id, const char *place)
 {
@@ -97,4 +98,19 @@ copies_boundary(uint32_t step)
             compare_site(own, &key);
         *own = (struct check_copies){.site = own->site};
     }
+}
+
+const void *
+copies_host_source(const struct operation *operation, size_t *bytes_p)
+{
+    *bytes_p = operation->host_bytes;
+    bool is_known =
+        operation->host_source != NULL || operation->operand_count != 2 || operation->operands[1].argument != 1;
+    bool is_plain = strncmp(operation->name, "cuMemcpy", 8) == 0 &&
+                    (operation->name[8] == '\0' || operation->name[8] == '_' || operation->name[8] == 'A');
+    if (is_known || !is_plain || device_ask_about(operation->operands[0].address).type != CU_MEMORYTYPE_DEVICE ||
+        device_ask_about(operation->operands[1].address).type == CU_MEMORYTYPE_DEVICE)
+        return operation->host_source;
+    *bytes_p = operation->operands[1].bytes;
+    return (const void *)(uintptr_t)operation->operands[1].address;
 }

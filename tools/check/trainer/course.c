@@ -5,8 +5,8 @@
 #include "tools/check/trainer/check.h"
 
 #include "base/clock.h"
-#include "tools/common/direct.h"
 #include "tools/common/each.h"
+#include "tools/common/owned.h"
 #include "tools/sandbox/files.h"
 
 enum {
@@ -168,6 +168,8 @@ look_at(enum tensor_role role, uint32_t step, bool is_last)
     values_wait();
 }
 
+/* After a boundary of the group: compares its averaged gradients, and sets them to the reference's where steps begin
+ * from it. */
 static void
 look_at_gradients(int group, uint32_t step)
 {
@@ -206,33 +208,12 @@ look_at_averaged(int group, uint32_t step)
 _Static_assert((int)CHECK_TYPES_FLOAT16 == (int)LIBRARY_FLOAT16 && (int)CHECK_TYPES_BFLOAT16 == (int)LIBRARY_BFLOAT16,
                "run.h");
 
-/* Where the program has read the date or random bytes (tools/sandbox/files.h). */
-static void
-note_readings(void)
-{
-    enum { READINGS_AT_MOST = 64 };
-    char path[PATH_MAX];
-    OWNED char *line = NULL;
-    const char *folder = getenv(FILES_ENV_DIR);
-    size_t room = 0;
-    snprintf(path, sizeof(path), "%s/" FILES_READINGS, folder != NULL ? folder : "");
-    int fd = open_direct(path, O_RDONLY | O_CLOEXEC, 0);
-    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    for (int i = 0; file != NULL && i < READINGS_AT_MOST && getline(&line, &room, file) > 0; ++i) {
-        char *text = NULL;
-        struct check_row row = {.kind = CHECK_ROW_READING, .step = course.steps, .value = strtoull(line, &text, 16)};
-        snprintf(row.text, sizeof(row.text), "%s", text);
-        row.text[strcspn(row.text, "\n")] = '\0';
-        values_row(&row);
-    }
-    if (file != NULL)
-        fclose(file);
-}
-
+/* Rows of what is known of the whole run when it ends: bytes copied for a step, rounds, batches, types of products,
+ * gradients of groups that never stepped. */
 static void
 note_at_end(void)
 {
-    note_readings();
+    readings_note(course.steps);
     if (course.steps > 2)
         values_note(CHECK_ROW_COPIED, course.steps, atomic_load(&course.copied_bytes) / (course.steps - 2));
     if (course.in_rounds)
@@ -250,6 +231,7 @@ note_at_end(void)
     }
 }
 
+/* Ends the run after so many steps, once. `by_us`: check ends the program, and this does not return. */
 static void
 end_run(uint32_t steps, bool by_us)
 {
@@ -303,6 +285,7 @@ count_step(const struct ddp_site *site)
         end_steps(step - 1);
 }
 
+/* At the first boundary, round or launch of a graph with a DDP_STEP: steps are counted from here on. */
 static void
 begin_steps(void)
 {
@@ -316,6 +299,8 @@ begin_steps(void)
 
 /* ---- rounds: steps of a program that has no DDP_STEP ---- */
 
+/* Whether a DDP_REDUCE may begin a step by itself: in the reference's run it did, or no gradient is annotated so
+ * far. */
 static bool
 may_be_round(void)
 {
@@ -364,6 +349,7 @@ note_own_part(const struct tensor *memory)
         values_note(CHECK_ROW_OWN, course.steps, values_hash(memory));
 }
 
+/* What DDP_REDUCE works on, described as a tensor. */
 static struct tensor
 memory_of(const struct observed_reduction *reduced)
 {
@@ -409,6 +395,7 @@ check_reduce_begins(const struct observed_reduction *reduced, CUstream stream)
         note_own_part(&memory);
 }
 
+/* After a DDP_REDUCE: compares its result, and sets it to the reference's where steps begin from it. */
 static void
 look_at_reduced(const struct tensor *memory, int op, CUstream stream)
 {
@@ -485,23 +472,6 @@ check_boundary_ends(int group)
         look_at(TENSOR_BUFFER, step, false);
 }
 
-/* The memory of the host that the operation copies to the device, or NULL. With cudaMemcpyDefault the call does not say
- * whose memory it is. */
-static const void *
-host_source_of(const struct operation *operation, size_t *bytes_p)
-{
-    *bytes_p = operation->host_bytes;
-    bool is_known =
-        operation->host_source != NULL || operation->operand_count != 2 || operation->operands[1].argument != 1;
-    bool is_plain = strncmp(operation->name, "cuMemcpy", 8) == 0 &&
-                    (operation->name[8] == '\0' || operation->name[8] == '_' || operation->name[8] == 'A');
-    if (is_known || !is_plain || device_ask_about(operation->operands[0].address).type != CU_MEMORYTYPE_DEVICE ||
-        device_ask_about(operation->operands[1].address).type == CU_MEMORYTYPE_DEVICE)
-        return operation->host_source;
-    *bytes_p = operation->operands[1].bytes;
-    return (const void *)(uintptr_t)operation->operands[1].address;
-}
-
 void
 check_operation_begins(const struct operation *operation)
 {
@@ -510,7 +480,7 @@ check_operation_begins(const struct operation *operation)
     if (course.steps >= 2 && operation->host_source != NULL)
         atomic_fetch_add(&course.copied_bytes, operation->host_bytes);
     size_t bytes;
-    const void *source = host_source_of(operation, &bytes);
+    const void *source = copies_host_source(operation, &bytes);
     if (source != NULL)
         check_copied(operation->operand_count > 0 ? operation->operands[0].address : 0, source, bytes, bytes, 1);
     if (operation->graph != NULL && course.graphs && atomic_load(&engine_state.captures_open) == 0) {
@@ -535,7 +505,7 @@ void
 check_operation_ends(const struct operation *operation, bool enqueued)
 {
     size_t bytes;
-    const void *source = check_run.nudge > 0 && enqueued ? host_source_of(operation, &bytes) : NULL;
+    const void *source = check_run.nudge > 0 && enqueued ? copies_host_source(operation, &bytes) : NULL;
     if (source != NULL && operation->operand_count > 0 && atomic_load(&engine_state.captures_open) == 0 &&
         operation->operands[0].bytes == bytes) {
         ENTER_CONTEXT();

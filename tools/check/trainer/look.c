@@ -36,6 +36,7 @@ static __thread struct {
     char *before[LOOK_ARGUMENTS];
 } around;
 
+/* Adds an address that is device memory to look.pointers, once. */
 static void
 note_pointer(void *arg, const struct pointed *pointed)
 {
@@ -47,6 +48,7 @@ note_pointer(void *arg, const struct pointed *pointed)
     look.pointers[look.pointer_count++] = pointed->address;
 }
 
+/* Writes to the file of the look. If it fails the file is removed, and nothing more is written. */
 static void
 put(const void *data, size_t bytes)
 {
@@ -57,6 +59,8 @@ put(const void *data, size_t bytes)
     }
 }
 
+/* Writes the bytes of a memory to the file, once for each content, padded to 8 bytes. Returns their hash, by which
+ * operations name them. */
 static uint64_t
 put_contents(const char *data, size_t bytes)
 {
@@ -215,6 +219,7 @@ keep_pointed(void *arg, const struct pointed *pointed)
     }
 }
 
+/* Before an operation: fills its name, blocks, call site and arguments, with what the memory of each holds. */
 static void
 begin_operation(const struct operation *operation, const struct function_layout *layout)
 {
@@ -323,6 +328,8 @@ look_boundary(double weight, uint32_t interval)
     put(&record, sizeof(record));
 }
 
+/* Sets the bytes [first, end) of an argument's memory that the operation has changed, widened to whole words of 4
+ * bytes; end 0: none. */
 static void
 find_change(struct look_argument *argument, const char *before, const char *after)
 {

@@ -31,6 +31,8 @@ on_capture_ended(void *ended, const CUgraph *graph, bool done)
         atomic_fetch_sub(&engine_state.captures_open, 1);
 }
 
+/* At the first look at the engine: tells the shim which calls to pass on; what check does not follow goes to the idle
+ * ones. */
 static void
 show_engine(struct engine *engine)
 {

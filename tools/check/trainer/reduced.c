@@ -42,6 +42,7 @@ key_of(size_t number)
     return (struct reference_key){.kind = REFERENCE_TENSOR, .role = CHECK_REDUCE, .number = (uint32_t)number};
 }
 
+/* Reads, once, which calls of DDP_REDUCE the reference has. */
 static void
 read_calls(void)
 {
@@ -54,6 +55,7 @@ read_calls(void)
         (void)add_call(&tensor);
 }
 
+/* The call's result as a row describes it; its `group` is the operation (DDP_OP_...). */
 static struct check_tensor
 describe_reduced(const struct tensor *memory, int op)
 {

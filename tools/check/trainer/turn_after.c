@@ -46,6 +46,7 @@ static __thread struct {
     char name[96];
 } under_way;
 
+/* For each pointer of an operation: notes its device memory, and whether a parameter is among it. */
 static void
 note_given(void *arg, const struct pointed *pointed)
 {
@@ -76,6 +77,7 @@ hash_memory(const struct given *given)
     return hash;
 }
 
+/* What is known of the calls of this identity (call site and kernel), which is added; NULL: there is no room. */
 static struct call *
 call_of(uint64_t identity)
 {

@@ -71,6 +71,7 @@ static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER; /* guards calls; h
 
 /* ---- the calls of rank 0 ---- */
 
+/* Writes the calls that were collected to their file. If it cannot be written, no more are collected. */
 static void
 flush(void)
 {
@@ -110,6 +111,9 @@ meet(const struct check_call *call)
     return NULL;
 }
 
+/* A call of the host in the thread that plays turns: its name, a hash of what is passed, and both numbers of a
+ * DDP_MEAN. In the run as rank 0 alone, returns what rank 0 has called in its place, which is the same call; NULL:
+ * another one, or nothing is compared. In other runs the call is kept for that run, and NULL is returned. */
 static const struct check_call *
 note(const char *name, uint64_t hash, double own, double result)
 {
@@ -160,6 +164,7 @@ hash_argument(const char *value, size_t bytes, uint64_t hash)
     return hash;
 }
 
+/* Hash of a launch's kernel, grid and arguments, addresses aside. */
 static uint64_t
 hash_launch(const struct operation *operation, const struct function_layout *layout)
 {
@@ -199,6 +204,7 @@ is_copy(const struct operation *operation)
 
 /* ---- copies to the host ---- */
 
+/* Notes that the memory at this address is of an operation that other ranks' turns leave out. */
 static void
 add_left(CUdeviceptr address)
 {
@@ -224,6 +230,7 @@ drop_left(CUdeviceptr address)
     batch.left_count = kept;
 }
 
+/* For each pointer of an operation: where it points is left out from now on, or (*is_left_out false) computed again. */
 static void
 note_pointer(void *arg, const struct pointed *pointed)
 {
@@ -240,6 +247,7 @@ note_pointer(void *arg, const struct pointed *pointed)
         drop_left(pointed->address);
 }
 
+/* Notes all pointers of a launch that runs, or that is left out. Copies and graphs have none. */
 static void
 note_pointers(const struct operation *operation, bool is_left_out)
 {
@@ -287,6 +295,7 @@ host_target(const struct operation *operation)
     return is_from_device && is_to_host ? (char *)(uintptr_t)operands[0].address : NULL;
 }
 
+/* Fills memory of the host with a value that no right program depends on. */
 static void
 overwrite(char *to, size_t bytes)
 {
@@ -310,6 +319,8 @@ report_stale(void)
     values_row(&row);
 }
 
+/* Before a copy to the host: keeps where it goes if it brings memory that was left out, to overwrite it after the
+ * copy. */
 static void
 look_at_copy(const struct operation *operation)
 {
@@ -347,6 +358,7 @@ struct update {
     bool is_growing, is_reported;
 };
 
+/* An argument of 4 or 8 bytes as a number: a float if its bits are a normal one, else an integer. */
 static double
 update_number(const char *value, size_t bytes)
 {
@@ -411,6 +423,7 @@ count_change(struct update *known, const struct update *now)
     known->is_growing = is_growing;
 }
 
+/* Adds a row: the launch `name` has a number that counts batches in which nothing was updated. */
 static void
 report_counted(const struct update *old, const struct update *new, const char *name)
 {

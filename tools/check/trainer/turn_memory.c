@@ -84,6 +84,7 @@ is_kept(const struct observed_turn *turn)
 
 /* ---- where the ranges are ---- */
 
+/* How often the call came before in this batch, from 0; the next time it is one more. */
 static uint32_t
 count_call(uint64_t call)
 {
@@ -107,6 +108,8 @@ is_unannotated(CUdeviceptr address)
     return facts.begin != 0 && facts.type == CU_MEMORYTYPE_DEVICE && !pointers_annotated(address, &tensor, &next);
 }
 
+/* Begins to follow the memory that a call is given by a pointer, from its beginning at that address, where it is not
+ * followed yet and there is room. */
 static void
 add_range(const struct given *given, const struct pointed *pointed)
 {
@@ -122,6 +125,8 @@ add_range(const struct given *given, const struct pointed *pointed)
     (void)call_site_find(range->known.frames, sizeof(range->known.frames));
 }
 
+/* For each pointer of a call: where unannotated memory that is followed lies in this batch; in the first run, which
+ * writes the reference, memory that is not followed yet is added. */
 static void
 note_pointed(void *arg, const struct pointed *pointed)
 {
@@ -139,6 +144,7 @@ note_pointed(void *arg, const struct pointed *pointed)
         add_range(given, pointed);
 }
 
+/* Notes the bytes that a copy of this batch writes on the device. */
 static void
 note_copy(const struct operation *operation)
 {
@@ -203,6 +209,7 @@ key_of(const struct left_range *range, const struct observed_turn *turn)
                                   .number = (uint32_t)(range - left.ranges)};
 }
 
+/* Reads device memory. False: it is not allocated any longer, and *to is untouched. */
 static bool
 read_range(CUdeviceptr address, uint64_t bytes, char *to)
 {
@@ -266,6 +273,8 @@ struct comparison {
     bool is_found_so, is_added; /* what was changed differed before, too; all of it was added to alike */
 };
 
+/* Adds the squares of a word's difference and of its reference; where one is infinite or NaN, counts it if its bits
+ * differ. */
 static void
 add_word(struct difference *found, const struct word *word)
 {
@@ -278,6 +287,7 @@ add_word(struct difference *found, const struct word *word)
     }
 }
 
+/* Adds a word to those that the batch has changed, here or in the reference, or to the others. */
 static void
 compare_word(struct comparison *found, const struct word *word)
 {
@@ -346,6 +356,7 @@ settle_range(struct left_range *range)
                &range->known, sizeof(range->known));
 }
 
+/* At a batch's end: writes a range's bytes before and after the batch to the reference, or compares them with it. */
 static void
 keep_range(const struct left_range *range, const struct observed_turn *turn)
 {
@@ -366,6 +377,7 @@ keep_range(const struct left_range *range, const struct observed_turn *turn)
         compare_range(range, has_before, both, theirs, turn);
 }
 
+/* At a turn's DDP_STEP: keeps all ranges, and forgets where they lay in this batch. */
 static void
 keep_batch(const struct observed_turn *turn)
 {

@@ -88,6 +88,7 @@ list_tensors(int group, size_t *count_p)
     return list;
 }
 
+/* What is held of a tensor from turn to turn; it begins as zeros. */
 static struct held *
 held_of(const struct tensor *tensor)
 {
@@ -123,6 +124,8 @@ struct average {
     struct wire_mean mean;
 };
 
+/* How a job of so many ranks averages gradients of a DDP type: the type that is sent, and factors before and after the
+ * sum. */
 static struct average
 average_of(int type, unsigned turns)
 {
@@ -159,6 +162,7 @@ add_rank(char *sum, const char *own, const struct tensor *tensor, const struct a
     }
 }
 
+/* Writes the average of the sum that is held to the tensor, rounded as ranks round it. */
 static void
 write_average(const struct held *of, const struct tensor *tensor, const struct average *by)
 {
@@ -217,6 +221,7 @@ take_buffer(struct held *of, const struct tensor *tensor, const struct observed_
         write_from(of->own[turn->turn], tensor);
 }
 
+/* At a batch's DDP_STEP: keeps a buffer as the turn has left it; after the last turn all ranks go on with rank 0's. */
 static void
 keep_buffer(struct held *of, const struct tensor *tensor, const struct observed_turn *turn)
 {
@@ -232,6 +237,7 @@ keep_buffer(struct held *of, const struct tensor *tensor, const struct observed_
 
 /* ---- what the engine calls ---- */
 
+/* As a turn begins in one process: keeps the group's gradients as they are, and gives buffers the rank's own values. */
 static void
 begin_played(const struct observed_turn *turn)
 {
@@ -254,6 +260,8 @@ begin_played(const struct observed_turn *turn)
     }
 }
 
+/* At a turn's DDP_STEP in one process: adds its gradients to the sums, and keeps its buffers. A batch of everyone
+ * counts in all turns. */
 static void
 step_played(const struct observed_turn *turn)
 {

@@ -93,6 +93,7 @@ values_note(enum check_row_kind kind, uint32_t step, uint64_t value)
     values_row(&(struct check_row){.kind = kind, .step = step, .value = value});
 }
 
+/* Ends the run with a row of what the user can put right, which the launcher prints. */
 void
 values_note_boundary(uint32_t step, const struct ddp_site *site)
 {
@@ -164,6 +165,7 @@ program_identity(void)
     return identity;
 }
 
+/* Opens the reference to be written, or read, as the run asks. Does not return where it cannot be used. */
 static void
 open_reference(void)
 {
@@ -185,6 +187,7 @@ open_reference(void)
         values_refuse("the reference %.300s is of another program; write it again with this one", check_run.reference);
 }
 
+/* Opens this rank's file of rows and the reference. Once, at the start; does not return if one cannot be opened. */
 void
 values_open(void)
 {
@@ -226,6 +229,7 @@ struct keeping {
     uint64_t endless;
 };
 
+/* values_keep()'s: writes a piece of a tensor to the reference, and counts elements that are infinite or NaN. */
 static void
 keep_piece(void *arg, const void *piece, size_t bytes)
 {
