@@ -420,7 +420,7 @@ bool integers_note(uint64_t turn, const struct integers_part *parts, size_t coun
  * there is none. Valid until the next integers_note(). */
 const struct integers_part *integers_other(uint64_t turn, uint64_t key);
 
-/* ---- effect.c: the parts of a launch's memory, and what changing them did ---- */
+/* ---- the parts of a launch's memory, and what changing them did ---- */
 
 enum { PARTS_AT_MOST = 512, BASES_AT_MOST = 512 };
 
@@ -462,10 +462,14 @@ struct effect {
     struct scout_effect record; /* segments, written bytes and dependences come with effect_put() */
 };
 
-/* `extents`: how many bytes the launch reaches from each argument that it names: of large images, parts between
- * arguments end there; NULL: that is not known. `integers_stay`: whole numbers are not changed. */
+/* parts.c. `extents`: how many bytes the launch reaches from each argument that it names: of large images, parts
+ * between arguments end there; NULL: that is not known. `integers_stay`: whole numbers are not changed; `zeros_stay`:
+ * nor are zeros among floats. */
 void effect_make_parts(struct effect *effect, const struct noted *noted, const uint64_t *extents, bool integers_stay,
                        bool zeros_stay);
+
+/* ---- effect.c ---- */
+
 /* Changes a part on the device; with an argument of whole numbers all of these. False: it cannot be changed. */
 bool effect_change(struct effect *effect, struct part *part);
 /* What the run did with it, and with those that were changed with it. */
