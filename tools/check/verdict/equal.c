@@ -1,6 +1,7 @@
 /* equal.c - see rows.h: nothing differs. Whatever hides mistakes is not called equal. */
 #include "tools/check/verdict/rows.h"
 
+/* Whether the row "equal" applies. */
 static bool
 is_equal(const struct check_facts *facts)
 {
@@ -16,12 +17,14 @@ is_equal_but_for_results(const struct check_facts *facts)
 
 /* ---- the same batch ---- */
 
+/* Whether the row "one batch on all ranks" applies. */
 static bool
 is_one_batch(const struct check_facts *facts)
 {
     return is_equal(facts) && facts->have_one_batch;
 }
 
+/* Row "one batch on all ranks": its sentence, asked when the row decides. */
 static void
 say_one_batch(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -32,18 +35,22 @@ say_one_batch(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- tolerances that hide mistakes ---- */
 
+/* Rows "a tolerance that hides mistakes", "a change that is little more than rounding": the tensor that it is about,
+ * asked when one of them decides. */
 static const struct check_item *
 about_unclear(const struct check_facts *facts)
 {
     return facts->unclear;
 }
 
+/* Whether the row "a tolerance that hides mistakes" applies. */
 static bool
 hides_mistakes(const struct check_facts *facts)
 {
     return is_equal(facts) && facts->unclear != NULL && facts->unclear->hidden > 0;
 }
 
+/* Row "a tolerance that hides mistakes": its sentence, asked when the row decides. */
 static void
 say_hidden(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -54,6 +61,7 @@ say_hidden(const struct check_facts *facts, char text[VERDICT_BYTES])
                  facts->bearable);
 }
 
+/* Row "a tolerance that hides mistakes": its advice, asked when the row decides. */
 static void
 advise_hidden(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -63,12 +71,14 @@ advise_hidden(const struct check_facts *facts, char text[VERDICT_BYTES])
                      : "check fewer steps (--steps 1), a smaller learning rate, or start from a warmed-up checkpoint");
 }
 
+/* Whether the row "a change that is little more than rounding" applies. */
 static bool
 is_little_more_than_rounding(const struct check_facts *facts)
 {
     return is_equal(facts) && facts->unclear != NULL && !(facts->unclear->hidden > 0);
 }
 
+/* Row "a change that is little more than rounding": its sentence, asked when the row decides. */
 static void
 say_rounding(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -78,12 +88,14 @@ say_rounding(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- no parameter moves ---- */
 
+/* Whether the row "no parameter moves" applies. */
 static bool
 is_unmoved(const struct check_facts *facts)
 {
     return is_equal_but_for_results(facts) && facts->is_unmoved;
 }
 
+/* Row "no parameter moves": its sentence, asked when the row decides. */
 static void
 say_unmoved(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -93,6 +105,7 @@ say_unmoved(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- what differs beside equal tensors ---- */
 
+/* Whether the row "a result of DDP_REDUCE beside equal tensors" applies. */
 static bool
 is_equal_beside_result(const struct check_facts *facts)
 {
@@ -100,24 +113,28 @@ is_equal_beside_result(const struct check_facts *facts)
            facts->reduced.first->tensor.role == CHECK_REDUCE;
 }
 
+/* Row "a result of DDP_REDUCE beside equal tensors": the tensor that it is about, asked when the row decides. */
 static const struct check_item *
 about_result(const struct check_facts *facts)
 {
     return facts->reduced.first;
 }
 
+/* Row "a result of DDP_REDUCE beside equal tensors": its sentence, asked when the row decides. */
 static void
 say_result(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     sentence_say_place(facts, facts->reduced.first, text, "; gradients and parameters are equal");
 }
 
+/* Whether the row "memory of the host beside equal tensors" applies. */
 static bool
 is_equal_beside_host(const struct check_facts *facts)
 {
     return is_equal(facts) && facts->carried.bytes > 0;
 }
 
+/* Row "memory of the host beside equal tensors": its sentence, asked when the row decides. */
 static void
 say_host(const struct check_facts *facts, char text[VERDICT_BYTES])
 {

@@ -3,12 +3,14 @@
 
 /* ---- unequal shares ---- */
 
+/* Whether the row "shares that are not equal" applies. */
 static bool
 is_uneven(const struct check_facts *facts)
 {
     return facts->first.is_gradient && facts->first.uneven_items > 0;
 }
 
+/* Row "shares that are not equal": its sentence, asked when the row decides. */
 static void
 say_uneven(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -20,6 +22,7 @@ say_uneven(const struct check_facts *facts, char text[VERDICT_BYTES])
                  ITEM_PLACE(facts, first));
 }
 
+/* Row "shares that are not equal": its advice, asked when the row decides. */
 static void
 advise_uneven(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -32,12 +35,15 @@ advise_uneven(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- a factor of all gradients ---- */
 
+/* Rows "a factor of all gradients", "a factor of all gradients that the update removes": the factor that the verdict
+ * names, asked when one of them decides. */
 static double
 scale_of_all(const struct check_facts *facts)
 {
     return facts->first.factor_of_all;
 }
 
+/* Whether the row "a factor of all gradients" applies. */
 static bool
 is_scaled(const struct check_facts *facts)
 {
@@ -72,6 +78,8 @@ takes_back_wrongly(const struct check_facts *facts)
     return first->factor_of_update != 0 && fabs(first->factor_of_update / first->factor_of_all - 1) > 0.02;
 }
 
+/* Rows "a factor of all gradients", "a factor of all gradients that the update removes": the sentence, asked when one
+ * of them decides. */
 static void
 say_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -85,6 +93,7 @@ say_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
                          facts->first.factor_of_update);
 }
 
+/* Row "a factor of all gradients": its advice, asked when the row decides. */
 static void
 advise_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -104,6 +113,7 @@ advise_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
                            "loss, a learning rate in the gradient, a loss scale");
 }
 
+/* Row "a factor of all gradients that the update removes": its advice, asked when the row decides. */
 static void
 advise_scaled_and_back(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -118,18 +128,21 @@ advise_scaled_and_back(const struct check_facts *facts, char text[VERDICT_BYTES]
 
 /* ---- a factor of some ---- */
 
+/* Whether the row "a factor of some gradients" applies. */
 static bool
 are_some_scaled(const struct check_facts *facts)
 {
     return facts->first.factor_of_all == 0 && facts->first.factor_of_some != 0;
 }
 
+/* Row "a factor of some gradients": the factor that the verdict names, asked when the row decides. */
 static double
 scale_of_some(const struct check_facts *facts)
 {
     return facts->first.factor_of_some;
 }
 
+/* Row "a factor of some gradients": its sentence, asked when the row decides. */
 static void
 say_some_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -140,6 +153,7 @@ say_some_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
                        first->all - first->differing, first->all);
 }
 
+/* Row "a factor of some gradients": its advice, asked when the row decides. */
 static void
 advise_some_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -151,12 +165,14 @@ advise_some_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- whole batches ---- */
 
+/* Whether the row "a whole batch on each rank" applies. */
 static bool
 are_whole_batches(const struct check_facts *facts)
 {
     return facts->first.is_of_first_step && facts->take_whole_batches && !facts->have_one_batch && !facts->first.is_few;
 }
 
+/* Row "a whole batch on each rank": its sentence, asked when the row decides. */
 static void
 say_whole_batches(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -167,18 +183,22 @@ say_whole_batches(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- gradients of the first step ---- */
 
+/* Whether the row "one batch that is not one process's" applies. */
 static bool
 is_another_batch(const struct check_facts *facts)
 {
     return facts->first.is_of_first_step && facts->have_one_batch;
 }
 
+/* Whether the row "gradients of the first step" applies. */
 static bool
 are_many_of_first_step(const struct check_facts *facts)
 {
     return facts->first.is_of_first_step && !facts->have_one_batch && !facts->first.is_few;
 }
 
+/* Rows "one batch that is not one process's", "gradients of the first step": the sentence, asked when one of them
+ * decides. */
 static void
 say_how_many_differ(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -186,12 +206,14 @@ say_how_many_differ(const struct check_facts *facts, char text[VERDICT_BYTES])
                        facts->first.all);
 }
 
+/* Whether the row "a few gradients of the first step" applies. */
 static bool
 are_few_of_first_step(const struct check_facts *facts)
 {
     return facts->first.is_of_first_step && !facts->have_one_batch && facts->first.is_few;
 }
 
+/* Row "a few gradients of the first step": its sentence, asked when the row decides. */
 static void
 say_how_many_are_equal(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -201,24 +223,29 @@ say_how_many_are_equal(const struct check_facts *facts, char text[VERDICT_BYTES]
 
 /* ---- gradients of later steps, buffers and means ---- */
 
+/* Whether the row "a few gradients of a later step" applies. */
 static bool
 are_few_of_later_step(const struct check_facts *facts)
 {
     return facts->first.is_gradient && !facts->first.is_of_first_step && facts->first.is_few;
 }
 
+/* Whether the row "gradients of a later step" applies. */
 static bool
 are_many_of_later_step(const struct check_facts *facts)
 {
     return facts->first.is_gradient && !facts->first.is_of_first_step && !facts->first.is_few;
 }
 
+/* Whether the row "a buffer or a mean" applies. */
 static bool
 is_buffer_or_mean(const struct check_facts *facts)
 {
     return facts->first.is_result && !facts->first.is_gradient;
 }
 
+/* Rows "a few gradients of a later step", "gradients of a later step", "a buffer or a mean": the sentence, asked when
+ * one of them decides. */
 static void
 say_equal_before(const struct check_facts *facts, char text[VERDICT_BYTES])
 {

@@ -8,18 +8,21 @@ is_of_memory(const struct check_facts *facts)
     return facts->apart.tensor != NULL && facts->memory != NULL;
 }
 
+/* Whether the row "ranks that differ from each other" applies. */
 static bool
 are_apart(const struct check_facts *facts)
 {
     return facts->apart.tensor != NULL && facts->memory == NULL;
 }
 
+/* Row "ranks that differ from each other": the tensor that it is about, asked when the row decides. */
 static const struct check_item *
 about_tensor(const struct check_facts *facts)
 {
     return facts->apart.item;
 }
 
+/* Row "ranks that differ from each other": its sentence, asked when the row decides. */
 static void
 say_apart(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -33,6 +36,7 @@ say_apart(const struct check_facts *facts, char text[VERDICT_BYTES])
         ITEM_NAME(facts, apart->item != NULL ? apart->item : &unknown), apart->rank, facts->tolerance);
 }
 
+/* Row "ranks that differ from each other": its advice, asked when the row decides. */
 static void
 advise_apart(const struct check_facts *facts, char text[VERDICT_BYTES])
 {

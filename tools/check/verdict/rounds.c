@@ -3,12 +3,14 @@
 
 /* ---- results that cannot be compared ---- */
 
+/* Whether the row "rounds without a call in common" applies. */
 static bool
 has_no_call(const struct check_facts *facts)
 {
     return facts->in_rounds && !facts->reduced.is_any;
 }
 
+/* Row "rounds without a call in common": its sentence, asked when the row decides. */
 static void
 say_no_call(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -16,12 +18,14 @@ say_no_call(const struct check_facts *facts, char text[VERDICT_BYTES])
     sentence_say(text, "the ranks and one process have no call of DDP_REDUCE in common");
 }
 
+/* Whether the row "rounds that one process does not repeat" applies. */
 static bool
 is_unrepeated(const struct check_facts *facts)
 {
     return facts->in_rounds && facts->reduced.is_any && !facts->reduced.is_repeated;
 }
 
+/* Row "rounds that one process does not repeat": its sentence, asked when the row decides. */
 static void
 say_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -29,6 +33,7 @@ say_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
     sentence_say(text, "two runs of the program in one process differ: DDP_REDUCE has other results");
 }
 
+/* Row "rounds that one process does not repeat": its advice, asked when the row decides. */
 static void
 advise_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -54,6 +59,7 @@ is_extreme_alone(const struct check_facts *facts)
     return tensor->role == CHECK_REDUCE && (tensor->group == CHECK_OP_MIN || tensor->group == CHECK_OP_MAX);
 }
 
+/* Whether the row "a mean of unequal shares" applies. */
 static bool
 is_mean_of_unequal_shares(const struct check_facts *facts)
 {
@@ -63,18 +69,23 @@ is_mean_of_unequal_shares(const struct check_facts *facts)
     return tensor->role == CHECK_REDUCE && tensor->group == CHECK_OP_MEAN;
 }
 
+/* Whether the row "a result that differs" applies. */
 static bool
 differs_otherwise(const struct check_facts *facts)
 {
     return differs(facts) && !is_extreme_alone(facts) && !is_mean_of_unequal_shares(facts);
 }
 
+/* Rows "a smallest or largest value, alone", "a mean of unequal shares", "a result that differs": the tensor that it is
+ * about, asked when one of them decides. */
 static const struct check_item *
 about_result(const struct check_facts *facts)
 {
     return facts->reduced.first;
 }
 
+/* Rows "a smallest or largest value, alone", "a mean of unequal shares", "a result that differs": the sentence, asked
+ * when one of them decides. */
 static void
 say_differs(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -84,6 +95,7 @@ say_differs(const struct check_facts *facts, char text[VERDICT_BYTES])
                                   : "everything before it is equal");
 }
 
+/* Row "a mean of unequal shares": its advice, asked when the row decides. */
 static void
 advise_uneven(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -96,24 +108,28 @@ advise_uneven(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- results that are equal, and prove nothing ---- */
 
+/* Whether the row "a result that is a multiple" applies. */
 static bool
 is_multiple(const struct check_facts *facts)
 {
     return facts->in_rounds && facts->reduced.first == NULL && facts->reduced.multiple != NULL;
 }
 
+/* Row "a result that is a multiple": the tensor that it is about, asked when the row decides. */
 static const struct check_item *
 about_multiple(const struct check_facts *facts)
 {
     return facts->reduced.multiple;
 }
 
+/* Row "a result that is a multiple": the factor that the verdict names, asked when the row decides. */
 static double
 factor_of_multiple(const struct check_facts *facts)
 {
     return facts->reduced.multiple->factor;
 }
 
+/* Row "a result that is a multiple": its sentence, asked when the row decides. */
 static void
 say_multiple(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -122,6 +138,7 @@ say_multiple(const struct check_facts *facts, char text[VERDICT_BYTES])
                  multiple->factor);
 }
 
+/* Whether the row "results that do not depend on each other" applies. */
 static bool
 is_independent(const struct check_facts *facts)
 {
@@ -129,6 +146,7 @@ is_independent(const struct check_facts *facts)
            !facts->reduced.depends;
 }
 
+/* Row "results that do not depend on each other": its sentence, asked when the row decides. */
 static void
 say_independent(const struct check_facts *facts, char text[VERDICT_BYTES])
 {

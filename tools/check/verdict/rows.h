@@ -52,19 +52,20 @@ enum verdict_stage {
 };
 
 struct verdict_row {
-    const char *name;
+    const char *name; /* for people and tests; NULL ends a family */
     enum verdict_stage stage;
-    enum check_result result;
+    enum check_result result; /* of the verdict, as is `cause` */
     enum check_cause cause;
     bool (*applies)(const struct check_facts *facts);
+    /* The rest is asked of the row that decides alone. */
     const struct check_item *(*about)(
         const struct check_facts *facts); /* that the sentence is about; NULL: no tensor */
-    void (*say)(const struct check_facts *facts, char text[VERDICT_BYTES]);
-    const char *advice; /* NULL: none, or by `advise` */
+    void (*say)(const struct check_facts *facts, char text[VERDICT_BYTES]); /* the sentence; NULL: none */
+    const char *advice; /* what to do next; NULL: nothing, or `advise` says it */
     void (*advise)(const struct check_facts *facts,
                    char text[VERDICT_BYTES]);          /* where the advice has numbers or names */
     double (*factor)(const struct check_facts *facts); /* as in struct check_verdict; NULL: none */
-    bool is_precise;
+    bool is_precise; /* as there: the sentence names the call, and no further run looks for the operation */
 };
 
 /* ---- the families: each ends with a row without a name ---- */

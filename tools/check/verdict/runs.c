@@ -8,6 +8,8 @@ static const char fixed_seed[] =
     "race: "
     "a cudaMemset or a copy on another stream than the kernels that use its memory, and no wait between them";
 
+/* Rows "a program that does not repeat itself", "ranks that do not repeat their difference": the advice, asked when one
+ * of them decides. */
 static void
 advise_fixed_seed(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -15,12 +17,14 @@ advise_fixed_seed(const struct check_facts *facts, char text[VERDICT_BYTES])
     seeded_add_readings(facts, text);
 }
 
+/* Whether the row "a program that does not repeat itself" applies. */
 static bool
 is_unrepeated(const struct check_facts *facts)
 {
     return facts->is_unrepeated;
 }
 
+/* Row "a program that does not repeat itself": its sentence, asked when the row decides. */
 static void
 say_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -30,12 +34,14 @@ say_unrepeated(const struct check_facts *facts, char text[VERDICT_BYTES])
         printable_append(text, VERDICT_BYTES, "%s: %s", seeded_source(facts), facts->reading_places);
 }
 
+/* Whether the row "ranks that do not repeat their difference" applies. */
 static bool
 is_unsteady(const struct check_facts *facts)
 {
     return facts->first.item != NULL && facts->first.is_unsteady;
 }
 
+/* Row "ranks that do not repeat their difference": its sentence, asked when the row decides. */
 static void
 say_unsteady(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -71,18 +77,21 @@ say_unproved(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- how the runs ended ---- */
 
+/* Whether the row "a run that ddprun ended" applies. */
 static bool
 is_stopped(const struct check_facts *facts)
 {
     return facts->is_stopped_first && facts->common_end == 0;
 }
 
+/* Row "a run that ddprun ended": its sentence, asked when the row decides. */
 static void
 say_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     sentence_say(text, "ddprun ended the run of %d ranks: %.900s", facts->ranks, facts->stopped);
 }
 
+/* Row "a run that ddprun ended": its advice, asked when the row decides. */
 static void
 advise_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -99,12 +108,14 @@ advise_stopped(const struct check_facts *facts, char text[VERDICT_BYTES])
                      "behind if (DDP_RANK() == 0), or for a loop whose length depends on the rank");
 }
 
+/* Whether the row "all ranks end, and one process continues" applies. */
 static bool
 end_early(const struct check_facts *facts)
 {
     return facts->is_stopped_first && facts->common_end != 0;
 }
 
+/* Row "all ranks end, and one process continues": its sentence, asked when the row decides. */
 static void
 say_end_early(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -112,6 +123,7 @@ say_end_early(const struct check_facts *facts, char text[VERDICT_BYTES])
                  facts->ranks, facts->common_end, facts->steps);
 }
 
+/* Row "all ranks end, and one process continues": its advice, asked when the row decides. */
 static void
 advise_end_early(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -126,24 +138,28 @@ advise_end_early(const struct check_facts *facts, char text[VERDICT_BYTES])
                        "number by DDP_MEAN");
 }
 
+/* Whether the row "one process ends, and a rank continues" applies. */
 static bool
 continues(const struct check_facts *facts)
 {
     return facts->continues >= 0 && !facts->by_plan && !facts->in_rounds && facts->first.item == NULL;
 }
 
+/* Row "one process ends, and a rank continues": its sentence, asked when the row decides. */
 static void
 say_continues(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     sentence_say(text, "one process ends after %u steps, but rank %d continues", facts->steps, facts->continues);
 }
 
+/* Whether the row "updates without DDP_STEP" applies. */
 static bool
 updates_without_step(const struct check_facts *facts)
 {
     return facts->after != NULL && !facts->takes_turns && !continues(facts) && facts->first.item == NULL;
 }
 
+/* Row "updates without DDP_STEP": its sentence, asked when the row decides. */
 static void
 say_updates_without_step(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -161,6 +177,7 @@ is_alarmed(const struct check_facts *facts)
     return facts->alarm != NULL && facts->first.item == NULL && !updates_without_step(facts);
 }
 
+/* Row "what would have ended the job": its sentence, asked when the row decides. */
 static void
 say_alarm(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -169,12 +186,14 @@ say_alarm(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- what was compared ---- */
 
+/* Whether the row "nothing was compared" applies. */
 static bool
 is_nothing_compared(const struct check_facts *facts)
 {
     return !facts->is_compared && !facts->in_rounds && !facts->is_stopped_first;
 }
 
+/* Row "nothing was compared": its sentence, asked when the row decides. */
 static void
 say_nothing(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -182,6 +201,7 @@ say_nothing(const struct check_facts *facts, char text[VERDICT_BYTES])
     sentence_say(text, "no parameter and no gradient of a rank was compared with one process's");
 }
 
+/* Whether the row "parameters that are not finite in one process" applies. */
 static bool
 is_endless(const struct check_facts *facts)
 {
@@ -189,6 +209,7 @@ is_endless(const struct check_facts *facts)
     return facts->endless != NULL && !facts->is_stopped_first && !is_finite_alone && !is_nothing_compared(facts);
 }
 
+/* Row "parameters that are not finite in one process": its sentence, asked when the row decides. */
 static void
 say_endless(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -196,6 +217,7 @@ say_endless(const struct check_facts *facts, char text[VERDICT_BYTES])
                  facts->endless_step, TENSOR_NAME(facts->endless));
 }
 
+/* Row "parameters that are not finite in one process": its advice, asked when the row decides. */
 static void
 advise_endless(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -208,18 +230,21 @@ advise_endless(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- overlap, and plans ---- */
 
+/* Whether the row "overlap" applies. */
 static bool
 is_made_by_overlap(const struct check_facts *facts)
 {
     return facts->is_right_without_overlap;
 }
 
+/* Row "overlap": its sentence, asked when the row decides. */
 static void
 say_overlap(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     sentence_say_place(facts, facts->first.item, text, ", and does not with --no-overlap");
 }
 
+/* Row "overlap": its advice, asked when the row decides. */
 static void
 advise_overlap(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -236,6 +261,7 @@ is_made_by_plan(const struct check_facts *facts)
     return facts->by_plan && facts->first.item != NULL;
 }
 
+/* Row "a plan": its sentence, asked when the row decides. */
 static void
 say_first(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -244,12 +270,14 @@ say_first(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- infinities ---- */
 
+/* Whether the row "infinities on the ranks alone" applies. */
 static bool
 is_unbounded(const struct check_facts *facts)
 {
     return facts->first.item != NULL && facts->first.item->unbounded;
 }
 
+/* Row "infinities on the ranks alone": its sentence, asked when the row decides. */
 static void
 say_unbounded(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -258,6 +286,7 @@ say_unbounded(const struct check_facts *facts, char text[VERDICT_BYTES])
                                                   : "elements are infinite or NaN, and finite in one process");
 }
 
+/* Row "infinities on the ranks alone": its advice, asked when the row decides. */
 static void
 advise_unbounded(const struct check_facts *facts, char text[VERDICT_BYTES])
 {

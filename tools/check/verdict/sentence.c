@@ -57,6 +57,7 @@ count_of_role(const struct check_facts *facts, uint32_t role)
     return count;
 }
 
+/* A tensor's name for a sentence, with role, number from 1, expression and place in the source, into text[]. */
 static void
 name_without_elements(const struct check_facts *facts, const struct check_tensor *tensor, char text[400])
 {

@@ -54,12 +54,14 @@ is_wrong_start(const struct check_facts *facts)
     return facts->first.is_of_start && !facts->first.is_right_on_rank_0;
 }
 
+/* Whether the row "a start that is computed from a share" applies. */
 static bool
 starts_with_share(const struct check_facts *facts)
 {
     return is_wrong_start(facts) && facts->are_alike_at_first;
 }
 
+/* Row "a start that is computed from a share": its sentence, asked when the row decides. */
 static void
 say_alike(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -67,6 +69,7 @@ say_alike(const struct check_facts *facts, char text[VERDICT_BYTES])
                        "; before the first DDP_STEP all ranks have the same values, but one process has others");
 }
 
+/* Row "a start that is computed from a share": its advice, asked when the row decides. */
 static void
 advise_alike(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -83,18 +86,22 @@ is_written_early(const struct check_facts *facts)
     return is_wrong_start(facts) && !facts->are_alike_at_first && !is_state(facts) && !facts->all_parameters_move;
 }
 
+/* Whether the row "an update before the first step" applies. */
 static bool
 is_updated_early(const struct check_facts *facts)
 {
     return is_wrong_start(facts) && !facts->are_alike_at_first && (is_state(facts) || facts->all_parameters_move);
 }
 
+/* Rows "a parameter that is written before the first step", "an update before the first step": the sentence, asked when
+ * one of them decides. */
 static void
 say_early(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     sentence_say_place(facts, facts->first.item, text, ": the program writes it before its first DDP_STEP");
 }
 
+/* Row "an update before the first step": its advice, asked when the row decides. */
 static void
 advise_updated_early(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -106,18 +113,21 @@ advise_updated_early(const struct check_facts *facts, char text[VERDICT_BYTES])
         sentence_say(text, "call DDP_STEP between backward and the optimizer");
 }
 
+/* Whether the row "ranks that start apart" applies. */
 static bool
 starts_apart(const struct check_facts *facts)
 {
     return facts->first.is_of_start && facts->first.is_right_on_rank_0;
 }
 
+/* Row "ranks that start apart": its sentence, asked when the row decides. */
 static void
 say_apart(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     sentence_say_place(facts, facts->first.item, text, ": it does not have rank 0's values at the start");
 }
 
+/* Row "ranks that start apart": its advice, asked when the row decides. */
 static void
 advise_apart(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -129,12 +139,14 @@ advise_apart(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- annotations ---- */
 
+/* Whether the row "a gradient of another type" applies. */
 static bool
 has_other_type(const struct check_facts *facts)
 {
     return facts->first.item != NULL && facts->wide != NULL;
 }
 
+/* Row "a gradient of another type": its sentence, asked when the row decides. */
 static void
 say_other_type(const struct check_facts *facts, char text[VERDICT_BYTES])
 {

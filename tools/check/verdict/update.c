@@ -9,6 +9,7 @@ is_of_update(const struct check_facts *facts)
     return facts->first.item != NULL && !facts->first.is_result;
 }
 
+/* Whether the row "the update of a few tensors" applies. */
 static bool
 are_few(const struct check_facts *facts)
 {
@@ -23,12 +24,15 @@ lacks_gradients(const struct check_facts *facts)
     return is_of_update(facts) && !facts->first.is_few && is_short;
 }
 
+/* Whether the row "the update" applies. */
 static bool
 are_many(const struct check_facts *facts)
 {
     return is_of_update(facts) && !facts->first.is_few && !lacks_gradients(facts);
 }
 
+/* Rows "an update with gradients that are missing", "the update of a few tensors", "the update": the factor that the
+ * verdict names, asked when one of them decides. */
 static double
 scale_of_change(const struct check_facts *facts)
 {
@@ -74,6 +78,7 @@ describe_change(const struct check_facts *facts, char text[200])
     return text;
 }
 
+/* Rows "the update of a few tensors", "the update": the sentence, asked when one of them decides. */
 static void
 say_update(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -86,6 +91,7 @@ say_update(const struct check_facts *facts, char text[VERDICT_BYTES])
                          first->all, role == CHECK_MEMORY ? "range" : check_role_name(role));
 }
 
+/* Rows "the update of a few tensors", "the update": the advice, asked when one of them decides. */
 static void
 advise_update(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -112,6 +118,7 @@ advise_update(const struct check_facts *facts, char text[VERDICT_BYTES])
 
 /* ---- gradients that are missing ---- */
 
+/* The first gradient of the table; NULL: none is annotated. */
 static const struct check_item *
 find_gradient(const struct check_facts *facts)
 {
@@ -122,6 +129,7 @@ find_gradient(const struct check_facts *facts)
     return NULL;
 }
 
+/* Row "an update with gradients that are missing": its sentence, asked when the row decides. */
 static void
 say_lacks(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
@@ -175,6 +183,7 @@ name_call(const struct facts_pace *pace, char text[160])
     return text;
 }
 
+/* Row "an update after fewer DDP_STEPs": its sentence, asked when the row decides. */
 static void
 say_updates_early(const struct check_facts *facts, char text[VERDICT_BYTES])
 {

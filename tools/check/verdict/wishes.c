@@ -63,6 +63,7 @@ wishes_nudged(const struct check_facts *facts, const struct check_verdict *verdi
     return is_late || first->typical <= facts->bearable;
 }
 
+/* Which further runs would make the verdict surer; called by check.c after each verdict, until there is none. */
 void
 verdict_wish(const struct check_facts *facts, const struct check_verdict *verdict, struct check_wishes *wishes)
 {
