@@ -5,12 +5,14 @@
 
 /* ---- DDP_REDUCE ---- */
 
+/* Whether the row "a DDP_REDUCE" applies. */
 static bool
 is_reduce(const struct operation *operation)
 {
     return operation->is_reduce;
 }
 
+/* Row "a DDP_REDUCE": its sentence, asked when the row decides. */
 static void
 say_reduce(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -22,24 +24,28 @@ say_reduce(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 
 /* ---- before DDP_STEP ---- */
 
+/* Whether the row "memory that is written before DDP_STEP" applies. */
 static bool
 is_early_tensor(const struct operation *operation)
 {
     return operation->is_early && !operation->is_averaged && operation->is_tensor;
 }
 
+/* Whether the row "a parameter that backward writes, as a gradient" applies. */
 static bool
 is_swapped(const struct operation *operation)
 {
     return is_early_tensor(operation) && operation->is_backward;
 }
 
+/* Whether the row "a sum over the share, before DDP_STEP" applies. */
 static bool
 is_early_sum(const struct operation *operation)
 {
     return is_early_tensor(operation) && operation->sum.is_there && operation->sum.scalar.level < SCALAR_UNEXPLAINED;
 }
 
+/* Row "a sum over the share, before DDP_STEP": its sentence, asked when the row decides. */
 static void
 say_early_sum(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -49,6 +55,7 @@ say_early_sum(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s", operation->sum.element);
 }
 
+/* Row "memory that is written before DDP_STEP": its sentence, asked when the row decides. */
 static void
 say_early(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -60,6 +67,7 @@ say_early(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s", operation->changed_element);
 }
 
+/* Row "a parameter that backward writes, as a gradient": its sentence, asked when the row decides. */
 static void
 say_swapped(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -70,12 +78,14 @@ say_swapped(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s", operation->changed_element);
 }
 
+/* Whether the row "parameters that are not averaged yet" applies. */
 static bool
 gets_own_parameters(const struct operation *operation)
 {
     return operation->is_averaged && operation->gets_averageless;
 }
 
+/* Row "parameters that are not averaged yet": its sentence, asked when the row decides. */
 static void
 say_own_parameters(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -92,12 +102,14 @@ is_own_update(const struct operation *operation)
     return operation->is_averaged && !operation->gets_averageless && operation->is_tensor;
 }
 
+/* Whether the row "an update by the part of a gradient" applies. */
 static bool
 is_part_of_update(const struct operation *operation)
 {
     return is_own_update(operation) && operation->is_part;
 }
 
+/* Row "an update by the part of a gradient": its sentence, asked when the row decides. */
 static void
 say_part_of_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -108,12 +120,14 @@ say_part_of_update(const struct operation *operation, char text[PLACE_TEXT_BYTES
     place_append(text, "%s", operation->changed_element);
 }
 
+/* Whether the row "an update that is not linear in the gradient" applies. */
 static bool
 is_no_linear_update(const struct operation *operation)
 {
     return is_own_update(operation) && !operation->is_part;
 }
 
+/* Row "an update that is not linear in the gradient": its sentence, asked when the row decides. */
 static void
 say_no_linear_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -124,18 +138,21 @@ say_no_linear_update(const struct operation *operation, char text[PLACE_TEXT_BYT
 
 /* ---- copies ---- */
 
+/* Whether the row "a copy of items that are not the share's" applies. */
 static bool
 copies_items(const struct operation *operation)
 {
     return operation->is_copy && !operation->is_update && operation->items.text[0] != '\0';
 }
 
+/* Row "a copy of items that are not the share's": the kind of the place, asked when the row decides. */
 static enum place_kind
 kind_of_items(const struct operation *operation)
 {
     return operation->items.kind;
 }
 
+/* Row "a copy of items that are not the share's": its advice, asked when the row decides. */
 static const char *
 advise_items(const struct operation *operation)
 {
@@ -148,6 +165,7 @@ say_host(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s%s", operation->host_reads, operation->host_writes);
 }
 
+/* Row "a copy of items that are not the share's": its sentence, asked when the row decides. */
 static void
 say_items(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -155,12 +173,14 @@ say_items(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     say_host(operation, text);
 }
 
+/* Whether the row "a copy of as much as one process copies" applies. */
 static bool
 copies_whole(const struct operation *operation)
 {
     return operation->is_copy && !copies_items(operation) && operation->copies_whole;
 }
 
+/* Row "a copy of as much as one process copies": its sentence, asked when the row decides. */
 static void
 say_whole(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -171,6 +191,7 @@ say_whole(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     say_host(operation, text);
 }
 
+/* Row "a copy of as much as one process copies": its advice, asked when the row decides. */
 static const char *
 advise_whole(const struct operation *operation)
 {
@@ -184,12 +205,14 @@ advise_whole(const struct operation *operation)
                  "with DDP_PARAMETER or DDP_STATE";
 }
 
+/* Whether the row "a copy of values that are not the share's" applies. */
 static bool
 copies_share(const struct operation *operation)
 {
     return operation->is_copy && !copies_items(operation) && !operation->copies_whole;
 }
 
+/* Row "a copy of values that are not the share's": its sentence, asked when the row decides. */
 static void
 say_share(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -200,6 +223,7 @@ say_share(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     say_host(operation, text);
 }
 
+/* Row "a copy of values that are not the share's": its advice, asked when the row decides. */
 static const char *
 advise_share(const struct operation *operation)
 {

@@ -11,18 +11,22 @@ computes_one_batch(const struct operation *operation)
     return !operation->is_update && operation->gets_same && operation->are_alike;
 }
 
+/* Whether the row "data that are not moved to the share" applies. */
 static bool
 is_unmoved(const struct operation *operation)
 {
     return computes_one_batch(operation) && operation->unmoved[0] != '\0';
 }
 
+/* Whether the row "the first rows on all ranks" applies. */
 static bool
 are_first_rows(const struct operation *operation)
 {
     return computes_one_batch(operation) && operation->unmoved[0] == '\0' && operation->makes_rows;
 }
 
+/* Rows "data that are not moved to the share", "the first rows on all ranks": the sentence, asked when one of them
+ * decides. */
 static void
 say_first_rows(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -33,12 +37,14 @@ say_first_rows(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 
 /* ---- whole numbers ---- */
 
+/* Whether the row "integers that differ" applies. */
 static bool
 gets_integers(const struct operation *operation)
 {
     return !operation->is_update && operation->integers[0] != '\0';
 }
 
+/* Row "integers that differ": its sentence, asked when the row decides. */
 static void
 say_integers(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -50,18 +56,22 @@ say_integers(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 
 /* ---- sums over the share ---- */
 
+/* Whether the row "a sum over the share" applies. */
 static bool
 gets_sum(const struct operation *operation)
 {
     return !operation->is_update && operation->sum.is_there && operation->sum.scalar.level < SCALAR_UNEXPLAINED;
 }
 
+/* Whether the row "a sum over the share, from which rows are computed" applies. */
 static bool
 makes_rows_of_sum(const struct operation *operation)
 {
     return gets_sum(operation) && operation->makes_rows;
 }
 
+/* Rows "a sum over the share, from which rows are computed", "a sum over the share": the sentence, asked when one of
+ * them decides. */
 static void
 say_sum(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -80,6 +90,8 @@ makes_gradient_of_sums(const struct operation *operation)
     return operation->is_of_gradient && !operation->makes_rows && !operation->gets_rows;
 }
 
+/* Rows "a sum over the share, from which rows are computed", "a sum over the share": the kind of the place, asked when
+ * one of them decides. */
 static enum place_kind
 kind_of_sum(const struct operation *operation)
 {
@@ -88,6 +100,8 @@ kind_of_sum(const struct operation *operation)
     return operation->sum.weighs ? PLACE_SCALAR : PLACE_SHARE;
 }
 
+/* Rows "a sum over the share, from which rows are computed", "a sum over the share": the advice, asked when one of them
+ * decides. */
 static const char *
 advise_sum(const struct operation *operation)
 {
@@ -102,12 +116,14 @@ advise_sum(const struct operation *operation)
 
 /* ---- memory that nothing compares: the place is the input's ---- */
 
+/* Whether the row "memory without relation to one process's" applies. */
 static bool
 has_input(const struct operation *operation)
 {
     return operation->input.text[0] != '\0';
 }
 
+/* Whether the row "rows that are not of the batch" applies. */
 static bool
 has_input_of_rows(const struct operation *operation)
 {
@@ -115,6 +131,7 @@ has_input_of_rows(const struct operation *operation)
     return may_be_wrong && operation->input_of_rows.text[0] != '\0';
 }
 
+/* Whether the row "memory that it changes besides" applies. */
 static bool
 has_input_besides(const struct operation *operation)
 {

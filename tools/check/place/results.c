@@ -3,12 +3,14 @@
 
 /* ---- updates ---- */
 
+/* Whether the row "an update with another grid" applies. */
 static bool
 has_other_grid(const struct operation *operation)
 {
     return operation->is_update && operation->is_target && operation->blocks_rank >= 0;
 }
 
+/* Row "an update with another grid": its sentence, asked when the row decides. */
 static void
 say_other_grid(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -17,12 +19,14 @@ say_other_grid(const struct operation *operation, char text[PLACE_TEXT_BYTES])
         (unsigned long long)operation->rank_blocks, operation->blocks_rank, (unsigned long long)operation->blocks);
 }
 
+/* Whether the row "an update that gets the same memory" applies. */
 static bool
 is_alike_update(const struct operation *operation)
 {
     return operation->is_update && operation->is_target && operation->blocks_rank < 0 && operation->gets_same;
 }
 
+/* Row "an update that gets the same memory": its sentence, asked when the row decides. */
 static void
 say_alike_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -32,12 +36,14 @@ say_alike_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
         "it gets by a pointer or in a struct, such as alpha, or from a variable of the device");
 }
 
+/* Whether the row "an operation between DDP_STEP and the update" applies. */
 static bool
 is_before_update(const struct operation *operation)
 {
     return operation->is_update && !operation->is_target;
 }
 
+/* Row "an operation between DDP_STEP and the update": its sentence, asked when the row decides. */
 static void
 say_before_update(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -48,12 +54,14 @@ say_before_update(const struct operation *operation, char text[PLACE_TEXT_BYTES]
 
 /* ---- before backward ---- */
 
+/* Whether the row "a gradient that is cleared in part" applies. */
 static bool
 clears_part(const struct operation *operation)
 {
     return operation->clears_part;
 }
 
+/* Row "a gradient that is cleared in part": its sentence, asked when the row decides. */
 static void
 say_cleared_part(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -86,12 +94,14 @@ shown_element(const struct operation *operation)
     return reads_own_gradient(operation) ? operation->gradient_element : operation->changed_element;
 }
 
+/* Whether the row "a term that each rank adds" applies. */
 static bool
 adds_same_term(const struct operation *operation)
 {
     return !operation->is_update && !has_first_rows(operation) && operation->adds_same_term;
 }
 
+/* Row "a term that each rank adds": its sentence, asked when the row decides. */
 static void
 say_same_term(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -102,6 +112,7 @@ say_same_term(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s%s", shown_element(operation), operation->equal_number);
 }
 
+/* Whether the row "rows that are computed from a gradient" applies. */
 static bool
 makes_rows_of_gradient(const struct operation *operation)
 {
@@ -110,6 +121,7 @@ makes_rows_of_gradient(const struct operation *operation)
     return reads_own_gradient(operation);
 }
 
+/* Row "rows that are computed from a gradient": its sentence, asked when the row decides. */
 static void
 say_rows_of_gradient(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -118,6 +130,7 @@ say_rows_of_gradient(const struct operation *operation, char text[PLACE_TEXT_BYT
     place_append(text, "%s", shown_element(operation));
 }
 
+/* Whether the row "an operation after backward" applies. */
 static bool
 is_late(const struct operation *operation)
 {
@@ -126,6 +139,7 @@ is_late(const struct operation *operation)
     return operation->is_late && !reads_own_gradient(operation);
 }
 
+/* Row "an operation after backward": its sentence, asked when the row decides. */
 static void
 say_late(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -146,12 +160,14 @@ is_of_share(const struct operation *operation)
     return !operation->is_update && !operation->is_late && !has_first_rows(operation);
 }
 
+/* Whether the row "rows of a share" applies. */
 static bool
 makes_rows(const struct operation *operation)
 {
     return is_of_share(operation) && operation->makes_rows;
 }
 
+/* Row "rows that are right on the first rank alone": its advice, asked when the row decides. */
 static const char *
 advise_counts_from_share(const struct operation *operation)
 {
@@ -162,6 +178,7 @@ advise_counts_from_share(const struct operation *operation)
                                            "share's";
 }
 
+/* Row "rows that are right on the first rank alone": its sentence, asked when the row decides. */
 static void
 say_counts_from_share(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -173,6 +190,7 @@ say_counts_from_share(const struct operation *operation, char text[PLACE_TEXT_BY
     place_append(text, "%s%s", operation->first_rows_element, operation->share_size);
 }
 
+/* Row "rows of a share": its sentence, asked when the row decides. */
 static void
 say_rows(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -184,12 +202,14 @@ say_rows(const struct operation *operation, char text[PLACE_TEXT_BYTES])
     place_append(text, "%s%s", operation->changed_element, operation->share_size);
 }
 
+/* Whether the row "a result of a share" applies. */
 static bool
 makes_result(const struct operation *operation)
 {
     return is_of_share(operation) && !operation->makes_rows;
 }
 
+/* Row "a result of a share": its sentence, asked when the row decides. */
 static void
 say_result(const struct operation *operation, char text[PLACE_TEXT_BYTES])
 {
@@ -212,6 +232,7 @@ reads_unmoved(const struct operation *operation)
     return operation->unmoved[0] != '\0' && operation->scalar.is_first_item;
 }
 
+/* Rows "rows of a share", "a result of a share": the advice, asked when one of them decides. */
 static const char *
 advise_share(const struct operation *operation)
 {
