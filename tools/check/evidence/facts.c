@@ -9,6 +9,7 @@ static const double unrepeatable = 1e-3; /* a relative difference of a program f
 
 /* ---- the check, and one process ---- */
 
+/* Fills the facts of the check itself: ranks, steps, tolerances, which runs there are. */
 static void
 find_check(const struct check_evidence *evidence, struct check_facts *facts)
 {
@@ -42,6 +43,7 @@ counts(const struct check_facts *facts, const struct check_item *item)
     return items_is_trained(item) && !item->compensated;
 }
 
+/* Fills the largest relative difference of all tensors that count, and the floor of noise of that tensor. */
 static void
 find_largest(struct check_facts *facts)
 {
@@ -124,6 +126,8 @@ has_trained(const struct check_rows *rows)
            check_rows_next_of(rows, CHECK_GRADIENT, NULL) != NULL;
 }
 
+/* Fills the facts of all tensors together: which is unclear, whether parameters move, whether the program repeats
+ * itself. */
 static void
 find_tensors(const struct check_evidence *evidence, const struct pattern *pattern, struct check_facts *facts)
 {
@@ -151,6 +155,8 @@ earlier(unsigned moment, unsigned other)
     return moment < other ? moment : other;
 }
 
+/* Fills how the ranks' runs have ended. `moment`: the first difference (items_moment()); what stopped a rank before it
+ * is no consequence of it. */
 static void
 find_ends(const struct check_evidence *evidence, unsigned moment, struct check_facts *facts)
 {
@@ -169,6 +175,7 @@ find_ends(const struct check_evidence *evidence, unsigned moment, struct check_f
 
 /* ---- the ranks ---- */
 
+/* The tensor whose bits differ between ranks first, though it differs from one process by no more than rounding. */
 static struct facts_apart
 describe_apart(const struct check_evidence *evidence, const struct check_facts *facts,
                const struct agreement *agreement)
@@ -271,6 +278,7 @@ factor_of_others(const struct check_evidence *evidence, const struct check_facts
     return common;
 }
 
+/* The facts of the first tensor that differs: role, step, factors that could explain it. pattern->first is not NULL. */
 static struct facts_first
 describe_first(const struct check_evidence *evidence, const struct pattern *pattern, const struct check_facts *facts)
 {
@@ -319,6 +327,8 @@ is_right(const struct check_evidence *evidence, const struct check_rows *ranked)
            ALL(item, items, count, !item->differs || item->tensor.role == CHECK_MEAN);
 }
 
+/* Fills the facts of what differs: results of DDP_REDUCE, copies from the host, unannotated memory, the first
+ * tensor. */
 static void
 find_differences(const struct check_evidence *evidence, const struct pattern *pattern, struct check_facts *facts)
 {

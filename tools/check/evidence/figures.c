@@ -40,6 +40,7 @@ struct figure_list {
 
 /* ---- words that explain a difference ---- */
 
+/* Whether the word explains why a figure differs from run to run: times, rates, sizes of memory, ranks. */
 static bool
 is_one_of(const char *word, size_t length)
 {
@@ -208,6 +209,7 @@ hash_of_words(const char *line, const char *line_end)
     return hash_on(hash, text, line_end);
 }
 
+/* Adds a figure to the list, with its value, unit and how often a figure of its name came before. */
 static void
 add_figure(struct figure_list *list, const struct figure *figure)
 {
@@ -227,6 +229,7 @@ add_figure(struct figure_list *list, const struct figure *figure)
     ++list->count;
 }
 
+/* Adds the figures of a line of output. Their names are the hash of the line's words and their number in it, from 1. */
 static void
 add_line(struct figure_list *list, const char *line, const char *line_end)
 {
@@ -244,6 +247,7 @@ add_line(struct figure_list *list, const char *line, const char *line_end)
     }
 }
 
+/* All figures of a program's output, in its order. The caller frees list.items. */
 static struct figure_list
 read_figures(const char *text)
 {
@@ -324,6 +328,8 @@ is_far_from(const struct figure *one, const struct figure *ranked, double noise,
     return fabs(one->value - ranked->value) > bearable && !is_of_share(one->value, ranked->value, ranks);
 }
 
+/* Fills the sentence's parts on a figure that differs: the words before it as its name, both numbers as printed, and
+ * the line of one process. */
 static void
 describe(const struct comparison *of, const struct figure *one, const struct figure *ranked,
          struct figure_difference *difference)

@@ -102,6 +102,8 @@ is_unbounded(const struct check_row *row)
     return row->norms.unbounded > row->norms.unlike && !overflows;
 }
 
+/* How far a row's tensor is from the reference, relative to its norm, or to `all`, the norm of all tensors of its role,
+ * where its own is smaller than their noise. */
 static struct distance
 distance_of(const struct check_row *row, const struct role_norm *all)
 {
@@ -139,6 +141,7 @@ struct sorted {
     double units; /* as of a floor */
 };
 
+/* A rank's rows of tensors, sorted by tensor and step, with the distance of each. The caller frees both lists. */
 static struct sorted
 sort_rows(const struct check_rows *rows)
 {
@@ -234,6 +237,8 @@ floor_of(const struct sorted *runs, size_t run_count, const struct check_row *li
     return floor;
 }
 
+/* Notes in the table that a row differs on `rank` by `relative`. The first moment (step and role) that differs on any
+ * rank counts; `whole`: the whole tensor differs, not a block alone. */
 static void
 note_difference(struct check_item *item, const struct check_row *row, int rank, bool whole, double relative)
 {
@@ -278,6 +283,7 @@ is_exact(const struct check_evidence *evidence, const struct check_row *row)
            check_evidence_is_forced(evidence);
 }
 
+/* The relative difference up to which the row's tensor is equal; 0: it must have the same bits. */
 static double
 tolerance_of(const struct check_evidence *evidence, const struct check_row *row)
 {
@@ -445,6 +451,8 @@ does_not_repeat(const struct sorted *again, const struct check_row *like)
            (like->tensor.role == CHECK_REDUCE && again->distances[place].whole > repeated);
 }
 
+/* Adds a rank's sorted rows to the table, and returns its new count. floors[]: rows of one process's other runs, from
+ * which the noise of each tensor follows. */
 static size_t
 add_rank(struct check_item *items, size_t count, const struct check_evidence *evidence, const struct sorted floors[2],
          const struct sorted *mine, int rank)
@@ -479,6 +487,7 @@ find_probed(const struct check_evidence *evidence, const struct check_item *item
     return NULL;
 }
 
+/* Whether DDP_STEP_PARAMETERS averages the tensor. */
 static bool
 is_averaged(const struct check_evidence *evidence, const struct check_item *item)
 {
@@ -551,6 +560,7 @@ items_sort(struct check_item *items, size_t count)
     SORT(items, count, compare_items);
 }
 
+/* The table of the run whose gradients were scaled, as of one rank; *count_p items. The caller frees it. */
 static struct check_item *
 make_scaled(const struct check_evidence *evidence, size_t *count_p)
 {

@@ -29,6 +29,8 @@ is_about_one(double part)
     return fabs(part - 1) < 0.25;
 }
 
+/* Whether the gradients have this part of one process's in `step` and in the STEPS_ALIKE - 1 steps after it, up to a
+ * tenth. */
 static bool
 begins_in(const struct check_evidence *evidence, uint32_t step, double factor)
 {

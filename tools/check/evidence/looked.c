@@ -113,6 +113,8 @@ looked_is_one_call(const struct step *a, const struct step *b)
            strcmp(a->operation->name, b->operation->name) == 0 && strcmp(a->operation->place, b->operation->place) == 0;
 }
 
+/* Sets rank->matches[]: for each operation of one process the first of the rank's, not yet taken, that the same call
+ * has made in the same interval; -1: none. */
 static void
 find_operations(const struct looked *one, struct looked *rank)
 {

@@ -26,6 +26,7 @@ add_copy(struct copies *copies, const char *path, int rank)
     *GROWN(copies->list, copies->count) = (struct copy){xstrdup(path), rank};
 }
 
+/* Adds each file of the tree, by its path below `root`, as written by the rank. */
 static void
 add_tree(struct copies *copies, FTS *tree, const char *root, int rank)
 {
@@ -48,6 +49,7 @@ add_tree(struct copies *copies, FTS *tree, const char *root, int rank)
     }
 }
 
+/* Adds all files that the rank has written in its copy of the folder. */
 static void
 add_rank(struct copies *copies, const char *folder, int rank)
 {

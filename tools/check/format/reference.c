@@ -126,6 +126,8 @@ read_records(struct reference_reader *reader, uint64_t file_bytes)
     return at != file_bytes ? "it is damaged" : NULL;
 }
 
+/* Opens the file, checks its header, and reads its list of records. NULL: done; else why it cannot be used. The caller
+ * closes reader->fd in any case. */
 static const char *
 open_file(const char *path, struct reference_reader *reader)
 {
