@@ -34,6 +34,8 @@ struct rank_ends {
     unsigned common_end; /* the step after which all ranks have ended by themselves, before the last one; else 0 */
 };
 
+/* The number of steps after which all ranks have ended by themselves, before `steps`; 0: they have not, or after
+ * different numbers. */
 static unsigned
 find_common_end(const struct check_rows *ranked, int count, unsigned steps)
 {
@@ -119,6 +121,7 @@ is_end_judged(const struct rank_ends *ends, const struct check_outcome *outcome)
     return is_stop_judged || is_ended_by_ddprun(ends, outcome);
 }
 
+/* The reason, for a message, why the ranks' run ended before its last step. */
 static const char *
 why_stopped(const struct rank_ends *ends, const struct check_outcome *outcome)
 {

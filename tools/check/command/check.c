@@ -62,6 +62,7 @@ free_repeats(struct check_evidence *evidence)
 
 /* ---- further runs ---- */
 
+/* Runs all ranks once more, `plain`: without overlap, into *rows. False, with the error: the run failed. */
 static bool
 run_ranks_again(struct check *check, const char *name, bool plain, struct check_rows **rows, struct error *error)
 {
@@ -114,6 +115,7 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
 
 /* ---- the verdict ---- */
 
+/* Prints the verdict, its notes and its table, and writes --json. Returns the exit code of ddprun check. */
 static int
 show_verdict(const struct check *check, const struct check_verdict *verdict)
 {
@@ -167,6 +169,8 @@ show_refused(struct check *check)
     return show_verdict(check, &verdict);
 }
 
+/* The verdict on the runs so far; as long as it wishes for further ones, these are made and judged, too. False: a
+ * signal ended check. */
 static bool
 judge_runs(struct check *check, struct check_verdict *verdict, struct error *error)
 {
@@ -281,6 +285,8 @@ judge_dates(struct check *check, struct check_verdict *verdict, struct error *er
 
 /* ---- all of it ---- */
 
+/* The run of all ranks that is compared, and which files several of them have written. False, with the error: it
+ * failed. */
 static bool
 run_and_look(struct check *check, struct check_order *order, struct error *error)
 {
@@ -333,6 +339,7 @@ run_and_judge(struct check *check, struct check_verdict *verdict, struct error *
            judge_runs(check, verdict, error);
 }
 
+/* Frees all that runs have left in memory. */
 static void
 free_runs(struct check *check)
 {
@@ -388,6 +395,8 @@ judge_with_date_that_stands(struct check *check, const struct check *begin, stru
     return ok || error->exit_code <= 128; /* a signal asked for the end */
 }
 
+/* All runs of a check and their verdict, in the order that the head of this file lists; *exit_code is ddprun's. False:
+ * the error is to be reported. */
 static bool
 run_all(struct check *check, int *exit_code, struct error *error)
 {
@@ -425,6 +434,7 @@ run_all(struct check *check, int *exit_code, struct error *error)
     return ok;
 }
 
+/* Frees all that runs have left in memory, and removes the folder of the check. */
 static void
 free_check(struct check *check)
 {
@@ -447,6 +457,7 @@ report_error(const char *json, const struct error *error)
         message_line("cannot write %s, in --json: %s", json, file_why(errno));
 }
 
+/* The command `ddprun check`; returns its exit code. */
 static int
 run_check(const struct command *command, const struct options *options)
 {

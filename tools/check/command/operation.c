@@ -131,6 +131,7 @@ is_sum(const struct finding *finding, const struct where *where, struct where *b
     return is_computed && relation_of(finding, where) == RELATION_SUM;
 }
 
+/* Fills operation->sum: the first argument that points to a value which was summed over the rank's share alone. */
 static void
 find_sum(const struct finding *finding, size_t at, struct operation *operation)
 {
@@ -151,6 +152,8 @@ find_sum(const struct finding *finding, size_t at, struct operation *operation)
     }
 }
 
+/* Fills operation->gradient: the name of the first argument that is annotated as a gradient, and the element that
+ * differs. */
 static void
 find_gradient(const struct finding *finding, size_t at, struct operation *operation)
 {
@@ -222,6 +225,7 @@ find_inputs(const struct finding *finding, size_t at, uint32_t changed, struct o
 
 /* ---- copies ---- */
 
+/* Whether the same call site makes the operation again after a later DDP_STEP, in one process. */
 static bool
 comes_again(const struct finding *finding, const struct step *step)
 {
@@ -233,6 +237,8 @@ comes_again(const struct finding *finding, const struct step *step)
     return false;
 }
 
+/* Fills what is asked of a copy from the host: whether it brings the share or the whole, and what the host computed it
+ * from. */
 static void
 find_copy(const struct finding *finding, size_t at, struct operation *operation)
 {
@@ -251,6 +257,7 @@ find_copy(const struct finding *finding, size_t at, struct operation *operation)
 
 /* ---- the operation ---- */
 
+/* Fills the number of blocks in one process, and the first rank (-1: none) that launches another number. */
 static void
 find_grid(const struct finding *finding, size_t at, struct operation *operation)
 {
@@ -289,6 +296,8 @@ operation_clears_part(const struct finding *finding, const struct where *where)
            clears(finding, where);
 }
 
+/* Fills what is asked of the argument that the operation has changed wrongly: its name, its role, the element that
+ * differs. */
 static void
 find_changed(const struct finding *finding, const struct where *where, struct operation *operation)
 {

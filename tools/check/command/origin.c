@@ -95,6 +95,8 @@ struct bare_name {
     bool is_member; /* of another object than `this` */
 };
 
+/* The name in an expression that is nothing but a variable, a member or a cast of one; .text NULL: it is more than
+ * that. */
 static struct bare_name
 find_bare_name(const struct code *code, struct token_range range)
 {
@@ -282,6 +284,8 @@ name_setting(const struct variable *variable, const struct setting *setting, con
 /* How it goes on after an expression that an argument is in one frame. */
 enum next_step { STEP_FAILS, STEP_FOUND, STEP_UP };
 
+/* What follows from an expression of the source: found, with *origin filled; a parameter of its function, whose callers
+ * are to be read (STEP_UP); or nothing. */
 static enum next_step
 follow_expression(const struct trail *trail, const struct expression *expression, struct origin *origin)
 {
@@ -309,6 +313,8 @@ follow_expression(const struct trail *trail, const struct expression *expression
     return STEP_FOUND;
 }
 
+/* Where argument `number` of the call comes from, following parameters from caller to caller along the call's frames.
+ * False: the source does not tell. */
 static bool
 follow(struct trail trail, uint32_t number, struct origin *origin)
 {
@@ -481,6 +487,7 @@ find_text(struct trail trail, uint32_t number, char text[ORIGIN_FROM_BYTES])
 
 /* ---- the door ---- */
 
+/* Answers origin_find() for one call: `number` is the argument, or an ORIGIN_OF_... question. */
 static bool
 find_in(struct trail trail, uint32_t number, struct origin *origin)
 {

@@ -470,6 +470,7 @@ mixes_divisors(const struct finding *finding, const struct where *where)
            (is_part ? relation_adds(finding, &by, true) : relation_adds(finding, where, true)) == RELATION_SUM;
 }
 
+/* Says that a term of the gradient is divided by the whole batch and another by the share. Whether it is so. */
 static bool
 say_mixed_divisor(const struct finding *finding, const struct where *where)
 {
@@ -481,6 +482,8 @@ say_mixed_divisor(const struct finding *finding, const struct where *where)
     return true;
 }
 
+/* Fills finding->place with the first operation of the step, in the order of one process, that is wrong although all
+ * that it reads is right. False: there is none. Called once by place_find(). */
 static bool
 find_place(struct finding *finding)
 {

@@ -109,6 +109,7 @@ read_divisor(const struct finding *finding, const struct where *where, struct di
     return is_inverse || it->value > 1;
 }
 
+/* Makes the argument the place: it divides by the whole batch, and must divide by the share. */
 static void
 say(const struct finding *finding, const struct divisor *divisor, bool is_sure)
 {
@@ -122,6 +123,7 @@ say(const struct finding *finding, const struct divisor *divisor, bool is_sure)
               divisor->number, divisor->number, are_items ? "items are" : "is of");
 }
 
+/* Says the first divisor of the step, in the order of operations, that is of this kind. False: there is none. */
 static bool
 say_if(const struct finding *finding, const struct kind *kind)
 {

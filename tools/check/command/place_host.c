@@ -62,6 +62,8 @@ finds_other_average(const struct finding *finding, const struct where *where)
     return relation != RELATION_SAME && relation != RELATION_UNKNOWN;
 }
 
+/* Says that the host has written to a gradient after its average, where an operation finds other values there than in
+ * one process, and none has changed it. Whether it does. */
 static bool
 say_gradient_written_after(const struct finding *finding)
 {

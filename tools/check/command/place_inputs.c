@@ -56,6 +56,8 @@ is_forgotten(const struct finding *finding, const struct look_argument *of, cons
     return bytes == of->bytes || bytes == written;
 }
 
+/* Says that the memory, which `writer` wrote, is a gradient without DDP_GRADIENT, if a parameter of its size has none.
+ * Whether it does. */
 static bool
 say_forgotten(const struct finding *finding, const struct step *step, const struct look_argument *of,
               const struct where *writer)
@@ -89,6 +91,7 @@ left_wrong(const struct finding *finding, const struct where *left, const struct
     return is_wrong ? relation : RELATION_SAME;
 }
 
+/* Makes the operation `left`, which wrote other values than in one process for the operation `read`, the place. */
 static void
 say_left(const struct finding *finding, const struct where *left, const struct where *read, enum relation relation)
 {
@@ -139,6 +142,8 @@ struct written_by {
     struct where by;
 };
 
+/* The operation that wrote the memory of an argument last, before `read` reads it; and whether that was before
+ * DDP_STEP, in a search in the update. */
 static struct written_by
 find_last_writer(const struct finding *finding, const struct where *read)
 {
@@ -163,6 +168,7 @@ find_gradient(const struct step *writer)
     return tensor;
 }
 
+/* The advice for unannotated memory that differs; `last` is the operation that wrote it last. */
 static const char *
 advise(const struct written_by *written, const struct step *last)
 {
@@ -177,6 +183,7 @@ advise(const struct written_by *written, const struct step *last)
                  "DDP_STATE";
 }
 
+/* The end of the sentence on unannotated memory: how `last`, whose name stands before it, has written it. */
 static const char *
 describe_writing(const struct finding *finding, const struct written_by *written, const struct step *last)
 {
@@ -188,6 +195,8 @@ describe_writing(const struct finding *finding, const struct written_by *written
                                        : " computed it before DDP_STEP";
 }
 
+/* Makes unannotated memory that differs, and that the operation reads, the place; where a more precise sentence holds
+ * (another beginning, a forgotten gradient, memory carried from step to step), that one. */
 static void
 say_memory(const struct finding *finding, const struct where *read)
 {
@@ -216,6 +225,7 @@ say_memory(const struct finding *finding, const struct where *read)
         add_sums(finding, written.by.operation);
 }
 
+/* Makes a DDP_BUFFER that differs, and that the operation reads, the place. */
 static void
 say_buffer(const struct finding *finding, const struct where *read)
 {
@@ -274,6 +284,8 @@ is_candidate(const struct search *search, const struct where *read, bool *in_par
     return matters_as_it_was(search, read, *in_part_p);
 }
 
+/* Whether memory that the operation reads is wrong, in a relation that the search asks for. `in_part`: the operation
+ * writes to this memory, too. */
 static bool
 is_suspect(const struct search *search, const struct where *read, enum relation relation, bool in_part)
 {
@@ -293,6 +305,7 @@ is_suspect(const struct search *search, const struct where *read, enum relation 
     return !relation_is_anew(search->finding, read->operation, read->argument);
 }
 
+/* Says the place if this argument holds wrong memory before the operation. Whether it does. */
 static bool
 say_if_wrong(const struct search *search, const struct where *read)
 {

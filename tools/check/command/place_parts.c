@@ -148,6 +148,8 @@ is_first_alone(const struct finding *finding, const struct where *where)
                        step->arguments[where->argument].value == others));
 }
 
+/* Says the place if a rank's first call in the step has a number that in one process only the first call of the whole
+ * batch has, such as a flag to clear: each rank must do what the first call does. Whether it does. */
 static bool
 find_first_alone(const struct finding *finding)
 {

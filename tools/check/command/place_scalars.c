@@ -25,6 +25,8 @@ struct together {
     bool are_numbers;    /* on all ranks */
 };
 
+/* How a number among the arguments lies on all ranks beside one process's: its sum over ranks, on how many ranks it is
+ * equal, whether it rises from rank to rank. */
 static struct together
 put_together(const struct finding *finding, const struct where *where)
 {
@@ -56,6 +58,8 @@ weighs_gradients(const struct finding *finding, const struct where *where)
     return !finding->question->is_uneven && !finding->question->is_update && place_weighs(finding, where);
 }
 
+/* Whether the number is the size of something that ranks divide: the ranks' numbers add up to one process's, or to less
+ * than one more for each rank where a division rounds up. */
 static bool
 is_size(const struct together *all, const struct look_argument *mine, int ranks)
 {
@@ -79,6 +83,8 @@ judge_rising(const struct finding *finding, const struct where *where)
     return is_rank || one > seconds_of_2001 ? SCALAR_SEED : SCALAR_RISES;
 }
 
+/* How suspicious a number among the arguments is, from the ranks' numbers and one process's alone (enum
+ * scalar_level). */
 static enum scalar_level
 judge_scalar(const struct finding *finding, const struct where *where)
 {
@@ -197,6 +203,8 @@ scales_average(const struct finding *finding, const struct where *where)
            ALL_NUMBERS(r, 0, ranks, is_near(value_of(finding, r, where), one * ranks));
 }
 
+/* Fills what the sentence on a number says: the operation, the argument, the ranks' values, the program's variable and
+ * what it is computed from. */
 static void
 describe(const struct finding *finding, const struct where *where, struct place_scalar *scalar)
 {

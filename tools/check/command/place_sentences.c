@@ -180,6 +180,8 @@ reads_own_share(const struct finding *finding, size_t at)
     return relation != RELATION_SAME && relation != RELATION_UNKNOWN;
 }
 
+/* The part of a sentence that says which copy to the host, at `from`, has given the host a value of the rank's
+ * share. */
 static void
 describe_last_read(const struct finding *finding, const struct step *step, const char *from,
                    char text[OPERATION_SENTENCE_BYTES])

@@ -86,6 +86,8 @@ say_other_argument(const struct finding *finding, int rank, const struct step *o
     return false;
 }
 
+/* Says the first call whose arguments on a rank are other ones than in the same turn of the one process. `at` is the
+ * operation of the one process by whose call site both are found. Whether there is one. */
 static bool
 say_other_turn(const struct finding *finding, size_t at)
 {
@@ -148,6 +150,7 @@ find_computed(const struct looked *one, size_t at, const struct look_argument *g
     return NULL;
 }
 
+/* Says that the update reads a gradient that was computed after the last DDP_STEP. Whether it does. */
 static bool
 say_without_step(const struct finding *finding, const struct step *update)
 {

@@ -102,6 +102,8 @@ holds_in_turns(const struct place *place)
     }
 }
 
+/* Puts the place's sentence before the verdict's, with the step (or round) and the tensor's name; after it where the
+ * cause is the more precise one. */
 static void
 put_text(struct check_verdict *verdict, const struct place *place)
 {

@@ -45,6 +45,8 @@ is_comparable(const struct check *check, const struct check_verdict *verdict)
     return !check->is_plain && check->ahead == 1; /* no later run is judged in place of the first */
 }
 
+/* Prints the warning that a figure of the program's output is another one on the ranks although the training is
+ * equal. */
 static void
 print_difference(FILE *out, const struct figure_difference *it, int ranks)
 {

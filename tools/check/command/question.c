@@ -71,6 +71,7 @@ has_groups(const struct check_evidence *evidence, const struct check_facts *fact
     return ANY(item, facts->items, facts->item_count, item->tensor.role == CHECK_GRADIENT && item->tensor.group > 0);
 }
 
+/* Whether a gradient was compared in this step. */
 static bool
 is_compared(const struct check_rows *rows, uint32_t step)
 {

@@ -11,6 +11,8 @@ struct reading {
     int name_length;
 };
 
+/* The parts of a row "OUTER NAME PATH": the frame that called, the function or file that was read, and the object's
+ * path. They point into the row's text. */
 static struct reading
 read_row(const struct check_row *row)
 {
@@ -23,6 +25,7 @@ read_row(const struct check_row *row)
     return reading;
 }
 
+/* Whether the program has read random bytes there, or the date. */
 static enum check_reading
 kind_of(const struct reading *reading)
 {
@@ -69,6 +72,8 @@ add_name(struct check_evidence *evidence, const char *name)
         snprintf(places + length, room, "%s%s", length > 0 ? ", " : "", name);
 }
 
+/* Adds the names of what a run has read, each once; those whose line in the source is known, or (`with_line` false) the
+ * others. */
 static void
 add_rows(struct check_evidence *evidence, const struct check_rows *rows, bool with_line)
 {

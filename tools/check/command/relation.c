@@ -271,6 +271,8 @@ may_be_anew(const struct finding *finding, const struct where *where)
     return mine->type != 0 || !relation_is_result(finding, where);
 }
 
+/* The relation of the ranks' values of an argument's memory to one process's, by comparing elements: first the bytes
+ * that the operation changed, then all, then what is side by side. RELATION_NONE: no relation explains them. */
 static enum relation
 relate(const struct finding *finding, const struct where *where)
 {

@@ -27,6 +27,8 @@ count_layers(const struct numbers *numbers, int ranks)
     return best;
 }
 
+/* Whether what a rank changed is, times `factor`, the rank's rows of one process's numbers, if all ranks have equally
+ * many. *known_p: the numbers could be read. */
 static bool
 are_rows_of(const struct finding *finding, const struct where *where, const struct numbers *one, double factor,
             int rank, bool *known_p)

@@ -16,6 +16,9 @@
 
 enum { DEFAULT_RANKS = 2 };
 
+/* Sets check->ranks (0: another launcher's number), in_cluster, cluster_rank and only_writes from -n, --reference and
+ * the environment of another launcher. False, with the error that names the right command: they contradict each
+ * other. */
 static bool
 find_ranks(struct check *check, struct error *error)
 {

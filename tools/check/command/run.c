@@ -16,6 +16,7 @@
 
 /* ---- its command ---- */
 
+/* ddprun's options for an inner run, as the order asks. The caller owns the words. */
 static struct word_list
 options_of(const struct check_place *place, const struct check_order *order)
 {
@@ -43,6 +44,8 @@ check_run_files(const struct check_place *place, const struct check_order *order
     return is_here ? xasprintf("%s/%s.files", place->folder, order->name) : NULL;
 }
 
+/* Starts an inner ddprun for the order, with the paths of its settings, its summary and its log of errors. Returns its
+ * process id; 0 or less: it could not be started. */
 static pid_t
 start_run(const struct check_place *place, const struct check_order *order, const char *settings, const char *summary,
           const char *log)
@@ -160,6 +163,8 @@ has_warning(struct json_object *warnings, const char *wanted)
                           strcmp(json_object_get_string(key), wanted) == 0);
 }
 
+/* Takes from the inner run's summary why it ended, and what its ranks were warned of. Without a summary *outcome
+ * stays. */
 static void
 read_summary(const char *path, struct check_outcome *outcome)
 {

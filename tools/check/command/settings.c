@@ -125,6 +125,8 @@ enum way {
     WAY_PASSED,      /* "f(&x)", "cudaMemcpy(x" */
 };
 
+/* How the variable, which stands at token `at`, gets a value there, if at all: assigned, initialised where it is
+ * declared, or passed to a call that may write it. */
 static enum way
 way_of(const struct variable *variable, uint32_t at)
 {
@@ -172,6 +174,7 @@ read_setting(const struct variable *variable, uint32_t at, struct setting *setti
     return !only_reads(code, begin, at);
 }
 
+/* All places in the variable's scope that set it, in the order of the text; returns how many. */
 static size_t
 list_settings(const struct variable *variable, struct setting list[SETTINGS_AT_MOST])
 {
@@ -268,6 +271,8 @@ setting_differs(const struct variable *variable, const struct setting *setting, 
     return !has_value || differs(&value, variable, depth, NULL, NULL);
 }
 
+/* Whether the variable may have another value on another rank, as far as the source tells: one that it is set to may,
+ * or it is a parameter of the function. `depth`: variables that led to it. */
 static bool
 may_differ(const struct variable *variable, int depth)
 {

@@ -29,6 +29,8 @@ equal_up_to(const struct check_verdict *verdict)
 
 /* ---- the table ---- */
 
+/* The last word of a tensor's line in the table: the first state of the list that applies. `tolerance` is the largest
+ * relative difference that counts as equal. */
 static const char *
 state_of(const struct check_item *item, double tolerance)
 {
@@ -51,6 +53,8 @@ state_of(const struct check_item *item, double tolerance)
     return FIND(it, states, sizeof(states) / sizeof(states[0]), it->applies)->name;
 }
 
+/* Prints a tensor's line of the table: role and number from 1, elements, type, place, first step that differs, largest
+ * relative difference, the floor of noise, state. */
 static void
 print_item(FILE *out, const struct check_item *item, double tolerance)
 {
@@ -67,6 +71,7 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
             element_name((int)tensor->type), place, step, item->difference, item->floor, state_of(item, tolerance));
 }
 
+/* Prints, after the verdict, what the comparison has left out, or has changed in the ranks: a line for each. */
 static void
 print_notes(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
@@ -98,6 +103,7 @@ print_notes(FILE *out, const struct check_evidence *evidence, const struct check
         fputs("memory without an annotation was not compared: that takes at least two steps\n", out);
 }
 
+/* Whether any parameter has another value in row `step` of the rank's rows than before. */
 static bool
 moves_parameter(const struct check_rows *rows, uint32_t step)
 {
@@ -108,6 +114,7 @@ moves_parameter(const struct check_rows *rows, uint32_t step)
     return false;
 }
 
+/* Whether a parameter has so many elements. */
 static bool
 has_parameter_of(const struct check_rows *rows, uint64_t count)
 {
@@ -129,6 +136,8 @@ has_second_buffer(const struct check_rows *rows)
     return false;
 }
 
+/* Prints a hint where less than half of the steps change parameters on rank 0: DDP_STEP is probably called for each
+ * micro-batch. */
 static void
 print_updates(FILE *out, const struct check_evidence *evidence)
 {
@@ -215,6 +224,7 @@ print_written(FILE *out, const struct check_evidence *evidence)
         fputs("what to do: save on rank 0 only, if (DDP_RANK() == 0), or put DDP_RANK() into the file's name\n", out);
 }
 
+/* Prints the line of a program with turns whose ranks are equal to one process. */
 static void
 print_turns(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict)
 {
@@ -243,6 +253,8 @@ print_means(FILE *out, const struct check_verdict *verdict)
     }
 }
 
+/* Prints a line for each difference that was ignored because one process has as large a one if its start is changed by
+ * rounding. */
 static void
 print_decisions(FILE *out, const struct check_verdict *verdict)
 {
@@ -346,6 +358,7 @@ add_real(struct json_object *object, const char *name, double value)
     json_object_object_add(object, name, isfinite(value) ? json_object_new_double(value) : NULL);
 }
 
+/* A tensor of the table as an object for --json; numbers from 1, differences relative. The caller owns it. */
 static struct json_object *
 describe_item(const struct check_item *item)
 {
@@ -378,6 +391,7 @@ describe_item(const struct check_item *item)
     return object;
 }
 
+/* Adds to the list `all` each file that several ranks have written, with these ranks. */
 static void
 describe_written(struct json_object *all, const struct written *written)
 {
@@ -389,6 +403,7 @@ describe_written(struct json_object *all, const struct written *written)
     }
 }
 
+/* The whole verdict as an object for --json. The caller owns it. */
 static struct json_object *
 describe_check(const struct check_evidence *evidence, const struct check_verdict *verdict, int exit_code)
 {
@@ -423,6 +438,7 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     return object;
 }
 
+/* Writes the object to the file and frees it. False: errno says why it could not be written. */
 static bool
 write_object(const char *path, struct json_object *object)
 {

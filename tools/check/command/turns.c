@@ -233,6 +233,8 @@ conclude_generator(struct check_verdict *verdict, const struct check_row *row, c
     verdict->is_precise = true;
 }
 
+/* The verdict: a kernel is given memory that earlier batches have written, and other ranks' batches are missing there.
+ * `row` names the call, and the memory on rank `rank`. */
 static void
 conclude_carried(struct check_verdict *verdict, const struct check_row *row, int rank)
 {
@@ -251,6 +253,8 @@ conclude_carried(struct check_verdict *verdict, const struct check_row *row, int
     verdict->is_precise = true;
 }
 
+/* The verdict on memory that batches leave to later ones, by what the row tells: a generator's state, a copy to the
+ * host, or memory that a kernel is given. */
 static void
 conclude_left(struct check_verdict *verdict, const struct check_row *row, int rank)
 {
@@ -267,6 +271,7 @@ conclude_left(struct check_verdict *verdict, const struct check_row *row, int ra
 
 /* ---- what the host calls ---- */
 
+/* Which call of DDP_MEAN or DDP_REDUCE is the first that is not as before, into text[]. Returns text. */
 static const char *
 describe_call(const struct check_row *row, char text[400])
 {
@@ -281,6 +286,8 @@ describe_call(const struct check_row *row, char text[400])
     return text;
 }
 
+/* The row of the first call of the host that changed when copies to it were overwritten; of DDP_MEAN, or of another
+ * call. NULL: none did. */
 static const struct check_row *
 find_call(const struct check_evidence *evidence, bool is_mean)
 {
@@ -291,6 +298,7 @@ find_call(const struct check_evidence *evidence, bool is_mean)
     return NULL;
 }
 
+/* The verdict: the host decides by results that other ranks' batches should have computed. */
 static void
 conclude_call(struct check_verdict *verdict, const struct check_row *row)
 {
@@ -319,6 +327,7 @@ find_other_end(const struct check_evidence *evidence)
     return 0;
 }
 
+/* The verdict: ranks end after different numbers of batches, `rank` after another than rank 0. */
 static void
 conclude_end(const struct check_evidence *evidence, struct check_verdict *verdict, int rank)
 {
@@ -477,6 +486,7 @@ static const struct remark {
      "DDP_TURN_UPDATES() is not 0"},
 };
 
+/* Prints a remark with the name and the place of the row's call. */
 static void
 print_remark(FILE *out, const struct remark *remark, const struct check_row *row)
 {
@@ -489,6 +499,7 @@ print_remark(FILE *out, const struct remark *remark, const struct check_row *row
         fprintf(out, "%s`%s` (%s)%s\n", remark->before, name, place, remark->after);
 }
 
+/* Prints that an argument counts batches where it should count updates, if the run alone has seen one. */
 static void
 print_counted(FILE *out, const struct check_evidence *evidence)
 {

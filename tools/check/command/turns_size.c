@@ -30,6 +30,8 @@ find_factor(const struct check_facts *facts)
     return 0;
 }
 
+/* Makes the verdict: the program divides by DDP_WORLD_SIZE() what the average divides already. `item` is the tensor, of
+ * the run in which it is 1. */
 static void
 conclude(struct check *check, struct check_verdict *verdict, const struct check_item *item)
 {
