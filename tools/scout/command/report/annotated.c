@@ -87,6 +87,8 @@ compare_annotated(struct comparison *it, const struct scout_tensor *tensor, bool
     print_elements(it, tensor, bytes - done);
 }
 
+/* Prints a line if the annotation names bytes that are no gradient, or parameter, of the finding. `ranges`: room for
+ * one of each tensor. */
 static void
 compare_annotation(struct comparison *it, const struct scout_annotation *annotation, struct scout_range *ranges)
 {
@@ -107,6 +109,7 @@ compare_annotation(struct comparison *it, const struct scout_annotation *annotat
             annotation->bytes - done, annotation->bytes, is_gradient ? "gradient" : "parameter");
 }
 
+/* Prints an operation of the log by its name, and its place in the source where that is known. */
 static void
 print_operation(const struct comparison *it, uint32_t op)
 {

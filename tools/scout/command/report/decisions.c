@@ -348,6 +348,8 @@ follow_read(struct followed *it, uint32_t op)
     note_reading(it, node->source, node->tokens.first);
 }
 
+/* Follows what the host reads of a rank's own batch through the loop: first copies, then assignments, until no new name
+ * comes. */
 static void
 follow_all(struct followed *it)
 {
@@ -369,6 +371,7 @@ follow_all(struct followed *it)
 
 /* ---- what launches get ---- */
 
+/* Lists the statements of the loop that launch operations of the period. */
 static void
 find_launching(struct followed *it)
 {
@@ -419,6 +422,7 @@ gets_followed(const struct followed *it, const struct source_node *node)
     return false;
 }
 
+/* Notes, by hand, the first launch that depends on what was read of a rank's own batch. Whether there is one. */
 static bool
 note_launches(struct followed *it)
 {
@@ -502,6 +506,8 @@ loads(const struct source *source)
     return false;
 }
 
+/* Notes, by hand, that the host saves by what it reads of a rank's own batch, in a program that loads what was
+ * saved. */
 static void
 note_saving(struct followed *it)
 {
@@ -522,6 +528,7 @@ note_saving(struct followed *it)
 
 /* ---- all ---- */
 
+/* The outermost loop around a loop of the sources. */
 static const struct source_node *
 outermost(const struct source_node *loop)
 {

@@ -15,6 +15,7 @@ struct places {
     uint32_t count;
 };
 
+/* Adds "file:line" to the list for a sentence, once; after PLACES_SHOWN of them "..." stands for the rest. */
 static void
 add_place(struct places *places, const char *file, int line)
 {

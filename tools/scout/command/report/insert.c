@@ -258,6 +258,7 @@ first_of_update(const struct search *search, uint32_t group, uint32_t before)
     return before;
 }
 
+/* Inserts the DDP_STEP of a group between its last gradient and the update. False: the sources have no such place. */
 static bool
 place_step(struct search *search, uint32_t number)
 {

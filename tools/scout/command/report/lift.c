@@ -321,6 +321,7 @@ lift_up(struct sources *sources, const struct site_place *frames, uint32_t depth
 
 /* ---- changes ---- */
 
+/* Whether the statements of `part` set or declare a name of the expression, so that it has another value after them. */
 static bool
 changes_expression(const struct source *source, struct token_range part, const char *expression)
 {

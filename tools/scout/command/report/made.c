@@ -97,27 +97,42 @@ count_allocations(struct search *search, const struct spot *front, uint32_t *cou
     return numbers <= MADE_AT_MOST;
 }
 
-void
-made_place(struct search *search)
+/* Whether the tensor needs a line, and the program has no expression for it. */
+static bool
+has_no_line(const struct search *search, const struct scout_tensor *tensor)
+{
+    return insertions_need(search->log, search->finding, tensor) &&
+           search->to->names[tensor - search->finding->tensors] == NULL;
+}
+
+/* Marks the allocations of such tensors that are made before the first step, in search->counted. Returns where their
+ * lines can stand: the last of the places before which all of them are set; .node NULL: there is none. */
+static struct spot
+find_lines_front(struct search *search)
 {
     const struct scout_log *log = search->log;
     const struct scout_finding *finding = search->finding;
-    bool *counted = search->counted;
     struct spot front = {0}, spot;
-    uint32_t count;
     FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
-        if (!insertions_need(log, finding, tensor) || search->to->names[NUMBER_OF(tensor)] != NULL ||
-            scout_is_remade(log, finding, tensor->alloc) || !is_front(search, tensor->alloc) ||
-            !find_front(search, tensor, &spot))
+        bool is_open = has_no_line(search, tensor) && !scout_is_remade(log, finding, tensor->alloc);
+        if (!is_open || !is_front(search, tensor->alloc) || !find_front(search, tensor, &spot))
             continue;
-        counted[tensor->alloc] = true;
+        search->counted[tensor->alloc] = true;
         if (front.node == NULL || spot.node->begin > front.node->begin)
             front = spot;
     }
     for (uint32_t a = 0; a < log->alloc_count; ++a)
-        counted[a] = counted[a] && is_front(search, a) && find_maker(search, a, &spot);
-    bool has_room = count_allocations(search, &front, &count);
-    for (uint32_t a = 0; a < log->alloc_count && has_room; ++a) {
+        search->counted[a] = search->counted[a] && is_front(search, a) && find_maker(search, a, &spot);
+    return front;
+}
+
+/* Around each function that makes counted allocations: lines by which ddprun_lines.h counts its allocations. */
+static void
+put_counting(struct search *search)
+{
+    const struct scout_log *log = search->log;
+    for (uint32_t a = 0; a < log->alloc_count; ++a) {
+        struct spot spot;
         if (search->number[a] == SCOUT_NONE || !find_maker(search, a, &spot))
             continue;
         bool is_managed = log->allocs[a].memory == SCOUT_MANAGED;
@@ -126,21 +141,41 @@ made_place(struct search *search)
         spot_add_text(search, &spot,
                       is_managed ? "#define cudaMallocManaged ddp_malloc_managed" : "#define cudaMalloc ddp_malloc");
     }
+}
+
+/* The line that annotates tensor `i` of the finding as allocation `number` of those that are counted. */
+static void
+put_line(struct search *search, uint32_t i, uint32_t number, const struct spot *front)
+{
+    const struct scout_tensor wide = line_widen(search, &search->finding->tensors[i]);
+    struct lifted said = {0};
+    char text[LINE_BYTES];
+    snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", number);
+    snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", number);
+    if (!line_write_said(search, &wide, &said, NULL, text))
+        return;
+    spot_add_text(search, front, text);
+    search->to->names[i] = xstrdup(said.memory);
+}
+
+void
+made_place(struct search *search)
+{
+    const struct scout_finding *finding = search->finding;
+    uint32_t count;
+    const struct spot front = find_lines_front(search);
+    if (!count_allocations(search, &front, &count))
+        return;
+    put_counting(search);
+    if (front.node == NULL)
+        return;
     char text[LINE_BYTES];
     snprintf(text, sizeof(text), "ddp_check_made(%" PRIu32 ");", count);
-    if (count > 0 && has_room && front.node != NULL)
+    if (count > 0)
         spot_add_text(search, &front, text);
-    for (uint32_t i = 0; i < finding->tensor_count && has_room; ++i) {
-        const struct scout_tensor *tensor = &finding->tensors[i], wide = line_widen(search, tensor);
-        if (!insertions_need(log, finding, tensor) || search->to->names[i] != NULL || !counted[tensor->alloc] ||
-            search->number[tensor->alloc] >= count || front.node == NULL)
-            continue;
-        struct lifted said = {0};
-        snprintf(said.memory, sizeof(said.memory), "ddp_made[%" PRIu32 "].memory", search->number[tensor->alloc]);
-        snprintf(said.bytes, sizeof(said.bytes), "ddp_made[%" PRIu32 "].bytes", search->number[tensor->alloc]);
-        if (line_write_said(search, &wide, &said, NULL, text)) {
-            spot_add_text(search, &front, text);
-            search->to->names[i] = xstrdup(said.memory);
-        }
+    FOR_EACH(tensor, finding->tensors, finding->tensor_count) {
+        uint32_t number = search->number[tensor->alloc];
+        if (has_no_line(search, tensor) && search->counted[tensor->alloc] && number < count)
+            put_line(search, NUMBER_OF(tensor), number, &front);
     }
 }

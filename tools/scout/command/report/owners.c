@@ -71,6 +71,8 @@ struct candidates {
     bool is_here; /* the place is inside one of them */
 };
 
+/* Adds the call whose name is token `name`; the one that holds the place that is asked about is kept before all
+ * others. */
 static void
 add_candidate(struct candidates *found, const struct code *code, uint32_t name)
 {

@@ -298,6 +298,8 @@ find_assignment(const struct code *code, uint32_t first, uint32_t name)
     return equal;
 }
 
+/* The left side of the assignment whose right side is the passage's call alone; .left empty: there is none. `is_class`:
+ * it is declared there, and is no pointer. */
 static struct assigned
 find_assigned(const struct passage *passage)
 {

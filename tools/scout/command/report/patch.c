@@ -43,6 +43,7 @@ put_changed(FILE *out, const struct insertion *items, uint32_t count, const char
     return i;
 }
 
+/* Prints the inserted lines as lines of a patch; `has_returns`: the file's lines end with CR LF. */
 static void
 put_insertion(FILE *out, const struct insertion *insertion, const char *begin, bool has_returns)
 {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <json-c/json.h>
 
+/* Adds to the plan which program it is of: its arguments, and its objects with their build ids. */
 static void
 put_program(struct json_object *plan, const struct scout_log *log, char *const *words)
 {
@@ -52,6 +53,7 @@ put_reads(struct json_object *period, const struct scout_log *log, const struct 
     }
 }
 
+/* Adds all allocations of the log, by number; made_at and freed_at count operations of the log. */
 static void
 put_allocations(struct json_object *plan, const struct scout_log *log, struct sites *sites)
 {
@@ -69,6 +71,8 @@ put_allocations(struct json_object *plan, const struct scout_log *log, struct si
     }
 }
 
+/* Adds the tensors that were found; begin and end are bytes of their allocation, last_writer an operation of the
+ * period. */
 static void
 put_tensors(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
             struct sites *sites)
@@ -94,6 +98,7 @@ put_tensors(struct json_object *plan, const struct scout_log *log, const struct 
     }
 }
 
+/* Adds the groups of gradients; operations count from the beginning of the period. */
 static void
 put_groups(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
            struct sites *sites)
@@ -113,6 +118,7 @@ put_groups(struct json_object *plan, const struct scout_log *log, const struct s
     }
 }
 
+/* Adds how a proof ended, under `key`; nothing if it was not asked for. */
 static void
 put_proof(struct json_object *to, const char *key, const struct proof *proof)
 {
@@ -124,6 +130,7 @@ put_proof(struct json_object *to, const char *key, const struct proof *proof)
     play_put_text(item, "text", proof->text);
 }
 
+/* Adds all of a finding that has roles: period, memory, notes, proofs, and what ranks play. */
 static void
 put_found(struct json_object *plan, const struct scout_log *log, const struct scout_finding *finding,
           const struct scout_proofs *proofs, struct sites *sites)
@@ -159,6 +166,7 @@ put_found(struct json_object *plan, const struct scout_log *log, const struct sc
     }
 }
 
+/* Adds the files that the program has opened. */
 static void
 put_files(struct json_object *plan, const struct scout_log *log)
 {

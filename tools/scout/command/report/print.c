@@ -12,6 +12,7 @@ static const enum scout_role order[] = {ROLE_PARAMETER, ROLE_GRADIENT, ROLE_OPTI
                                         ROLE_AVERAGE,   ROLE_CARRIED,  ROLE_STATISTICS,
                                         ROLE_RANDOM,    ROLE_INPUT,    ROLE_SUSPECT};
 
+/* Prints a tensor's line of the table. */
 static void
 print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
              const struct scout_tensor *tensor, struct sites *sites)
@@ -30,6 +31,7 @@ print_tensor(FILE *out, const struct scout_log *log, const struct scout_finding 
             tensor->fused ? "no gradient of its own" : with, tensor->fused ? "" : pair);
 }
 
+/* Prints the table of tensors, role after role. */
 static void
 print_table(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites)
 {

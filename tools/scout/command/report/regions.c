@@ -221,6 +221,7 @@ goes_on(const struct borders *borders)
     return false;
 }
 
+/* Inserts the lines that begin and end a turn at the region's borders. */
 static void
 add_region(struct search *search, const struct region *region, const struct borders *borders)
 {
@@ -271,6 +272,7 @@ settle(struct search *search)
 
 /* ---- all ---- */
 
+/* Finds the borders of all regions; returns why the program cannot have turns, or NULL. */
 static const char *
 find_fault(struct search *search, struct borders *borders)
 {

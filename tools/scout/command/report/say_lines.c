@@ -88,6 +88,7 @@ print_place(FILE *out, const struct scout_log *log, uint32_t op, struct sites *s
             log->ops[op].kind == SCOUT_LAUNCH ? "the launch of " : "", scout_op_name(log, &log->ops[op], name));
 }
 
+/* Prints a line for each group whose DDP_STEP found no place in the sources. */
 static void
 print_steps(FILE *out, const struct scout_log *log, const struct scout_finding *finding,
             const struct insertions *insertions, struct sites *sites)

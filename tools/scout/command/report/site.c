@@ -18,6 +18,7 @@ struct sites {
     struct site_frames *stacks; /* one for each site of the log */
 };
 
+/* Begins to look up call sites of the log; sites_close() ends it. The log must stay as long. */
 struct sites *
 sites_open(const struct scout_log *log)
 {
@@ -28,6 +29,7 @@ sites_open(const struct scout_log *log)
     return sites;
 }
 
+/* The debug information of the log's object, opened at its first use; NULL: it cannot be read. */
 static Dwfl *
 open_object(struct sites *sites, uint32_t number)
 {
@@ -137,6 +139,7 @@ look_up_inlined(struct sites *sites, const struct scout_frame *frame, struct sit
     return count;
 }
 
+/* Frees what was looked up, with all texts that places point to. */
 void
 sites_close(struct sites *sites)
 {
@@ -160,6 +163,7 @@ is_stub(const struct site_place *place)
            strstr(place->file, "cuda_runtime") != NULL || strstr(place->file, "/softgpu/") != NULL;
 }
 
+/* Fills a place's text for readers: file and line, else the function, else the offset in the object. */
 static void
 fill_in_frame(const struct sites *sites, const struct scout_frame *frame, struct site_place *place)
 {

@@ -88,6 +88,7 @@ length_of_line(const char *text, size_t begin)
     return strcspn(text + begin, "\n");
 }
 
+/* The byte at which a line (from 1) of the text begins; the text's end where it has fewer. */
 static size_t
 begin_of_line(const char *text, int line)
 {

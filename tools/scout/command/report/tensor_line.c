@@ -22,6 +22,7 @@ is_running(const struct scout_log *log, const struct scout_tensor *tensor)
            !scout_is_read_by_host(log, tensor);
 }
 
+/* The macro of ddprun.h that annotates the tensor; NULL: none does. */
 static const char *
 macro_of(const struct scout_log *log, const struct scout_tensor *tensor)
 {

@@ -239,6 +239,8 @@ is_in_front(const struct search *search, const struct scout_group *group, uint32
            !is_update;
 }
 
+/* The expression by which the program passes the tensor to an operation of the period, where its annotation can stand;
+ * malloc'ed; NULL: there is none. Gradients are looked for from the last operation back. */
 static char *
 place_tensor_by_use(struct search *search, const struct scout_tensor *tensor)
 {
