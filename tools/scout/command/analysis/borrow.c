@@ -22,6 +22,7 @@ alloc_here(const struct loan *loan, uint32_t alloc)
     return alloc;
 }
 
+/* Copies what the lender's part `theirs` has shown to part `number` here, with its dependences and maps. */
 static void
 lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
 {
@@ -111,6 +112,8 @@ copy_effect(struct scout_log *lent, const struct scout_effect *old, uint32_t dep
     return effect;
 }
 
+/* The effect of operation `number`, completed by what the same operation has shown in other periods of [first, end); in
+ * the memory of `lent`. */
 static struct scout_effect *
 complete(const struct scout_log *log, const uint32_t *memory_of, uint32_t first, uint32_t end, uint32_t period,
          uint32_t number, struct scout_log *lent)

@@ -22,6 +22,7 @@ mark_needed(struct finder *finder)
     }
 }
 
+/* Decides for each operation of the period whether the rank in turn makes it, or all ranks. */
 static void
 find_parts(struct finder *finder)
 {
@@ -83,6 +84,7 @@ judge_parts(struct finder *finder)
 
 /* ---- what cannot be followed ---- */
 
+/* False, with the reason: not all is known of what the operation reads and writes. */
 static bool
 judge_operation(const struct finder *finder, uint32_t at)
 {
@@ -130,6 +132,7 @@ judge_host(const struct finder *finder)
 
 /* ---- what the host reads ---- */
 
+/* What an operation that brings this memory to the host brings: enum reads_class. */
 static enum reads_class
 reads_class_of(const struct memory_part *place)
 {
@@ -145,6 +148,7 @@ reads_class_of(const struct memory_part *place)
     }
 }
 
+/* Finds what the host reads, by the class of each version; and the operations with noise. */
 static void
 find_reads(const struct finder *finder)
 {
@@ -166,6 +170,7 @@ find_reads(const struct finder *finder)
 
 /* ---- all of it ---- */
 
+/* Adds the memory to the plan, with its class and type. */
 static void
 add_range(struct finder *finder, const struct memory_part *place)
 {
@@ -222,6 +227,8 @@ find_choices(struct finder *finder)
     }
 }
 
+/* All of a plan by state, in order: memory, its classes, who makes what, what is read. False: the reason is in
+ * finder->to. */
 static bool
 find_all(struct finder *finder)
 {
@@ -278,6 +285,7 @@ find_loop(const struct scout_log *log, const struct scout_finding *finding)
     return first;
 }
 
+/* Fills *turns by state from the finding's period and all later ones. */
 static void
 find_from(const struct scout_log *log, const struct scout_finding *finding, const char *per_rank, struct turns *turns)
 {

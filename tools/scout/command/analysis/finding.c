@@ -79,6 +79,7 @@ find_border(const struct graph *graph)
 
 /* ---- candidates ---- */
 
+/* Empties a finding's tensors, groups and notes, before the next reading of the same period. */
 static void
 forget_tensors(struct scout_finding *finding)
 {

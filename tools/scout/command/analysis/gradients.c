@@ -69,6 +69,8 @@ follow_copies(const struct graph *graph, struct graph_version *version, uint64_t
     }
 }
 
+/* Ends a parameter's way up at bytes [lo, hi) of a version: it is a gradient, or the parameter itself where it has none
+ * of its own. */
 static void
 end_way(struct way *way, struct graph_version *version, uint64_t lo, uint64_t hi)
 {

@@ -8,6 +8,8 @@
 
 /* ---- edges ---- */
 
+/* Adds an edge from version `from` to version `to`, once; with a map it is elementwise, and stays so only if each
+ * mention has one. */
 static void
 add_edge(struct builder *builder, uint32_t from, uint32_t to, const struct graph_map *map)
 {
@@ -219,6 +221,8 @@ range_behind(const struct graph_map *map, const struct graph_version *version)
                                 map->from_base + (hi + map->to_bytes - 1) / map->to_bytes * map->from_bytes};
 }
 
+/* Adds edges to version `number`, whose targets are [first, end), from all parts on which these bytes depend, through a
+ * map only from the bytes that it takes there. */
 static void
 add_dependence_edges(struct builder *builder, const struct scout_op *op, uint32_t number, uint32_t first, uint32_t end)
 {
@@ -277,6 +281,8 @@ add_integer_edges(struct builder *builder, const struct scout_op *op, uint32_t n
     }
 }
 
+/* Adds operation `index` of the window, a launch: a version for each segment that it leaves, with edges. Of a launch
+ * that was not repeated all arguments lead to all. */
 static void
 add_launch(struct builder *builder, int32_t index, const struct scout_op *op)
 {

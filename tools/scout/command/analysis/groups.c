@@ -100,6 +100,7 @@ add_group(struct scout_finding *finding, uint32_t before, bool fused)
     return finding->group_count - 1;
 }
 
+/* Puts a tensor and its pair, if they have no group yet, into this one, which is complete when all are written. */
 static void
 put_into_group(struct scout_finding *finding, uint32_t tensor, uint32_t group)
 {

@@ -42,6 +42,8 @@ add_memory(const struct graph *graph, const struct graph_version *version, struc
     return true;
 }
 
+/* Finds parameters that are trained in place, without gradients of their own. False: there are none, or types are not
+ * known. */
 static bool
 find_trained(struct graph *graph, struct scout_finding *finding)
 {

@@ -47,6 +47,8 @@ struct listing {
     bool sizes; /* count */
 };
 
+/* Adds a place that the operation names to its token: the memory's size or, where kernels write it, the place itself,
+ * to be compared with that of other periods. */
 static void
 list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset)
 {
@@ -66,6 +68,7 @@ list_place(struct listing *listing, uint32_t op, uint32_t alloc, uint64_t offset
         listing->memory_of[alloc], offset, op, 0, listing->sizes ? 0 : (uint32_t)listing->log->allocs[alloc].made_at};
 }
 
+/* Makes the token of an operation: a hash of what it does (listing->what), and its places. */
 static void
 list_op(struct listing *listing, uint32_t number)
 {
@@ -91,6 +94,7 @@ list_op(struct listing *listing, uint32_t number)
 
 COMPARES(compare_places, struct pointer *, COMPARE(*a, *b, memory, COMPARE(*a, *b, offset, COMPARE(*a, *b, op, 0))))
 
+/* Sets, for each place of the listing, the first operation that named the same place. */
 static void
 find_begun(struct listing *listing)
 {
@@ -104,6 +108,7 @@ find_begun(struct listing *listing)
     }
 }
 
+/* Marks the memories that operations [first, end) of the log write. */
 static void
 find_written(const struct scout_log *log, uint32_t first, uint32_t end, const uint32_t *memory_of, bool *written)
 {
@@ -118,6 +123,7 @@ find_written(const struct scout_log *log, uint32_t first, uint32_t end, const ui
     }
 }
 
+/* The tokens of operations [first, end) of the log, by which periods are compared. tokens_free() releases them. */
 static void
 tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, enum period_likeness likeness,
             struct tokens *tokens)
@@ -148,6 +154,8 @@ tokens_make(const struct scout_log *log, uint32_t first, uint32_t end, enum peri
 
 /* ---- what repeats ---- */
 
+/* Whether operation i, from the first token, does what the one `lag` operations before does: on the same places, or on
+ * places that are as new. */
 static bool
 is_alike(const struct tokens *tokens, uint32_t i, uint32_t lag)
 {

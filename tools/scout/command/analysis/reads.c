@@ -123,6 +123,7 @@ is_figure(const struct finder *finder, uint32_t alloc, uint64_t bytes)
     return !host_writes(log, bytes <= sizeof(uint64_t) ? log->allocs[alloc].bytes : 0);
 }
 
+/* Notes that the version's operation writes these bytes; those that it writes in several periods are one. */
 static void
 note_write(struct finder *finder, const struct graph_version *version)
 {
@@ -151,6 +152,7 @@ note_write(struct finder *finder, const struct graph_version *version)
 COMPARES(by_place, struct seen,
          COMPARE(a, b, written.writer, COMPARE(a, b, written.alloc, COMPARE(a, b, written.lo, 0))))
 
+/* Adds bytes to the plan, joined with the last ones where they are of one kind and touch. */
 static void
 add_written(struct reads *reads, const struct play_written *written)
 {
@@ -174,6 +176,7 @@ is_elsewhere(const struct finder *finder, const struct seen *place)
                    other->written.bytes == place->written.bytes);
 }
 
+/* Lists what each operation writes and the host may read later, in the order of operations and bytes. */
 static void
 find_writes(struct finder *finder)
 {

@@ -168,40 +168,33 @@ refusals_note_host(const struct graph *graph, struct scout_finding *finding)
                  shared);
 }
 
-enum roles_verdict
-refusals_judge_loops(const struct graph *graph, struct scout_finding *finding)
+/* Where no memory is a parameter: what comes nearest to one. */
+struct loops {
+    bool any_parameter;
+    const struct graph_version *carried; /* the last one with the mark `carried`; NULL: none */
+    const struct graph_version *whole;   /* the first one that one operation makes of data and of all of its own old
+                                            value; NULL: none */
+};
+
+static struct loops
+find_loops(const struct graph *graph)
 {
-    const struct graph_version *carried = NULL, *whole = NULL;
+    struct loops loops = {.any_parameter = false};
     FOR_EACH_VERSION(version, graph) {
-        if (version->parameter)
-            return ROLES_FOUND;
+        bool is_trained = version->persistent && version->tainted && version->op >= 0;
+        loops.any_parameter = loops.any_parameter || version->parameter;
         if (version->carried)
-            carried = version;
-        if (whole == NULL && version->persistent && version->tainted && version->op >= 0 &&
-            version_own_edge(version, false) != NULL) /* of data and of all of its own old value in one operation */
-            whole = version;
+            loops.carried = version;
+        if (loops.whole == NULL && is_trained && version_own_edge(version, false) != NULL)
+            loops.whole = version;
     }
-    char place[64], name[SCOUT_NAME_BYTES];
-    uint64_t bytes = sent_and_returned(graph);
-    if (bytes > 0 && carried == NULL)
-        return note_refuse(
-            finding, ROLES_NO_LOOP,
-            "scout finds nothing that stays on the device between steps: the host may update it (%" PRIu64
-            " bytes are copied to the host, and as many come back)",
-            bytes);
-    if (whole != NULL && carried == NULL && finding->in_place.period == 0)
-        finding->in_place = (struct scout_window){graph->first, graph->period, finding->begin, finding->end};
-    if (whole != NULL && carried == NULL)
-        return note_refuse(finding, ROLES_NO_LOOP,
-                           "%s is updated by %s, which also computes the inputs of its gradient: separate "
-                           "gradient and update, or average its change",
-                           version_place(graph, whole, place), version_op_name(graph, whole, name));
-    if (carried != NULL)
-        return note_refuse(
-            finding, ROLES_NO_LOOP,
-            "%s, written by %s, feeds back into the next step, but no element of it is seen to depend on its "
-            "own old value alone: if it is trained, annotate it by hand",
-            version_place(graph, carried, place), version_op_name(graph, carried, name));
+    return loops;
+}
+
+/* The refusal of a period in which nothing stays on the device that data changes. */
+static enum roles_verdict
+refuse_without_loop(const struct graph *graph, struct scout_finding *finding)
+{
     uint32_t shared = written_by_host(graph->log);
     if (shared != SCOUT_NONE)
         return note_refuse(
@@ -212,6 +205,37 @@ refusals_judge_loops(const struct graph *graph, struct scout_finding *finding)
     return note_refuse(finding, ROLES_NO_LOOP,
                        "no data changes memory that the next step reads: this is not training, its values no longer "
                        "change, or kernels make the data");
+}
+
+enum roles_verdict
+refusals_judge_loops(const struct graph *graph, struct scout_finding *finding)
+{
+    const struct loops loops = find_loops(graph);
+    const struct graph_version *carried = loops.carried, *whole = loops.whole;
+    char place[64], name[SCOUT_NAME_BYTES];
+    if (loops.any_parameter)
+        return ROLES_FOUND;
+    if (carried != NULL)
+        return note_refuse(
+            finding, ROLES_NO_LOOP,
+            "%s, written by %s, feeds back into the next step, but no element of it is seen to depend on its "
+            "own old value alone: if it is trained, annotate it by hand",
+            version_place(graph, carried, place), version_op_name(graph, carried, name));
+    uint64_t bytes = sent_and_returned(graph);
+    if (bytes > 0)
+        return note_refuse(
+            finding, ROLES_NO_LOOP,
+            "scout finds nothing that stays on the device between steps: the host may update it (%" PRIu64
+            " bytes are copied to the host, and as many come back)",
+            bytes);
+    if (whole == NULL)
+        return refuse_without_loop(graph, finding);
+    if (finding->in_place.period == 0)
+        finding->in_place = (struct scout_window){graph->first, graph->period, finding->begin, finding->end};
+    return note_refuse(finding, ROLES_NO_LOOP,
+                       "%s is updated by %s, which also computes the inputs of its gradient: separate "
+                       "gradient and update, or average its change",
+                       version_place(graph, whole, place), version_op_name(graph, whole, name));
 }
 
 enum roles_verdict

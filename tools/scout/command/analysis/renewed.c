@@ -14,6 +14,7 @@ struct life {
     uint32_t first, last; /* operations; `last` is 0 where none uses it */
 };
 
+/* Notes that the operation uses the allocation; SCOUT_NONE is none. */
 static void
 note_use(struct life *lives, uint32_t alloc, uint32_t op)
 {
@@ -24,6 +25,7 @@ note_use(struct life *lives, uint32_t alloc, uint32_t op)
     lives[alloc].last = op;
 }
 
+/* Notes all allocations that an operation names. */
 static void
 note_uses(struct life *lives, const struct scout_op *op, uint32_t number)
 {

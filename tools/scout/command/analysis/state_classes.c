@@ -37,6 +37,8 @@ is_per_rank(const struct finder *finder, const struct memory_part *place)
     return strstr(all, name) != NULL;
 }
 
+/* The class of memory that stays and is computed from data: a rank's own, a sum of whole numbers, or changes of floats.
+ * False, with the reason: it has none. */
 static bool
 judge_state(const struct finder *finder, struct memory_part *place)
 {
@@ -148,6 +150,7 @@ struct use {
     bool gets_variable; /* or one in a variable of its module, which all kernels of the module get */
 };
 
+/* How one operation uses the memory: whether it gets it, writes it, or gets a number beside it. */
 static struct use
 use_of(const struct finder *finder, const struct memory_part *place, const struct scout_op *op)
 {
@@ -188,6 +191,8 @@ decides(const struct finder *finder, struct memory_part *place)
     return false;
 }
 
+/* The class of a part of memory in a plan by state (place->role; 0: none is needed). False, with the reason: there is
+ * none. */
 static bool
 judge_place(struct finder *finder, struct memory_part *place)
 {

@@ -37,6 +37,7 @@ state_place_is_left(const struct finder *finder, const struct graph_version *ver
 
 /* ---- what stays ---- */
 
+/* Makes three parts of each segment of each memory: what operations write, and what lies before and behind it. */
 static void
 make_places(struct finder *finder)
 {
@@ -67,6 +68,7 @@ make_places(struct finder *finder)
     }
 }
 
+/* Marks each part by what becomes of its versions: read, staying to the next period, shown to the host. */
 static void
 look_at_places(struct finder *finder)
 {

@@ -24,6 +24,8 @@ is_cleared(const struct graph *graph, const struct scout_finding *finding, const
                    tensor->lo <= version->lo && version->hi <= tensor->hi);
 }
 
+/* The role of memory that stays from step to step and is no parameter, by what it is computed from and what it leads
+ * to. */
 static enum scout_role
 role_of_state(const struct graph *graph, const struct graph_version *version)
 {
@@ -129,6 +131,7 @@ suspect_beside(const struct graph *graph, struct scout_finding *finding, struct 
         }
 }
 
+/* Looks, beside each parameter's update, for other launches of the same kernel, whose memory may be trained unseen. */
 static void
 find_suspects(const struct graph *graph, struct scout_finding *finding)
 {

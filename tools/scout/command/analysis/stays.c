@@ -38,6 +38,7 @@ enum reached {
     BY_OTHERS,  /* by way of other memory; what left and came back counts, too */
 };
 
+/* How the place is reached along one more edge, if its beginning was reached in the way `before`. */
 static enum reached
 reached_by(enum reached before, const struct graph_edge *edge, const struct graph_version *place)
 {

@@ -79,6 +79,7 @@ held_from(const struct sorter *sorter, int32_t memory, uint64_t lo, bool gradien
     return end - lo;
 }
 
+/* Whether all bytes of the version are memory of one rank alone, or (`gradients`) gradients. */
 static bool
 is_held(const struct sorter *sorter, const struct graph_version *version, bool gradients)
 {
@@ -115,6 +116,7 @@ turns_moves_generators(const struct scout_log *log, uint32_t op)
                       log->allocs[log->ops[op].arguments[i].alloc].memory == SCOUT_GENERATORS);
 }
 
+/* Fills sorter->writes: what kinds of memory each operation of the period writes. */
 static void
 note_writes(struct sorter *sorter)
 {
@@ -153,6 +155,7 @@ is_updated(const struct sorter *sorter, const struct graph_version *version)
                            is_read_later(sorter, other));
 }
 
+/* Marks operations after the average that write a gradient, or what depends on one, until nothing new is found. */
 static void
 note_updates(struct sorter *sorter)
 {
@@ -182,6 +185,7 @@ reads_turn(const struct sorter *sorter, uint32_t at)
                    !is_held(sorter, edge->from, true) && sorter->turns->parts[edge->from->position] == PLAY_BY_TURN);
 }
 
+/* Who makes operation `at` of the period, if only its own writes count: settle_reads() may change it. */
 static enum play_part
 part_of(const struct sorter *sorter, uint32_t at)
 {
@@ -217,6 +221,8 @@ may_read(const struct sorter *sorter, const struct graph_version *to, const stru
     return part == PLAY_BY_LAST && is_held(sorter, from, true) && from->position < sorter->before;
 }
 
+/* Lets all ranks make those operations whose results a read of theirs needs, until each read finds what it needs.
+ * False, with the reason: what is the same on all ranks would depend on data of one rank. */
 static bool
 settle_reads(struct sorter *sorter)
 {
@@ -314,6 +320,7 @@ judge_changes(const struct sorter *sorter)
     return true;
 }
 
+/* False, with the reason: the operation at `at` of the period writes what no single part of a round can. */
 static bool
 judge_operation(const struct sorter *sorter, uint32_t at)
 {
@@ -335,6 +342,7 @@ judge_operation(const struct sorter *sorter, uint32_t at)
     return true;
 }
 
+/* False, with the reason: a tensor is made again in each step, or a gradient's type is not known. */
 static bool
 judge_tensors(const struct sorter *sorter)
 {
@@ -401,6 +409,7 @@ role_of_kept(const struct graph_version *version)
     return version->out_count > 0 ? PLAY_UNWRITTEN : PLAY_UNREAD;
 }
 
+/* Adds the memory that must be the same after a round as in one process. */
 static void
 find_stays(struct sorter *sorter)
 {
@@ -469,6 +478,8 @@ find_noise(const struct sorter *sorter)
     noise_note(graph, sorter->noise, sorter->turns);
 }
 
+/* Decides for each operation of the period who makes it, and what the host may read. False, with the reason: it cannot
+ * be so. */
 static bool
 sort_operations(struct sorter *sorter)
 {

@@ -96,6 +96,7 @@ add_uses(struct types *types, const struct graph_version *version, int32_t at)
 
 COMPARES(compare_uses, struct use, COMPARE(a, b, name, COMPARE(a, b, slot, COMPARE(a, b, at, 0))))
 
+/* Fills, from the graph, which versions have one type, what is said of each, and the version of each tensor. */
 static void
 read_graph(struct types *types)
 {
@@ -161,6 +162,7 @@ spread_pairs(struct types *types, bool guesses)
     return some;
 }
 
+/* Gives all versions that a kernel gets by one parameter the type that is known of one of them. Whether any was new. */
 static bool
 spread_arguments(struct types *types, bool guesses)
 {
@@ -222,6 +224,7 @@ guess(struct types *types)
     }
 }
 
+/* Gives each tensor its type. Refuses where two types are said, or none of a parameter or gradient. */
 static enum roles_verdict
 put_types(struct types *types)
 {

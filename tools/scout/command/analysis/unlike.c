@@ -34,6 +34,7 @@ has_dependence(const struct scout_op *op, const struct scout_op *other, uint32_t
                    are_one_memory(op, from, other, effect->segments[it->from].alloc));
 }
 
+/* Whether the same operation of another period shows that allocation `to` depends on `from`. */
 static bool
 is_in_others(const struct alike *it, uint32_t from, uint32_t to)
 {
@@ -51,6 +52,7 @@ has_own_map(const struct scout_effect *effect, uint32_t alloc)
     return ANY(it, effect->elementwise, effect->elementwise_count, it->from == alloc && it->to == alloc);
 }
 
+/* Whether the same operation of another period shows that the allocation goes element by element to itself. */
 static bool
 is_elementwise_in_others(const struct alike *it, uint32_t alloc)
 {
@@ -62,6 +64,8 @@ is_elementwise_in_others(const struct alike *it, uint32_t alloc)
     return false;
 }
 
+/* Whether an operation shows a dependence that it shows in no other period, or lacks an elementwise map that others
+ * have. */
 static bool
 shows_more(const struct alike *it)
 {
