@@ -164,6 +164,8 @@ is_known(const struct comparison *it, uint32_t alloc)
     return false;
 }
 
+/* Notes the first operation of the steps that differs in a run with another date: the program must give all ranks one
+ * seed. */
 static void
 leave_by_hand(struct comparison *it, uint32_t op)
 {
@@ -197,6 +199,7 @@ add_input(struct comparison *it, uint32_t op)
     (void)gradients_add_tensor(it->finding, ROLE_INPUT, at->to.alloc, range, type, PAIR_NONE, op);
 }
 
+/* What follows from the operations that differ in the run with another date: by hand, inputs to annotate, or a note. */
 static void
 judge(struct comparison *it)
 {

@@ -20,6 +20,7 @@ enum {
     OTHER_DATE_S = 100000, /* later than the date of the other runs */
 };
 
+/* ddprun's options for an inner run. The caller owns the words. */
 static struct word_list
 options_of(const struct scout_child *child)
 {
@@ -64,6 +65,7 @@ scout_child_start(const struct scout_order *order, const struct scout_child *chi
                                                  .old_mask = &order->old_mask});
 }
 
+/* Shows on the terminal how far the recording is. */
 static void
 show_progress(const struct scout_progress *progress)
 {
@@ -155,6 +157,8 @@ show_errors(const char *path)
         fclose(file);
 }
 
+/* One run of the program with the recorder in it, to its end; what came of it is in *outcome. False: it could not be
+ * started. */
 static bool
 make_run(const struct scout_order *order, const struct scout_child *child, const struct scout_run_settings *settings,
          int64_t begin_ms, struct scout_outcome *outcome)

@@ -73,6 +73,7 @@ static const struct option_row rows[] = {
     {0},
 };
 
+/* False, with the error: options contradict each other, or a file cannot be written. Asked before anything runs. */
 static bool
 refuse(const struct options *options, const struct request *request, struct error *error)
 {
@@ -146,6 +147,8 @@ struct attempt {
     struct scout_proofs proofs;
 };
 
+/* Searches for a plan by state where gradients give none, and proves it as far as the request asks. False: a run
+ * failed, or --per-rank names nothing. */
 static bool
 try_by_state(const struct scout_order *order, const struct request *request, const struct scout_log *log,
              struct scout_finding *finding, struct attempt *it, struct error *error)
@@ -441,6 +444,8 @@ compare_dates(const struct scout_order *order, const struct scout_outcome *outco
         dates_compare(order, outcome->progress.readings, log, finding);
 }
 
+/* Reads the recording, finds the roles, and reports them with their proofs. False: the recording cannot be used, or a
+ * proof could not run. */
 static bool
 look(const struct scout_outcome *outcome, const struct scout_order *order, const struct request *request,
      struct error *error)
@@ -526,6 +531,7 @@ scout_make_plan(struct scout_order *order, const char *path, const char *per_ran
     return scout(order, &request, error);
 }
 
+/* The command `ddprun scout`; returns its exit code. */
 static int
 run_scout(const struct command *command, const struct options *options)
 {

@@ -31,6 +31,7 @@ struct codec {
     bool failed;
 };
 
+/* Of a record's kind and bytes; in the log after each record. */
 static uint32_t
 checksum(uint32_t kind, const uint8_t *bytes, size_t count)
 {
@@ -49,6 +50,7 @@ static void *__attribute__((no_sanitize("pointer-overflow"))) take(const struct 
     return obstack_alloc(codec->log->held, bytes);
 }
 
+/* Makes room for so many bytes more. False: there is no memory, and the buffer is as it was. */
 static bool
 writer_make_room(struct scout_writer *writer, size_t bytes)
 {
@@ -61,6 +63,8 @@ writer_make_room(struct scout_writer *writer, size_t bytes)
     return true;
 }
 
+/* Writes bytes to the record, or reads them from it: each code_...() function does both, by codec->writer. A record
+ * that is too short fails the codec. */
 static void
 code_bytes(struct codec *codec, void *bytes, uint64_t count)
 {
@@ -114,6 +118,7 @@ code_text(struct codec *codec, void *place)
         *text = bytes;
 }
 
+/* A list of ranges, which must be sorted, not empty, and end at byte `limit` at the latest. */
 static void
 code_ranges(struct codec *codec, struct scout_ranges *ranges, uint64_t limit)
 {
@@ -178,6 +183,7 @@ code_free(struct codec *codec, void *record)
     expect(codec, is_alloc(codec, *alloc) && codec->log->allocs[*alloc].freed_at == UINT64_MAX);
 }
 
+/* Whether all rows of a copy lie in the allocation that the place names. */
 static bool
 place_fits(const struct codec *codec, const struct scout_place *place, const struct scout_op *op)
 {
@@ -189,6 +195,7 @@ place_fits(const struct codec *codec, const struct scout_place *place, const str
             (place->pitch >= op->bytes && op->rows - 1 <= (limit - op->bytes - place->offset) / place->pitch));
 }
 
+/* An operation with its arguments; numbers that point out of the log fail the codec. */
 static void
 code_op(struct codec *codec, void *record)
 {
@@ -212,6 +219,7 @@ code_op(struct codec *codec, void *record)
                               argument->end <= alloc_bytes(codec, argument->alloc));
 }
 
+/* The ranges of each part by which a launch was looked at. */
 static void
 code_segments(struct codec *codec, struct scout_effect *effect)
 {
@@ -223,6 +231,7 @@ code_segments(struct codec *codec, struct scout_effect *effect)
     }
 }
 
+/* For each part that results depend on: the ranges that changed with it. */
 static void
 code_dependences(struct codec *codec, struct scout_effect *effect)
 {
@@ -242,6 +251,7 @@ may_be_elements(const struct codec *codec, uint32_t alloc, uint64_t base, uint64
     return is_alloc(codec, alloc) && base <= alloc_bytes(codec, alloc) && bytes > 0 && bytes <= BYTES_AT_MOST;
 }
 
+/* What repetitions of a launch have shown. */
 static void
 code_effect(struct codec *codec, void *record)
 {
@@ -263,6 +273,7 @@ code_effect(struct codec *codec, void *record)
                           may_be_elements(codec, map->to, map->to_base, map->to_bytes));
 }
 
+/* A call of ddprun.h in the program. */
 static void
 code_annotation(struct codec *codec, void *record)
 {
@@ -406,6 +417,8 @@ take_record(struct scout_log *log, const struct kind *kind, enum scout_record nu
     }
 }
 
+/* Reads the record of kind `number` at codec->at into the log. Unknown kinds, and effects without an operation, fail
+ * the codec. */
 static void
 read_record(struct codec *codec, uint32_t number)
 {

@@ -39,6 +39,7 @@ take_last(char *text, bool *is_first)
     return NULL;
 }
 
+/* Cuts `end` off the end of the text. False: it does not end so, or is nothing else. */
 static bool
 cut(char *text, const char *end)
 {
@@ -49,6 +50,7 @@ cut(char *text, const char *end)
     return true;
 }
 
+/* enum scout_type of a C++ type's name, vectors as their elements; SCOUT_UNKNOWN: none of a float. */
 static uint32_t
 element_of_scalar(const char *type)
 {
@@ -82,6 +84,8 @@ without_sign(const char *type)
     return type;
 }
 
+/* What a parameter's C++ type, which is cut as it is read, says of it: pointer or not, and the type of what it points
+ * to. */
 static struct mangled_parameter
 read_type(char *type)
 {

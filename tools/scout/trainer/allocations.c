@@ -34,6 +34,7 @@ free_ordinal(uint64_t bytes)
     return ordinal;
 }
 
+/* Adds an allocation to the live ones and to the log, and returns it. */
 static struct allocation *
 insert_allocation(uint64_t address, uint64_t bytes, uint32_t memory)
 {

@@ -51,6 +51,7 @@ place_begun(uint64_t name, uint64_t offset)
     return (uint32_t)brief_count;
 }
 
+/* Adds an argument of the operation that is being added: allocation `number`, byte offset in it, parameter slot. */
 static void
 add_argument(uint32_t number, uint64_t offset, uint32_t slot)
 {
@@ -63,6 +64,7 @@ add_argument(uint32_t number, uint64_t offset, uint32_t slot)
         name, allocation->bytes, offset, number, slot, place_begun(name, offset), (uint32_t)allocation->met_at - 1};
 }
 
+/* What the operation does, for readers; static, or the kernel's name. */
 static const char *
 words_of(const struct noted *noted)
 {

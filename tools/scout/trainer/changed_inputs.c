@@ -13,6 +13,7 @@ struct likes {
     size_t floats, zeros, tiny, others;
 };
 
+/* How many words look like floats, are zero, are tiny numbers, or are none of these. */
 static struct likes WITH_WIDE_VECTORS
 count_likes(const uint32_t *words, size_t count)
 {

@@ -100,6 +100,7 @@ copies_put(void *copy)
         free(copy);
 }
 
+/* Unlocks and unmaps the block of copies, if there is one. */
 static void
 free_block(void)
 {

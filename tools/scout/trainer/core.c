@@ -73,6 +73,7 @@ scout_require(CUresult result, const char *what)
     scout_stop("%s", error.text);
 }
 
+/* Fills the driver's table. Ends the process if the program has not used CUDA, or a function is missing. */
 static void
 fill_driver(void)
 {

@@ -126,6 +126,8 @@ find_alike(size_t many)
     return lag == LEAST_PERIOD && repeats(1, lag * many) ? 1 : lag;
 }
 
+/* The length, in operations, of the period that the last operations repeat; 0: none. Looks for exact repetition first,
+ * then without places, then without sizes; briefs_likeness says which was found. */
 static size_t
 find_period(void)
 {
@@ -371,6 +373,36 @@ course_is_to_wait(void)
     return course_now() == COURSE_DEEP || (course_now() == COURSE_LIGHT && brief_count + 1 >= next_search);
 }
 
+/* After an operation of the deep pass: whether it is like the one of the period before, and whether it was the last. */
+static void
+note_deep(void)
+{
+    size_t done = brief_count - deep_begin; /* operations of the pass */
+    atomic_store(&scout_state.progress->deep, done);
+    /* Of the first period that was elsewhere, if the pass was resumed. */
+    size_t lag = done < period ? deep_begin - first_like : period;
+    if (!briefs_are_alike(brief_count - 1, lag))
+        leave_deep();
+    else if (done >= deep_wanted)
+        judge_deep();
+}
+
+/* After an operation of the light pass at which the device may be waited for: begins the deep pass where the last
+ * operations repeat; this is looked for more and more rarely. */
+static void
+search_period(void)
+{
+    if (brief_count < next_search)
+        return;
+    next_search = brief_count + brief_count / 8 + 1;
+    briefs_compare_memory();
+    period = find_period();
+    if (period == 0)
+        period = find_without_varying();
+    if (period > 0)
+        begin_deep(brief_count - period, false);
+}
+
 void
 course_note(const struct noted *noted, bool may_wait)
 {
@@ -382,33 +414,20 @@ course_note(const struct noted *noted, bool may_wait)
     }
     briefs_add(noted);
     if (course_now() == COURSE_DEEP) {
-        size_t done = brief_count - deep_begin;
-        atomic_store(&scout_state.progress->deep, done);
-        /* Like the one of the period before; of the first period that was elsewhere, if the pass was resumed. */
-        if (!briefs_are_alike(brief_count - 1, done < period ? deep_begin - first_like : period))
-            leave_deep();
-        else if (done >= deep_wanted)
-            judge_deep();
+        note_deep();
         return;
     }
     if (give_up_at != 0 && brief_count >= give_up_at) {
         end_deep();
         return;
     }
-    briefs_likeness = resume_period > 0 ? resume_likeness : briefs_likeness;
-    if (resume_period > 0 && may_wait && !captures_are_open() &&
-        briefs_are_alike(brief_count - 1, brief_count - 1 - resume_from)) {
+    const bool resumes = resume_period > 0, is_free = may_wait && !captures_are_open();
+    briefs_likeness = resumes ? resume_likeness : briefs_likeness;
+    if (resumes && is_free && briefs_are_alike(brief_count - 1, brief_count - 1 - resume_from)) {
         period = resume_period;
         begin_deep(resume_from + 1, true);
         return;
     }
-    if (brief_count < next_search || !may_wait || captures_are_open())
-        return;
-    next_search = brief_count + brief_count / 8 + 1;
-    briefs_compare_memory();
-    period = find_period();
-    if (period == 0)
-        period = find_without_varying();
-    if (period > 0)
-        begin_deep(brief_count - period, false);
+    if (is_free)
+        search_period();
 }

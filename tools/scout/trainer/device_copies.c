@@ -123,6 +123,7 @@ take_chunk(const struct passing *passing, struct cursor *place, struct chunk *ch
     return true;
 }
 
+/* Begins to read the next chunks, while those that were read before are worked on. */
 static void
 pass_on(struct passing *passing)
 {
@@ -133,6 +134,7 @@ pass_on(struct passing *passing)
     passing->next = (struct cursor){.which = place.which, .offset = place.offset, .turn = place.turn ^ 1};
 }
 
+/* Begins to pass bytes [first, end) of all allocations by, chunk by chunk. Ends the process without memory. */
 static struct passing
 pass_begin(struct allocation *const *list, size_t count, uint64_t first, uint64_t end)
 {

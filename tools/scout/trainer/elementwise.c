@@ -156,6 +156,8 @@ fits(enum ratio ratio, size_t from, size_t to)
     return (from_pairs ? from / 2 : from) == (to_pairs ? to / 2 : to);
 }
 
+/* Bytes of an element on both sides of an elementwise map, by the ratio of words that was seen and by the input's
+ * type. */
 static void
 bytes_of_ratio(enum ratio ratio, uint32_t from_type, uint32_t *from_p, uint32_t *to_p)
 {
@@ -193,6 +195,7 @@ end_of_base(const struct effect *effect, const struct base *base)
     return has_next ? base[1].word : base->image->words;
 }
 
+/* Collects the words behind a base, as numbers from it, whose result changed in this run; `many`: more than fit. */
 static void
 collect_changed(const struct effect *effect, const struct base *base, struct changed_words *changed)
 {
@@ -231,6 +234,8 @@ count_hits(enum ratio ratio, const struct changed_words *changed)
     return hits;
 }
 
+/* Adds to the effect that the part goes element by element to the memory at `base`, as `hits` changed words have
+ * shown. */
 static void
 note_elementwise(struct effect *effect, const struct base *base, enum ratio ratio, size_t hits)
 {

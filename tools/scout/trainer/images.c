@@ -68,6 +68,7 @@ fetch_blocks(const struct image *image, size_t first, size_t end, uint32_t *to)
         memory_read_later(image->allocation, first * BLOCK_BYTES, to + first * BLOCK_WORDS, bytes);
 }
 
+/* Reads those parts of an image's memory that are looked at from the device to `to`. */
 static void
 fetch_image(const struct image *image, uint32_t *to)
 {
@@ -91,6 +92,8 @@ images_bytes(const struct allocation *allocation)
     return (is_large(allocation) ? COPIES_LARGE_TIMES : COPIES_VIEWS) * allocation->bytes;
 }
 
+/* Takes room for three copies of `room` bytes: before, after the first run, and after the present one. False: there is
+ * no room; those that were taken stay the image's. */
 static bool
 get_copies(struct image *image, size_t room)
 {
@@ -329,6 +332,8 @@ struct apart {
     size_t near, far; /* words, by NEAR */
 };
 
+/* How far two runs' results of an image are apart, as floats: the largest difference, and how many words are near or
+ * far. Stops when more than `most_far` are far. */
 static struct apart
 find_apart(const struct image *image, size_t most_far)
 {

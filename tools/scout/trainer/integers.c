@@ -25,6 +25,7 @@ static struct held {
 } * held;
 static size_t held_count, kept_bytes;
 
+/* What is kept of the integers of a launch at this place of the period; added if there is nothing yet. */
 static struct held *
 find_held(uint64_t turn)
 {

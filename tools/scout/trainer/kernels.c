@@ -59,6 +59,7 @@ kernels_hash(const char *name)
     return XXH3_64bits(name, strnlen(name, PLAY_NAME_BYTES - 1));
 }
 
+/* Fills what the driver and the kernel's name say of its parameters. Once for each kernel. */
 static void
 ask_about_function(CUfunction handle, struct kernel *kernel)
 {
@@ -89,6 +90,7 @@ ask_about_function(CUfunction handle, struct kernel *kernel)
     kernel->variables = variables_of(function, &kernel->variable_count);
 }
 
+/* The kernel of a function, asked about at its first launch; valid until kernels_forget(). */
 const struct kernel *
 kernels_find(CUfunction function)
 {

@@ -77,6 +77,7 @@ loaders_thread_launches(void)
 
 /* ---- the recorder ---- */
 
+/* Releases a copy that was held: it enters the log now. The others move up. */
 static void
 put_held(size_t index)
 {
@@ -108,6 +109,7 @@ is_touched_at(const struct scout_op *copy, const struct scout_place *place, uint
     return place->alloc == copy->to.alloc && place->offset < end && copy->to.offset < place->offset + bytes;
 }
 
+/* Whether the operation works on memory that the copy, which is held, brings. */
 static bool
 is_touched(const struct scout_op *copy, const struct noted *noted)
 {

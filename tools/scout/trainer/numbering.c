@@ -19,6 +19,7 @@ enum { FRAMES_SEEN = 40, FRAMES_KEPT = NAMES_FRAMES, BUILD_ID_BYTES = 64 };
 static char **texts;
 static uint32_t text_count;
 
+/* The number of a text in the log, which gets it when it is new. */
 uint32_t
 names_put(const char *text)
 {
@@ -79,6 +80,7 @@ read_build_id(struct dl_phdr_info *info, size_t bytes, void *data)
 
 void (*names_new_object)(uint32_t number, const char *path, const char *build_id);
 
+/* Adds a loaded object to the log, with its build id, or its size and date; returns its number. */
 static uint32_t
 put_object(const char *path, uintptr_t base)
 {

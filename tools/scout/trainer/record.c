@@ -75,6 +75,7 @@ add_words(struct noted *noted, uint32_t slot, const char *value, const struct ke
     }
 }
 
+/* Fills *noted with the kernel's name, its grid, and the pointers among its parameters and variables. */
 static void
 describe_launch(struct noted *noted, const struct operation *operation)
 {
@@ -104,6 +105,8 @@ describe_launch(struct noted *noted, const struct operation *operation)
                      kernel->variables[i].bytes, false);
 }
 
+/* The place of a copy's operand; SCOUT_NONE with the address: it is the host's memory. Sets the operation's bytes and
+ * rows. */
 static struct scout_place
 place_of_operand(const struct operand *operand, struct noted *noted)
 {
@@ -119,6 +122,8 @@ place_of_operand(const struct operand *operand, struct noted *noted)
                                 .pitch = operand->pieces.bytes != 0 ? operand->pieces.inner_stride : 0};
 }
 
+/* Fills *noted with both places of a copy or fill; from the host, with a hash of what is copied, by which batches are
+ * told apart. */
 static void
 describe_copy(struct noted *noted, const struct operation *operation)
 {
@@ -168,6 +173,7 @@ describe_call(struct noted *noted, const struct operation *operation)
     }
 }
 
+/* Fills *noted from what the hook knows of the operation, before it runs. */
 static void
 describe_operation(struct noted *noted, const struct operation *operation)
 {
@@ -295,6 +301,8 @@ record_begin(struct operation *operation)
     (void)exchange_mode(mode);
 }
 
+/* After a run in the deep pass: the operation goes to the log once, and operation->again says whether it is to be made
+ * once more. */
 static void
 end_deep(struct operation *operation)
 {
@@ -315,6 +323,8 @@ end_deep(struct operation *operation)
     operation->again = is_repeated && repeat_next(answer);
 }
 
+/* After an operation, and after each repetition; `enqueued`: the driver took it. Releases the lock of record_begin()
+ * when it is not made again. */
 void
 record_end(struct operation *operation, bool enqueued)
 {

@@ -82,6 +82,7 @@ ended_runs(enum scout_changed changed)
     return count;
 }
 
+/* Why the launch is not repeated; NULL: it is. Asked before the first run, and again when its memory is known. */
 static const char *
 reason_to_exclude(void)
 {
@@ -234,6 +235,7 @@ set_aside(void)
     return true;
 }
 
+/* After the run `run`, whose results the images hold: adds what it shows to `effect`, and narrows the searches. */
 static void
 judge_repeat(enum run run)
 {

@@ -11,6 +11,7 @@ static pid_t own_pid;
 
 /* ---- the end ---- */
 
+/* At the program's exit, in the process that began it: closes the log. */
 static void
 at_exit(int exit_status, void *unused)
 {
@@ -51,6 +52,7 @@ step(int group, void *stream, const struct ddp_site *site)
 
 /* ---- memory and captures ---- */
 
+/* The shim has allocated memory: it is known from here on. */
 static void
 allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
 {
@@ -62,6 +64,7 @@ allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
     scout_unlock();
 }
 
+/* The shim is about to release memory; bytes 0: the allocation that begins there. */
 static void
 before_release(CUdeviceptr address, size_t bytes)
 {
@@ -80,6 +83,7 @@ after_unload(void)
     scout_unlock();
 }
 
+/* All memory and kernels of the context go with it. */
 static void
 before_context_destroy(CUcontext context)
 {

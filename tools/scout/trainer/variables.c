@@ -29,6 +29,7 @@ struct search {
     unsigned asked;
 };
 
+/* Adds a variable of the module, once, and makes it a known allocation. */
 static void
 add_variable(struct module *module, CUdeviceptr address, size_t bytes)
 {
@@ -99,6 +100,7 @@ look_through(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
+/* The module with its variables; at its first launch these are looked for in the object that makes the call. */
 static struct module *
 module_of(CUmodule handle)
 {
