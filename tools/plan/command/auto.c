@@ -43,6 +43,7 @@ struct auto_run {
     struct json_object *plan;
 };
 
+/* Scouts the program and proves a plan, into run->plan. False, with the error: there is none. */
 static bool
 make(struct auto_run *run, struct error *error)
 {
@@ -95,6 +96,7 @@ is_fast_enough(const struct auto_run *run, struct error *error)
 
 /* ---- all of it ---- */
 
+/* Takes the program's plan from the cache, or makes it and keeps it there. False, with the error: there is none. */
 static bool
 prepare_auto_run(struct auto_run *run, struct error *error)
 {

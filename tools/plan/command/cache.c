@@ -46,6 +46,7 @@ refuse_foreign(const char *path, struct error *error)
                      path);
 }
 
+/* Makes a folder of the cache, or checks that it is the user's own. False, with the error: it is not. */
 static bool
 check_folder(const char *path, struct error *error)
 {
@@ -119,6 +120,7 @@ are_same(struct json_object *list)
     return same;
 }
 
+/* Whether a plan of the cache can be read, and is as it was written. */
 static bool
 is_whole(struct json_object *plan)
 {

@@ -61,31 +61,54 @@ plan_file_place(struct json_object *root, uint64_t alloc)
     return alloc < play_length(list) ? play_text(json_object_array_get_idx(list, alloc), "allocated_at") : "";
 }
 
+/* Whether the plan is one that this ddprun can follow: of its version, with turns, and proved or `unproved`. *turns_p:
+ * what ranks play. False, with the error that names what to do. */
 static bool
-prepare_plan(struct json_object *root, const char *path, bool unproved, bool reads_own, const char *to,
-             struct error *error)
+judge_plan(struct json_object *root, const char *path, bool unproved, struct json_object **turns_p, struct error *error)
 {
-    struct json_object *member;
-    struct play play = {0};
-    char why[PLAY_WHY_BYTES] = "";
-    if (!json_object_object_get_ex(root, "version", &member) || !json_object_object_get_ex(root, "found", NULL))
+    struct json_object *version;
+    if (!json_object_object_get_ex(root, "version", &version) || !json_object_object_get_ex(root, "found", NULL))
         return error_set(error, DDPRUN_EXIT_USAGE, "%s, in --plan, is no plan of ddprun scout", path);
-    if (json_object_get_int64(member) != SCOUT_PLAN_VERSION)
+    if (json_object_get_int64(version) != SCOUT_PLAN_VERSION)
         return error_set(
             error, DDPRUN_EXIT_USAGE,
             "the plan %s has version %lld, and this ddprun reads version %d; make it again by ddprun scout", path,
-            (long long)json_object_get_int64(member), SCOUT_PLAN_VERSION);
+            (long long)json_object_get_int64(version), SCOUT_PLAN_VERSION);
     const char *reason = refusal_of(root);
     if (reason[0] != '\0')
         return error_set(error, DDPRUN_EXIT_USAGE, "ranks cannot take turns by the plan %s: %s", path, reason);
-    if (!json_object_object_get_ex(root, "turns", &member))
+    if (!json_object_object_get_ex(root, "turns", turns_p))
         return refuse(path, "does not say how ranks take turns", false, error);
     if (!is_proved(root, path, unproved, error))
         return false;
     const char *damage = unproved ? NULL : play_json_damage(root);
-    if (damage != NULL)
-        return refuse(path, damage, true, error);
-    bool ok = play_json_read(member, &play, why);
+    return damage == NULL || refuse(path, damage, true, error);
+}
+
+/* Writes what players follow to the file `to`. */
+static bool
+save_play(const struct play *play, const char *to, struct error *error)
+{
+    struct play_exchange *exchange = play_save(to, play) ? play_exchange_map(to, true) : NULL;
+    bool ok = exchange != NULL || error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s", to, strerror(errno));
+    play_exchange_unmap(exchange);
+    return ok;
+}
+
+/* Checks a plan that was read, and writes the file `to` that players follow. False, with the error that names what to
+ * do: it cannot be followed. */
+static bool
+prepare_plan(struct json_object *root, const char *path, bool unproved, bool reads_own, const char *to,
+             struct error *error)
+{
+    struct json_object *played;
+    struct play play = {0};
+    char why[PLAY_WHY_BYTES] = "";
+    if (!judge_plan(root, path, unproved, &played, error))
+        return false;
+    bool ok =
+        play_json_read(played, &play, why) ||
+        error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it again by ddprun scout", path, why);
     const char *turns = getenv(DDPRUN_ENV_PLAN_TURNS);
     FOR_EACH_MUTABLE(tensor, play.tensors, play.plan.tensor_count)
         snprintf(tensor->allocated_at, sizeof(tensor->allocated_at), "%s", plan_file_place(root, tensor->alloc));
@@ -93,12 +116,7 @@ prepare_plan(struct json_object *root, const char *path, bool unproved, bool rea
     play.plan.reads_own = reads_own;
     play.plan.turns = turns != NULL ? (uint32_t)strtoul(turns, NULL, 10) : 0;
     play.plan.forecast = play_json_times(root);
-    if (!ok)
-        error_set(error, DDPRUN_EXIT_USAGE, "the plan %s is damaged: %s; make it again by ddprun scout", path, why);
-    struct play_exchange *exchange = ok && play_save(to, &play) ? play_exchange_map(to, true) : NULL;
-    if (ok && exchange == NULL)
-        ok = error_set(error, DDPRUN_EXIT_FAILURE, "cannot write %s: %s", to, strerror(errno));
-    play_exchange_unmap(exchange);
+    ok = ok && save_play(&play, to, error);
     play_free(&play);
     return ok;
 }

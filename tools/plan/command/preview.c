@@ -30,6 +30,7 @@ is_one_of(const char *role, const char *roles)
     return false;
 }
 
+/* Prints a line of memory of the plan, by the name that users read. */
 static void
 print_row(struct json_object *plan, struct json_object *memory)
 {
@@ -78,6 +79,7 @@ find_doubt(const struct play_times *forecast, int ranks, double times)
     return "";
 }
 
+/* Prints the forecast: time of a round of `ranks` ranks beside one process's for as many batches. */
 static void
 print_times(struct json_object *plan, int ranks)
 {
@@ -104,6 +106,7 @@ print_proof(struct json_object *plan, const char *key, const char *name, const c
                      play_text(proof, "text"));
 }
 
+/* Prints which proofs the plan has, and what is not proved. */
 static void
 print_proofs(struct json_object *plan)
 {

@@ -91,6 +91,7 @@ take(struct codec *codec, struct json_object *from, const char *key, enum json_t
     return codec->wrong == NULL ? member : NULL;
 }
 
+/* Writes a number under `key`, or reads it: each code_...() does both, by codec->writes. One above `most` is wrong. */
 static void
 code_number(struct codec *codec, struct json_object *object, const char *key, uint64_t most, uint64_t *number)
 {
@@ -114,6 +115,7 @@ code_whole(struct codec *codec, struct json_object *object, const char *key, uin
     *number = (uint32_t)wide;
 }
 
+/* A text of less than `room` bytes. */
 static void
 code_text(struct codec *codec, struct json_object *object, const char *key, char *text, size_t room)
 {
@@ -126,6 +128,7 @@ code_text(struct codec *codec, struct json_object *object, const char *key, char
         codec->wrong = key;
 }
 
+/* One of the words, as its index. */
 static void
 code_word(struct codec *codec, struct json_object *object, const char *key, const char *const *words, uint32_t count,
           uint32_t *word)
@@ -209,6 +212,7 @@ has_noise(const struct codec *codec, struct json_object *object, uint32_t noise)
     return codec->writes ? noise != 0 : json_object_object_get_ex(object, "noise_of", NULL);
 }
 
+/* An operation of the period: who makes it, what it reads, its call sites. */
 static void
 code_operation(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
@@ -226,6 +230,7 @@ code_operation(struct codec *codec, struct json_object *object, const struct pla
                     sizeof(it->sites[0]));
 }
 
+/* A range of memory with its role and type. A role that the plan's kind does not have is wrong. */
 static void
 code_tensor(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
@@ -251,6 +256,7 @@ code_written(struct codec *codec, struct json_object *object, const struct play_
         codec->wrong = "end";
 }
 
+/* All of a plan that players follow. The first wrong member is codec->wrong. */
 static void
 code_play(struct codec *codec, struct json_object *root, struct play *play)
 {

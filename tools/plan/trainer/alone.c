@@ -73,6 +73,7 @@ alone_begin(const char *name, const char *what, uint64_t lost, bool is_given_up)
 
 /* ---- on the way ---- */
 
+/* Counts an update that rank 0 makes alone, once a batch. Ends the job after UPDATES_AT_MOST of them. */
 static void
 note_update(void)
 {

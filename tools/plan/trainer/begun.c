@@ -38,6 +38,7 @@ place_of(uint32_t number, uint32_t rank, uint32_t step)
     return (off_t)(step * step_bytes + before_bytes + copy * content_bytes(&all[number]));
 }
 
+/* What rank `rank` of another run kept of tensor `number` as step `step` began; in the player's room. */
 static char *
 content_of(uint32_t number, uint32_t rank, uint32_t step)
 {

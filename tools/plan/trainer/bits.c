@@ -29,6 +29,8 @@ struct spread {
     uint32_t count[EXPONENTS];
 };
 
+/* Counts exponents of a content's numbers, as the layout has them: ALL, or only those at even or odd places;
+ * spread->middle is the median's. */
 static void
 find_spread(const char *content, uint64_t bytes, const struct layout *of, int which, struct spread *spread)
 {

@@ -136,6 +136,7 @@ by_contents_object(uint32_t number, const char *path)
     words[number] = kernels_hash(path);
 }
 
+/* Hash of the call site of the operation that runs: the same in each run, for objects count by their paths. */
 static uint64_t
 hash_of_place(void)
 {
@@ -302,6 +303,8 @@ settle_counters(void)
     }
 }
 
+/* Ends a trial batch: what it changed is put back, and after TRIALS of them what changes alike is known as a
+ * counter. */
 static void
 end_trial(void)
 {
@@ -322,6 +325,7 @@ end_trial(void)
     trial.is_over = true;
 }
 
+/* Begins trial batches: all that the plan trains is held, to be put back after each. */
 static void
 begin_trial(void)
 {
@@ -353,6 +357,8 @@ look_for_counters(const struct kind *of, bool is_write)
 
 /* ---- the first run ---- */
 
+/* The kind of the operation that ran, by what it does and where it is called from, added to this batch's sequence.
+ * Refuses the plan if there are too many. */
 static struct kind *
 note_met(void)
 {
@@ -377,6 +383,8 @@ has_seen_enough(void)
     return met >= MOST * each || (met >= LEAST * each && met % each == 0 && find_batch());
 }
 
+/* After an operation of the first batches: whether it wrote what ranks train; ends the first phase when enough is
+ * known. */
 static void
 look_behind(void)
 {
@@ -398,6 +406,7 @@ look_behind(void)
 
 /* ---- both ---- */
 
+/* Opens the lists of writes and counters; a reference run reads what another run has kept. */
 static void
 open_both(void)
 {

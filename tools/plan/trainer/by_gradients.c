@@ -51,6 +51,8 @@ meet(const struct operation *operation, uint32_t at)
         agreement_note(operation, at, is_update);
 }
 
+/* After it is decided who makes the planned operation `at`: whether gradients may be sent, and whether the batch is
+ * open. */
 static void
 settle(const struct operation *operation, uint32_t at)
 {
@@ -126,6 +128,7 @@ shows_statistics(const struct operation *operation)
     return shows;
 }
 
+/* Averages the gradients of the round over the ranks, once all turns are computed. */
 static void
 average_gradients(CUstream stream, const struct ddp_site *site)
 {
@@ -140,6 +143,8 @@ average_gradients(CUstream stream, const struct ddp_site *site)
 
 /* ---- operations that are not in the plan ---- */
 
+/* An operation between planned ones. Returns whether it reads gradients of one rank, or shows statistics: then it is
+ * refused or warned of. */
 static bool
 meet_unplanned(const struct operation *operation, const char *name)
 {
@@ -185,6 +190,7 @@ give_up_round(bool ends)
     return true;
 }
 
+/* At the end, on rank 0: batches that filled no round. */
 static void
 say(void)
 {

@@ -22,6 +22,7 @@ enum { GO_ON = 0, STOP = 5 /* _URC_END_OF_STACK */ };
 
 static _Thread_local char own_thread __attribute__((tls_model("initial-exec")));
 
+/* Looks up the unwinder of libgcc_s, once. False: there is none. */
 static bool
 find_unwinder(void)
 {
@@ -44,6 +45,8 @@ struct visited {
     bool lost; /* a return address is not where it should be */
 };
 
+/* For each frame of a stack: adds it to the chain. Stops at its room, or where a return address is not where it should
+ * be. */
 static int
 visit(void *context, void *data)
 {

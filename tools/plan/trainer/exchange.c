@@ -64,6 +64,7 @@ next_copy(void)
     return &copies[copy_at++];
 }
 
+/* What is kept of bytes [lo, lo + bytes) of an allocation; added if there is nothing yet. */
 static struct piece *
 piece_at(uint32_t number, uint64_t lo, uint64_t bytes)
 {
@@ -96,6 +97,7 @@ exchange_range(const struct allocation *allocation, uint64_t lo, uint64_t hi, bo
     piece->held = now;
 }
 
+/* Exchanges, or keeps for comparison, all bytes of an allocation that the plan gives no class. */
 static void
 exchange_unclassed(const struct allocation *allocation, bool puts)
 {
@@ -109,6 +111,8 @@ exchange_unclassed(const struct allocation *allocation, bool puts)
     }
 }
 
+/* At a border of rounds: keeps all that the plan exchanges as it is and, with `puts`, sets it to what was kept at
+ * the border before. */
 static void
 exchange_all(bool puts)
 {
@@ -265,6 +269,8 @@ begin_step(void)
     player_wait_for_end(PLAY_OVER);
 }
 
+/* The average of a round; at the exchange the gradients, before it as hashes and after it as samples, are shown to
+ * the proof. */
 static void
 average_exchanged(CUstream stream, const struct ddp_site *site)
 {
@@ -308,6 +314,8 @@ settle_samples(uint32_t role, float *samples, const float *then, const float *no
     }
 }
 
+/* At a border, counted from 0: samples memory of this role at the borders around the exchange, and one border later
+ * makes them what a proof compares. Sums are kept at the border before FIRST_EXCHANGE, and put back at it. */
 static void
 watch(uint32_t role, uint32_t border)
 {
@@ -352,6 +360,7 @@ note_alike(const struct operation *operation, uint32_t at)
     is_alike = player.play.plan.by != PLAY_BY_STATE && player.play.operations[at].reads == PLAY_READS_ALIKE;
 }
 
+/* Notes the planned operation `at` that is about to run: who makes it, and whether others get what it reads. */
 static void
 meet_planned(const struct operation *operation, uint32_t at)
 {

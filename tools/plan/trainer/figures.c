@@ -14,6 +14,7 @@ are_kept(void)
     return (data == PLAY_TURNS || data == PLAY_REFERENCE) && player.page_count > 0 && !rounds_are_timed();
 }
 
+/* Keeps the hash of what the host has read, as a figure of this rank that proofs compare. */
 static void
 keep(const struct operand *operand)
 {

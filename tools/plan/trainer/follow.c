@@ -28,6 +28,7 @@ static char **before_stray;
 /* This thread's operation touches gradients that wait; the lock is held from its beginning to its end. */
 static __thread bool looks __attribute__((tls_model("initial-exec")));
 
+/* As the first step of the plan begins: annotates what the plan names, so that all ranks get rank 0's values. */
 static void
 begin_training(void)
 {
@@ -275,6 +276,8 @@ follow_plan(struct operation *operation, uint32_t at, bool is_load)
         follow.way.settle(operation, at);
 }
 
+/* Before an operation: finds it in the plan, and decides whether this rank makes it, or, after the plan has ended,
+ * rank 0 alone. `is_load`: a copy of a thread that has launched nothing so far. */
 static void
 follow_operation(struct operation *operation, bool is_load)
 {
@@ -341,6 +344,7 @@ watch(const struct operation *operation)
         rounds_note(operation->stream);
 }
 
+/* Before each operation of the program: finds its place in the plan, and passes it on to the engine. */
 static void
 begin_followed(struct operation *operation)
 {
@@ -398,6 +402,8 @@ end_look(const struct operation *operation, bool enqueued)
     player_unlock();
 }
 
+/* After an update from a call site that the plan does not have: puts back what it changed. Then the rank ends, or
+ * rank 0 goes on alone (misfit()). */
 static void
 end_stray(const struct operation *operation, bool enqueued)
 {
@@ -412,6 +418,46 @@ end_stray(const struct operation *operation, bool enqueued)
     player_unlock();
 }
 
+/* After an operation that is not in the plan, in a run in which one process plays all turns: what each rank has for
+ * itself gets it (turns_share()). */
+static void
+share_beside(const struct operation *operation)
+{
+    if (!player_plays_all())
+        return;
+    player_lock();
+    turns_share(operation);
+    player_unlock();
+}
+
+/* After an operation of a run by contents: it may have been the last of its batch. */
+static void
+leave_contents(const struct operation *operation)
+{
+    if (!by_contents_is_played() || !player_counts(operation))
+        return;
+    player_lock();
+    if (by_contents_leave(operation))
+        (player_is_by_state() ? end_step(operation->stream) : contents_batch_ends());
+    player_unlock();
+}
+
+/* Ends the state's part of a step, or the step, where the operation was the last of it (ends_state, ends_step). */
+static void
+end_parts(const struct operation *operation)
+{
+    if (!ends_state && !ends_step)
+        return;
+    player_lock();
+    if (ends_state && !ends_step) /* else the end of the step is the end of its state */
+        end_state(operation->stream);
+    if (ends_step)
+        end_step(operation->stream);
+    player_unlock();
+    ends_state = ends_step = false;
+}
+
+/* After each operation of the program; `enqueued`: the driver took it. */
 static void
 end(struct operation *operation, bool enqueued)
 {
@@ -431,27 +477,12 @@ end(struct operation *operation, bool enqueued)
         (player.is_alone ? alone_after : follow.way.after)(operation);
         player_unlock();
     }
-    if (is_beside && enqueued && player_plays_all()) {
-        player_lock();
-        turns_share(operation);
-        player_unlock();
-    }
+    if (is_beside && enqueued)
+        share_beside(operation);
     is_beside = false;
-    if (by_contents_is_played() && player_counts(operation) && enqueued) {
-        player_lock();
-        if (by_contents_leave(operation))
-            (player_is_by_state() ? end_step(operation->stream) : contents_batch_ends());
-        player_unlock();
-    }
-    if (!ends_state && !ends_step)
-        return;
-    player_lock();
-    if (ends_state && !ends_step) /* else the end of the step is the end of its state */
-        end_state(operation->stream);
-    if (ends_step)
-        end_step(operation->stream);
-    player_unlock();
-    ends_state = ends_step = false;
+    if (enqueued)
+        leave_contents(operation);
+    end_parts(operation);
 }
 
 /* ---- start and end ---- */

@@ -9,6 +9,7 @@ static pid_t own_pid;
 
 /* ---- memory goes ---- */
 
+/* Memory is about to be released: a round that needs it is closed before. */
 static void
 before_release(CUdeviceptr address, size_t bytes)
 {
@@ -61,6 +62,7 @@ before_context_destroy(CUcontext context)
 
 /* ---- the program ends ---- */
 
+/* At the program's end: closes the last round, and says what was not as in the plan. Ends the job if no step began. */
 static void
 end_following(void)
 {
@@ -108,6 +110,7 @@ end_following(void)
                         (unsigned long long)agreement_smaller());
 }
 
+/* At the exit of the process that began; of a rank that failed nothing is closed. */
 static void
 at_exit(int exit_status, void *unused)
 {

@@ -183,6 +183,8 @@ give_later(uint32_t index, uint64_t period)
         now.give_count = 0;
 }
 
+/* Begins a read of the host: whether the same bytes were given ahead for this period, else they come from the owner
+ * now. */
 static void
 begin_read(const struct operation *operation, struct read *read, uint64_t period)
 {
@@ -229,6 +231,7 @@ written_from(const struct allocation *allocation, uint64_t at, uint64_t *end_p)
 static uint64_t named_at;     /* periods that had begun when an operation between them was made, */
 static uint64_t all_named_at; /* and when one might have written any memory */
 
+/* Notes that an operation between periods names the allocation. False: it is of none. */
 static bool
 note_name(uint64_t address, uint64_t bytes)
 {
@@ -310,6 +313,8 @@ find_owner(const struct operation *operation, uint32_t *owner_p)
 
 /* ---- what the player calls ---- */
 
+/* Whether the operation brings the host something that one rank, `now.owner`, has computed; `index`: its number in the
+ * plan, or READS_BETWEEN. */
 static bool
 find_read(const struct operation *operation, uint32_t index, uint64_t period)
 {

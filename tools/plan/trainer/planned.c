@@ -16,6 +16,7 @@ static struct chain *chains; /* [operation_count]: calls that led to it last */
 static uint32_t *numbers;
 static uint32_t number_count;
 
+/* A loaded object was met: its number in the plan is kept. Ends the job if it was built again since. */
 static void
 new_object(uint32_t number, const char *path, const char *build_id)
 {
@@ -37,6 +38,7 @@ struct caller {
     struct play_site site;
 };
 
+/* Fills the call site of the operation that runs, with objects as the plan numbers them. */
 static void
 find_place(struct caller *place)
 {

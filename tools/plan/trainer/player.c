@@ -270,6 +270,7 @@ annotate_at(CUdeviceptr address)
     }
 }
 
+/* The shim has allocated memory: it is known, and annotated if the plan names it. */
 static void
 allocated(const CUdeviceptr *address, size_t bytes, enum memory_kind kind)
 {
@@ -455,6 +456,7 @@ player_hold(bool (*is)(uint32_t tensor))
     return held;
 }
 
+/* Whether the tensor holds other bytes than `held`. */
 static bool
 differs(const struct play_tensor *tensor, const struct allocation *allocation, const char *held)
 {

@@ -86,6 +86,8 @@ lane(uint32_t value)
     return ANY(half, halves, sizeof(halves) / sizeof(halves[0]), value >= half->lo && value <= half->hi) ? 0 : value;
 }
 
+/* Adds the words of a launch's parameter to the hash that ranks compare; addresses as places in their allocation,
+ * numbers of a lane without the lane. */
 static void
 add_parameter(const char *value, size_t bytes)
 {
@@ -102,6 +104,7 @@ add_parameter(const char *value, size_t bytes)
     }
 }
 
+/* Adds a launch's parameters, grid and block to the hash. */
 static void
 add_launch(const struct operation *operation)
 {
@@ -121,6 +124,7 @@ add_launch(const struct operation *operation)
 
 /* ---- copies and calls of libraries ---- */
 
+/* Adds the places and sizes of a copy or library call to the hash. */
 static void
 add_operands(const struct operation *operation)
 {
@@ -199,6 +203,7 @@ agreement_note(const struct operation *operation, uint32_t index, bool is_update
 
 static unsigned roles; /* of memory that an operation gets, as bits */
 
+/* Marks the roles of planned memory that these bytes touch; player_any() asks it of all addresses of an operation. */
 static bool
 add_roles(uint64_t address, uint64_t bytes)
 {

@@ -55,6 +55,8 @@ state_place(uint64_t *at, uint64_t bytes, uint64_t aligned)
     return begin;
 }
 
+/* Gives each tensor its place in the memory besides the program's, in bytes from its beginning: all values as the round
+ * begins, then all changes by type, then the last ones. */
 static void
 place_all(void)
 {
@@ -79,6 +81,7 @@ place_all(void)
     state_room.memory_end = state_room.ends_at[LASTS] = at;
 }
 
+/* Allocates device memory that the engine knows. Ends the job if there is too little. */
 static CUdeviceptr
 allocate(uint64_t bytes)
 {
@@ -116,6 +119,7 @@ load_kernels(void)
 
 /* ---- tables ---- */
 
+/* Adds a tensor to its table of chunks, of STATE_CHUNK elements each. */
 static void
 add_chunks(uint32_t i)
 {
@@ -132,6 +136,7 @@ add_chunks(uint32_t i)
     }
 }
 
+/* Makes room for the two tables of chunks, of floats and of whole numbers, on the host and on the device. */
 static void
 make_tables(void)
 {

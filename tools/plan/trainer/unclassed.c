@@ -30,6 +30,7 @@ static struct filled {
 } * filled;
 static size_t filled_count;
 
+/* What is known of the bytes that the copy fills, which is added; NULL: it fills no device memory. */
 static struct filled *
 filled_of(const struct operand *operand, bool is_ahead)
 {
@@ -146,6 +147,8 @@ static struct was {
 } * was;
 static size_t was_count;
 
+/* Notes that the operation gets the allocation at this address; player_any() asks it of all addresses of an
+ * operation. False: it is of none. */
 static bool
 note_address(uint64_t address, uint64_t bytes)
 {
@@ -172,6 +175,7 @@ unclassed_note_touch(const struct operation *operation, uint32_t at)
     (void)player_any(operation, true, note_address);
 }
 
+/* Whether the plan has memory of this size and ordinal, and so gives it a class. */
 static bool
 is_named_by_plan(const struct allocation *allocation)
 {
@@ -196,6 +200,7 @@ each_step_changes(const struct allocation *allocation, uint64_t lo, uint64_t has
     return it->changes >= CHANGES_IN_A_ROW;
 }
 
+/* Refuses the plan if each step changes these bytes, by one operation, and the host alone can read them later. */
 static void
 judge_written(const struct allocation *allocation, uint64_t lo, uint64_t hi, const char *bytes)
 {
@@ -254,6 +259,7 @@ note_named(uint32_t border)
         head.named[border] = named_now;
 }
 
+/* A sample of WORDS words, evenly spread over bytes [lo, hi) of an allocation, at this border of rounds. */
 static struct words
 words_of(uint32_t number, uint64_t lo, uint64_t hi, uint32_t border, const char *bytes)
 {
@@ -295,6 +301,7 @@ unclassed_save(void)
         player_refuse("there is no room in %s for what proofs keep", path);
 }
 
+/* Reads the samples that the run without a plan has kept. Refuses the plan without them. */
 static void
 load_plain(void)
 {

@@ -249,6 +249,7 @@ template <bool looks> struct applying {
     }
 };
 
+/* Lets `work` do each chunk of the table with elements of its type; blocks take chunks by turns. */
 template <typename Work>
 __device__ static void
 each_chunk(const state_chunk *chunks, unsigned count, Work work)
