@@ -44,6 +44,7 @@ rehearse_program(struct check *check, struct error *error)
     return ok;
 }
 
+/* Frees the rows of all ranks of a run; NULL is none. */
 static void
 free_ranked(struct check_rows **ranked, int count)
 {

@@ -34,8 +34,8 @@ are_alike(const struct finding *finding, size_t at)
     return true;
 }
 
-/* It gets a tensor of the role to which an operation has given other contents than in one process, by what is the
- * rank's own. */
+/* Whether operation `at` gets a tensor of the role that an operation before has changed otherwise than in one
+ * process, by what is of the rank alone. */
 static bool
 gets_changed(const struct finding *finding, size_t at, uint32_t role)
 {
@@ -50,7 +50,7 @@ gets_changed(const struct finding *finding, size_t at, uint32_t role)
     return false;
 }
 
-/* It is memory without annotation, which the operation only gets. */
+/* Whether the argument is memory without annotation that the operation only reads. */
 static bool
 is_plain_input(const struct look_argument *it)
 {
@@ -101,7 +101,7 @@ gets_rows(const struct finding *finding, size_t at)
     return false;
 }
 
-/* It gets whole numbers of rows that are not those of one process. */
+/* Fills operation->integers: the operation reads whole numbers of rows that are not those of one process. */
 static void
 find_integers(const struct finding *finding, size_t at, struct operation *operation)
 {
@@ -168,7 +168,8 @@ find_gradient(const struct finding *finding, size_t at, struct operation *operat
     }
 }
 
-/* It changes a gradient that is already annotated: what has filled the memory before its annotation is no backward. */
+/* Whether the operation changes a gradient that is annotated already: what fills the memory before its annotation is
+ * no backward pass. */
 static bool
 changes_gradient(const struct step *step)
 {
@@ -176,7 +177,8 @@ changes_gradient(const struct step *step)
                place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
 }
 
-/* It changes a parameter before DDP_STEP, where no operation changes an annotated gradient. */
+/* Whether the operation changes a parameter before DDP_STEP, in a step in which no operation changes an annotated
+ * gradient. */
 static bool
 is_backward(const struct finding *finding, const struct where *where)
 {
@@ -214,6 +216,8 @@ find_input(const struct finding *finding, size_t at, bool rows_too, int changed)
     return place;
 }
 
+/* Fills the inputs of the operation that could be wrong: in no relation to one process's; the rank's rows; and what the
+ * operation overwrites. `changed`: number of the argument that it has changed wrongly. */
 static void
 find_inputs(const struct finding *finding, size_t at, uint32_t changed, struct operation *operation)
 {

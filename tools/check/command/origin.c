@@ -61,6 +61,7 @@ place_name(const char *frames, char *text, size_t room)
 
 /* ---- names ---- */
 
+/* "train.cu:12" of token `at`, into text[]. */
 static void
 name_line(const struct source *source, uint32_t at, char text[ORIGIN_PLACE_BYTES])
 {

@@ -192,7 +192,8 @@ is_of_gradient(const struct finding *finding, size_t at, const struct look_argum
                place_is_of(of, CHECK_GRADIENT));
 }
 
-/* It reads the rank's own rows. */
+/* Whether the operation reads memory without annotation, no gradient, whose values on the ranks are not one
+ * process's. */
 static bool
 reads_own_rows(const struct finding *finding, size_t at)
 {

@@ -48,7 +48,8 @@ place_has_rank_0_its_share(const struct finding *finding, size_t at)
            ALL_NUMBERS(r, 1, finding->question->ranks, relation_of_copies(finding, at, (int)r, &part) != COPIED_PART);
 }
 
-/* The same in the next step, if it has the call: random numbers are other ones then. */
+/* Whether the ranks' copies by the same call are in the same relation to one process's in the next step, or the call
+ * does not come there: random numbers are other ones then. */
 static bool
 are_so_later(const struct finding *finding, size_t at, enum copied copied)
 {

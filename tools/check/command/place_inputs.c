@@ -13,7 +13,7 @@ static const char annotate_memory[] =
 
 /* ---- parts of sentences ---- */
 
-/* It is the rank's own part of a sum, which no DDP_REDUCE has added up. */
+/* Whether the argument's memory is the rank's own part of a sum, which no DDP_REDUCE has added up. */
 static bool
 is_own_sum(const struct finding *finding, const struct where *where)
 {
@@ -267,7 +267,8 @@ is_filled_in_part(const struct search *search, const struct look_argument *of, c
     return search->changed >= 0 && of->end == 0 && filled->end - filled->first < of->bytes;
 }
 
-/* It is memory that nothing compares, or a buffer, and it was there before the step. */
+/* Whether the argument is memory that nothing compares, or a buffer, which held something before the step.
+ * *in_part_p: the operation writes to it, too. */
 static bool
 is_candidate(const struct search *search, const struct where *read, bool *in_part_p)
 {

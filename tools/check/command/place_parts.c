@@ -48,7 +48,7 @@ find_trained(const struct finding *finding)
     return is_trained;
 }
 
-/* It leaves something that is not the same on all ranks: rows of the share. */
+/* Whether the operation leaves rows of the share, so memory that is not the same on all ranks. */
 static bool
 leaves_rows(const struct finding *finding, size_t at)
 {

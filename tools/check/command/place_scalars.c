@@ -112,7 +112,8 @@ judge_scalar(const struct finding *finding, const struct where *where)
 
 /* ---- the same number a step before ---- */
 
-/* The same launch in the step before, which is equal; not one that has changed nothing, as a decay of zeros. */
+/* Finds, in *then, the same launch in the step before. False: there is none, not all ranks make it, or it has
+ * changed nothing, as a decay of zeros. */
 static bool
 find_before(const struct finding *finding, const struct where *where, struct where *then)
 {
@@ -169,7 +170,8 @@ judge_with_step_before(const struct finding *finding, const struct where *where,
     return *advances_p ? SCALAR_UNEXPLAINED : level;
 }
 
-/* It rises by the size of the share from rank to rank, as the first item does, and the operation gets that size. */
+/* Whether the number rises from rank to rank by the size of the share, as the first item does, and the operation
+ * gets that size, too. */
 static bool
 is_of_first(const struct finding *finding, const struct where *where)
 {

@@ -123,7 +123,7 @@ place_find_in_turns(const struct finding *finding)
 
 /* ---- an update without DDP_STEP ---- */
 
-/* It sets the gradient to a constant: what is computed there afterwards is no average. */
+/* Whether the operation sets the gradient to a constant: what is computed there afterwards is no average. */
 static bool
 clears(const struct step *step, const struct look_argument *gradient)
 {

@@ -63,6 +63,7 @@ find_forgotten(const struct check_evidence *evidence, const struct check_facts *
     return elements > 0 && alike > 0 ? tensor : NULL;
 }
 
+/* Whether the program names groups of gradients (DDP_GRADIENT_GROUP). */
 static bool
 has_groups(const struct check_evidence *evidence, const struct check_facts *facts)
 {

@@ -86,6 +86,7 @@ add_rows(struct check_evidence *evidence, const struct check_rows *rows, bool wi
     }
 }
 
+/* Adds what one process and all ranks have read, as add_rows() does. */
 static void
 add_all_rows(struct check_evidence *evidence, bool with_line)
 {

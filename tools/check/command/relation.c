@@ -74,7 +74,7 @@ range_of(const struct finding *finding, const struct where *where, uint64_t *fir
     *end_p = *end_p < it->bytes ? *end_p : it->bytes; /* a DDP_REDUCE may be of a part */
 }
 
-/* It is the parameter or state that is changed before DDP_STEP. */
+/* Whether the argument is the parameter or state that the question is about, where that is changed before DDP_STEP. */
 static bool
 is_early(const struct finding *finding, const struct look_argument *it)
 {

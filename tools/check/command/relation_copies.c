@@ -21,6 +21,7 @@ relation_is_same_call(const struct look_operation *a, const struct look_operatio
     return a->from_host && b->from_host && strcmp(a->place, b->place) == 0 && strcmp(a->name, b->name) == 0;
 }
 
+/* Appends the bytes to `all`, which owns its data. */
 static void
 append_bytes(struct contents *all, const struct contents *own)
 {
@@ -103,7 +104,8 @@ is_among(const struct contents *all, const char *bytes, size_t count, uint64_t *
     return found != NULL;
 }
 
-/* The same where items are columns of so many layers: one item after the other; malloc'ed. */
+/* The bytes of items, each of `each` bytes, of which every layer has one column, laid one item after the other;
+ * malloc'ed. */
 static struct contents
 lay_items(const struct contents *all, uint64_t each, uint64_t layers)
 {

@@ -154,6 +154,7 @@ has_failed_rank(struct json_object *ranks)
     return false;
 }
 
+/* Whether a summary's list of warnings has this key. */
 static bool
 has_warning(struct json_object *warnings, const char *wanted)
 {

@@ -263,6 +263,8 @@ expression_variables(const struct expression *expression, const struct variable 
     return count;
 }
 
+/* Whether the variable may have another value on another rank after it is set there; one that is set without a value
+ * may. */
 static bool
 setting_differs(const struct variable *variable, const struct setting *setting, int depth)
 {

@@ -284,6 +284,7 @@ print_facts(FILE *out, const char *text)
     fputc('\n', out);
 }
 
+/* Prints a further cause with its advice. */
 static void
 print_also(FILE *out, const struct verdict_also *also)
 {

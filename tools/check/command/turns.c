@@ -340,7 +340,8 @@ conclude_end(const struct check_evidence *evidence, struct check_verdict *verdic
     verdict->is_precise = true;
 }
 
-/* It neither ends nor goes on as it should, and no call says why. */
+/* The verdict: the program neither ends nor goes on as it should when copies to the host are overwritten, and no
+ * call says why. */
 static void
 conclude_stuck(struct check_verdict *verdict)
 {

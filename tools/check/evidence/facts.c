@@ -318,6 +318,7 @@ find_memory(const struct pattern *pattern)
     return !trained_differs && pattern->first->tensor.role == CHECK_MEMORY ? pattern->first : NULL;
 }
 
+/* Whether the ranks of this run are equal to one process. */
 static bool
 is_right(const struct check_evidence *evidence, const struct check_rows *ranked)
 {

@@ -93,6 +93,7 @@ end_of_unit(const char *unit, const char *line_end)
     return unit;
 }
 
+/* Whether the words around a figure say why it differs from run to run, or no word says what it is. */
 static bool
 is_explained(const struct figure *figure)
 {
@@ -320,6 +321,8 @@ is_of_share(double one, double ranked, int ranks)
     return fabs(ratio * ranks - 1) < NEAR_RATIO || fabs(ratio / ranks - 1) < NEAR_RATIO;
 }
 
+/* Whether a rank's figure is so far from one process's that neither rounding, as printed, nor noise, nor the rank's
+ * share explains it. `noise`: between two runs of one process. */
 static bool
 is_far_from(const struct figure *one, const struct figure *ranked, double noise, int ranks)
 {

@@ -294,6 +294,8 @@ tolerance_of(const struct check_evidence *evidence, const struct check_row *row)
     return has_own_tolerance(evidence, row) ? near_tolerance((int)row->tensor.type) : evidence->tolerance;
 }
 
+/* The largest tolerance for the row's tensor with which a verdict still means something; a larger one hides
+ * mistakes. */
 static double
 bearable_of(const struct check_evidence *evidence, const struct check_row *row)
 {
@@ -546,6 +548,7 @@ items_make(const struct check_evidence *evidence, const struct check_rows *ranke
     return items;
 }
 
+/* Order of the table: tensors that differ first, of these the larger difference first; then by role and number. */
 static int
 compare_items(const void *a, const void *b)
 {

@@ -74,6 +74,7 @@ count_alike(const struct copy *first, const struct copy *end)
     return (size_t)(next - first);
 }
 
+/* A file with the ranks that have written it: copies[count], all of its path. */
 static struct written_file
 make_file(const struct copy *copies, size_t count)
 {

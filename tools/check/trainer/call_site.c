@@ -58,7 +58,7 @@ look_up(const void *address)
     return frame;
 }
 
-/* The same, remembered by address. */
+/* The frame of a return address as look_up() finds it, remembered by address. Any thread. */
 static struct frame
 find_frame(const void *address)
 {

@@ -287,6 +287,7 @@ compare_mean(double value, int type, uint32_t call, uint32_t step, const struct 
 
 /* ---- which steps lead to an update ---- */
 
+/* The reference's record of parameter `number` (from 0) at this step; NULL: it has none. */
 static const struct reference_entry *
 parameter_at(uint32_t step, uint32_t number)
 {

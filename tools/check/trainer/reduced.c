@@ -28,6 +28,7 @@ static struct {
     bool is_read; /* from the reference */
 } calls;
 
+/* Adds a call of DDP_REDUCE, which has not come in this step yet. */
 static struct call *
 add_call(const struct check_tensor *tensor)
 {

@@ -88,6 +88,8 @@ call_of(uint64_t identity)
     return &calls.list[calls.count++];
 }
 
+/* Whether the operation is one that is looked at: a launch with known parameters, in the first run, in certain
+ * rounds. */
 static bool
 is_looked_at(const struct operation *operation, const struct function_layout *layout)
 {
@@ -117,6 +119,7 @@ turn_after_operation(const struct operation *operation)
     under_way.before = hash_memory(given);
 }
 
+/* Adds a row: the call under way comes after each batch, where it means once an update. */
 static void
 report(void)
 {

@@ -83,6 +83,7 @@ flush(void)
     calls.count = 0;
 }
 
+/* Adds a row: the call `name` is another one than rank 0's in its place, or comes after rank 0's last. */
 static void
 report(const char *name, enum check_called called)
 {

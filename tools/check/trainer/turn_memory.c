@@ -99,6 +99,7 @@ count_call(uint64_t call)
     return 0;
 }
 
+/* Whether the address is memory of the device that no annotation covers. */
 static bool
 is_unannotated(CUdeviceptr address)
 {
@@ -200,6 +201,7 @@ bytes_of(const struct left_range *range)
 
 /* ---- what they hold ---- */
 
+/* The record of the reference that has a range as the turn's batch of this round left it. */
 static struct reference_key
 key_of(const struct left_range *range, const struct observed_turn *turn)
 {

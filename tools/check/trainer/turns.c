@@ -195,6 +195,7 @@ add_up(struct held *of, const struct tensor *tensor, unsigned first, unsigned en
 
 /* ---- buffers ---- */
 
+/* Lets each of the ranks' own copies of a buffer be these bytes. */
 static void
 set_all(struct held *of, const struct tensor *tensor, const char *bytes, unsigned turns)
 {

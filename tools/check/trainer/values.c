@@ -292,6 +292,7 @@ values_ask_for_room(void)
 
 /* ---- the device ---- */
 
+/* The stream on which tensors are read and written, created at its first use. */
 static CUstream
 own_stream(void)
 {

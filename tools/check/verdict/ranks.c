@@ -1,7 +1,7 @@
 /* ranks.c - see rows.h: ranks that differ from each other, before anything differs from one process. */
 #include "tools/check/verdict/rows.h"
 
-/* Its update tells the ranks apart. */
+/* Whether ranks differ from each other, and unannotated memory differs, too: its update tells the ranks apart. */
 static bool
 is_of_memory(const struct check_facts *facts)
 {

@@ -20,6 +20,7 @@ static const char one_seed[] =
     "use one seed on all ranks, a constant or an option: clocks and random bytes differ between ranks, and ranks with "
     "different seeds take other items, or items in another order";
 
+/* What each rank has of its own in the run: "another date", "other random bytes" or both. */
 static const char *
 other_than(const struct check_facts *facts)
 {

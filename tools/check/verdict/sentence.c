@@ -48,6 +48,7 @@ sentence_name_tensor(const struct check_tensor *tensor, char text[400])
     return text;
 }
 
+/* How many tensors of this role (enum check_role) the table has: the "6" of "parameter 2 of 6". */
 static unsigned
 count_of_role(const struct check_facts *facts, uint32_t role)
 {

@@ -39,6 +39,7 @@ scale_of_change(const struct check_facts *facts)
     return facts->first.factor_of_change;
 }
 
+/* The end of the sentence on an update: whether the gradients that it used are known to be equal. */
 static const char *
 describe_gradients(const struct check_facts *facts)
 {

@@ -25,6 +25,7 @@ wishes_plain(const struct check_facts *facts, const struct check_verdict *verdic
     return may_be && may_be_overlap(facts, verdict) && !is_hopeless(verdict);
 }
 
+/* Whether the ranks should run once more: do they repeat what they do? */
 static bool
 wishes_again(const struct check_facts *facts, const struct check_verdict *verdict)
 {
