@@ -97,6 +97,7 @@ are_one_call(const struct scout_log *a, const struct scout_op *one, const struct
     return one->to.alloc == other->to.alloc && one->from.alloc == other->from.alloc && one->bytes == other->bytes;
 }
 
+/* Whether an operation brings other data from the host, or gets other numbers, than in the run with another date. */
 static bool
 is_other(const struct scout_op *one, const struct scout_op *other)
 {
@@ -126,6 +127,7 @@ compare_with(const struct comparison *it, const char *path, bool *marks)
 
 /* ---- what differs ---- */
 
+/* Whether the operation's call makes operations of the period, too: it is no preparation. */
 static bool
 is_of_step(const struct comparison *it, uint32_t op)
 {

@@ -98,6 +98,7 @@ is_proved(const struct scout_proofs *proofs, struct error *error)
     return missing == NULL || error_set(error, DDPRUN_EXIT_FAILURE, "findings are not proved: %s", missing->text);
 }
 
+/* Adds to a text of the finding, if it has one, which allocations its names (a12) are. */
 static void
 explain(const struct scout_log *log, char **text)
 {
@@ -119,7 +120,8 @@ tell_proofs(const struct request *request, const struct scout_log *log, struct s
         proofs_print(stdout, proofs);
 }
 
-/* Also of a program that is refused, in `error`. */
+/* Writes the plan, or that there is none and why, to --json, and frees proofs->played. False, with the error: it
+ * cannot be written. */
 static bool
 write_plan(const struct request *request, const struct scout_log *log, const struct scout_finding *finding,
            struct scout_proofs *proofs, struct error *error)

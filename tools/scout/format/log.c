@@ -152,6 +152,7 @@ may_be(uint32_t number, uint32_t count)
     return number == SCOUT_NONE || number < count;
 }
 
+/* A loaded object: its path and its build id. */
 static void
 code_object(struct codec *codec, void *record)
 {
@@ -160,6 +161,7 @@ code_object(struct codec *codec, void *record)
     code_text(codec, &object->build_id);
 }
 
+/* A call site: frames, each in an object of the log. */
 static void
 code_site(struct codec *codec, void *record)
 {
@@ -307,6 +309,7 @@ static const struct kind {
     [SCOUT_END] = {NULL, 0, 0, 0},
 };
 
+/* The fixed part of a record, then what its kind has besides. */
 static void
 code_record(struct codec *codec, const struct kind *kind, void *record)
 {
@@ -317,6 +320,7 @@ code_record(struct codec *codec, const struct kind *kind, void *record)
 
 /* ---- writing ---- */
 
+/* Writes to the log's file. False: it failed, and writer->error says why. */
 static bool
 write_all(struct scout_writer *writer, const void *from, size_t bytes)
 {

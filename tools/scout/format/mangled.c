@@ -13,6 +13,7 @@ enum { TEXT_AT_MOST = 16384 };
 typedef char *(*demangle_fn)(const char *name, char *text, size_t *room, int *status);
 static demangle_fn demangle; /* NULL: there is no C++ library */
 
+/* Looks for the demangler of libstdc++; `demangle` stays NULL where there is none. */
 static void
 find_library(void)
 {

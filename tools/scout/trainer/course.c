@@ -88,6 +88,7 @@ is_step(size_t lag)
                                                            &brief_arguments[briefs[i - lag].first + k])));
 }
 
+/* A number that tells the last `lag` operations from others, whatever their order. */
 static uint64_t
 sum_of(size_t lag)
 {
@@ -142,7 +143,8 @@ find_period(void)
     return found;
 }
 
-/* The same of operations without the copies to the host that differ from step to step. */
+/* As find_period(), of the operations without those copies to the host that differ from step to step; 0: these do
+ * not repeat either. */
 static size_t
 find_without_varying(void)
 {
@@ -266,6 +268,8 @@ course_note_failure(const struct scout_op *op)
         failed = (struct scout_op){.kind = SCOUT_LAUNCH, .name = op->name, .site = op->site};
 }
 
+/* Writes an operation to the log after those of the deep pass, without an effect; `why`: number of the text that says
+ * why it has none. */
 static void
 put_behind(const struct scout_op *op, uint32_t why)
 {
@@ -338,6 +342,7 @@ ask_launcher(void)
     return is_answered ? (enum scout_answer)atomic_load(&progress->answer) : SCOUT_ANSWER_STEP;
 }
 
+/* The period of the deep pass does not repeat after all: it is not tried again, and the light pass goes on. */
 static void
 refuse_period(void)
 {

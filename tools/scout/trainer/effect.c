@@ -155,6 +155,7 @@ fate_of_word(const struct image *image, size_t i, uint32_t changed)
     return changed != image->before[i] ? KILLED : NOT_TRIED;
 }
 
+/* Adds words [first, end) of a part, all of one fate, to those that were modified, or overwritten. */
 static void
 add_fate(struct part *part, const struct image *image, enum fate fate, size_t first, size_t end)
 {

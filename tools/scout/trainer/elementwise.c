@@ -35,6 +35,7 @@ extent(const struct effect *effect)
     return most;
 }
 
+/* Whether this word of the part, or the number of 8 bytes that it is half of, is among those that are changed. */
 static bool
 is_taken(size_t word)
 {
@@ -148,6 +149,8 @@ elementwise_change(struct effect *effect, struct part *part)
 /* From which words to which: the same ones; each to the pair that it is the number of; each pair to one. */
 enum ratio { RATIO_ONE, RATIO_WIDER, RATIO_NARROWER, RATIO_PAIRS, RATIOS };
 
+/* Whether changed word `from` of an input explains changed word `to` of a result, if elements have sizes in this
+ * ratio. */
 static bool
 fits(enum ratio ratio, size_t from, size_t to)
 {
@@ -179,6 +182,7 @@ struct changed_words {
     bool many;
 };
 
+/* Whether the word of an image was itself changed on purpose, and the launch has left it as it was changed. */
 static bool
 was_left_alone(const struct image *image, size_t word)
 {

@@ -286,7 +286,7 @@ first_difference(const uint32_t *a, const uint32_t *b, size_t from, size_t to)
     return from;
 }
 
-/* The same, in blocks that are marked. */
+/* The first word of [from, to) in which a and b differ, in blocks of words that are marked; `to`: there is none. */
 static size_t
 first_marked(const bool *marked, const uint32_t *a, const uint32_t *b, size_t from, size_t to)
 {

@@ -31,6 +31,7 @@ function_of(CUfunction handle, const char **name)
     return function;
 }
 
+/* Offset and bytes of parameter `index` of a kernel, as the driver says them. */
 static CUresult
 parameter_info(CUfunction function, size_t index, size_t *offset_p, size_t *bytes_p)
 {

@@ -372,7 +372,7 @@ next_of_extent(void)
     return find_rim(true) ? RUN_REACH : RUN_END;
 }
 
-/* The same, from the first part on. */
+/* As next_of_extent(), from the first part on. */
 static enum run
 first_of_extent(void)
 {

@@ -169,6 +169,7 @@ varying_leaves_out(const struct noted *noted)
 
 /* ---- what differs ---- */
 
+/* Shows the launcher what differs from step to step, and where it is called. */
 static void
 tell_of(enum scout_varies varies, const struct brief *brief)
 {

@@ -244,6 +244,8 @@ look_at_others(const struct stretch *in, const struct scout_op *op, const struct
     return shown && !is_refuted ? SHOWN : SHOWN_NOT;
 }
 
+/* Whether the operation has an elementwise map that was not tried (samples 0), and that other launches do not show
+ * either. */
 static bool
 is_open(const struct stretch *in, const struct scout_op *op)
 {

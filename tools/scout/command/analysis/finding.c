@@ -442,7 +442,7 @@ scout_is_remade(const struct scout_log *log, const struct scout_finding *finding
     return log->allocs[alloc].made_at > finding->first || log->allocs[alloc].freed_at < finding->end;
 }
 
-/* It was first met at a launch. */
+/* Whether the allocation is a variable of the program: it was first met at a launch, and not allocated. */
 bool
 scout_is_variable(const struct scout_log *log, uint32_t alloc)
 {

@@ -6,6 +6,7 @@
 
 /* ---- joining ---- */
 
+/* Order of tensors: role, allocation, byte. For qsort_r() of their numbers. */
 static int
 compare_tensors(const void *a, const void *b, void *context)
 {
@@ -14,6 +15,7 @@ compare_tensors(const void *a, const void *b, void *context)
     return COMPARE(x, y, role, COMPARE(x, y, alloc, COMPARE(x, y, lo, 0)));
 }
 
+/* Whether y lies directly after x and is of one kind with it, so that both are one tensor. */
 static bool
 are_alike(const struct scout_tensor *x, const struct scout_tensor *y)
 {

@@ -24,6 +24,7 @@ are_same(const struct occurrences *it, uint32_t i, uint32_t k)
     return scout_is_same_call(&it->log->ops[it->next[i]], &it->log->ops[it->next[k]]);
 }
 
+/* Lists the operations after each one that the same call as operation `op` has made. */
 static void
 find_occurrences(struct occurrences *it, uint32_t op)
 {

@@ -176,6 +176,7 @@ struct loops {
                                             value; NULL: none */
 };
 
+/* Looks through all versions of the graph for parameters, and for what comes nearest to one. */
 static struct loops
 find_loops(const struct graph *graph)
 {

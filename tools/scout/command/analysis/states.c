@@ -67,6 +67,7 @@ is_kept(const struct graph *graph, uint32_t memory, uint64_t lo)
                             version_own_edge(it, true) == NULL);
 }
 
+/* Whether a tensor of the finding holds this byte; statistics and random state only if `per_rank`. */
 static bool
 has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool per_rank)
 {
@@ -75,6 +76,7 @@ has_place(const struct scout_finding *finding, uint32_t alloc, uint64_t lo, bool
                    (per_rank || (tensor->role != ROLE_STATISTICS && tensor->role != ROLE_RANDOM)));
 }
 
+/* The argument of the operation in which the tensor lies; NULL: none. */
 static const struct scout_argument *
 argument_of(const struct graph *graph, const struct scout_op *op, const struct scout_tensor *tensor)
 {
@@ -83,7 +85,7 @@ argument_of(const struct graph *graph, const struct scout_op *op, const struct s
                 memory_of[it->alloc] == memory_of[tensor->alloc] && it->offset <= tensor->lo && it->end >= tensor->hi);
 }
 
-/* The same argument of another launch. */
+/* The argument of another launch that stands where `place` stands in its own; NULL: there is none. */
 static const struct scout_argument *
 argument_like(const struct scout_op *op, const struct scout_argument *place)
 {

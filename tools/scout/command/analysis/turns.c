@@ -91,6 +91,7 @@ is_held(const struct sorter *sorter, const struct graph_version *version, bool g
     return true;
 }
 
+/* Whether the version has bytes of a gradient. */
 static bool
 meets_gradient(const struct sorter *sorter, const struct graph_version *version)
 {
@@ -401,6 +402,7 @@ span_stays(const struct sorter *sorter, const struct graph_memory *memory, const
                        it->memory == m && it->lo < span->hi && span->lo < it->hi && is_read_later(sorter, it));
 }
 
+/* The role in the plan of memory that is kept from round to round, by its last version. */
 static enum play_role
 role_of_kept(const struct graph_version *version)
 {

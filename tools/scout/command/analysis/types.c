@@ -33,6 +33,7 @@ is_one(uint32_t set)
     return set != 0 && (set & (set - 1)) == 0;
 }
 
+/* The version that stands for all versions of one type with this one (union-find, with shorter ways). */
 static uint32_t
 same_of(struct types *types, uint32_t version)
 {
@@ -127,6 +128,7 @@ read_graph(struct types *types)
     }
 }
 
+/* The set of types, as bits, that are said of a tensor; empty for one without a version. */
 static uint32_t *
 set_of(struct types *types, uint32_t tensor)
 {

@@ -25,6 +25,8 @@ are_one_memory(const struct scout_op *a, uint32_t alloc, const struct scout_op *
     return alloc == other;
 }
 
+/* Whether `other` shows that `to` depends on `from`, which are allocations of `op`: they are the same memories in
+ * both. */
 static bool
 has_dependence(const struct scout_op *op, const struct scout_op *other, uint32_t from, uint32_t to)
 {

@@ -33,6 +33,7 @@ is_within(const struct source_node *node, const struct source_node *around)
     return node->source == around->source && node->begin >= around->begin && node->end <= around->end;
 }
 
+/* Whether the statement lies between the lines that begin and end a turn. */
 static bool
 is_in_region(const struct followed *it, const struct source_node *node)
 {
@@ -76,6 +77,7 @@ read_name(const struct code *code, uint32_t i, char name[NAME_BYTES])
     return i;
 }
 
+/* Adds a variable whose value follows from what is read of a rank's own batch, once. */
 static void
 add_name(struct followed *it, const char *name)
 {
@@ -207,6 +209,7 @@ decided_at(const struct followed *it, const struct source_node *node)
 
 /* ---- what the host reads ---- */
 
+/* Keeps the first place at which the host reads what is of a rank's own batch. */
 static void
 note_reading(struct followed *it, const struct source *source, uint32_t token)
 {
@@ -387,6 +390,7 @@ find_launching(struct followed *it)
     }
 }
 
+/* "train.cu:12" of a statement, malloc'ed. */
 static char *
 place_of(const struct source_node *node)
 {

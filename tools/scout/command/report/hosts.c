@@ -97,6 +97,7 @@ opens_for_writing(const struct code *code, uint32_t i)
     return ANY_NUMBER(k, mode.first, mode.end, is_mode_for_writing(code, k));
 }
 
+/* Adds all places of a source that open a file for writing. */
 static void
 add_saves(struct places *places, const struct source *source)
 {

@@ -41,6 +41,8 @@ struct memory_call {
     bool copies;
 };
 
+/* Reads from a call that makes or copies memory the program's expressions for its address and its bytes. False: they
+ * cannot stand elsewhere. */
 static bool
 read_memory_call(const struct code *code, const struct memory_call *made, const struct call *call,
                  struct lifted *lifted)

@@ -519,6 +519,7 @@ struct passed {
     size_t done;   /* of the expression */
 };
 
+/* Appends text to the passed expression, as far as it has room. */
 static void
 put(struct passed *passed, const char *text, size_t length)
 {

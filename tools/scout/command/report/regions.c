@@ -241,6 +241,7 @@ add_region(struct search *search, const struct region *region, const struct bord
 
 /* ---- state that all ranks compute ---- */
 
+/* Whether the operation has written bytes of the tensor. */
 static bool
 writes(const struct scout_op *op, const struct scout_tensor *tensor)
 {

@@ -293,6 +293,7 @@ source_statement_calling(const struct source *source, int line, int column, cons
     return only != NULL ? only : found;
 }
 
+/* Whether the node is `around`, or lies in it. */
 static bool
 is_within(const struct source_node *node, const struct source_node *around)
 {

@@ -4,6 +4,7 @@
 #include "softgpu/text/walk.h"
 #include "tools/scout/command/analysis/rules.h"
 
+/* The name of a scout type in ddprun.h. */
 static const char *
 type_word(uint32_t type)
 {
