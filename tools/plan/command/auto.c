@@ -116,6 +116,7 @@ prepare_auto_run(struct auto_run *run, struct error *error)
     return ok;
 }
 
+/* Whether the user has agreed to the run, or can be asked at a terminal. False, with the error: neither. */
 static bool
 can_begin(const struct options *options, const struct auto_job *job, struct error *error)
 {

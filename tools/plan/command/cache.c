@@ -37,6 +37,7 @@ is_own(const struct stat *file)
     return file->st_uid == geteuid() && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+/* The error for a folder or file of the cache that others could have written. */
 static bool
 refuse_foreign(const char *path, struct error *error)
 {
@@ -131,6 +132,7 @@ is_whole(struct json_object *plan)
     return ok;
 }
 
+/* Removes a kept plan that cannot be used, and says why; *plan becomes NULL. */
 static void
 remove_plan(const char *path, const char *what, struct json_object **plan)
 {

@@ -107,6 +107,7 @@ code_number(struct codec *codec, struct json_object *object, const char *key, ui
     }
 }
 
+/* A number of 32 bits. */
 static void
 code_whole(struct codec *codec, struct json_object *object, const char *key, uint32_t most, uint32_t *number)
 {
@@ -181,6 +182,7 @@ code_list(struct codec *codec, struct json_object *object, const char *key, uint
 #define CODE_word(name, key, words)   code_word(codec, object, key, words, sizeof(words) / sizeof(words[0]), &it->name);
 #define CODE(kind, name, key, limit)  CODE_##kind(name, key, limit)
 
+/* A frame of a call site: an object of the plan, and the offset in it. */
 static void
 code_frame(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
@@ -189,6 +191,7 @@ code_frame(struct codec *codec, struct json_object *object, const struct play_pl
     CODE_number(offset, "offset", INT64_MAX);
 }
 
+/* A call site. */
 static void
 code_site(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
@@ -197,6 +200,7 @@ code_site(struct codec *codec, struct json_object *object, const struct play_pla
                     sizeof(it->frames[0]));
 }
 
+/* A loaded object: its path and its build id. */
 static void
 code_object(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {
@@ -247,6 +251,7 @@ code_tensor(struct codec *codec, struct json_object *object, const struct play_p
         codec->wrong = "role";
 }
 
+/* Bytes that an operation writes and the host may read. */
 static void
 code_written(struct codec *codec, struct json_object *object, const struct play_plan *plan, void *item)
 {

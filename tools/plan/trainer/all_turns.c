@@ -31,6 +31,7 @@ static struct held {
     char **own;  /* memory of each rank, as its turn has left it */
 } * held;
 
+/* Reads a tensor of the plan from the device into *room, which is allocated at the first time. */
 static void
 read_into(char **room, const struct play_tensor *tensor)
 {

@@ -22,6 +22,7 @@ static bool has_updated; /* the batch under way */
 static uint64_t trained; /* hash of what is trained, as the last round or a copy has left it; 0: looked at */
 static bool touches;     /* an operation outside of the plan, what is trained */
 
+/* Whether these bytes, or those that were asked about before for the same operation, are of memory that is trained. */
 static bool
 is_of_trained(uint64_t address, uint64_t bytes)
 {

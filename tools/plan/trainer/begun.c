@@ -49,6 +49,7 @@ content_of(uint32_t number, uint32_t rank, uint32_t step)
     return content;
 }
 
+/* Opens the file in which runs keep what steps begin from, for writing or for reading as the plan says. */
 static void
 open_begun(void)
 {
@@ -58,6 +59,7 @@ open_begun(void)
         begun_file = open_direct(plan->begun_path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
+/* Writes what tensor `number` holds on this rank as the step begins. Refuses the plan if there is no room. */
 static void
 keep_content(const char *now, uint32_t number, uint32_t rank, uint32_t step)
 {

@@ -100,7 +100,8 @@ shown_type(const char *content, uint64_t bytes, uint32_t type, uint32_t quarters
     return pair != NULL ? pair->name : NULL;
 }
 
-/* The same of all of it, or, where that shows nothing, of a part that would show it by chance in one of a million. */
+/* Why a content does not fit the type, shown by all of it or else by a part that would show it by chance in one of a
+ * million; NULL: nothing shows it. */
 static const char *
 shown_somewhere(const char *content, uint64_t bytes, uint32_t type)
 {

@@ -26,6 +26,8 @@ judge_order(uint32_t at)
     return NULL;
 }
 
+/* As a period (a batch) begins: the first one of a round shows its figures to the launcher. Where ranks wait for
+ * each other's results no gradient is sent before the last turn. */
 static void
 begin_period(void)
 {
@@ -35,6 +37,7 @@ begin_period(void)
     inner_engine_hold(reads_are_true() && !player_is_last_turn());
 }
 
+/* Whether this rank makes operations of this part (enum play_part) in the present period. */
 static bool
 makes(uint32_t part)
 {
@@ -43,6 +46,8 @@ makes(uint32_t part)
     return part == PLAY_BY_ALL || (part == PLAY_BY_TURN && is_own) || (part == PLAY_BY_LAST && updates);
 }
 
+/* Before a planned operation that this rank makes: adds it to the hash by which ranks compare what they do; an update
+ * counts in the last turn only. */
 static void
 meet(const struct operation *operation, uint32_t at)
 {
@@ -105,6 +110,7 @@ settle_statistics(bool averages, bool puts_back, CUstream stream)
     }
 }
 
+/* Once, as the first period begins. */
 static void
 begin(void)
 {
@@ -171,6 +177,7 @@ judge_look(const char *name)
                       (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)));
 }
 
+/* After each operation: ends the job if an operation that is not in the plan changes what is trained in every batch. */
 static void
 judge_end(const struct operation *operation, bool enqueued)
 {
@@ -223,6 +230,7 @@ const struct way by_gradients = {
 
 /* ---- one process that plays the turns of all ranks ---- */
 
+/* As a period begins where one process plays all turns: puts what each rank has for itself into its place. */
 static void
 begin_own_period(void)
 {

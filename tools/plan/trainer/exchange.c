@@ -56,6 +56,7 @@ static uint64_t read_hash, changed_bytes;
 static uint32_t number_count;
 static uint32_t step; /* from 0 */
 
+/* What is kept of the next copy of this step, in the order of copies; added if the step before had fewer. */
 static struct copied *
 next_copy(void)
 {

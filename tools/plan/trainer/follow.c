@@ -297,7 +297,7 @@ is_reported(const struct operation *operation)
     return !operation->skip && player.engine->watching && !player.is_alone;
 }
 
-/* The same of one that averages gradients. */
+/* In a run by contents that averages gradients: before an operation. */
 static void
 follow_gradients(const struct operation *operation, bool is_load)
 {

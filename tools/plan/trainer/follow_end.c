@@ -51,6 +51,8 @@ before_device_reset(CUdevice device)
     player.engine->before_device_reset(device);
 }
 
+/* A context is about to go: if it is the current one, all memory of the training goes with it, and the training
+ * ends. */
 static void
 before_context_destroy(CUcontext context)
 {

@@ -78,7 +78,8 @@ static void __attribute__((noreturn)) refuse(const struct operation *operation, 
                (unsigned long long)now.period + 1, operation->name, what);
 }
 
-/* The same between steps, where a training that is under way is not ended for it. */
+/* For a read between steps that one rank alone could answer: refuses the plan in a proof; in a training rank 0
+ * warns, and all ranks read its value. */
 static void
 refuse_or_warn(const struct operation *operation, const char *what)
 {

@@ -36,6 +36,7 @@ mark(uint64_t address, uint64_t bytes)
     return found != NULL;
 }
 
+/* Marks the planned memory that the operation touches. Whether there is any. */
 static bool
 mark_all(const struct operation *operation)
 {

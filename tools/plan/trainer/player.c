@@ -339,6 +339,7 @@ annotated(void *memory, size_t count, int type, const struct ddp_site *site)
     player_unlock();
 }
 
+/* The program has unloaded a module: handles of kernels may be used again for others. */
 static void
 after_unload(void)
 {

@@ -97,6 +97,8 @@ unclassed_meet_border(uint32_t border)
     note_named(border);
 }
 
+/* For a search from byte `at`: *end becomes the end of known bytes [lo, hi) that hold it, *next the beginning of the
+ * nearest ones after it. */
 static void
 widen(uint64_t lo, uint64_t hi, uint64_t at, uint64_t *end, uint64_t *next)
 {
@@ -251,6 +253,7 @@ is_named(uint32_t tensor)
     return true;
 }
 
+/* Keeps the hash of all memory that the plan names, at this border of periods. */
 static void
 note_named(uint32_t border)
 {

@@ -38,7 +38,8 @@ launch_of(uint64_t hash, const char *name)
     return NULL;
 }
 
-/* It comes in a batch. A launch that has come in all batches of a round counts no more. */
+/* Counts that the launch has come in a batch of this period. One that comes in all batches of a round counts no
+ * more. */
 static void
 count_batch(struct launch *it, uint64_t period)
 {
