@@ -84,7 +84,9 @@ struct edit {
 #define EVERY(name)    .role = CHECK_##name, .first = 0, .last = TENSORS - 1
 #define ONE(name, nth) .role = CHECK_##name, .first = (nth), .last = (nth)
 
-/* Evidence of `ranks` ranks that agree with one process up to rounding; free_world() frees it. */
+/* Evidence of `ranks` ranks that agree with one process up to rounding; free_world() frees it. Each has parameters,
+ * gradients and ranges of unannotated memory 0 to TENSORS - 1, buffer 0, and mean k - 1 of step k; parameters change in
+ * each step, and there are rows of them before step 1 and after each one. Ranks have shares of 24 items. */
 void make_world(struct world *world, int ranks, unsigned steps);
 void free_world(struct world *world);
 
