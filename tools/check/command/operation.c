@@ -10,9 +10,9 @@
 static bool
 gets_same(const struct finding *finding, size_t at)
 {
-    const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
-        if (step->arguments[where.argument].is_memory && relation_of(finding, &where) != RELATION_SAME)
+    const struct looked_operation *op = &finding->one.operations[at];
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
+        if (op->arguments[where.argument].is_memory && relation_of(finding, &where) != RELATION_SAME)
             return false;
     }
     return true;
@@ -22,7 +22,7 @@ gets_same(const struct finding *finding, size_t at)
 static bool
 are_alike(const struct finding *finding, size_t at)
 {
-    for (struct where where = {.operation = at}; where.argument < finding->one.steps[at].operation->arguments;
+    for (struct where where = {.operation = at}; where.argument < finding->one.operations[at].header->arguments;
          ++where.argument) {
         const struct look_argument *first = relation_argument(finding, 0, &where);
         for (int r = 1; r < finding->question->ranks; ++r) {
@@ -39,8 +39,8 @@ are_alike(const struct finding *finding, size_t at)
 static bool
 gets_changed(const struct finding *finding, size_t at, uint32_t role)
 {
-    const struct step *step = &finding->one.steps[at];
-    FOR_EACH(it, step->arguments, step->operation->arguments) {
+    const struct looked_operation *op = &finding->one.operations[at];
+    FOR_EACH(it, op->arguments, op->header->arguments) {
         struct where by;
         if (!place_is_of(it, role) || !place_find_writer(&finding->one, at, it, finding->question->since, &by))
             continue;
@@ -58,9 +58,9 @@ is_plain_input(const struct look_argument *it)
 }
 
 static bool
-gets_parameter(const struct step *step)
+gets_parameter(const struct looked_operation *op)
 {
-    return ANY(it, step->arguments, step->operation->arguments, place_is_of(it, CHECK_PARAMETER));
+    return ANY(it, op->arguments, op->header->arguments, place_is_of(it, CHECK_PARAMETER));
 }
 
 /* Data of the batch that stay on the device are to be moved by `first`: what it gets that no operation has computed of
@@ -68,19 +68,19 @@ gets_parameter(const struct step *step)
 static void
 find_unmoved(const struct finding *finding, size_t at, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
-        const struct look_argument *of = &step->arguments[where.argument];
+    const struct looked_operation *op = &finding->one.operations[at];
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
+        const struct look_argument *of = &op->arguments[where.argument];
         struct where by;
         if (!is_plain_input(of))
             continue;
         bool is_computed =
-            place_find_writer(&finding->one, at, of, 0, &by) && gets_parameter(&finding->one.steps[by.operation]);
+            place_find_writer(&finding->one, at, of, 0, &by) && gets_parameter(&finding->one.operations[by.operation]);
         if (is_computed || relation_of(finding, &where) != RELATION_SAME)
             continue;
         snprintf(operation->unmoved, sizeof(operation->unmoved),
                  "; %s points to the same values on all ranks: if it holds the batch, add `first`",
-                 ARGUMENT_OF(step, of));
+                 ARGUMENT_OF(op, of));
         return;
     }
 }
@@ -105,16 +105,16 @@ gets_rows(const struct finding *finding, size_t at)
 static void
 find_integers(const struct finding *finding, size_t at, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[at];
-    FOR_EACH(it, step->arguments, step->operation->arguments) {
+    const struct looked_operation *op = &finding->one.operations[at];
+    FOR_EACH(it, op->arguments, op->header->arguments) {
         struct where by;
         if (!it->is_memory || it->tensor != 0 ||
             !place_find_writer(&finding->one, at, it, finding->question->since, &by) ||
             relation_of(finding, &by) != RELATION_EXCUSED)
             continue;
-        snprintf(operation->integers, sizeof(operation->integers), "%s", ARGUMENT_OF(step, it));
+        snprintf(operation->integers, sizeof(operation->integers), "%s", ARGUMENT_OF(op, it));
         (void)place_describe_element(finding, &by, operation->integers_element);
-        (void)place_name_step(&finding->one.steps[by.operation], operation->integers_writer);
+        (void)place_name_operation(&finding->one.operations[by.operation], operation->integers_writer);
         return;
     }
 }
@@ -126,8 +126,8 @@ is_sum(const struct finding *finding, const struct where *where, struct where *b
     const struct look_argument *of = relation_argument(finding, -1, where);
     if (!is_plain_input(of) || !place_find_writer(&finding->one, where->operation, of, finding->question->since, by))
         return false;
-    const struct step *writer = &finding->one.steps[by->operation];
-    bool is_computed = !writer->operation->from_host && strcmp(writer->operation->name, LOOK_REDUCES) != 0;
+    const struct looked_operation *writer = &finding->one.operations[by->operation];
+    bool is_computed = !writer->header->from_host && strcmp(writer->header->name, LOOK_REDUCES) != 0;
     return is_computed && relation_of(finding, where) == RELATION_SUM;
 }
 
@@ -135,16 +135,16 @@ is_sum(const struct finding *finding, const struct where *where, struct where *b
 static void
 find_sum(const struct finding *finding, size_t at, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[at];
+    const struct looked_operation *op = &finding->one.operations[at];
     struct place_sum *sum = &operation->sum;
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
         struct where by;
         if (!is_sum(finding, &where, &by))
             continue;
         sum->is_there = true;
-        snprintf(sum->argument, sizeof(sum->argument), "%s", ARGUMENT_OF(step, &step->arguments[where.argument]));
+        snprintf(sum->argument, sizeof(sum->argument), "%s", ARGUMENT_OF(op, &op->arguments[where.argument]));
         (void)place_describe_element(finding, &where, sum->element);
-        (void)place_name_step(&finding->one.steps[by.operation], sum->writer);
+        (void)place_name_operation(&finding->one.operations[by.operation], sum->writer);
         if (relation_missing_on(finding, by.operation) < 0)
             place_find_scalar(finding, by.operation, &sum->scalar);
         sum->weighs = !operation->is_late && !operation->is_early && place_weighs(finding, &by);
@@ -157,12 +157,12 @@ find_sum(const struct finding *finding, size_t at, struct operation *operation)
 static void
 find_gradient(const struct finding *finding, size_t at, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
-        const struct look_argument *it = &step->arguments[where.argument];
+    const struct looked_operation *op = &finding->one.operations[at];
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
+        const struct look_argument *it = &op->arguments[where.argument];
         if (!place_is_of(it, CHECK_GRADIENT))
             continue;
-        snprintf(operation->gradient, sizeof(operation->gradient), "%s", ARGUMENT_OF(step, it));
+        snprintf(operation->gradient, sizeof(operation->gradient), "%s", ARGUMENT_OF(op, it));
         (void)place_describe_element(finding, &where, operation->gradient_element);
         return;
     }
@@ -171,9 +171,9 @@ find_gradient(const struct finding *finding, size_t at, struct operation *operat
 /* Whether the operation changes a gradient that is annotated already: what fills the memory before its annotation is
  * no backward pass. */
 static bool
-changes_gradient(const struct step *step)
+changes_gradient(const struct looked_operation *op)
 {
-    return ANY(it, step->arguments, step->operation->arguments,
+    return ANY(it, op->arguments, op->header->arguments,
                place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
 }
 
@@ -184,21 +184,21 @@ is_backward(const struct finding *finding, const struct where *where)
 {
     if (!finding->question->is_early || !place_is_of(relation_argument(finding, -1, where), CHECK_PARAMETER))
         return false;
-    return !ANY(step, finding->one.steps, finding->one.count,
-                place_has(finding->question, step) && changes_gradient(step));
+    return !ANY(op, finding->one.operations, finding->one.count,
+                place_has(finding->question, op) && changes_gradient(op));
 }
 
 /* Numbers with a fraction that are the same on all ranks and in one process, such as the factor of a decay. */
 static void
 find_equal_numbers(const struct finding *finding, size_t at, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
-        const struct look_argument *number = &step->arguments[where.argument];
+    const struct looked_operation *op = &finding->one.operations[at];
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
+        const struct look_argument *number = &op->arguments[where.argument];
         if (number->is_memory || number->is_whole || !place_is_alike(finding, &where))
             continue;
         printable_append(operation->equal_number, sizeof(operation->equal_number), ", and %s is %s",
-                         ARGUMENT_OF(step, number), VALUES_AT(finding, &where));
+                         ARGUMENT_OF(op, number), VALUES_AT(finding, &where));
     }
 }
 
@@ -231,11 +231,10 @@ find_inputs(const struct finding *finding, size_t at, uint32_t changed, struct o
 
 /* Whether the same call site makes the operation again after a later DDP_STEP, in one process. */
 static bool
-comes_again(const struct finding *finding, const struct step *step)
+comes_again(const struct finding *finding, const struct looked_operation *op)
 {
-    FOR_EACH(it, finding->one.steps, finding->one.count) {
-        if (it->operation->interval > step->operation->interval &&
-            relation_is_same_call(it->operation, step->operation))
+    FOR_EACH(it, finding->one.operations, finding->one.count) {
+        if (it->header->interval > op->header->interval && relation_is_same_call(it->header, op->header))
             return true;
     }
     return false;
@@ -246,7 +245,7 @@ comes_again(const struct finding *finding, const struct step *step)
 static void
 find_copy(const struct finding *finding, size_t at, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[at];
+    const struct looked_operation *op = &finding->one.operations[at];
     struct finding beside = *finding;
     operation->items = *finding->place;
     beside.place = &operation->items;
@@ -254,9 +253,9 @@ find_copy(const struct finding *finding, size_t at, struct operation *operation)
         operation->items.text[0] = '\0';
     operation->copies_whole = place_copies_whole(finding, at);
     operation->has_rank_0_its_share = place_has_rank_0_its_share(finding, at);
-    operation->comes_again = comes_again(finding, step);
+    operation->comes_again = comes_again(finding, op);
     (void)place_describe_read(finding, at, operation->host_reads);
-    (void)place_describe_origin(step, ORIGIN_OF_COPY, operation->host_writes);
+    (void)place_describe_origin(op, ORIGIN_OF_COPY, operation->host_writes);
 }
 
 /* ---- the operation ---- */
@@ -265,10 +264,10 @@ find_copy(const struct finding *finding, size_t at, struct operation *operation)
 static void
 find_grid(const struct finding *finding, size_t at, struct operation *operation)
 {
-    operation->blocks = finding->one.steps[at].operation->blocks;
+    operation->blocks = finding->one.operations[at].header->blocks;
     operation->blocks_rank = -1;
     for (int r = 0; r < finding->question->ranks && operation->blocks_rank < 0; ++r) {
-        uint64_t blocks = finding->ranks[r].steps[finding->ranks[r].matches[at]].operation->blocks;
+        uint64_t blocks = finding->ranks[r].operations[finding->ranks[r].matches[at]].header->blocks;
         if (blocks == operation->blocks)
             continue;
         operation->blocks_rank = r;
@@ -305,13 +304,13 @@ operation_clears_part(const struct finding *finding, const struct where *where)
 static void
 find_changed(const struct finding *finding, const struct where *where, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[where->operation];
-    const struct look_argument *it = &step->arguments[where->argument];
+    const struct looked_operation *op = &finding->one.operations[where->operation];
+    const struct look_argument *it = &op->arguments[where->argument];
     const struct place_question *question = finding->question;
-    snprintf(operation->changed, sizeof(operation->changed), "%s", ARGUMENT_OF(step, it));
+    snprintf(operation->changed, sizeof(operation->changed), "%s", ARGUMENT_OF(op, it));
     (void)place_describe_element(finding, where, operation->changed_element);
     operation->is_tensor = it->tensor == question->tensor;
-    operation->is_target = place_is_target(question, step, (uint32_t)where->argument);
+    operation->is_target = place_is_target(question, op, (uint32_t)where->argument);
     operation->is_of_gradient = place_is_of(it, CHECK_GRADIENT);
     operation->is_annotated = it->tensor != 0;
     operation->clears_part = operation_clears_part(finding, where);
@@ -380,7 +379,7 @@ void
 operation_find(const struct finding *finding, size_t at, uint32_t changed, struct operation *operation)
 {
     const struct place_question *question = finding->question;
-    const struct step *step = &finding->one.steps[at];
+    const struct looked_operation *op = &finding->one.operations[at];
     const struct where where = {.operation = at, .argument = changed, .after = true};
     *operation = (struct operation){.is_update = question->is_update,
                                     .is_early = question->is_early,
@@ -388,14 +387,14 @@ operation_find(const struct finding *finding, size_t at, uint32_t changed, struc
                                     .is_of_reduce = question->is_reduced,
                                     .is_uneven = question->is_uneven,
                                     .is_probable = finding->place->is_probable,
-                                    .is_reduce = strcmp(step->operation->name, LOOK_REDUCES) == 0,
-                                    .is_copy = step->operation->from_host,
+                                    .is_reduce = strcmp(op->header->name, LOOK_REDUCES) == 0,
+                                    .is_copy = op->header->from_host,
                                     .blocks_rank = -1};
-    (void)place_name_step(step, operation->name);
+    (void)place_name_operation(op, operation->name);
     find_changed(finding, &where, operation);
     if (operation->is_reduce)
         snprintf(operation->reduced, sizeof(operation->reduced), "%.100s",
-                 step->operation->place + strcspn(step->operation->place, "\n") + 1);
+                 op->header->place + strcspn(op->header->place, "\n") + 1);
     else if (operation->is_copy)
         find_copy(finding, at, operation);
     else

@@ -19,23 +19,23 @@ begin_at_own_step(const struct place_question *question, const struct looked *lo
 {
     size_t last = 0, begin = 0;
     for (size_t i = 0; i < looked->count; ++i) {
-        last = strcmp(looked->steps[i].operation->name, LOOK_STEPS) == 0 ? i : last;
-        for (uint32_t a = 0; a < looked->steps[i].operation->arguments; ++a)
-            begin = place_is_target(question, &looked->steps[i], a) ? last : begin;
+        last = strcmp(looked->operations[i].header->name, LOOK_STEPS) == 0 ? i : last;
+        for (uint32_t a = 0; a < looked->operations[i].header->arguments; ++a)
+            begin = place_is_target(question, &looked->operations[i], a) ? last : begin;
     }
     for (size_t i = 0; i < begin; ++i)
-        looked->steps[i].operation->interval -= looked->steps[i].operation->interval == question->interval;
+        looked->operations[i].header->interval -= looked->operations[i].header->interval == question->interval;
 }
 
 /* A copy from the host to memory that no operation is given. */
 static bool
 is_unseen(const struct looked *one, size_t at)
 {
-    const struct step *copy = &one->steps[at];
-    return copy->operation->from_host && !ANY(it, one->steps, one->count,
-                                              it != copy && !it->operation->from_host &&
-                                                  ANY(of, it->arguments, it->operation->arguments,
-                                                      of->is_memory && place_reaches(&copy->arguments[0], of)));
+    const struct looked_operation *copy = &one->operations[at];
+    return copy->header->from_host && !ANY(it, one->operations, one->count,
+                                           it != copy && !it->header->from_host &&
+                                               ANY(of, it->arguments, it->header->arguments,
+                                                   of->is_memory && place_reaches(&copy->arguments[0], of)));
 }
 
 /* Backwards: an operation matters if it changes what one that matters gets, or the tensor. */
@@ -48,11 +48,11 @@ find_what_matters(struct finding *finding)
     free(finding->matters);
     finding->matters = xcalloc(one->count, sizeof(*finding->matters));
     for (size_t at = one->count; at-- > 0;) {
-        const struct step *step = &one->steps[at];
-        for (uint32_t a = 0; a < step->operation->arguments; ++a)
-            finding->matters[at] |= place_is_target(question, step, a) ? 1U << a : 0;
+        const struct looked_operation *op = &one->operations[at];
+        for (uint32_t a = 0; a < op->header->arguments; ++a)
+            finding->matters[at] |= place_is_target(question, op, a) ? 1U << a : 0;
         any = any || finding->matters[at] != 0;
-        FOR_EACH_UNTIL(it, step->arguments, step->operation->arguments, finding->matters[at] == 0) {
+        FOR_EACH_UNTIL(it, op->arguments, op->header->arguments, finding->matters[at] == 0) {
             /* All of them: one may fill rows, the next others. */
             for (struct where by = {.operation = at};
                  it->is_memory && place_find_writer(one, by.operation, it, question->since, &by);)
@@ -75,33 +75,33 @@ say_operation(const struct finding *finding, size_t at, uint32_t changed)
 
 /* How often the call is made in the interval. */
 static size_t
-count_calls(const struct looked *looked, const struct step *step)
+count_calls(const struct looked *looked, const struct looked_operation *op)
 {
     size_t count = 0;
     for (size_t i = 0; i < looked->count; ++i)
-        count += looked_is_one_call(&looked->steps[i], step);
+        count += looked_is_one_call(&looked->operations[i], op);
     return count;
 }
 
 /* Of an operation that is made on one side only: by the rank, or by one process. Before DDP_STEP a call that all ranks
  * together make as often as one process is a loop over records. */
 static bool
-say_missing(const struct finding *finding, const struct step *step, size_t at, int rank, bool makes)
+say_missing(const struct finding *finding, const struct looked_operation *op, size_t at, int rank, bool makes)
 {
-    size_t one = count_calls(&finding->one, step), own = count_calls(&finding->ranks[rank], step), all = 0;
+    size_t one = count_calls(&finding->one, op), own = count_calls(&finding->ranks[rank], op), all = 0;
     for (int r = 0; r < finding->question->ranks; ++r)
-        all += count_calls(&finding->ranks[r], step);
+        all += count_calls(&finding->ranks[r], op);
     if (!finding->question->is_update && one > 0 && own > 0 && all == one)
         return false;
     if (one > 0 && own > 0)
-        place_say(finding, PLACE_MISSING, step, NULL, place_same_decision,
+        place_say(finding, PLACE_MISSING, op, NULL, place_same_decision,
                   "rank %d makes it %zu time%s in the step, and one process %zu time%s", rank, own, own == 1 ? "" : "s",
                   one, one == 1 ? "" : "s");
     else
-        place_say(finding, PLACE_MISSING, step, NULL, place_same_decision,
+        place_say(finding, PLACE_MISSING, op, NULL, place_same_decision,
                   makes ? "rank %d makes it, and one process does not" : "one process makes it, and rank %d does not",
                   rank);
-    place_add(finding, "%s", place_describe_origin(step, ORIGIN_OF_DECISION, (char[OPERATION_SENTENCE_BYTES]){""}));
+    place_add(finding, "%s", place_describe_origin(op, ORIGIN_OF_DECISION, (char[OPERATION_SENTENCE_BYTES]){""}));
     place_add_read(finding, at);
     return true;
 }
@@ -110,15 +110,15 @@ say_missing(const struct finding *finding, const struct step *step, size_t at, i
 static bool
 say_missing_before(const struct finding *finding, size_t at)
 {
-    const struct step *step = &finding->one.steps[at];
+    const struct looked_operation *op = &finding->one.operations[at];
     struct where by;
-    for (uint32_t a = 0; a < step->operation->arguments; ++a) {
-        bool is_written = step->arguments[a].is_memory &&
-                          place_find_writer(&finding->one, at, &step->arguments[a], finding->question->since, &by);
+    for (uint32_t a = 0; a < op->header->arguments; ++a) {
+        bool is_written = op->arguments[a].is_memory &&
+                          place_find_writer(&finding->one, at, &op->arguments[a], finding->question->since, &by);
         int rank = is_written ? relation_missing_on(finding, by.operation) : -1;
         if (rank >= 0)
             return say_missing_before(finding, by.operation) ||
-                   say_missing(finding, &finding->one.steps[by.operation], by.operation, rank, false);
+                   say_missing(finding, &finding->one.operations[by.operation], by.operation, rank, false);
     }
     return false;
 }
@@ -132,16 +132,17 @@ find_extra(const struct finding *finding, int rank, size_t at)
     size_t end = at < one->count ? (size_t)looked->matches[at] : looked->count;
     for (size_t i = 0; i < end; ++i) {
         bool is_extra = at == one->count || !ANY(k, looked->matches, one->count, *k == (int)i), changes = false;
-        for (uint32_t a = 0; a < looked->steps[i].operation->arguments && is_extra; ++a) {
-            changes = changes || (at == one->count && place_is_target(finding->question, &looked->steps[i], a));
-            for (uint32_t b = 0; at < one->count && b < looked->steps[end].operation->arguments; ++b)
-                changes = changes || (looked->steps[end].arguments[b].is_memory &&
-                                      place_reaches(&looked->steps[i].arguments[a], &looked->steps[end].arguments[b]));
+        for (uint32_t a = 0; a < looked->operations[i].header->arguments && is_extra; ++a) {
+            changes = changes || (at == one->count && place_is_target(finding->question, &looked->operations[i], a));
+            for (uint32_t b = 0; at < one->count && b < looked->operations[end].header->arguments; ++b)
+                changes = changes ||
+                          (looked->operations[end].arguments[b].is_memory &&
+                           place_reaches(&looked->operations[i].arguments[a], &looked->operations[end].arguments[b]));
         }
         /* Before DDP_STEP one that one process never makes may be right, such as one that clears what is reduced. */
-        if (changes && place_has(finding->question, &looked->steps[i]) &&
-            (finding->question->is_update || at == one->count || count_calls(one, &looked->steps[i]) > 0))
-            return say_missing(finding, &looked->steps[i], at, rank, true);
+        if (changes && place_has(finding->question, &looked->operations[i]) &&
+            (finding->question->is_update || at == one->count || count_calls(one, &looked->operations[i]) > 0))
+            return say_missing(finding, &looked->operations[i], at, rank, true);
     }
     return false;
 }
@@ -158,11 +159,11 @@ find_own_update(const struct finding *finding, int rank)
 {
     const struct looked *looked = &finding->ranks[rank];
     for (size_t i = 0; i < looked->count; ++i) {
-        const struct step *step = &looked->steps[i];
-        if (ANY(k, looked->matches, finding->one.count, *k == (int)i) || !place_has(finding->question, step))
+        const struct looked_operation *op = &looked->operations[i];
+        if (ANY(k, looked->matches, finding->one.count, *k == (int)i) || !place_has(finding->question, op))
             continue;
-        if (ANY_NUMBER(a, 0, step->operation->arguments, place_is_target(finding->question, step, a)))
-            return say_missing(finding, step, finding->one.count, rank, true);
+        if (ANY_NUMBER(a, 0, op->header->arguments, place_is_target(finding->question, op, a)))
+            return say_missing(finding, op, finding->one.count, rank, true);
     }
     return false;
 }
@@ -185,10 +186,10 @@ differs_between_ranks(const struct finding *finding, const struct where *where)
 static bool
 is_of_gradient(const struct finding *finding, size_t at, const struct look_argument *it)
 {
-    const struct step *steps = finding->one.steps;
+    const struct looked_operation *operations = finding->one.operations;
     struct where by;
-    return place_find_writer(&finding->one, at, it, steps[at].operation->interval, &by) &&
-           ANY(of, steps[by.operation].arguments, steps[by.operation].operation->arguments,
+    return place_find_writer(&finding->one, at, it, operations[at].header->interval, &by) &&
+           ANY(of, operations[by.operation].arguments, operations[by.operation].header->arguments,
                place_is_of(of, CHECK_GRADIENT));
 }
 
@@ -197,9 +198,9 @@ is_of_gradient(const struct finding *finding, size_t at, const struct look_argum
 static bool
 reads_own_rows(const struct finding *finding, size_t at)
 {
-    const struct step *step = &finding->one.steps[at];
-    FOR_EACH(it, step->arguments, step->operation->arguments) {
-        const struct where read = {.operation = at, .argument = (size_t)(it - step->arguments)};
+    const struct looked_operation *op = &finding->one.operations[at];
+    FOR_EACH(it, op->arguments, op->header->arguments) {
+        const struct where read = {.operation = at, .argument = (size_t)(it - op->arguments)};
         bool may_be = it->is_memory && it->tensor == 0 && it->end == 0 && !is_of_gradient(finding, at, it);
         if (may_be && relation_of(finding, &read) != RELATION_SAME)
             return true;
@@ -212,7 +213,7 @@ static bool
 is_as_it_was(const struct finding *finding, const struct where *gradient)
 {
     const struct looked *ranks = finding->ranks;
-    uint32_t interval = finding->one.steps[gradient->operation].operation->interval;
+    uint32_t interval = finding->one.operations[gradient->operation].header->interval;
     struct where by;
     return ALL_NUMBERS(r, 0, finding->question->ranks,
                        !place_find_writer(&ranks[r], (size_t)ranks[r].matches[gradient->operation],
@@ -226,11 +227,11 @@ static bool
 is_of_backward(const struct finding *finding, struct where gradient, struct where *by_p)
 {
     const struct looked *one = &finding->one;
-    uint32_t interval = one->steps[gradient.operation].operation->interval;
+    uint32_t interval = one->operations[gradient.operation].header->interval;
     struct where by;
     bool is_first = true;
     *by_p = gradient;
-    while (place_find_writer(one, gradient.operation, &one->steps[gradient.operation].arguments[gradient.argument],
+    while (place_find_writer(one, gradient.operation, &one->operations[gradient.operation].arguments[gradient.argument],
                              interval, &by)) {
         *by_p = by;
         if (reads_own_rows(finding, by.operation))
@@ -248,13 +249,13 @@ is_of_backward(const struct finding *finding, struct where gradient, struct wher
 static struct where
 find_reader(const struct finding *finding, struct where update)
 {
-    const struct step *steps = finding->one.steps;
+    const struct looked_operation *operations = finding->one.operations;
     struct where found = update;
-    for (size_t at = update.operation; at-- > 0 && place_has(finding->question, &steps[at]);) {
-        for (uint32_t a = steps[at].operation->arguments; a-- > 0;) {
+    for (size_t at = update.operation; at-- > 0 && place_has(finding->question, &operations[at]);) {
+        for (uint32_t a = operations[at].header->arguments; a-- > 0;) {
             const struct where where = {.operation = at, .argument = a};
-            bool is_gradient = place_is_of(&steps[at].arguments[a], CHECK_GRADIENT);
-            if (is_gradient && steps[at].arguments[a].end > 0)
+            bool is_gradient = place_is_of(&operations[at].arguments[a], CHECK_GRADIENT);
+            if (is_gradient && operations[at].arguments[a].end > 0)
                 return found;
             if (is_gradient && finding->matters[at] != 0 && relation_missing_on(finding, at) < 0 &&
                 differs_between_ranks(finding, &where))
@@ -271,18 +272,18 @@ say_unaveraged(const struct finding *finding)
     struct where by;
     for (struct where where = {.operation = 0}; where.operation < finding->one.count && !finding->question->is_averaged;
          ++where.operation) {
-        const struct step *step = &finding->one.steps[where.operation];
-        bool updates = place_has(finding->question, step) && ANY(it, step->arguments, step->operation->arguments,
-                                                                 place_is_of(it, CHECK_PARAMETER) && it->end > 0);
-        for (where.argument = 0; where.argument < step->operation->arguments && updates; ++where.argument) {
-            const struct look_argument *of = &step->arguments[where.argument];
+        const struct looked_operation *op = &finding->one.operations[where.operation];
+        bool updates = place_has(finding->question, op) &&
+                       ANY(it, op->arguments, op->header->arguments, place_is_of(it, CHECK_PARAMETER) && it->end > 0);
+        for (where.argument = 0; where.argument < op->header->arguments && updates; ++where.argument) {
+            const struct look_argument *of = &op->arguments[where.argument];
             bool is_gradient = place_is_of(of, CHECK_GRADIENT) && of->end == 0;
             if (!is_gradient || relation_missing_on(finding, where.operation) >= 0 ||
                 !differs_between_ranks(finding, &where) || !is_of_backward(finding, where, &by))
                 continue;
             const struct where reader = find_reader(finding, where);
             bool is_other = reader.operation != where.operation;
-            const struct step *first = &finding->one.steps[reader.operation];
+            const struct looked_operation *first = &finding->one.operations[reader.operation];
             of = &first->arguments[reader.argument];
             bool is_written = by.operation < reader.operation;
             place_say(finding, PLACE_BEFORE, first, &reader,
@@ -292,10 +293,10 @@ say_unaveraged(const struct finding *finding)
                           : "call DDP_STEP between backward and this operation",
                       "%s%s points to a gradient that DDP_STEP has not averaged%s%.260s%s",
                       is_other ? "" : "it updates a parameter, and ", ARGUMENT_OF(first, of),
-                      is_written ? " since " : "", is_written ? NAME_OF(&finding->one.steps[by.operation]) : "",
+                      is_written ? " since " : "", is_written ? NAME_OF(&finding->one.operations[by.operation]) : "",
                       is_written ? " computed it" : "");
             if (is_other)
-                place_add(finding, "; then %.200s updates a parameter by it", NAME_OF(step));
+                place_add(finding, "; then %.200s updates a parameter by it", NAME_OF(op));
             finding->place->tensor = of->tensor;
             return true;
         }
@@ -309,26 +310,26 @@ say_read_early(const struct finding *finding)
 {
     const struct place_question *question = finding->question;
     const struct looked *one = &finding->one;
-    const struct step *to =
-        FIND(step, one->steps, one->count,
-             step->operation->from_host && step->operation->arguments > 0 && place_is_target(question, step, 0));
+    const struct looked_operation *to =
+        FIND(op, one->operations, one->count,
+             op->header->from_host && op->header->arguments > 0 && place_is_target(question, op, 0));
     for (struct where where = {0}; to != NULL && question->is_update && where.operation < one->count;
          ++where.operation) {
-        const struct step *step = &one->steps[where.operation];
-        bool reads = strncmp(step->operation->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0 &&
-                     step->operation->interval + 1 == question->interval &&
+        const struct looked_operation *op = &one->operations[where.operation];
+        bool reads = strncmp(op->header->name, "cuMemcpyDtoH", strlen("cuMemcpyDtoH")) == 0 &&
+                     op->header->interval + 1 == question->interval &&
                      relation_missing_on(finding, where.operation) < 0;
-        for (where.argument = 0; where.argument < step->operation->arguments && reads; ++where.argument) {
-            const struct look_argument *of = &step->arguments[where.argument];
+        for (where.argument = 0; where.argument < op->header->arguments && reads; ++where.argument) {
+            const struct look_argument *of = &op->arguments[where.argument];
             if (!place_is_of(of, CHECK_GRADIENT) || relation_of(finding, &where) != RELATION_SUM ||
                 !differs_between_ranks(finding, &where) ||
-                ANY(other, one->steps, (size_t)(to - one->steps),
-                    other->operation->interval == question->interval &&
-                        strcmp(other->operation->name, step->operation->name) == 0 &&
-                        ANY(it, other->arguments, other->operation->arguments, it->tensor == of->tensor)))
+                ANY(other, one->operations, (size_t)(to - one->operations),
+                    other->header->interval == question->interval &&
+                        strcmp(other->header->name, op->header->name) == 0 &&
+                        ANY(it, other->arguments, other->header->arguments, it->tensor == of->tensor)))
                 continue;
-            place_say(finding, PLACE_BEFORE, step, &where, "call DDP_STEP between backward and this copy",
-                      "%s points to a gradient that DDP_STEP has not averaged", ARGUMENT_OF(step, of));
+            place_say(finding, PLACE_BEFORE, op, &where, "call DDP_STEP between backward and this copy",
+                      "%s points to a gradient that DDP_STEP has not averaged", ARGUMENT_OF(op, of));
             place_add(finding, "; then %.200s copies a parameter from the host", NAME_OF(to));
             finding->place->tensor = of->tensor;
             return true;
@@ -356,30 +357,30 @@ say_part(const struct finding *finding)
 {
     const struct place_question *question = finding->question;
     bool is_behind =
-        question->tensor == 0 && !ANY(step, finding->one.steps, finding->one.count,
-                                      ANY_NUMBER(a, 0, step->operation->arguments,
-                                                 step->arguments[a].tensor == 0 && place_is_target(question, step, a)));
-    FOR_EACH_UNTIL(step, finding->one.steps, finding->one.count, !is_behind && question->forgotten == NULL) {
+        question->tensor == 0 &&
+        !ANY(op, finding->one.operations, finding->one.count,
+             ANY_NUMBER(a, 0, op->header->arguments, op->arguments[a].tensor == 0 && place_is_target(question, op, a)));
+    FOR_EACH_UNTIL(op, finding->one.operations, finding->one.count, !is_behind && question->forgotten == NULL) {
         const struct look_argument *changed = NULL, *of = NULL;
-        for (uint32_t a = 0; a < step->operation->arguments; ++a) {
+        for (uint32_t a = 0; a < op->header->arguments; ++a) {
             bool is_it =
-                place_is_target(question, step, a) && (!is_behind || place_is_of(&step->arguments[a], CHECK_PARAMETER));
-            changed = is_it ? &step->arguments[a] : changed;
-            of = place_is_of(&step->arguments[a], CHECK_GRADIENT) ? &step->arguments[a] : of;
+                place_is_target(question, op, a) && (!is_behind || place_is_of(&op->arguments[a], CHECK_PARAMETER));
+            changed = is_it ? &op->arguments[a] : changed;
+            of = place_is_of(&op->arguments[a], CHECK_GRADIENT) ? &op->arguments[a] : of;
         }
         if (changed == NULL || (!is_behind && (of == NULL || elements_changed(changed) <= elements_of(of))))
             continue;
         uint64_t named = of != NULL ? elements_of(of) : 0;
         if (is_behind)
-            place_say(finding, PLACE_BEFORE, step, NULL, NULL,
-                      "by %s it updates more than the %llu elements that DDP_PARAMETER names",
-                      ARGUMENT_OF(step, changed), (unsigned long long)elements_of(changed));
+            place_say(finding, PLACE_BEFORE, op, NULL, NULL,
+                      "by %s it updates more than the %llu elements that DDP_PARAMETER names", ARGUMENT_OF(op, changed),
+                      (unsigned long long)elements_of(changed));
         else
-            place_say(finding, PLACE_BEFORE, step, NULL,
+            place_say(finding, PLACE_BEFORE, op, NULL,
                       "annotate the whole gradient: DDP_GRADIENT with all elements of its parameter, and its type",
                       "it changes %llu elements of the parameter", (unsigned long long)elements_changed(changed));
         if (of != NULL)
-            place_add(finding, "; of the gradient that %s points to, DDP_GRADIENT %s %llu", ARGUMENT_OF(step, of),
+            place_add(finding, "; of the gradient that %s points to, DDP_GRADIENT %s %llu", ARGUMENT_OF(op, of),
                       is_behind ? "names" : "annotates only", (unsigned long long)named);
         finding->place->tensor = of != NULL ? of->tensor : changed->tensor;
         return true;
@@ -393,7 +394,7 @@ say_added(const struct finding *finding)
 {
     bool is = false;
     for (size_t at = 0; at < finding->one.count && finding->question->is_update && !is; ++at)
-        is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.steps[at]) &&
+        is = finding->matters[at] != 0 && place_has(finding->question, &finding->one.operations[at]) &&
              place_find_input(finding, at, false, -1);
     return is;
 }
@@ -402,9 +403,9 @@ say_added(const struct finding *finding)
 static bool
 makes_wrong(const struct finding *finding, size_t at)
 {
-    const struct step *step = &finding->one.steps[at];
-    return ANY_NUMBER(a, 0, step->operation->arguments,
-                      place_is_target(finding->question, step, a) &&
+    const struct looked_operation *op = &finding->one.operations[at];
+    return ANY_NUMBER(a, 0, op->header->arguments,
+                      place_is_target(finding->question, op, a) &&
                           (finding->question->is_update ||
                            relation_adds(finding, &(struct where){at, a, .after = true}, true) != RELATION_SUM));
 }
@@ -415,8 +416,8 @@ is_wrong(const struct finding *finding, const struct where *where, enum relation
 {
     const struct place_question *question = finding->question;
     bool must_be_same = question->is_update || (question->is_early && !question->is_averaged) ||
-                        (question->is_reduced &&
-                         place_is_target(question, &finding->one.steps[where->operation], (uint32_t)where->argument));
+                        (question->is_reduced && place_is_target(question, &finding->one.operations[where->operation],
+                                                                 (uint32_t)where->argument));
     return (relation == RELATION_NONE || relation == RELATION_PART || (must_be_same && relation != RELATION_SAME)) &&
            !relation_is_anew(finding, where->operation, where->argument);
 }
@@ -431,12 +432,12 @@ is_overwritten(const struct finding *finding, const struct where *where)
     struct where next = {.operation = where->operation + 1, .after = true};
     bool covers = false, adds = finding->question->is_update || finding->question->is_early;
     while (next.operation < one->count &&
-           !ANY(of, one->steps[next.operation].arguments, one->steps[next.operation].operation->arguments,
+           !ANY(of, one->operations[next.operation].arguments, one->operations[next.operation].header->arguments,
                 of->is_memory && place_reaches(it, of)))
         ++next.operation;
-    for (; next.operation < one->count && next.argument < one->steps[next.operation].operation->arguments;
+    for (; next.operation < one->count && next.argument < one->operations[next.operation].header->arguments;
          ++next.argument) {
-        by = &one->steps[next.operation].arguments[next.argument];
+        by = &one->operations[next.operation].arguments[next.argument];
         enum relation relation = by->is_memory && by->end > 0 ? relation_of(finding, &next) : RELATION_SAME;
         if (relation == RELATION_UNKNOWN || is_wrong(finding, &next, relation))
             return false;
@@ -490,14 +491,14 @@ find_place(struct finding *finding)
 {
     const struct place_question *question = finding->question;
     for (size_t at = 0; at < finding->one.count; ++at) {
-        const struct step *step = &finding->one.steps[at];
-        if (finding->matters[at] == 0 || !place_has(question, step))
+        const struct looked_operation *op = &finding->one.operations[at];
+        if (finding->matters[at] == 0 || !place_has(question, op))
             continue;
         int missing_on = relation_missing_on(finding, at);
-        if (missing_on >= 0 && place_say_no_memory(finding, step, missing_on))
+        if (missing_on >= 0 && place_say_no_memory(finding, op, missing_on))
             return true;
         if (missing_on >= 0) { /* what it makes may not be used */
-            bool is_alone = say_missing(finding, step, at, missing_on, false);
+            bool is_alone = say_missing(finding, op, at, missing_on, false);
             if (!is_alone || makes_wrong(finding, at))
                 return say_missing_before(finding, at) || is_alone;
             continue;
@@ -506,14 +507,14 @@ find_place(struct finding *finding)
             return true;
         if (question->is_update && !relation_changes_same(finding, at) && place_say_scalar(finding, at, SCALAR_PART))
             return true;
-        for (struct where where = {.operation = at, .after = true}; where.argument < step->operation->arguments;
+        for (struct where where = {.operation = at, .after = true}; where.argument < op->header->arguments;
              ++where.argument) {
-            bool is_data = question->is_update && step->operation->from_host && !place_copies_whole(finding, at);
+            bool is_data = question->is_update && op->header->from_host && !place_copies_whole(finding, at);
             bool is_other = question->is_early && !question->is_averaged &&
-                            strcmp(step->operation->name, LOOK_REDUCES) != 0 &&
-                            !place_is_target(question, step, (uint32_t)where.argument);
+                            strcmp(op->header->name, LOOK_REDUCES) != 0 &&
+                            !place_is_target(question, op, (uint32_t)where.argument);
             bool is_used = (finding->matters[at] & (MATTERS_UNSEEN | 1U << where.argument)) != 0;
-            const struct look_argument *it = &step->arguments[where.argument];
+            const struct look_argument *it = &op->arguments[where.argument];
             /* Its annotation gives all ranks rank 0's values, which are one process's. */
             bool begins_alike = it->is_before && !place_is_of(it, CHECK_GRADIENT) &&
                                 relation_argument(finding, 0, &where)->after == it->after;
@@ -545,14 +546,13 @@ find_unseen(struct finding *finding)
     bool found = false;
     before.is_update = false;
     finding->question = &before;
-    FOR_EACH_UNTIL(step, finding->one.steps, finding->one.count, found) {
-        bool is_unseen =
-            step->operation->interval >= question->unseen && step->operation->interval < question->interval;
-        for (uint32_t a = 0; a < step->operation->arguments && is_unseen && !found; ++a) {
-            before.tensor = place_is_of(&step->arguments[a], CHECK_GRADIENT) && step->arguments[a].end > 0
-                                ? step->arguments[a].tensor
+    FOR_EACH_UNTIL(op, finding->one.operations, finding->one.count, found) {
+        bool is_unseen = op->header->interval >= question->unseen && op->header->interval < question->interval;
+        for (uint32_t a = 0; a < op->header->arguments && is_unseen && !found; ++a) {
+            before.tensor = place_is_of(&op->arguments[a], CHECK_GRADIENT) && op->arguments[a].end > 0
+                                ? op->arguments[a].tensor
                                 : 0;
-            before.since = before.interval = step->operation->interval;
+            before.since = before.interval = op->header->interval;
             found = before.tensor != 0 && find_what_matters(finding) &&
                     (place_is_in_parts(finding) ? place_find_in_parts(finding) : find_place(finding));
         }

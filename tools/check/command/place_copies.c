@@ -53,10 +53,10 @@ place_has_rank_0_its_share(const struct finding *finding, size_t at)
 static bool
 are_so_later(const struct finding *finding, size_t at, enum copied copied)
 {
-    const struct look_operation *its = finding->one.steps[at].operation;
+    const struct look_operation *its = finding->one.operations[at].header;
     struct astray astray;
     while (++at < finding->one.count) {
-        const struct look_operation *it = finding->one.steps[at].operation;
+        const struct look_operation *it = finding->one.operations[at].header;
         if (it->interval == its->interval + 1 && relation_is_same_call(it, its))
             return judge_copies(finding, at, &astray) >= copied;
     }
@@ -69,14 +69,14 @@ say_items(const struct finding *finding, size_t at)
 {
     struct astray astray;
     struct part part = {0};
-    const struct step *step = &finding->one.steps[at];
+    const struct looked_operation *op = &finding->one.operations[at];
     enum copied copied = judge_copies(finding, at, &astray);
     /* Each copy of a rank is as large as a share, and they are not as many: it leaves out batches. */
     for (int r = 0; r < finding->question->ranks; ++r) {
         (void)relation_of_copies(finding, at, r, &part);
         if (part.copies != part.all_copies && part.copies != 0 &&
             part.bytes * part.all_copies * (uint64_t)finding->question->ranks == part.all * part.copies)
-            return place_say(finding, PLACE_MISSING, step, NULL, place_same_decision,
+            return place_say(finding, PLACE_MISSING, op, NULL, place_same_decision,
                              "between two DDP_STEPs rank %d makes it %llu time%s, and one process %llu", r,
                              (unsigned long long)part.copies, part.copies == 1 ? "" : "s",
                              (unsigned long long)part.all_copies);
@@ -85,7 +85,7 @@ say_items(const struct finding *finding, size_t at)
         return false;
     const char *unit = astray.in_items ? "item" : "byte";
     if (astray.rank >= 0)
-        place_say(finding, PLACE_DATA, step, NULL,
+        place_say(finding, PLACE_DATA, op, NULL,
                   "together the ranks must copy each item of the batch once: begin at item `first` of DDP_SHARD, copy "
                   "`count` items, and use the same shuffle on all ranks",
                   "of the %llu %ss that one process copies here, rank %d copies %llu from %s %llu on, but its share "
@@ -93,18 +93,18 @@ say_items(const struct finding *finding, size_t at)
                   (unsigned long long)astray.all, unit, astray.rank, (unsigned long long)astray.count, unit,
                   (unsigned long long)astray.begin, unit, (unsigned long long)astray.share);
     else if (astray.follows && astray.together < astray.all)
-        place_say(finding, PLACE_DATA, step, NULL,
+        place_say(finding, PLACE_DATA, op, NULL,
                   "the ranks leave out items that one process computes: share out all of them (DDP_SHARD), and weigh "
                   "unequal shares (DDP_WEIGHT); or leave them out in one process, too",
                   "of the %llu %ss that one process copies here, all ranks together copy the first %llu",
                   (unsigned long long)astray.all, unit, (unsigned long long)astray.together);
     else if (place_has_rank_0_its_share(finding, at))
-        place_say(finding, PLACE_DATA, step, NULL, place_read_checkpoint,
+        place_say(finding, PLACE_DATA, op, NULL, place_read_checkpoint,
                   "rank 0 copies its share of the batch, and the other ranks copy other items; one process copies "
                   "these items elsewhere in the batch, or in another step");
     else
         place_say(
-            finding, PLACE_DATA, step, NULL,
+            finding, PLACE_DATA, op, NULL,
             "use the same shuffle and the same seed on all ranks, and advance by the whole batch. The choice of items "
             "must not depend on the rank or its share; average a value of the share first (DDP_MEAN, DDP_REDUCE). If "
             "each rank reads its own part of the data set, check with a data set of one batch",
@@ -126,7 +126,7 @@ place_say_items(const struct finding *finding, size_t at)
 {
     for (struct where where = {.operation = at, .after = true}; where.operation < finding->one.count;
          ++where.operation) {
-        const struct look_operation *its = finding->one.steps[where.operation].operation;
+        const struct look_operation *its = finding->one.operations[where.operation].header;
         bool may_be = its->from_host && its->interval == finding->question->interval &&
                       (finding->matters[where.operation] & MATTERS_ALL) != 0 &&
                       !place_copies_whole(finding, where.operation);

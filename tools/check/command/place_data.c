@@ -31,34 +31,33 @@ place_begins_elsewhere(const struct finding *finding, const struct where *read)
 bool
 place_say_begin(const struct finding *finding, const struct where *read)
 {
-    const struct step *step = &finding->one.steps[read->operation];
+    const struct looked_operation *op = &finding->one.operations[read->operation];
     const struct look_argument *one = relation_argument(finding, -1, read), *own = relation_argument(finding, 0, read);
-    return place_say(finding, PLACE_DATA, step, NULL, begin_with_batch,
+    return place_say(finding, PLACE_DATA, op, NULL, begin_with_batch,
                      "%s points to byte %llu of its memory on rank 0, and to byte %llu in one process: rank 0's share "
                      "does not begin where the batch begins",
-                     ARGUMENT_OF(step, &step->arguments[read->argument]), (unsigned long long)own->offset,
+                     ARGUMENT_OF(op, &op->arguments[read->argument]), (unsigned long long)own->offset,
                      (unsigned long long)one->offset);
 }
 
 /* The rank's operation by the same call in that interval, also if it has other arguments; NULL: it makes none. */
-static const struct step *
-find_by_call(const struct looked *rank, const struct step *one)
+static const struct looked_operation *
+find_by_call(const struct looked *rank, const struct looked_operation *one)
 {
-    return FIND(step, rank->steps, rank->count,
-                step->operation->interval == one->operation->interval &&
-                    strcmp(step->operation->name, one->operation->name) == 0 &&
-                    strcmp(step->operation->place, one->operation->place) == 0);
+    return FIND(op, rank->operations, rank->count,
+                op->header->interval == one->header->interval && strcmp(op->header->name, one->header->name) == 0 &&
+                    strcmp(op->header->place, one->header->place) == 0);
 }
 
 bool
-place_say_no_memory(const struct finding *finding, const struct step *one, int rank)
+place_say_no_memory(const struct finding *finding, const struct looked_operation *one, int rank)
 {
-    const struct step *own = find_by_call(&finding->ranks[rank], one);
+    const struct looked_operation *own = find_by_call(&finding->ranks[rank], one);
     if (own == NULL)
         return false;
-    FOR_EACH(it, one->arguments, one->operation->arguments) {
+    FOR_EACH(it, one->arguments, one->header->arguments) {
         if (!it->is_memory ||
-            ANY(of, own->arguments, own->operation->arguments, of->number == it->number && of->is_memory))
+            ANY(of, own->arguments, own->header->arguments, of->number == it->number && of->is_memory))
             continue;
         return place_say(
             finding, PLACE_SCALAR, one, NULL,

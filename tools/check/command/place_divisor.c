@@ -24,11 +24,11 @@ static bool
 is_multiple_of_size(const struct finding *finding, double number)
 {
     for (struct where where = {.operation = 0}; where.operation < finding->one.count; ++where.operation) {
-        const struct step *step = &finding->one.steps[where.operation];
+        const struct looked_operation *op = &finding->one.operations[where.operation];
         if (relation_missing_on(finding, where.operation) >= 0)
             continue;
-        for (where.argument = 0; where.argument < step->operation->arguments; ++where.argument) {
-            const struct look_argument *it = &step->arguments[where.argument];
+        for (where.argument = 0; where.argument < op->header->arguments; ++where.argument) {
+            const struct look_argument *it = &op->arguments[where.argument];
             bool is_size = !it->is_memory && it->value > 1 && place_is_size(finding, &where);
             if (is_size && fmod(number, it->value) == 0)
                 return true;
@@ -52,9 +52,9 @@ is_of_batch(const struct finding *finding, double number)
 static bool
 is_width(const struct finding *finding, size_t at, uint64_t number)
 {
-    const struct step *own = &finding->ranks[0].steps[finding->ranks[0].matches[at]];
+    const struct looked_operation *own = &finding->ranks[0].operations[finding->ranks[0].matches[at]];
     uint64_t rows = number * finding->question->items / (uint64_t)finding->question->ranks * sizeof(float);
-    return ANY(it, own->arguments, own->operation->arguments,
+    return ANY(it, own->arguments, own->header->arguments,
                it->is_memory && (place_is_of(it, CHECK_PARAMETER) ? it->bytes / element_size(it->type) % number == 0
                                                                   : it->end <= rows && it->end > rows - rows / 10));
 }
@@ -113,13 +113,13 @@ read_divisor(const struct finding *finding, const struct where *where, struct di
 static void
 say(const struct finding *finding, const struct divisor *divisor, bool is_sure)
 {
-    const struct step *step = &finding->one.steps[divisor->where.operation];
+    const struct looked_operation *op = &finding->one.operations[divisor->where.operation];
     bool are_items = divisor->number == (double)finding->question->items;
     finding->place->is_probable = !is_sure;
-    place_say(finding, PLACE_SCALAR, step, NULL, "",
+    place_say(finding, PLACE_SCALAR, op, NULL, "",
               "%s is %s%.0f on each rank and in one process, but must depend on the rank's share: %.0f %s the whole "
               "batch",
-              ARGUMENT_OF(step, &step->arguments[divisor->where.argument]), divisor->is_inverse ? "1/" : "",
+              ARGUMENT_OF(op, &op->arguments[divisor->where.argument]), divisor->is_inverse ? "1/" : "",
               divisor->number, divisor->number, are_items ? "items are" : "is of");
 }
 
@@ -130,7 +130,7 @@ say_if(const struct finding *finding, const struct kind *kind)
     for (struct where where = {.operation = 0}; where.operation < finding->one.count; ++where.operation) {
         if (finding->matters[where.operation] == 0 || relation_missing_on(finding, where.operation) >= 0)
             continue;
-        for (where.argument = 0; where.argument < finding->one.steps[where.operation].operation->arguments;
+        for (where.argument = 0; where.argument < finding->one.operations[where.operation].header->arguments;
              ++where.argument) {
             struct divisor divisor;
             if (!read_divisor(finding, &where, &divisor) || !kind->is_it(finding, &divisor))

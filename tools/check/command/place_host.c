@@ -8,8 +8,8 @@
 static bool
 changes_target(const struct finding *finding, const struct looked *looked)
 {
-    return ANY(step, looked->steps, looked->count,
-               ANY_NUMBER(a, 0, step->operation->arguments, place_is_target(finding->question, step, a)));
+    return ANY(op, looked->operations, looked->count,
+               ANY_NUMBER(a, 0, op->header->arguments, place_is_target(finding->question, op, a)));
 }
 
 /* The last operation in one process that has changed the gradient; false: none has. */
@@ -17,9 +17,9 @@ static bool
 find_last_writer(const struct finding *finding, struct where *last)
 {
     for (*last = (struct where){.operation = finding->one.count, .after = true}; last->operation-- > 0;) {
-        const struct step *step = &finding->one.steps[last->operation];
-        for (last->argument = 0; last->argument < step->operation->arguments; ++last->argument) {
-            if (place_is_target(finding->question, step, (uint32_t)last->argument))
+        const struct looked_operation *op = &finding->one.operations[last->operation];
+        for (last->argument = 0; last->argument < op->header->arguments; ++last->argument) {
+            if (place_is_target(finding->question, op, (uint32_t)last->argument))
                 return true;
         }
     }
@@ -42,7 +42,7 @@ say_changed_before(const struct finding *finding)
     snprintf(place->text, sizeof(place->text),
              "the host changes this gradient after %s, its last operation, and before DDP_STEP: until then the mean of "
              "the ranks' is one process's",
-             NAME_OF(&finding->one.steps[last.operation]));
+             NAME_OF(&finding->one.operations[last.operation]));
     return true;
 }
 
@@ -51,8 +51,8 @@ say_changed_before(const struct finding *finding)
 static bool
 finds_other_average(const struct finding *finding, const struct where *where)
 {
-    const struct step *step = &finding->one.steps[where->operation];
-    const struct look_argument *it = &step->arguments[where->argument];
+    const struct looked_operation *op = &finding->one.operations[where->operation];
+    const struct look_argument *it = &op->arguments[where->argument];
     struct where by;
     if (!place_is_of(it, CHECK_GRADIENT) || relation_missing_on(finding, where->operation) >= 0)
         return false;
@@ -69,21 +69,21 @@ say_gradient_written_after(const struct finding *finding)
 {
     const struct place_question *question = finding->question;
     for (struct where where = {.operation = 0}; where.operation < finding->one.count; ++where.operation) {
-        const struct step *step = &finding->one.steps[where.operation];
-        if (step->operation->interval != question->interval || strcmp(step->operation->name, LOOK_STEPS) == 0)
+        const struct looked_operation *op = &finding->one.operations[where.operation];
+        if (op->header->interval != question->interval || strcmp(op->header->name, LOOK_STEPS) == 0)
             continue;
-        for (where.argument = 0; where.argument < step->operation->arguments; ++where.argument) {
+        for (where.argument = 0; where.argument < op->header->arguments; ++where.argument) {
             if (!finds_other_average(finding, &where))
                 continue;
             struct place *place = finding->place;
             place->kind = PLACE_BEFORE;
-            place->tensor = step->arguments[where.argument].tensor;
+            place->tensor = op->arguments[where.argument].tensor;
             place->advice = "call DDP_STEP after all of backward, the host's part of it, too";
             snprintf(
                 place->text, sizeof(place->text),
                 "the host writes to a gradient after DDP_STEP has averaged it: no operation of the device has, and "
                 "%s finds other values there than one process",
-                NAME_OF(step));
+                NAME_OF(op));
             place_add_values(finding, &where);
             return true;
         }
@@ -96,9 +96,9 @@ static bool
 say_updated_by_host(const struct finding *finding)
 {
     const struct looked *one = &finding->one;
-    const struct step *next = FIND(step, one->steps, one->count,
-                                   step->operation->interval == finding->question->interval &&
-                                       strcmp(step->operation->name, LOOK_STEPS) != 0);
+    const struct looked_operation *next =
+        FIND(op, one->operations, one->count,
+             op->header->interval == finding->question->interval && strcmp(op->header->name, LOOK_STEPS) != 0);
     if (next == NULL)
         return false;
     struct place *place = finding->place;

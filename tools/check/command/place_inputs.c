@@ -25,14 +25,14 @@ is_own_sum(const struct finding *finding, const struct where *where)
 static void
 add_sums(const struct finding *finding, size_t at)
 {
-    const struct step *step = &finding->one.steps[at];
+    const struct looked_operation *op = &finding->one.operations[at];
     if (relation_missing_on(finding, at) >= 0)
         return;
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
         if (!is_own_sum(finding, &where))
             continue;
         place_add(finding, "; its %s points to values of the rank's share alone",
-                  ARGUMENT_OF(step, &step->arguments[where.argument]));
+                  ARGUMENT_OF(op, &op->arguments[where.argument]));
         place_add_values(finding, &where);
         return;
     }
@@ -46,8 +46,8 @@ static bool
 is_forgotten(const struct finding *finding, const struct look_argument *of, const struct where *writer)
 {
     const struct check_tensor *lost = finding->question->forgotten;
-    const struct step *by = &finding->one.steps[writer->operation];
-    if (lost == NULL || by->operation->from_host)
+    const struct looked_operation *by = &finding->one.operations[writer->operation];
+    if (lost == NULL || by->header->from_host)
         return false;
     uint64_t bytes = lost->count * element_size((int)lost->type);
     uint64_t written = by->arguments[writer->argument].address + by->arguments[writer->argument].end - of->address;
@@ -59,18 +59,18 @@ is_forgotten(const struct finding *finding, const struct look_argument *of, cons
 /* Says that the memory, which `writer` wrote, is a gradient without DDP_GRADIENT, if a parameter of its size has none.
  * Whether it does. */
 static bool
-say_forgotten(const struct finding *finding, const struct step *step, const struct look_argument *of,
+say_forgotten(const struct finding *finding, const struct looked_operation *op, const struct look_argument *of,
               const struct where *writer)
 {
     const struct check_tensor *lost = finding->question->forgotten;
     if (!is_forgotten(finding, of, writer))
         return false;
-    place_say(finding, PLACE_UNNAMED, step, NULL,
+    place_say(finding, PLACE_UNNAMED, op, NULL,
               "annotate this gradient with DDP_GRADIENT, with as many elements as its parameter",
-              "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(step, of),
+              "%s, %llu element%s, written by %.260s, has no DDP_GRADIENT and feeds a parameter", ARGUMENT_OF(op, of),
               (unsigned long long)lost->count, lost->count == 1 ? "" : "s",
-              NAME_OF(&finding->one.steps[writer->operation]));
-    FOR_EACH(it, step->arguments, step->operation->arguments) {
+              NAME_OF(&finding->one.operations[writer->operation]));
+    FOR_EACH(it, op->arguments, op->header->arguments) {
         if (place_is_of(it, CHECK_PARAMETER) && it->end > 0)
             finding->place->tensor = it->tensor;
     }
@@ -95,7 +95,8 @@ left_wrong(const struct finding *finding, const struct where *left, const struct
 static void
 say_left(const struct finding *finding, const struct where *left, const struct where *read, enum relation relation)
 {
-    const struct step *by = &finding->one.steps[left->operation], *reader = &finding->one.steps[read->operation];
+    const struct looked_operation *by = &finding->one.operations[left->operation],
+                                  *reader = &finding->one.operations[read->operation];
     bool are_rows = relation == RELATION_ROWS;
     place_say(finding, PLACE_INPUT, by, are_rows ? read : left, annotate_memory,
               "%s points to memory that is not annotated, and there it writes %s",
@@ -103,9 +104,9 @@ say_left(const struct finding *finding, const struct where *left, const struct w
               are_rows ? "the rows of the rank's share alone, but one process those of the batch"
                        : "other values than one process");
     add_sums(finding, left->operation);
-    place_add(finding, "; in step %u %.260s reads it by %s", reader->operation->interval + 1, NAME_OF(reader),
+    place_add(finding, "; in step %u %.260s reads it by %s", reader->header->interval + 1, NAME_OF(reader),
               ARGUMENT_OF(reader, &reader->arguments[read->argument]));
-    finding->place->is_before = by->operation->interval < finding->question->since;
+    finding->place->is_before = by->header->interval < finding->question->since;
 }
 
 /* The first operation before `read` after which the memory was not one process's. `wrong_alone`: in no relation. */
@@ -115,7 +116,7 @@ say_carried_if(const struct finding *finding, const struct where *read, bool wro
     for (struct where left = {.after = true}; left.operation < read->operation; ++left.operation) {
         if (relation_missing_on(finding, left.operation) >= 0)
             continue;
-        for (left.argument = 0; left.argument < finding->one.steps[left.operation].operation->arguments;
+        for (left.argument = 0; left.argument < finding->one.operations[left.operation].header->arguments;
              ++left.argument) {
             enum relation relation = left_wrong(finding, &left, read);
             if (relation == RELATION_SAME || (wrong_alone && relation != RELATION_NONE))
@@ -152,16 +153,16 @@ find_last_writer(const struct finding *finding, const struct where *read)
     found.is_written = place_find_writer(one, read->operation, relation_argument(finding, -1, read), 0, &found.by);
     found.is_before =
         found.is_written && finding->question->is_update &&
-        strcmp(one->steps[found.by.operation].operation->name, one->steps[read->operation].operation->name) != 0;
+        strcmp(one->operations[found.by.operation].header->name, one->operations[read->operation].header->name) != 0;
     return found;
 }
 
 /* Of a writer before DDP_STEP: the last gradient that it reads; what it writes, too, it need not read. 0: none. */
 static uint32_t
-find_gradient(const struct step *writer)
+find_gradient(const struct looked_operation *writer)
 {
     uint32_t tensor = 0;
-    FOR_EACH(it, writer->arguments, writer->operation->arguments) {
+    FOR_EACH(it, writer->arguments, writer->header->arguments) {
         if (place_is_of(it, CHECK_GRADIENT) && it->end == 0)
             tensor = it->tensor;
     }
@@ -170,11 +171,11 @@ find_gradient(const struct step *writer)
 
 /* The advice for unannotated memory that differs; `last` is the operation that wrote it last. */
 static const char *
-advise(const struct written_by *written, const struct step *last)
+advise(const struct written_by *written, const struct looked_operation *last)
 {
     if (!written->is_before)
         return annotate_memory;
-    return last->operation->from_host
+    return last->header->from_host
                ? "if one rank alone loads or initialises this state, annotate it with DDP_STATE; an update by averaged "
                  "gradients must not read rows of the rank's own share"
                : "compute moments and norms after DDP_STEP, from averaged gradients. If this memory is a gradient, "
@@ -185,11 +186,11 @@ advise(const struct written_by *written, const struct step *last)
 
 /* The end of the sentence on unannotated memory: how `last`, whose name stands before it, has written it. */
 static const char *
-describe_writing(const struct finding *finding, const struct written_by *written, const struct step *last)
+describe_writing(const struct finding *finding, const struct written_by *written, const struct looked_operation *last)
 {
     if (!written->is_before)
         return " wrote it last";
-    if (last->operation->from_host)
+    if (last->header->from_host)
         return " copied it from the host before DDP_STEP";
     return finding->place->tensor != 0 ? " computed it before DDP_STEP, from a gradient"
                                        : " computed it before DDP_STEP";
@@ -200,10 +201,10 @@ describe_writing(const struct finding *finding, const struct written_by *written
 static void
 say_memory(const struct finding *finding, const struct where *read)
 {
-    const struct step *step = &finding->one.steps[read->operation];
-    const struct look_argument *of = &step->arguments[read->argument];
+    const struct looked_operation *op = &finding->one.operations[read->operation];
+    const struct look_argument *of = &op->arguments[read->argument];
     struct written_by written = find_last_writer(finding, read);
-    const struct step *last = &finding->one.steps[written.is_written ? written.by.operation : 0];
+    const struct looked_operation *last = &finding->one.operations[written.is_written ? written.by.operation : 0];
     if (place_begins_elsewhere(finding, read)) {
         (void)place_say_begin(finding, read);
         return;
@@ -211,17 +212,17 @@ say_memory(const struct finding *finding, const struct where *read)
     uint32_t gradient = written.is_before ? find_gradient(last) : 0;
     if (gradient != 0)
         finding->place->tensor = gradient;
-    if (written.is_before && finding->place->tensor == 0 && say_forgotten(finding, step, of, &written.by))
+    if (written.is_before && finding->place->tensor == 0 && say_forgotten(finding, op, of, &written.by))
         return;
     if (!finding->question->is_update && say_carried(finding, read))
         return;
-    place_say(finding, written.is_before ? PLACE_BEFORE : PLACE_INPUT, step, read, advise(&written, last),
+    place_say(finding, written.is_before ? PLACE_BEFORE : PLACE_INPUT, op, read, advise(&written, last),
               "%s points to memory that is not annotated, and the ranks' values there differ from one process's",
-              ARGUMENT_OF(step, of));
+              ARGUMENT_OF(op, of));
     if (!written.is_written)
         return;
     place_add(finding, "; %.200s%s", NAME_OF(last), describe_writing(finding, &written, last));
-    if (!last->operation->from_host)
+    if (!last->header->from_host)
         add_sums(finding, written.by.operation);
 }
 
@@ -229,13 +230,13 @@ say_memory(const struct finding *finding, const struct where *read)
 static void
 say_buffer(const struct finding *finding, const struct where *read)
 {
-    const struct step *step = &finding->one.steps[read->operation];
+    const struct looked_operation *op = &finding->one.operations[read->operation];
     place_say(
-        finding, PLACE_INPUT, step, read,
+        finding, PLACE_INPUT, op, read,
         "if this buffer is trained, annotate it with DDP_PARAMETER and DDP_GRADIENT; if it holds statistics of the "
         "batch, reduce them with DDP_REDUCE",
         "%s points to a buffer (DDP_BUFFER) that differs from one process's",
-        ARGUMENT_OF(step, &step->arguments[read->argument]));
+        ARGUMENT_OF(op, &op->arguments[read->argument]));
 }
 
 /* ---- which memory? ---- */
@@ -333,7 +334,7 @@ place_find_input(const struct finding *finding, size_t at, bool rows_too, int ch
     struct search search = {.finding = finding, .rows_too = rows_too, .changed = changed};
     for (int pass = 0; pass < 2; ++pass) {
         search.reads_only = pass == 0;
-        for (struct where read = {.operation = at}; read.argument < finding->one.steps[at].operation->arguments;
+        for (struct where read = {.operation = at}; read.argument < finding->one.operations[at].header->arguments;
              ++read.argument) {
             if (say_if_wrong(&search, &read))
                 return true;

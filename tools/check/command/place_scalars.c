@@ -117,17 +117,17 @@ judge_scalar(const struct finding *finding, const struct where *where)
 static bool
 find_before(const struct finding *finding, const struct where *where, struct where *then)
 {
-    const struct step *step = &finding->one.steps[where->operation];
+    const struct looked_operation *op = &finding->one.operations[where->operation];
     *then = *where;
     while (then->operation-- > 0) {
-        const struct step *earlier = &finding->one.steps[then->operation];
-        bool is_same = strcmp(earlier->operation->name, step->operation->name) == 0 &&
-                       strcmp(earlier->operation->place, step->operation->place) == 0 &&
-                       earlier->operation->arguments == step->operation->arguments;
-        if (!is_same || earlier->operation->interval >= finding->question->since)
+        const struct looked_operation *earlier = &finding->one.operations[then->operation];
+        bool is_same = strcmp(earlier->header->name, op->header->name) == 0 &&
+                       strcmp(earlier->header->place, op->header->place) == 0 &&
+                       earlier->header->arguments == op->header->arguments;
+        if (!is_same || earlier->header->interval >= finding->question->since)
             continue;
         return relation_missing_on(finding, then->operation) < 0 &&
-               ANY(it, earlier->arguments, earlier->operation->arguments, it->end > 0 && it->before != it->after);
+               ANY(it, earlier->arguments, earlier->header->arguments, it->end > 0 && it->before != it->after);
     }
     return false;
 }
@@ -175,11 +175,10 @@ judge_with_step_before(const struct finding *finding, const struct where *where,
 static bool
 is_of_first(const struct finding *finding, const struct where *where)
 {
-    const struct step *step = &finding->one.steps[where->operation];
+    const struct looked_operation *op = &finding->one.operations[where->operation];
     double begin = value_of(finding, 0, where);
-    for (struct where size = {.operation = where->operation}; size.argument < step->operation->arguments;
-         ++size.argument) {
-        if (step->arguments[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
+    for (struct where size = {.operation = where->operation}; size.argument < op->header->arguments; ++size.argument) {
+        if (op->arguments[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
             continue;
         if (ALL_NUMBERS(r, 0, finding->question->ranks,
                         value_of(finding, r, where) - begin == r * value_of(finding, r, &size)))
@@ -194,11 +193,11 @@ is_of_first(const struct finding *finding, const struct where *where)
 static bool
 scales_average(const struct finding *finding, const struct where *where)
 {
-    const struct step *step = &finding->one.steps[where->operation];
+    const struct looked_operation *op = &finding->one.operations[where->operation];
     const int ranks = finding->question->ranks;
     double one = value_of(finding, -1, where);
-    bool is_of_gradient = ANY(it, step->arguments, step->operation->arguments,
-                              place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
+    bool is_of_gradient =
+        ANY(it, op->arguments, op->header->arguments, place_is_of(it, CHECK_GRADIENT) && it->end > 0 && !it->is_before);
     if (!finding->question->is_update || !is_of_gradient)
         return false;
     return ALL_NUMBERS(r, 0, ranks, is_near(value_of(finding, r, where) * ranks, one)) ||
@@ -210,13 +209,13 @@ scales_average(const struct finding *finding, const struct where *where)
 static void
 describe(const struct finding *finding, const struct where *where, struct place_scalar *scalar)
 {
-    const struct step *step = &finding->one.steps[where->operation];
-    const struct look_argument *it = &step->arguments[where->argument];
+    const struct looked_operation *op = &finding->one.operations[where->operation];
+    const struct look_argument *it = &op->arguments[where->argument];
     struct origin origin;
-    (void)place_name_step(step, scalar->operation);
-    snprintf(scalar->argument, sizeof(scalar->argument), "%s", ARGUMENT_OF(step, it));
+    (void)place_name_operation(op, scalar->operation);
+    snprintf(scalar->argument, sizeof(scalar->argument), "%s", ARGUMENT_OF(op, it));
     (void)place_list_values(finding, where, scalar->values);
-    if (origin_find(step->operation->place, it->number & 0xffff, &origin)) {
+    if (origin_find(op->header->place, it->number & 0xffff, &origin)) {
         snprintf(scalar->variable, sizeof(scalar->variable), "%s", origin.name);
         snprintf(scalar->line, sizeof(scalar->line), "%s", origin.place);
         snprintf(scalar->computed_from, sizeof(scalar->computed_from), "%s", origin.from);
@@ -239,11 +238,10 @@ place_is_size(const struct finding *finding, const struct where *where)
 static bool
 is_of_mean(const struct finding *finding, const struct where *where)
 {
-    const struct step *step = &finding->one.steps[where->operation];
+    const struct looked_operation *op = &finding->one.operations[where->operation];
     double one = value_of(finding, -1, where);
-    for (struct where size = {.operation = where->operation}; size.argument < step->operation->arguments;
-         ++size.argument) {
-        if (step->arguments[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
+    for (struct where size = {.operation = where->operation}; size.argument < op->header->arguments; ++size.argument) {
+        if (op->arguments[size.argument].is_memory || judge_scalar(finding, &size) != SCALAR_SIZE)
             continue;
         if (ALL_NUMBERS(
                 r, 0, finding->question->ranks,
@@ -256,12 +254,12 @@ is_of_mean(const struct finding *finding, const struct where *where)
 void
 place_find_scalar(const struct finding *finding, size_t at, struct place_scalar *scalar)
 {
-    const struct step *step = &finding->one.steps[at];
+    const struct looked_operation *op = &finding->one.operations[at];
     struct where found = {.operation = at};
     *scalar = (struct place_scalar){.level = SCALAR_ALIKE};
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
         bool advances;
-        if (step->arguments[where.argument].is_memory)
+        if (op->arguments[where.argument].is_memory)
             continue;
         enum scalar_level level = judge_with_step_before(finding, &where, &advances);
         bool is_mean = level == SCALAR_PART && is_of_mean(finding, &where);
@@ -295,14 +293,14 @@ place_say_scalar(const struct finding *finding, size_t at, enum scalar_level lea
 const char *
 place_describe_share(const struct finding *finding, size_t at, char text[OPERATION_SENTENCE_BYTES])
 {
-    const struct step *step = &finding->one.steps[at];
+    const struct looked_operation *op = &finding->one.operations[at];
     text[0] = '\0';
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
-        const struct look_argument *it = &step->arguments[where.argument];
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
+        const struct look_argument *it = &op->arguments[where.argument];
         if (it->is_memory || judge_scalar(finding, &where) != SCALAR_SIZE)
             continue;
         snprintf(text, OPERATION_SENTENCE_BYTES, ", and %s, which depends on the size of the share, is %s",
-                 ARGUMENT_OF(step, it), VALUES_AT(finding, &where));
+                 ARGUMENT_OF(op, it), VALUES_AT(finding, &where));
         return text;
     }
     return text;

@@ -10,41 +10,40 @@
 #include <stdarg.h>
 
 bool
-place_has(const struct place_question *question, const struct step *step)
+place_has(const struct place_question *question, const struct looked_operation *op)
 {
-    return step->operation->interval >= question->since && step->operation->interval <= question->interval;
+    return op->header->interval >= question->since && op->header->interval <= question->interval;
 }
 
 bool
-place_is_target(const struct place_question *question, const struct step *step, uint32_t at)
+place_is_target(const struct place_question *question, const struct looked_operation *op, uint32_t at)
 {
-    const struct look_argument *it = &step->arguments[at];
+    const struct look_argument *it = &op->arguments[at];
     bool is_it = question->tensor != 0
                      ? it->tensor == question->tensor
-                     : (it->number & 0xffff) == question->argument && strcmp(step->operation->name, question->by) == 0;
+                     : (it->number & 0xffff) == question->argument && strcmp(op->header->name, question->by) == 0;
     return is_it && it->is_memory &&
            (question->is_reduced
-                ? strcmp(step->operation->name, LOOK_REDUCES) == 0 && step->operation->blocks == question->interval
-                : it->end > 0 && step->operation->interval == question->interval);
+                ? strcmp(op->header->name, LOOK_REDUCES) == 0 && op->header->blocks == question->interval
+                : it->end > 0 && op->header->interval == question->interval);
 }
 
 const char *
-place_name_step(const struct step *step, char text[320])
+place_name_operation(const struct looked_operation *op, char text[320])
 {
     struct origin call;
-    bool has_call =
-        strncmp(step->operation->name, "cuMem", 5) == 0 && origin_find(step->operation->place, ORIGIN_OF_CALL, &call);
-    const char *name = has_call ? call.name : step->operation->name, *version = strstr(name, "_v2");
+    bool has_call = strncmp(op->header->name, "cuMem", 5) == 0 && origin_find(op->header->place, ORIGIN_OF_CALL, &call);
+    const char *name = has_call ? call.name : op->header->name, *version = strstr(name, "_v2");
     char place[200];
-    (void)place_name(step->operation->place, place, sizeof(place));
+    (void)place_name(op->header->place, place, sizeof(place));
     snprintf(text, 320, "`%.*s` (%.190s)", version != NULL ? (int)(version - name) : 96, name,
              place[0] != '\0' ? place : "?");
     return text;
 }
 
 bool
-place_say(const struct finding *finding, enum place_kind kind, const struct step *step, const struct where *values,
-          const char *advice, const char *format, ...)
+place_say(const struct finding *finding, enum place_kind kind, const struct looked_operation *op,
+          const struct where *values, const char *advice, const char *format, ...)
 {
     struct place *place = finding->place;
     char how[480];
@@ -54,7 +53,7 @@ place_say(const struct finding *finding, enum place_kind kind, const struct step
     va_end(args);
     place->kind = kind;
     place->advice = advice;
-    snprintf(place->text, sizeof(place->text), "%s is %sthe first operation that differs: %s", NAME_OF(step),
+    snprintf(place->text, sizeof(place->text), "%s is %sthe first operation that differs: %s", NAME_OF(op),
              place->is_probable ? "probably " : "", how);
     return values == NULL || place_add_values(finding, values);
 }
@@ -104,9 +103,9 @@ place_weighs(const struct finding *finding, const struct where *counts)
 {
     struct where last = {.operation = finding->one.count, .after = true};
     while (last.operation-- > 0) {
-        const struct step *step = &finding->one.steps[last.operation];
-        for (last.argument = 0; last.argument < step->operation->arguments; ++last.argument) {
-            if (place_is_target(finding->question, step, (uint32_t)last.argument))
+        const struct looked_operation *op = &finding->one.operations[last.operation];
+        for (last.argument = 0; last.argument < op->header->arguments; ++last.argument) {
+            if (place_is_target(finding->question, op, (uint32_t)last.argument))
                 return relation_is_weighted(finding, counts, &last);
         }
     }
@@ -143,11 +142,11 @@ place_add_values(const struct finding *finding, const struct where *where)
 }
 
 const char *
-place_describe_origin(const struct step *step, uint32_t number, char text[OPERATION_SENTENCE_BYTES])
+place_describe_origin(const struct looked_operation *op, uint32_t number, char text[OPERATION_SENTENCE_BYTES])
 {
     struct origin origin;
     text[0] = '\0';
-    if (origin_find(step->operation->place, number, &origin))
+    if (origin_find(op->header->place, number, &origin))
         snprintf(text, OPERATION_SENTENCE_BYTES,
                  number == ORIGIN_OF_COPY ? "; the host sets `%s` at %s%s" : "; the host decides by `%s` (%s)%s",
                  origin.name, origin.place, origin.from);
@@ -156,25 +155,24 @@ place_describe_origin(const struct step *step, uint32_t number, char text[OPERAT
 
 /* A call of a library that changes nothing, such as nrm2, whose result is the host's. */
 static bool
-answers(const struct step *step)
+answers(const struct looked_operation *op)
 {
-    return strncmp(step->operation->name, "cublas", 6) == 0 &&
-           ALL(it, step->arguments, step->operation->arguments, it->end == 0);
+    return strncmp(op->header->name, "cublas", 6) == 0 && ALL(it, op->arguments, op->header->arguments, it->end == 0);
 }
 
 static bool
-copies_to_host(const struct step *step)
+copies_to_host(const struct looked_operation *op)
 {
     static const char copy[] = "cuMemcpyDtoH";
-    return strncmp(step->operation->name, copy, strlen(copy)) == 0;
+    return strncmp(op->header->name, copy, strlen(copy)) == 0;
 }
 
 /* The host reads there what ranks have each of its own share. */
 static bool
 reads_own_share(const struct finding *finding, size_t at)
 {
-    const struct step *step = &finding->one.steps[at];
-    if (!copies_to_host(step) && !answers(step))
+    const struct looked_operation *op = &finding->one.operations[at];
+    if (!copies_to_host(op) && !answers(op))
         return false;
     enum relation relation = relation_of(finding, &(struct where){.operation = at});
     return relation != RELATION_SAME && relation != RELATION_UNKNOWN;
@@ -183,20 +181,20 @@ reads_own_share(const struct finding *finding, size_t at)
 /* The part of a sentence that says which copy to the host, at `from`, has given the host a value of the rank's
  * share. */
 static void
-describe_last_read(const struct finding *finding, const struct step *step, const char *from,
+describe_last_read(const struct finding *finding, const struct looked_operation *op, const char *from,
                    char text[OPERATION_SENTENCE_BYTES])
 {
     struct origin use;
     const char *part = finding->question->takes_turns ? "own batch" : "share";
-    if (!copies_to_host(step)) {
+    if (!copies_to_host(op)) {
         snprintf(text, OPERATION_SENTENCE_BYTES,
                  ", after the host has read a value at %s that is of the rank's %s alone", from, part);
         return;
     }
     snprintf(text, OPERATION_SENTENCE_BYTES,
              ", after the host has read values at %s that are of the rank's %s alone, into %s", from, part,
-             ARGUMENT_OF(step, &(struct look_argument){.number = 0}));
-    if (origin_find(step->operation->place, ORIGIN_OF_USE, &use))
+             ARGUMENT_OF(op, &(struct look_argument){.number = 0}));
+    if (origin_find(op->header->place, ORIGIN_OF_USE, &use))
         printable_append(text, OPERATION_SENTENCE_BYTES, " (first used at %s)", use.place);
 }
 
@@ -206,14 +204,14 @@ place_describe_read(const struct finding *finding, size_t at, char text[OPERATIO
     char from[200], first[200] = "";
     text[0] = '\0';
     while (at-- > 0) {
-        const struct step *step = &finding->one.steps[at];
-        if (!reads_own_share(finding, at) || strcmp(place_name(step->operation->place, from, sizeof(from)), first) == 0)
+        const struct looked_operation *op = &finding->one.operations[at];
+        if (!reads_own_share(finding, at) || strcmp(place_name(op->header->place, from, sizeof(from)), first) == 0)
             continue;
         if (first[0] != '\0') {
             printable_append(text, OPERATION_SENTENCE_BYTES, ", and at %s", from);
             return text;
         }
-        describe_last_read(finding, step, from, text);
+        describe_last_read(finding, op, from, text);
         snprintf(first, sizeof(first), "%s", from);
     }
     return text;

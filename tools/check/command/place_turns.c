@@ -11,28 +11,28 @@ static const char same_in_each_turn[] =
 
 /* How often the call is made in the interval. */
 static size_t
-count_calls(const struct looked *looked, const struct step *call)
+count_calls(const struct looked *looked, const struct looked_operation *call)
 {
     size_t count = 0;
-    FOR_EACH(step, looked->steps, looked->count)
-        count += looked_is_one_call(step, call);
+    FOR_EACH(op, looked->operations, looked->count)
+        count += looked_is_one_call(op, call);
     return count;
 }
 
 /* What the call makes for the `number`th time, from 0; NULL: it is not made so often. */
-static const struct step *
-find_call(const struct looked *looked, const struct step *call, size_t number)
+static const struct looked_operation *
+find_call(const struct looked *looked, const struct looked_operation *call, size_t number)
 {
-    FOR_EACH(step, looked->steps, looked->count) {
-        if (looked_is_one_call(step, call) && number-- == 0)
-            return step;
+    FOR_EACH(op, looked->operations, looked->count) {
+        if (looked_is_one_call(op, call) && number-- == 0)
+            return op;
     }
     return NULL;
 }
 
 /* Each rank makes what one process does: an update, or the first batch, which all ranks have. */
 static bool
-is_of_each_rank(const struct finding *finding, const struct step *call)
+is_of_each_rank(const struct finding *finding, const struct looked_operation *call)
 {
     const size_t one = count_calls(&finding->one, call);
     return ALL(rank, finding->ranks, (size_t)finding->question->ranks, count_calls(rank, call) == one);
@@ -42,7 +42,7 @@ is_of_each_rank(const struct finding *finding, const struct step *call)
 static bool
 say_other_count(const struct finding *finding, size_t at)
 {
-    const struct step *call = &finding->one.steps[at];
+    const struct looked_operation *call = &finding->one.operations[at];
     const size_t one = count_calls(&finding->one, call);
     size_t all = 0;
     for (int r = 0; r < finding->question->ranks; ++r)
@@ -68,9 +68,10 @@ begins_elsewhere(const struct look_argument *one, const struct look_argument *ow
 
 /* The rank's operation is to be the one process's. */
 static bool
-say_other_argument(const struct finding *finding, int rank, const struct step *own, const struct step *one)
+say_other_argument(const struct finding *finding, int rank, const struct looked_operation *own,
+                   const struct looked_operation *one)
 {
-    for (uint32_t a = 0; a < one->operation->arguments; ++a) {
+    for (uint32_t a = 0; a < one->header->arguments; ++a) {
         const struct look_argument *mine = &one->arguments[a], *theirs = &own->arguments[a];
         if (begins_elsewhere(mine, theirs))
             return place_say(finding, PLACE_SCALAR, one, NULL, same_in_each_turn,
@@ -91,13 +92,13 @@ say_other_argument(const struct finding *finding, int rank, const struct step *o
 static bool
 say_other_turn(const struct finding *finding, size_t at)
 {
-    const struct step *call = &finding->one.steps[at];
+    const struct looked_operation *call = &finding->one.operations[at];
     const bool is_of_each = is_of_each_rank(finding, call);
     size_t before = 0; /* what the ranks before have made */
     for (int r = 0; r < finding->question->ranks; ++r) {
         const size_t count = count_calls(&finding->ranks[r], call);
         for (size_t i = 0; i < count; ++i) {
-            const struct step *one = find_call(&finding->one, call, before + i);
+            const struct looked_operation *one = find_call(&finding->one, call, before + i);
             if (one != NULL && say_other_argument(finding, r, find_call(&finding->ranks[r], call, i), one))
                 return true;
         }
@@ -110,10 +111,10 @@ bool
 place_find_in_turns(const struct finding *finding)
 {
     for (size_t at = 0; at < finding->one.count && finding->question->takes_turns; ++at) {
-        const struct step *call = &finding->one.steps[at];
+        const struct looked_operation *call = &finding->one.operations[at];
         const bool is_counted = finding->matters[at] != 0 && place_has(finding->question, call) &&
-                                !call->operation->from_host && strcmp(call->operation->name, LOOK_REDUCES) != 0;
-        if (!is_counted || ANY(it, finding->one.steps, at, looked_is_one_call(it, call)))
+                                !call->header->from_host && strcmp(call->header->name, LOOK_REDUCES) != 0;
+        if (!is_counted || ANY(it, finding->one.operations, at, looked_is_one_call(it, call)))
             continue;
         if (say_other_count(finding, at) || say_other_turn(finding, at))
             return true;
@@ -125,39 +126,40 @@ place_find_in_turns(const struct finding *finding)
 
 /* Whether the operation sets the gradient to a constant: what is computed there afterwards is no average. */
 static bool
-clears(const struct step *step, const struct look_argument *gradient)
+clears(const struct looked_operation *op, const struct look_argument *gradient)
 {
-    return strncmp(step->operation->name, "cuMemset", strlen("cuMemset")) == 0 &&
-           ANY(it, step->arguments, step->operation->arguments, it->tensor == gradient->tensor && it->end > 0);
+    return strncmp(op->header->name, "cuMemset", strlen("cuMemset")) == 0 &&
+           ANY(it, op->arguments, op->header->arguments, it->tensor == gradient->tensor && it->end > 0);
 }
 
 /* The last operation before `at` that has computed the gradient after it was cleared, without a DDP_STEP in between;
  * NULL: there is none. */
-static const struct step *
+static const struct looked_operation *
 find_computed(const struct looked *one, size_t at, const struct look_argument *gradient)
 {
-    const struct step *last = NULL;
+    const struct looked_operation *last = NULL;
     while (at-- > 0) {
-        const struct step *step = &one->steps[at];
-        if (strcmp(step->operation->name, LOOK_STEPS) == 0)
+        const struct looked_operation *op = &one->operations[at];
+        if (strcmp(op->header->name, LOOK_STEPS) == 0)
             return NULL;
-        if (clears(step, gradient))
+        if (clears(op, gradient))
             return last;
         const bool writes =
-            ANY(it, step->arguments, step->operation->arguments, it->tensor == gradient->tensor && it->end > 0);
-        last = last == NULL && writes ? step : last;
+            ANY(it, op->arguments, op->header->arguments, it->tensor == gradient->tensor && it->end > 0);
+        last = last == NULL && writes ? op : last;
     }
     return NULL;
 }
 
 /* Says that the update reads a gradient that was computed after the last DDP_STEP. Whether it does. */
 static bool
-say_without_step(const struct finding *finding, const struct step *update)
+say_without_step(const struct finding *finding, const struct looked_operation *update)
 {
-    FOR_EACH(it, update->arguments, update->operation->arguments) {
+    FOR_EACH(it, update->arguments, update->header->arguments) {
         if (!place_is_of(it, CHECK_GRADIENT) || it->end > 0)
             continue;
-        const struct step *by = find_computed(&finding->one, (size_t)(update - finding->one.steps), it);
+        const struct looked_operation *by =
+            find_computed(&finding->one, (size_t)(update - finding->one.operations), it);
         if (by == NULL)
             continue;
         finding->place->tensor = it->tensor;
@@ -175,9 +177,8 @@ place_say_without_step(const struct finding *finding)
 {
     if (!finding->question->is_update || finding->question->is_averaged)
         return false;
-    return ANY(
-        step, finding->one.steps, finding->one.count,
-        place_has(finding->question, step) &&
-            ANY(it, step->arguments, step->operation->arguments, place_is_of(it, CHECK_PARAMETER) && it->end > 0) &&
-            say_without_step(finding, step));
+    return ANY(op, finding->one.operations, finding->one.count,
+               place_has(finding->question, op) &&
+                   ANY(it, op->arguments, op->header->arguments, place_is_of(it, CHECK_PARAMETER) && it->end > 0) &&
+                   say_without_step(finding, op));
 }

@@ -12,9 +12,9 @@ bool
 place_find_writer(const struct looked *one, size_t at, const struct look_argument *of, uint32_t least, struct where *by)
 {
     for (*by = (struct where){.operation = at, .after = true};
-         by->operation-- > 0 && one->steps[by->operation].operation->interval >= least;)
-        for (by->argument = 0; by->argument < one->steps[by->operation].operation->arguments; ++by->argument)
-            if (place_reaches(&one->steps[by->operation].arguments[by->argument], of))
+         by->operation-- > 0 && one->operations[by->operation].header->interval >= least;)
+        for (by->argument = 0; by->argument < one->operations[by->operation].header->arguments; ++by->argument)
+            if (place_reaches(&one->operations[by->operation].arguments[by->argument], of))
                 return true;
     return false;
 }

@@ -43,7 +43,7 @@ relation_argument(const struct finding *finding, int rank, const struct where *w
 {
     const struct looked *looked = made_by(finding, rank);
     int at = rank < 0 ? (int)where->operation : looked->matches[where->operation];
-    return at < 0 ? NULL : &looked->steps[at].arguments[where->argument];
+    return at < 0 ? NULL : &looked->operations[at].arguments[where->argument];
 }
 
 int
@@ -58,14 +58,14 @@ relation_missing_on(const struct finding *finding, size_t at)
 static void
 range_of(const struct finding *finding, const struct where *where, uint64_t *first_p, uint64_t *end_p)
 {
-    const struct step *steps = finding->one.steps;
-    const struct look_argument *it = &steps[where->operation].arguments[where->argument];
-    bool is_copy = steps[where->operation].operation->from_host;
+    const struct looked_operation *operations = finding->one.operations;
+    const struct look_argument *it = &operations[where->operation].arguments[where->argument];
+    bool is_copy = operations[where->operation].header->from_host;
     *first_p = is_copy ? 0 : it->first;
     *end_p = is_copy ? it->bytes : it->end;
     for (size_t i = 0; i < where->operation; ++i) {
-        bool counts = steps[i].operation->interval >= finding->question->since && relation_missing_on(finding, i) < 0;
-        FOR_EACH_UNTIL(by, steps[i].arguments, steps[i].operation->arguments, !counts) {
+        bool counts = operations[i].header->interval >= finding->question->since && relation_missing_on(finding, i) < 0;
+        FOR_EACH_UNTIL(by, operations[i].arguments, operations[i].header->arguments, !counts) {
             bool is_it = by->is_memory && by->address == it->address && by->end > 0;
             *first_p = is_it && by->first < *first_p ? by->first : *first_p;
             *end_p = is_it && by->end > *end_p ? by->end : *end_p;
@@ -87,10 +87,10 @@ hash_before(const struct finding *finding, int rank, const struct where *where)
 {
     const struct looked *looked = made_by(finding, rank);
     const struct look_argument *it = relation_argument(finding, rank, where);
-    FOR_EACH_UNTIL(step, looked->steps, looked->count, !is_early(finding, it)) {
+    FOR_EACH_UNTIL(op, looked->operations, looked->count, !is_early(finding, it)) {
         struct look_argument *of =
-            FIND(a, step->arguments, step->operation->arguments, a->is_memory && a->tensor == it->tensor);
-        if (of != NULL && step->operation->interval == finding->question->interval)
+            FIND(a, op->arguments, op->header->arguments, a->is_memory && a->tensor == it->tensor);
+        if (of != NULL && op->header->interval == finding->question->interval)
             return of->before;
     }
     return it->before;
@@ -150,10 +150,10 @@ relation_numbers(const struct finding *finding, int rank, const struct where *wh
 double
 relation_weight(const struct finding *finding, int rank)
 {
-    const struct step *step =
-        FIND(it, finding->ranks[rank].steps, finding->ranks[rank].count,
-             it->operation->interval == finding->question->interval && strcmp(it->operation->name, LOOK_STEPS) == 0);
-    return step != NULL ? step->arguments[0].value : 1;
+    const struct looked_operation *op =
+        FIND(it, finding->ranks[rank].operations, finding->ranks[rank].count,
+             it->header->interval == finding->question->interval && strcmp(it->header->name, LOOK_STEPS) == 0);
+    return op != NULL ? op->arguments[0].value : 1;
 }
 
 /* Each rank's at the same place. */
@@ -162,9 +162,9 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
               const struct numbers *one)
 {
     const struct place_question *question = finding->question;
-    const struct step *step = &finding->one.steps[where->operation];
+    const struct looked_operation *op = &finding->one.operations[where->operation];
     int ranks = question->ranks;
-    bool same = true, summed = true, early = is_early(finding, &step->arguments[where->argument]);
+    bool same = true, summed = true, early = is_early(finding, &op->arguments[where->argument]);
     OWNED_NUMBERS sum = {.count = 0}, weighed = {.count = 0};
     for (int r = 0; r < ranks && summed; ++r) {
         OWNED_NUMBERS own = {.count = 0};
@@ -178,7 +178,7 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
     double unit = (1 + ranks) * one->unit;
     bool is_part = summed && numbers_are_near(&sum, one, 1, unit),
          is_mean = summed && (numbers_are_near(&sum, one, ranks, unit) || numbers_are_near(&weighed, one, ranks, unit));
-    if (strcmp(step->operation->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
+    if (strcmp(op->header->name, LOOK_REDUCES) == 0) /* of what each rank has divided by its share */
         is_mean = is_mean || (summed && numbers_are_near(&sum, one, (double)ranks * ranks, 0));
     if (early && !same && !question->is_averaged)
         return RELATION_NONE;
@@ -202,7 +202,7 @@ gather(const struct finding *finding, const struct where *where, uint64_t first,
     for (int r = 0; r < finding->question->ranks && ok; ++r) {
         const struct look_argument *argument = relation_argument(finding, r, where);
         OWNED_NUMBERS own = {.count = 0};
-        bool is_copy = finding->one.steps[where->operation].operation->from_host;
+        bool is_copy = finding->one.operations[where->operation].header->from_host;
         uint64_t from = first, to = end;
         if (end == 0 && argument != NULL) {
             from = is_copy ? 0 : argument->first;
@@ -266,7 +266,7 @@ static bool
 may_be_anew(const struct finding *finding, const struct where *where)
 {
     const struct look_argument *mine = relation_argument(finding, -1, where);
-    if (!where->after || is_early(finding, mine) || finding->one.steps[where->operation].operation->from_host)
+    if (!where->after || is_early(finding, mine) || finding->one.operations[where->operation].header->from_host)
         return false;
     return mine->type != 0 || !relation_is_result(finding, where);
 }
@@ -293,7 +293,8 @@ relate(const struct finding *finding, const struct where *where)
         uint64_t first, end;
     } passes[PASSES] = {{first, end}, {0, mine->bytes}, {mine->first, mine->end}};
     const bool early = is_early(finding, mine), of_change = finding->question->is_update || early;
-    const bool is_alone = where->after && mine->end > 0 && !finding->one.steps[where->operation].operation->from_host &&
+    const bool is_alone = where->after && mine->end > 0 &&
+                          !finding->one.operations[where->operation].header->from_host &&
                           relation_is_result(finding, where);
     bool are_whole = false;
     for (int pass = ALL_CHANGES; pass < (is_alone ? PASSES : OWN_CHANGES); ++pass) {
@@ -366,13 +367,13 @@ add_call(const struct finding *finding, int rank, const struct where *where, dou
     const struct looked *looked = made_by(finding, rank);
     OWNED_NUMBERS last = {.count = 0};
     for (size_t i = 0; i < looked->count; ++i) {
-        const struct look_argument *it = &looked->steps[i].arguments[where->argument];
-        if (!looked_is_one_call(&looked->steps[i], &finding->one.steps[where->operation]) || !it->is_memory ||
+        const struct look_argument *it = &looked->operations[i].arguments[where->argument];
+        if (!looked_is_one_call(&looked->operations[i], &finding->one.operations[where->operation]) || !it->is_memory ||
             it->end == 0)
             continue;
         /* It ends where another operation's memory begins, as that of the next micro-batch. */
-        bool may_go_on = it->tensor == 0 && ANY(step, looked->steps, looked->count,
-                                                ANY(other, step->arguments, step->operation->arguments,
+        bool may_go_on = it->tensor == 0 && ANY(op, looked->operations, looked->count,
+                                                ANY(other, op->arguments, op->header->arguments,
                                                     other->is_memory && other->address == it->address + it->bytes));
         const struct contents *contents = !it->is_part && !may_go_on ? looked_find_contents(looked, it->after) : NULL;
         if (contents == NULL)
@@ -416,7 +417,7 @@ relation_of_call(const struct finding *finding, const struct where *where)
 enum relation
 relation_of(const struct finding *finding, const struct where *where)
 {
-    if (where->after && finding->one.steps[where->operation].operation->from_host && !finding->question->is_update)
+    if (where->after && finding->one.operations[where->operation].header->from_host && !finding->question->is_update)
         return relation_of_copied(finding, where);
     enum relation relation = relate(finding, where);
     bool may_be_data = relation == RELATION_NONE || relation == RELATION_ROWS;
@@ -429,7 +430,7 @@ relation_changes_same(const struct finding *finding, size_t at)
     static const double visible = 1e3; /* units in the last place */
     bool same = true;
     for (struct where where = {.operation = at, .after = true};
-         where.argument < finding->one.steps[at].operation->arguments; ++where.argument) {
+         where.argument < finding->one.operations[at].header->arguments; ++where.argument) {
         const struct look_argument *it = relation_argument(finding, -1, &where);
         OWNED_NUMBERS one = {.count = 0};
         bool same_bits =

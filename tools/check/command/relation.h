@@ -109,7 +109,8 @@ size_t relation_element(const struct finding *finding, const struct where *where
 /* Where the host sets what an operation copies from it (ORIGIN_OF_COPY), if these are three lines at most; or by which
  * condition it decides whether to make the operation (ORIGIN_OF_DECISION). All that describe return `text`, a part of a
  * sentence, which may be empty. */
-const char *place_describe_origin(const struct step *step, uint32_t number, char text[OPERATION_SENTENCE_BYTES]);
+const char *place_describe_origin(const struct looked_operation *op, uint32_t number,
+                                  char text[OPERATION_SENTENCE_BYTES]);
 
 /* The last two places before an operation where the host reads, by a copy, what ranks have each of its own share: where
  * the values that it hands out may come from. */
@@ -118,27 +119,27 @@ void place_add_read(const struct finding *finding, size_t at);
 
 /* The place is the operation: "`bce` (train.cu:71) is the first operation that differs: ..."; then place_add_values(),
  * unless `values` is NULL. Always true, as all that append. */
-bool place_say(const struct finding *finding, enum place_kind kind, const struct step *step, const struct where *values,
-               const char *advice, const char *format, ...) __attribute__((format(printf, 6, 7)));
+bool place_say(const struct finding *finding, enum place_kind kind, const struct looked_operation *op,
+               const struct where *values, const char *advice, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
 
 /* Appends to what it says. */
 bool place_add(const struct finding *finding, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The operation changes the tensor that differs, by this argument; or it is the DDP_REDUCE that finds it. */
-bool place_is_target(const struct place_question *question, const struct step *step, uint32_t at);
+bool place_is_target(const struct place_question *question, const struct looked_operation *op, uint32_t at);
 
 /* Weighed by what the operation counts of each share, the ranks' gradients are one process's. */
 bool place_weighs(const struct finding *finding, const struct where *counts);
 
 /* The operation is one of those between which the difference comes about. */
-bool place_has(const struct place_question *question, const struct step *step);
+bool place_has(const struct place_question *question, const struct looked_operation *op);
 /* "`bce` (train.cu:71)", valid in the block around, as the next two. */
-const char *place_name_step(const struct step *step, char text[320]);
-#define NAME_OF(step) place_name_step((step), (char[320]){""})
+const char *place_name_operation(const struct looked_operation *op, char text[320]);
+#define NAME_OF(op) place_name_operation((op), (char[320]){""})
 /* "argument 5 (`touched`)", "a number in argument 5". */
-#define ARGUMENT_OF(step, it)                                                             \
-    place_name_argument((step)->operation->place, (it)->number & 0xffff, (it)->is_member, \
-                        (char[PLACE_ARGUMENT_BYTES]){""})
+#define ARGUMENT_OF(op, it) \
+    place_name_argument((op)->header->place, (it)->number & 0xffff, (it)->is_member, (char[PLACE_ARGUMENT_BYTES]){""})
 /* Advice for an operation that not all make as often. */
 extern const char *const place_same_decision;
 
@@ -194,7 +195,7 @@ bool place_begins_elsewhere(const struct finding *finding, const struct where *r
 bool place_say_begin(const struct finding *finding, const struct where *read);
 
 /* The rank makes the one process's operation with a pointer that leads to no memory. */
-bool place_say_no_memory(const struct finding *finding, const struct step *one, int rank);
+bool place_say_no_memory(const struct finding *finding, const struct looked_operation *one, int rank);
 
 /* ---- place_inputs.c ---- */
 /* The place is what the operation gets, and no operation of the step has changed, if that is in no relation to the one

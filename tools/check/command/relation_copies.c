@@ -36,14 +36,13 @@ static struct contents
 copied_by(const struct looked *looked, const struct look_operation *its, uint32_t interval)
 {
     struct contents all = {.data = xcalloc(1, 1)};
-    FOR_EACH(step, looked->steps, looked->count) {
-        const struct contents *own =
-            relation_is_same_call(step->operation, its) && step->operation->interval == interval
-                ? looked_find_contents(looked, step->arguments[0].after)
-                : NULL;
+    FOR_EACH(op, looked->operations, looked->count) {
+        const struct contents *own = relation_is_same_call(op->header, its) && op->header->interval == interval
+                                         ? looked_find_contents(looked, op->arguments[0].after)
+                                         : NULL;
         if (own == NULL)
             continue;
-        if (step->arguments[0].is_part) {
+        if (op->arguments[0].is_part) {
             free_contents(&all);
             return (struct contents){.data = NULL};
         }
@@ -71,7 +70,7 @@ are_mixed_up(const struct contents *all, const struct contents *one, uint64_t it
 enum relation
 relation_of_copied(const struct finding *finding, const struct where *where)
 {
-    const struct look_operation *its = finding->one.steps[where->operation].operation;
+    const struct look_operation *its = finding->one.operations[where->operation].header;
     OWNED_CONTENTS one = copied_by(&finding->one, its, its->interval), all = {.data = xcalloc(1, 1)};
     bool same = one.data != NULL, known = same;
     for (int r = 0; r < finding->question->ranks; ++r) {
@@ -124,7 +123,7 @@ are_known(const struct finding *finding, const struct look_operation *its, const
 {
     enum { PIECES = 64, AT_SHARE, ELSEWHERE };
     uint64_t count = own->bytes / part->each, apart = count / PIECES + 1, tried = 0, known = 0, elsewhere = 0, at;
-    uint32_t last = finding->one.steps[finding->one.count - 1].operation->interval;
+    uint32_t last = finding->one.operations[finding->one.count - 1].header->interval;
     OWNED char *found = xcalloc(count + 1, 1);
     for (uint32_t interval = 0; interval <= last; ++interval) {
         OWNED_CONTENTS all = copied_by(&finding->one, its, interval),
@@ -161,7 +160,7 @@ enum copied
 relation_of_copies(const struct finding *finding, size_t at, int rank, struct part *part)
 {
     enum { PIECE_BYTES = 64 };
-    const struct look_operation *its = finding->one.steps[at].operation;
+    const struct look_operation *its = finding->one.operations[at].header;
     OWNED_CONTENTS one = copied_by(&finding->one, its, its->interval),
                    own = copied_by(&finding->ranks[rank], its, its->interval);
     uint64_t items = finding->question->items, each = own.bytes < PIECE_BYTES ? own.bytes : PIECE_BYTES;

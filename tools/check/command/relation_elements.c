@@ -85,7 +85,7 @@ relation_element(const struct finding *finding, const struct where *where, bool 
 {
     const struct look_argument *mine = relation_argument(finding, -1, where), *it;
     int ranks = finding->question->ranks;
-    bool are_copied = finding->one.steps[where->operation].operation->from_host, known = !mine->is_part;
+    bool are_copied = finding->one.operations[where->operation].header->from_host, known = !mine->is_part;
     struct numbers *numbers = xcalloc((size_t)ranks + 1, sizeof(*numbers));
     size_t found = SIZE_MAX, behind = 0, each = sizeof(float), all = 0, same = 0;
     double worst = NUMBERS_NEAR;

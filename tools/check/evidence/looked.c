@@ -37,7 +37,7 @@ read_records(struct looked *looked, size_t bytes)
         if (record->arguments > LOOK_ARGUMENTS || follow > bytes - at)
             return false;
         if (record->arguments > 0)
-            *GROWN(looked->steps, looked->count) = (struct step){record, (void *)(looked->file + at)};
+            *GROWN(looked->operations, looked->count) = (struct looked_operation){record, (void *)(looked->file + at)};
         else
             *GROWN(looked->contents, looked->content_count) =
                 (struct contents){record->hash, record->bytes, looked->file + at};
@@ -50,8 +50,8 @@ read_records(struct looked *looked, size_t bytes)
 static void
 annotate_before(struct looked *looked, size_t end, const struct look_argument *known)
 {
-    FOR_EACH(step, looked->steps, end) {
-        FOR_EACH_MUTABLE(it, step->arguments, step->operation->arguments) {
+    FOR_EACH(op, looked->operations, end) {
+        FOR_EACH_MUTABLE(it, op->arguments, op->header->arguments) {
             if (!it->is_memory || it->address != known->address)
                 continue;
             it->is_before = it->is_before || it->tensor == 0;
@@ -65,8 +65,8 @@ static void
 annotate_early(struct looked *looked)
 {
     for (size_t i = 0; i < looked->count; ++i) {
-        const struct step *later = &looked->steps[i];
-        for (uint32_t a = 0; a < later->operation->arguments && later->operation->interval == 0; ++a) {
+        const struct looked_operation *later = &looked->operations[i];
+        for (uint32_t a = 0; a < later->header->arguments && later->header->interval == 0; ++a) {
             if (later->arguments[a].tensor != 0)
                 annotate_before(looked, i, &later->arguments[a]);
         }
@@ -94,7 +94,7 @@ looked_free(struct looked *looked)
 {
     free(looked->file);
     free(looked->contents);
-    free(looked->steps);
+    free(looked->operations);
     free(looked->matches);
 }
 
@@ -107,10 +107,10 @@ looked_find_contents(const struct looked *looked, uint64_t hash)
 /* ---- which operation of a rank is which of the one process's ---- */
 
 bool
-looked_is_one_call(const struct step *a, const struct step *b)
+looked_is_one_call(const struct looked_operation *a, const struct looked_operation *b)
 {
-    return a->operation->interval == b->operation->interval && a->operation->arguments == b->operation->arguments &&
-           strcmp(a->operation->name, b->operation->name) == 0 && strcmp(a->operation->place, b->operation->place) == 0;
+    return a->header->interval == b->header->interval && a->header->arguments == b->header->arguments &&
+           strcmp(a->header->name, b->header->name) == 0 && strcmp(a->header->place, b->header->place) == 0;
 }
 
 /* Sets rank->matches[]: for each operation of one process the first of the rank's, not yet taken, that the same call
@@ -123,7 +123,7 @@ find_operations(const struct looked *one, struct looked *rank)
     for (size_t i = 0; i < one->count; ++i) {
         rank->matches[i] = -1;
         for (size_t k = 0; k < rank->count && rank->matches[i] < 0; ++k) {
-            if (taken[k] || !looked_is_one_call(&one->steps[i], &rank->steps[k]))
+            if (taken[k] || !looked_is_one_call(&one->operations[i], &rank->operations[k]))
                 continue;
             taken[k] = true;
             rank->matches[i] = (int)k;
@@ -136,9 +136,9 @@ static void
 share_changes(struct looked *one, const struct looked *rank)
 {
     for (size_t i = 0; i < one->count; ++i) {
-        for (uint32_t a = 0; a < one->steps[i].operation->arguments && rank->matches[i] >= 0; ++a) {
-            const struct look_argument *theirs = &rank->steps[rank->matches[i]].arguments[a];
-            struct look_argument *mine = &one->steps[i].arguments[a];
+        for (uint32_t a = 0; a < one->operations[i].header->arguments && rank->matches[i] >= 0; ++a) {
+            const struct look_argument *theirs = &rank->operations[rank->matches[i]].arguments[a];
+            struct look_argument *mine = &one->operations[i].arguments[a];
             if (mine->is_memory && mine->end == 0 && theirs->end <= mine->bytes) {
                 mine->first = theirs->first;
                 mine->end = theirs->end;

@@ -10,17 +10,17 @@
 
 #include <stddef.h>
 
-/* An operation: its header and [operation->arguments] arguments, both in the file that was read. */
-struct step {
-    struct look_operation *operation;
+/* An operation: its header and [header->arguments] arguments, both in the file that was read. */
+struct looked_operation {
+    struct look_operation *header;
     struct look_argument *arguments;
 };
 
 /* What one process has made. */
 struct looked {
     char *file;
-    struct contents *contents; /* [content_count] */
-    struct step *steps;        /* [count] */
+    struct contents *contents;           /* [content_count] */
+    struct looked_operation *operations; /* [count] */
     size_t content_count, count;
     int *matches; /* of a rank, [operations of the one process]: which of these it is; -1: none */
 };
@@ -38,6 +38,6 @@ void looked_align(struct looked *one, struct looked *rank);
 const struct contents *looked_find_contents(const struct looked *looked, uint64_t hash);
 
 /* One call of the program's has made both, in one interval between two DDP_STEPs. */
-bool looked_is_one_call(const struct step *a, const struct step *b);
+bool looked_is_one_call(const struct looked_operation *a, const struct looked_operation *b);
 
 #endif
