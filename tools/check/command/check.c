@@ -14,7 +14,7 @@
 #include "launcher/output/whole_file.h"
 #include "launcher/start/environment.h"
 #include "launcher/start/spawn.h"
-#include "tools/check/command/place.h"
+#include "tools/check/command/place_question.h"
 #include "tools/check/command/session.h"
 #include "tools/common/each.h"
 #include "tools/common/inner_run.h"

@@ -1,5 +1,5 @@
 /*
- * place.c - see place.h.
+ * place.c - see place_question.h.
  *
  * Backwards from the tensor that differs, through the memory that operations of one rank change and get, come the
  * operations that it depends on. Forwards through these, the first that changes memory into something without a

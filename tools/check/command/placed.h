@@ -4,7 +4,7 @@
 #ifndef DDPRUN_TOOLS_CHECK_COMMAND_PLACED_H
 #define DDPRUN_TOOLS_CHECK_COMMAND_PLACED_H
 
-#include "tools/check/command/place.h"
+#include "tools/check/command/place_question.h"
 #include "tools/check/verdict/verdict.h"
 
 /* The place comes first, then what differs; the place's advice replaces the verdict's, but where that has a factor. A

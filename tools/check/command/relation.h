@@ -8,7 +8,7 @@
 #define DDPRUN_TOOLS_CHECK_COMMAND_RELATION_H
 
 #include "tools/check/command/origin.h"
-#include "tools/check/command/place.h"
+#include "tools/check/command/place_question.h"
 #include "tools/check/evidence/evidence.h"
 #include "tools/check/evidence/looked.h"
 #include "tools/check/place/operation.h"

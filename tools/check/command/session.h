@@ -12,7 +12,7 @@
 #include "launcher/options/options.h"
 #include "launcher/start/job_folder.h"
 #include "tools/check/command/origin.h"
-#include "tools/check/command/place.h"
+#include "tools/check/command/place_question.h"
 #include "tools/check/evidence/evidence.h"
 #include "tools/check/verdict/verdict.h"
 

@@ -1,8 +1,9 @@
 /*
- * place.h - where do the step of N ranks and that of one rank first part? From what look.h keeps of every operation.
+ * place_question.h - where do the step of N ranks and that of one rank first part? From what look.h keeps of every
+ * operation.
  */
-#ifndef DDPRUN_TOOLS_CHECK_COMMAND_PLACE_H
-#define DDPRUN_TOOLS_CHECK_COMMAND_PLACE_H
+#ifndef DDPRUN_TOOLS_CHECK_COMMAND_PLACE_QUESTION_H
+#define DDPRUN_TOOLS_CHECK_COMMAND_PLACE_QUESTION_H
 
 #include "tools/check/place/place.h"
 
