@@ -99,8 +99,8 @@ leaves_others(const struct check_outcome *outcome)
     return strstr(outcome->reason, "ended without taking part, while others did") != NULL;
 }
 
-/* Before the last step, neither the program nor a signal from outside has ended the run; and the ranks have made a
- * step, or one of them left the others before its first. */
+/* Whether ddprun has ended the run before its last step: neither the program nor a signal from outside has, and the
+ * ranks have made a step, or one of them left the others before its first. */
 static bool
 is_ended_by_ddprun(const struct rank_ends *ends, const struct check_outcome *outcome)
 {

@@ -232,7 +232,8 @@ judge_instead(struct check *check, struct check_rows *rows, int ahead, struct ch
     return judge_runs(check, verdict, error);
 }
 
-/* With one date another tensor differs first, or in another step: dates explain what differs first, and not that. */
+/* Whether with one date another tensor differs first, or in another step: then dates explain what differed first,
+ * and not that. */
 static bool
 differs_otherwise(const struct check *check, const struct check_verdict *verdict, struct check_rows *same)
 {

@@ -17,7 +17,7 @@ is_far_beyond(const struct check_item *item)
     return item->limit > 0 && item->at_first >= FAR_BEYOND * item->limit;
 }
 
-/* Causes that are read from far away: of the others the verdict itself has the place. */
+/* Whether the verdict's tensor is to be looked at more closely: not for causes whose sentence has the place already. */
 static bool
 is_looked_at(const struct check *check, const struct check_verdict *verdict)
 {
@@ -41,7 +41,8 @@ is_looked_at(const struct check *check, const struct check_verdict *verdict)
     return causes[verdict->cause] && has_place && !is_scale;
 }
 
-/* Makes a step once more, on one rank and on all, and finds the operation in which both part. */
+/* Makes a step once more, on one rank and on all, and finds the operation in which both part, in *place if *found_p.
+ * False, with the error: a run failed. */
 static bool
 look_at_step(struct check *check, struct place_question *question, struct place *place, bool *found,
              struct error *error)
@@ -76,7 +77,8 @@ look_at_step(struct check *check, struct place_question *question, struct place 
     return ok;
 }
 
-/* For tests: the tensor of a program that is equal, as if it differed in step 2. */
+/* Whether a test asks, by the environment, for the place of a tensor of a program that is equal, as if it differed
+ * in step 2. */
 static bool
 is_forced(const struct check_verdict *verdict, struct check_item *item)
 {
@@ -91,7 +93,7 @@ is_forced(const struct check_verdict *verdict, struct check_item *item)
     return true;
 }
 
-/* The place of the verdict's tensor, in its sentence; *found_p: there is one. */
+/* Finds the place of the verdict's tensor; *found_p: there is one. False, with the error: a run failed. */
 static bool
 look(struct check *check, struct check_verdict *verdict, struct place *place, bool *found_p, struct error *error)
 {
@@ -149,7 +151,7 @@ verdict_of(const struct check_verdict *verdict, const struct check_item *item, e
     return other;
 }
 
-/* Adds the place of the tensor, if there is one. */
+/* Adds the place of the tensor to the verdict, if there is one. False, with the error: a run failed. */
 static bool
 add_place(struct check *check, struct check_verdict *verdict, struct check_verdict *other, struct error *error)
 {
@@ -166,7 +168,8 @@ add_place(struct check *check, struct check_verdict *verdict, struct check_verdi
     return true;
 }
 
-/* From a later step on all gradients have a factor, which what differs before that does not explain. */
+/* Adds, as a further cause with its place, that from a later step on all gradients have a factor, which what differs
+ * before does not explain. False, with the error: a run failed. */
 static bool
 add_later_factor(struct check *check, struct check_verdict *verdict, struct error *error)
 {

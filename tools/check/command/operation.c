@@ -6,7 +6,7 @@
 
 /* ---- memory ---- */
 
-/* All memory that it gets is the same on all ranks. */
+/* Whether all memory that the operation gets is the same on all ranks and in one process. */
 static bool
 gets_same(const struct finding *finding, size_t at)
 {
@@ -18,7 +18,7 @@ gets_same(const struct finding *finding, size_t at)
     return true;
 }
 
-/* The numbers that it gets and its results are the same on all ranks. */
+/* Whether the numbers that the operation gets, and its results, are the same on all ranks. */
 static bool
 are_alike(const struct finding *finding, size_t at)
 {
@@ -119,7 +119,7 @@ find_integers(const struct finding *finding, size_t at, struct operation *operat
     }
 }
 
-/* Another operation of the step has added it up over the share: `by`. */
+/* Whether another operation of the step, *by, has added the argument's memory up over the share. */
 static bool
 is_sum(const struct finding *finding, const struct where *where, struct where *by)
 {
@@ -275,7 +275,7 @@ find_grid(const struct finding *finding, size_t at, struct operation *operation)
     }
 }
 
-/* All that one process's operation has changed there is 0 then. */
+/* Whether all that one process's operation has changed there is 0 then. */
 static bool
 clears(const struct finding *finding, const struct where *where)
 {

@@ -116,7 +116,7 @@ find_bare_name(const struct code *code, struct token_range range)
     return (struct bare_name){code->text + name->begin, name->length, plain.end > plain.first + 1 && !is_of_this};
 }
 
-/* DDP_SHARD has set it, or what it is a copy of. */
+/* Whether DDP_SHARD has set the variable there, or what it is a copy of. */
 static bool
 is_share(const struct variable *variable, const struct setting *setting)
 {
@@ -336,7 +336,7 @@ follow(struct trail trail, uint32_t number, struct origin *origin)
 
 /* ---- what a copy brings ---- */
 
-/* A function that is not CUDA's gets it, and may change what it holds. */
+/* Whether the variable is passed to a function that is not CUDA's and may change what it holds. */
 static bool
 is_passed(const struct variable *variable)
 {
@@ -370,7 +370,7 @@ find_passed(struct trail *trail, uint32_t number, char *text, struct variable *v
     return true;
 }
 
-/* The line after a copy that is the first to use the variable which it fills. */
+/* Finds, in *origin, the first line after a copy that uses the variable which the copy fills. False: there is none. */
 static bool
 follow_use(struct trail trail, struct origin *origin)
 {
@@ -388,7 +388,7 @@ follow_use(struct trail trail, struct origin *origin)
     return true;
 }
 
-/* Where the host fills what it copies. */
+/* Finds, in *origin, where the host fills what it copies. False: the source does not tell. */
 static bool
 follow_copy(struct trail trail, struct origin *origin)
 {
@@ -415,7 +415,8 @@ follow_copy(struct trail trail, struct origin *origin)
 
 /* ---- what a call is, and whether it is made ---- */
 
-/* The innermost condition around a call, in its function or in those that call it, that may have another value. */
+/* Finds, in *origin, the innermost condition around a call, in its function or in those that call it, that may have
+ * another value on another rank. False: there is none. */
 static bool
 follow_decision(struct trail trail, struct origin *origin)
 {
@@ -435,8 +436,8 @@ follow_decision(struct trail trail, struct origin *origin)
     return false;
 }
 
-/* "cudaMemcpy", where the driver has another name for what it does, or "curandGenerateUniform", which launches a kernel
- * of the library. */
+/* Finds the name of the program's call: "cudaMemcpy", where the driver has another name for what it does, or
+ * "curandGenerateUniform", which launches a kernel of the library. False: it is not known. */
 static bool
 find_call(struct trail trail, struct origin *origin)
 {
@@ -473,7 +474,8 @@ is_parameter(const struct trail *trail, const char *text)
     return found;
 }
 
-/* "sum: totals.get()", what the argument is in the function that launches, and in its callers. */
+/* Finds what the argument is in the function that launches, and in its callers: "sum: totals.get()". False: it is
+ * not known. */
 static bool
 find_text(struct trail trail, uint32_t number, char text[ORIGIN_FROM_BYTES])
 {

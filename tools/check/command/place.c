@@ -38,7 +38,8 @@ is_unseen(const struct looked *one, size_t at)
                                                    of->is_memory && place_reaches(&copy->arguments[0], of)));
 }
 
-/* Backwards: an operation matters if it changes what one that matters gets, or the tensor. */
+/* Fills finding->matters, backwards: an operation matters if it changes what one that matters gets, or the tensor
+ * itself. False: none does. */
 static bool
 find_what_matters(struct finding *finding)
 {
@@ -83,8 +84,8 @@ count_calls(const struct looked *looked, const struct looked_operation *op)
     return count;
 }
 
-/* Of an operation that is made on one side only: by the rank, or by one process. Before DDP_STEP a call that all ranks
- * together make as often as one process is a loop over records. */
+/* Says that the rank makes the operation, and one process does not (`makes`), or the other way round. False: before
+ * DDP_STEP a call that all ranks together make as often as one process is a loop over records, and right. */
 static bool
 say_missing(const struct finding *finding, const struct looked_operation *op, size_t at, int rank, bool makes)
 {
@@ -106,7 +107,8 @@ say_missing(const struct finding *finding, const struct looked_operation *op, si
     return true;
 }
 
-/* An operation that a rank does not make has changed what the operation gets; the first of several. */
+/* Says that an operation which a rank does not make, the first of several, has changed what operation `at` gets.
+ * Whether there is one. */
 static bool
 say_missing_before(const struct finding *finding, size_t at)
 {
@@ -123,8 +125,8 @@ say_missing_before(const struct finding *finding, size_t at)
     return false;
 }
 
-/* An operation that one rank does not make changes what its operation gets that is `at` of one rank's; with at ==
- * one.count the tensor itself, which one rank does not change at all. */
+/* Says the first operation which this rank makes, and one process does not, that changes what operation `at` of one
+ * process gets; with at == one.count: that changes the tensor itself. False: there is none. */
 static bool
 find_extra(const struct finding *finding, int rank, size_t at)
 {
@@ -153,7 +155,8 @@ find_all_extra(const struct finding *finding, size_t at)
     return ANY_NUMBER(r, 0, finding->question->ranks, find_extra(finding, r, at));
 }
 
-/* An update that only the rank makes, after all that one process makes: a restored checkpoint, best weights. */
+/* Says an update that only the rank makes, after all that one process makes: a restored checkpoint, best weights.
+ * False: there is none. */
 static bool
 find_own_update(const struct finding *finding, int rank)
 {
@@ -208,7 +211,7 @@ reads_own_rows(const struct finding *finding, size_t at)
     return false;
 }
 
-/* No rank has changed the gradient since the last DDP_STEP; one process need not make the operation. */
+/* Whether no rank has changed the gradient since the last DDP_STEP; one process need not make the operation. */
 static bool
 is_as_it_was(const struct finding *finding, const struct where *gradient)
 {
@@ -265,7 +268,8 @@ find_reader(const struct finding *finding, struct where update)
     return update;
 }
 
-/* A parameter is updated by a gradient that each rank still has of its own: its DDP_STEP comes later, or never. */
+/* Says that a parameter is updated by a gradient that each rank still has of its own: its DDP_STEP comes later, or
+ * never. Whether it is so. */
 static bool
 say_unaveraged(const struct finding *finding)
 {
@@ -304,7 +308,8 @@ say_unaveraged(const struct finding *finding)
     return false;
 }
 
-/* The host makes the parameter, of a gradient that it has read before DDP_STEP, and does not read after it. */
+/* Says that the host computes the parameter from a gradient that it has read before DDP_STEP, and does not read
+ * after it. Whether it does. */
 static bool
 say_read_early(const struct finding *finding)
 {
@@ -350,8 +355,8 @@ elements_changed(const struct look_argument *it)
     return (it->end - it->first) / element_size(it->type);
 }
 
-/* The update changes more of the parameter than DDP_GRADIENT names of its gradient; or more than DDP_PARAMETER names,
- * by whose pointer it changes the memory that differs, behind the parameter's end and without a pointer of its own. */
+/* Says that the update changes more of the parameter than DDP_GRADIENT names of its gradient, or memory after the
+ * end of what DDP_PARAMETER names, by the same pointer. Whether it does. */
 static bool
 say_part(const struct finding *finding)
 {
@@ -410,7 +415,7 @@ makes_wrong(const struct finding *finding, size_t at)
                            relation_adds(finding, &(struct where){at, a, .after = true}, true) != RELATION_SUM));
 }
 
-/* What the operation has changed there has no relation that leads to the tensor. */
+/* Whether what the operation has changed there has no relation to one process's that leads to the tensor. */
 static bool
 is_wrong(const struct finding *finding, const struct where *where, enum relation relation)
 {
@@ -422,8 +427,8 @@ is_wrong(const struct finding *finding, const struct where *where, enum relation
            !relation_is_anew(finding, where->operation, where->argument);
 }
 
-/* The next operation that gets what this one has changed there overwrites all of it, and makes nothing wrong: no
- * operation reads it. Where changes are compared, it may also add to it. */
+/* Whether the next operation that gets what this one has changed there overwrites all of it and makes nothing wrong.
+ * Where changes are compared, it may also add to it. */
 static bool
 is_overwritten(const struct finding *finding, const struct where *where)
 {
@@ -455,7 +460,8 @@ adds_part(const struct finding *finding, const struct where *where)
     return relation_adds(finding, where, true) == RELATION_PART;
 }
 
-/* To a gradient that has such a term another operation adds one whose mean is right, or the other way round. */
+/* Whether the operation adds to a gradient a term that is divided by the batch, and another operation one whose mean
+ * is right, or the other way round. */
 static bool
 mixes_divisors(const struct finding *finding, const struct where *where)
 {
@@ -537,7 +543,8 @@ find_place(struct finding *finding)
     return say_added(finding) || find_all_own_updates(finding);
 }
 
-/* Of gradients that were not compared, as where one rank's update changes nothing, or comes after several DDP_STEPs. */
+/* Finds the place of gradients that were not compared, as where one rank's update changes nothing, or comes after
+ * several DDP_STEPs. False: there is none. */
 static bool
 find_unseen(struct finding *finding)
 {
@@ -562,7 +569,7 @@ find_unseen(struct finding *finding)
     return found;
 }
 
-/* Operations of the step lead to the tensor. */
+/* Finds the place among the operations of the step that lead to the tensor. False: none is it. */
 static bool
 find_in_step(struct finding *finding)
 {

@@ -18,8 +18,8 @@ struct divisor {
 
 /* ---- the batch ---- */
 
-/* Where the program does not say how many items the batch has: the number is a multiple of the size of something that
- * adds up over the ranks. */
+/* Whether the number is a multiple of the size of something that adds up over the ranks. Asked where the program
+ * does not say how many items the batch has. */
 static bool
 is_multiple_of_size(const struct finding *finding, double number)
 {

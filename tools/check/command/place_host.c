@@ -26,7 +26,8 @@ find_last_writer(const struct finding *finding, struct where *last)
     return false;
 }
 
-/* A gradient that is the mean as the device has left it, and another one in DDP_STEP. */
+/* Says that the host changes a gradient before its average: as the device has left it it is the mean, and in
+ * DDP_STEP it is another one. Whether it is so. */
 static bool
 say_changed_before(const struct finding *finding)
 {
@@ -46,8 +47,8 @@ say_changed_before(const struct finding *finding)
     return true;
 }
 
-/* After DDP_STEP an operation finds a gradient that no operation has changed since, and that is not the same average on
- * all ranks and in one process. */
+/* Whether the operation, after DDP_STEP, finds a gradient that no operation has changed since, and that is not the
+ * same average on all ranks and in one process. */
 static bool
 finds_other_average(const struct finding *finding, const struct where *where)
 {
@@ -91,7 +92,7 @@ say_gradient_written_after(const struct finding *finding)
     return false;
 }
 
-/* A parameter that no operation changes. */
+/* Says that the host updates the parameter, if no operation changes it. Whether it does. */
 static bool
 say_updated_by_host(const struct finding *finding)
 {

@@ -40,8 +40,8 @@ add_sums(const struct finding *finding, size_t at)
 
 /* ---- a gradient without annotation ---- */
 
-/* The operation gets a gradient without annotation: all of it, or in a pool the last byte that the writer has written
- * of it, is as large as the gradient that is missing. */
+/* Whether the operation gets a gradient without annotation: the memory, or in a pool the last byte that the writer
+ * has written of it, is as large as the gradient that is missing. */
 static bool
 is_forgotten(const struct finding *finding, const struct look_argument *of, const struct where *writer)
 {
@@ -109,7 +109,8 @@ say_left(const struct finding *finding, const struct where *left, const struct w
     finding->place->is_before = by->header->interval < finding->question->since;
 }
 
-/* The first operation before `read` after which the memory was not one process's. `wrong_alone`: in no relation. */
+/* Says the first operation before `read` after which the memory was not one process's; `wrong_alone`: in no relation
+ * to it. Whether there is one. */
 static bool
 say_carried_if(const struct finding *finding, const struct where *read, bool wrong_alone)
 {
@@ -248,7 +249,8 @@ struct search {
     bool reads_only; /* in the first pass what is only read, and a sum, comes first */
 };
 
-/* The old contents of a result need not matter: after the first step they are those of the step before. */
+/* Whether the contents of the argument before the operation matter. Those of a result need not: after the first step
+ * they are those of the step before. */
 static bool
 matters_as_it_was(const struct search *search, const struct where *read, bool in_part)
 {

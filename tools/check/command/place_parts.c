@@ -32,7 +32,8 @@ comes_once(const struct looked *one, size_t at)
                 op != &one->operations[at] && looked_is_one_call(op, &one->operations[at]));
 }
 
-/* Which operations get a parameter, or what an earlier one of them has computed. The caller frees the list. */
+/* By operation of one process: whether it gets a parameter, or what an earlier such one has computed. The caller
+ * frees the list. */
 static bool *
 find_trained(const struct finding *finding)
 {
@@ -64,7 +65,7 @@ leaves_rows(const struct finding *finding, size_t at)
     return false;
 }
 
-/* The operation gets this size of the rank's share. */
+/* Whether the operation gets this size of the rank's share among its numbers. */
 static bool
 gets_size(const struct finding *finding, size_t at, double size)
 {
@@ -77,7 +78,8 @@ gets_size(const struct finding *finding, size_t at, double size)
     return false;
 }
 
-/* Each size that `other` gets, one at least, `at` gets, too: neither has a part of the share alone. */
+/* Whether operation `at` gets each size that `other` gets, of which there is one at least: neither has a part of the
+ * share alone. */
 static bool
 have_one_size(const struct finding *finding, size_t at, size_t other)
 {
@@ -94,9 +96,9 @@ have_one_size(const struct finding *finding, size_t at, size_t other)
     return any;
 }
 
-/* All ranks make each operation of one process, and one of the share's size comes once in the step, as a loss does:
- * what a call makes several times, of the same size, is one layer in several places, or two losses, and no loop over
- * micro-batches. */
+/* Whether the step is one pass over the share, with no loop over micro-batches: all ranks make each operation of one
+ * process, and one of the share's size comes once, as a loss does. What a call makes several times, of the same
+ * size, is one layer in several places, or two losses. */
 static bool
 is_one_pass(const struct finding *finding, size_t repeated)
 {
@@ -123,8 +125,9 @@ place_is_in_parts(const struct finding *finding)
     return relation_missing_on(finding, repeated) >= 0 || !is_one_pass(finding, repeated);
 }
 
-/* Of operations that one call makes several times, the first has an argument of its own in one process, as one that
- * clears what the others add to; on some rank it has not. A rank's operations have one of both: it is no size. */
+/* Whether the argument is one of its own in the first of several operations that one call makes in one process, as
+ * of the one that clears what the others add to, and on some rank it is not. A rank's operations have one of both
+ * values: it is no size. */
 static bool
 is_first_alone(const struct finding *finding, const struct where *where)
 {

@@ -189,7 +189,7 @@ is_of_first(const struct finding *finding, const struct where *where)
 
 /* ---- the operation ---- */
 
-/* The operation changes a gradient after DDP_STEP, by a number that is 1/N, or N times, that of one process. */
+/* Whether the operation changes a gradient after DDP_STEP by a number that is 1/N of one process's, or N times it. */
 static bool
 scales_average(const struct finding *finding, const struct where *where)
 {
@@ -234,7 +234,8 @@ place_is_size(const struct finding *finding, const struct where *where)
     return judge_scalar(finding, where) == SCALAR_SIZE;
 }
 
-/* Of a number that is the share's part: the operation also gets the size by which it divides. */
+/* Whether the operation also gets the size by which it divides, where the number is the share's part of one
+ * process's. */
 static bool
 is_of_mean(const struct finding *finding, const struct where *where)
 {

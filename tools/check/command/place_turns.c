@@ -38,7 +38,7 @@ is_of_each_rank(const struct finding *finding, const struct looked_operation *ca
     return ALL(rank, finding->ranks, (size_t)finding->question->ranks, count_calls(rank, call) == one);
 }
 
-/* The call is made more, or less, often by all ranks together than by one process. */
+/* Says that all ranks together make the call more, or less, often than one process. Whether they do. */
 static bool
 say_other_count(const struct finding *finding, size_t at)
 {
@@ -66,7 +66,8 @@ begins_elsewhere(const struct look_argument *one, const struct look_argument *ow
     return one->offset != own->offset && one->before != own->before;
 }
 
-/* The rank's operation is to be the one process's. */
+/* Says the first argument of the rank's operation that is another one than in the one process's, of which it is to
+ * be a copy. Whether there is one. */
 static bool
 say_other_argument(const struct finding *finding, int rank, const struct looked_operation *own,
                    const struct looked_operation *one)

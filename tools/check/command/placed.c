@@ -65,7 +65,8 @@ is_of_update(const struct check_verdict *verdict)
            (verdict->cause == CAUSE_TENSOR && verdict->first->tensor.role == CHECK_PARAMETER);
 }
 
-/* A factor of gradients says more than most places: they do not explain why it is a factor. */
+/* Whether the place's advice says more than the verdict's: beside a factor of gradients that of most places does
+ * not, for they do not explain why it is a factor. */
 static bool
 advises_better(const struct check_verdict *verdict, const struct place *place)
 {
@@ -87,7 +88,7 @@ advises_better(const struct check_verdict *verdict, const struct place *place)
     }
 }
 
-/* Others speak of shares of a batch. */
+/* Whether the place's advice holds where ranks take turns, too: others speak of shares of a batch. */
 static bool
 holds_in_turns(const struct place *place)
 {

@@ -193,7 +193,8 @@ relate_places(const struct finding *finding, const struct where *where, uint64_t
     return is_part || is_mean ? RELATION_SUM : RELATION_NONE;
 }
 
-/* Behind `all`: of each rank [first, end), or where `end` is 0 what it has changed; `weighs`: as DDP_WEIGHT says. */
+/* Appends to `all`, for each rank in turn, its numbers in bytes [first, end), or where `end` is 0 what it has
+ * changed; `weighs`: times its weight by DDP_WEIGHT. False: they are not known. */
 static bool
 gather(const struct finding *finding, const struct where *where, uint64_t first, uint64_t end, bool weighs,
        struct numbers *all)
@@ -334,7 +335,7 @@ lies_in(const struct contents *part, const struct contents *all)
     return false;
 }
 
-/* What each rank gets is what the one rank gets, from some place on, as of data that stay on the device. */
+/* Whether what each rank gets is what the one process gets from some place on, as of data that stay on the device. */
 static bool
 are_further_on(const struct finding *finding, const struct where *where)
 {

@@ -52,7 +52,8 @@ copied_by(const struct looked *looked, const struct look_operation *its, uint32_
     return all;
 }
 
-/* Some items have one process's numbers in another order, as pictures that are shifted otherwise; the rest is its. */
+/* Whether some items have one process's numbers in another order, as pictures that are shifted otherwise, and the
+ * others are one process's. */
 static bool
 are_mixed_up(const struct contents *all, const struct contents *one, uint64_t items)
 {

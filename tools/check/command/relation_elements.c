@@ -44,8 +44,8 @@ are_rows_of(const struct finding *finding, const struct where *where, const stru
                            NUMBERS_NEAR * factor * numbers_norm(one->values + begin, NULL, 0, own.count);
 }
 
-/* Of rows that are `factor` times one process's, as those of a mean over the share are: rank 0's are, another's not. A
- * rank whose rows begin or end with elements that are as before has them at a place that is not known. */
+/* Whether rank 0's rows are `factor` times one process's, as those of a mean over the share are, and another rank's
+ * are not. A rank whose rows begin or end with elements that are as before has them at a place that is not known. */
 static bool
 are_rows_of_rank_0(const struct finding *finding, const struct where *where, const struct numbers *one, double factor)
 {

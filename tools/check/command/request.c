@@ -48,7 +48,8 @@ find_ranks(struct check *check, struct error *error)
     return true;
 }
 
-/* Of options on the command line; what is a setting for all jobs is left out of the runs. */
+/* False, with the error: an option on the command line contradicts check, or the file of --json cannot be written.
+ * What is a setting for all jobs is left out of the runs. */
 static bool
 refuse_others(const struct check *check, struct error *error)
 {
@@ -74,7 +75,8 @@ absolute_path(const char *path)
     return whole;
 }
 
-/* The file of --reference, if there is one already, must be a reference; nothing else is ever replaced. */
+/* Reads the head of the file of --reference, if it is there already: it must be a reference, for nothing else is
+ * ever replaced. False, with the error: it cannot be used. */
 static bool
 look_at_reference(struct check *check, struct error *error)
 {

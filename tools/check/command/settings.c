@@ -285,7 +285,8 @@ may_differ(const struct variable *variable, int depth)
     return ANY(it, list, count, setting_differs(variable, it, depth));
 }
 
-/* A setting after the statement that uses it counts if a loop is around both, and not around the variable. */
+/* Whether a setting reaches the use of the variable: it stands before it, or after it if a loop is around both and
+ * not around the variable. */
 static bool
 reaches(const struct variable *variable, uint32_t set, uint32_t use)
 {

@@ -184,7 +184,8 @@ session_run_floor(struct check *check, struct error *error)
 
 /* ---- the reference ---- */
 
-/* Adds to the file what the two other runs have found, and puts it in its place. */
+/* Adds to the file of the reference what the two other runs have found, and puts it in its place. False, with the
+ * error: it cannot be written. */
 static bool
 keep_reference(struct check *check, const char *final, struct error *error)
 {

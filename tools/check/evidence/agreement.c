@@ -24,8 +24,9 @@ is_repeated(const struct check_tensor *tensor, const struct check_rows *rows, co
     return true;
 }
 
-/* An update that adds up in another order each time leaves other bits on each rank, and on one rank in each run. What
- * all ranks get from one sum, averages and the start, is the same bits. */
+/* Whether other bits of the tensor may be noise: an update that adds up in another order each time leaves other bits
+ * on each rank, and on one rank in each run. What all ranks get from one sum, averages and the start, is the same
+ * bits. */
 static bool
 is_noise(const struct check_evidence *evidence, const struct check_row *apart, int rank)
 {
@@ -40,9 +41,9 @@ is_noise(const struct check_evidence *evidence, const struct check_row *apart, i
     return false;
 }
 
-/* Where noise is seldom seen, two runs of a rank may well have the same bits by chance. A tensor of 16 bits rounds
- * nearly all noise away: what is left is an element now and then that lies between two numbers, on either side of which
- * each run falls. Of a tensor of few elements, too, all may come out alike. */
+/* Whether noise of the tensor is seldom seen, so that two runs of a rank may well have the same bits by chance. A
+ * tensor of 16 bits rounds nearly all noise away: what is left is an element now and then that lies between two
+ * numbers, on either side of which each run falls. Of a tensor of few elements, too, all may come out alike. */
 static bool
 is_seldom_noisy(const struct check_tensor *tensor)
 {

@@ -8,7 +8,8 @@ static const double exact = 1e-3;           /* relative; rounding of small chang
 
 /* ---- all gradients of the first step ---- */
 
-/* A gradient is `factor` times one rank's. `loose`: the factor is one that ranks make, so the rest may be anything. */
+/* Whether a gradient is `factor` times one process's. `loose`: the factor is one that ranks make, so the rest may be
+ * anything. */
 static bool
 is_so_many_times(const struct check_norms *norms, double factor, bool loose)
 {
@@ -117,7 +118,7 @@ largest_so_far(const struct check_rows *rows, const struct check_row *row)
     return most;
 }
 
-/* The row of a gradient is `factor` times the reference's, or noise. */
+/* Whether the gradient of the row is `factor` times the reference's, or noise. */
 static bool
 is_explained(const struct check_evidence *evidence, const struct check_rows *rows, const struct check_row *row,
              double factor)
@@ -171,8 +172,9 @@ shows_factor(const struct check_evidence *evidence, const struct check_item *ite
     return items_scaled_differs(evidence, item);
 }
 
-/* An optimizer that knows no factors leaves parameters equal, too: it hides a wrong divisor. So of the parameters that
- * are equal, one must have been seen to differ with such gradients. */
+/* Whether the update takes a factor of the gradients, *factor_p, back. An optimizer that knows no factors leaves
+ * parameters equal, too, and hides a wrong divisor: so of the parameters that are equal, one must have been seen to
+ * differ with such gradients. */
 static bool
 is_undone(const struct check_evidence *evidence, const struct check_item *items, size_t count,
           const struct pattern *pattern, double *factor_p)

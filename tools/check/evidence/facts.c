@@ -74,7 +74,8 @@ find_wide(const struct check_facts *facts)
     return wide;
 }
 
-/* No step has changed any parameter. What DDP_STEP_PARAMETERS averages is known from the end of the first step on. */
+/* Whether no step has changed any parameter. What DDP_STEP_PARAMETERS averages is known from the end of the first
+ * step on. */
 static bool
 is_unmoved(const struct check_evidence *evidence, const struct check_facts *facts)
 {
@@ -106,7 +107,8 @@ count_elements(struct check_facts *facts)
         facts->trained_elements = 0;
 }
 
-/* One has moved, and was equal when another first differed: no update has been right for all, nor wrong for all. */
+/* Whether a parameter has moved, and was equal when another first differed: no update has been right for all, nor
+ * wrong for all. */
 static bool
 has_equal_parameter(const struct check_facts *facts)
 {
@@ -231,7 +233,8 @@ is_right_on_rank_0(const struct check_evidence *evidence, const struct check_ite
     return zero != NULL && zero->norms.difference <= evidence->tolerance * zero->norms.reference;
 }
 
-/* With gradients: where one rank's update changes nothing, they wait for the next. */
+/* Whether gradients were compared in each step before the one in which the item differs first; where one process's
+ * update changes nothing, they wait for the next. */
 static bool
 is_checked_before(const struct check_evidence *evidence, const struct check_item *first)
 {

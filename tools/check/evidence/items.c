@@ -348,8 +348,8 @@ is_lost_in_noise(const struct check_evidence *evidence, const struct check_row *
            row->norms.difference > float32 * most / 2;
 }
 
-/* One rank makes a difference of the same size in this step, from a start a unit in the last place away, and none in
- * the step before: a discrete decision, such as that of a ReLU, hangs on rounding. */
+/* Whether a discrete decision, such as that of a ReLU, hangs on rounding: from a start a unit in the last place away
+ * one process makes a difference of the same size in this step, and none in the step before. */
 static bool
 is_decision(const struct check_evidence *evidence, const struct check_row *row)
 {
@@ -439,8 +439,8 @@ add_row(struct check_item *item, const struct check_evidence *evidence, const st
         item->limit = distance->whole > whole_limit ? whole_limit : block_limit;
 }
 
-/* A mean that is not the same when one rank runs again is a time or a random number; what DDP_REDUCE finds may be
- * rounded otherwise. */
+/* Whether the row's value is another one when one process runs again: such a mean is a time or a random number; what
+ * DDP_REDUCE finds may be rounded otherwise. */
 static bool
 does_not_repeat(const struct sorted *again, const struct check_row *like)
 {

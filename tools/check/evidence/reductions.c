@@ -11,8 +11,8 @@
 
 static const double exact = 1e-7; /* of whole numbers, whose squares doubles round */
 
-/* Every result of the call on a rank is so many times one rank's, or of the largest so far the difference is rounding.
- */
+/* Whether every result of the call on this rank is so many times one process's, or differs from that by rounding of
+ * the largest so far. */
 static bool
 holds_on_rank(const struct check_evidence *evidence, const struct check_rows *rows, const struct check_tensor *tensor,
               double factor)

@@ -156,7 +156,7 @@ keep_members(uint32_t number, const void *value, size_t count)
     }
 }
 
-/* A struct of eight bytes: two floats that make no usual double. */
+/* Whether eight bytes are a struct of two floats: they make no usual double. */
 static bool
 is_pair(const void *bytes)
 {
@@ -250,7 +250,8 @@ has_context(void)
     return engine_state.driver.cuCtxGetCurrent_p(&current) == CUDA_SUCCESS && current != NULL;
 }
 
-/* An operation of the interval is kept from here on, if it is one of those that are. */
+/* Begins to keep an operation of the interval. False: it is not kept, for its interval is not looked at, or there is
+ * no room. */
 static bool
 begins(uint32_t interval, bool from_host)
 {

@@ -270,7 +270,7 @@ is_known_to_be_right(CUdeviceptr address)
     return tensor_is_compared(&tensor) || (batch.is_late && batch.completes && tensor_is_sent(&tensor));
 }
 
-/* Left out work should have written there; `late`: after DDP_STEP. */
+/* Whether work that was left out should have written to this address; `late`: after DDP_STEP. */
 static bool
 is_left(CUdeviceptr address, bool late)
 {

@@ -251,7 +251,7 @@ number_of(uint32_t bits)
     return number;
 }
 
-/* The batch has added the same to both. */
+/* Whether the batch has added the same to the word here and in the reference. */
 static bool
 is_added(const struct word *word)
 {

@@ -51,7 +51,8 @@ wishes_probe(const struct check_facts *facts, const struct check_verdict *verdic
     return !facts->has_probe && facts->steps > 1 && facts->is_memory_different && !is_hopeless(verdict);
 }
 
-/* Rounding may decide something late, where what is first is wrong in all steps; or a gradient nearly cancels. */
+/* Whether one process should run once more from starts a unit in the last place away: rounding may decide something
+ * late, where what is first is wrong in all steps, or a gradient nearly cancels. */
 static bool
 wishes_nudged(const struct check_facts *facts, const struct check_verdict *verdict)
 {
