@@ -170,8 +170,8 @@ asked_of(const struct scout_finding *finding, const struct attempt *it)
     return finding->found ? &it->proofs.complete.scratch : &it->turns.scratch;
 }
 
-/* Takes what the reason is about as scratch, `whole`: all of its allocation, then what the next reason is about, and so
- * on, until the proofs pass: *best is that attempt then. */
+/* Takes what the reason is about as scratch, `whole`: all of its allocation, then what the next reason is about, and
+ * so on, until the proofs pass: *best is that attempt then. False, with the error: a run failed. */
 static bool
 try_scratch(const struct scout_order *order, const struct request *request, const struct scout_log *log,
             struct scout_finding *finding, bool whole, struct attempt *best, struct error *error)
@@ -234,8 +234,8 @@ report_by_state(const struct scout_order *order, const struct request *request, 
     return write_plan(request, log, finding, &best.proofs, error) && ok;
 }
 
-/* By state, where it cannot be by gradients: the reason is in the error, which has both if it cannot be by state
- * either. */
+/* Reports a plan by state, where there is none by gradients. False: there is none either, and the error has both
+ * reasons, or a run failed. */
 static bool
 report_instead(const struct scout_order *order, const struct request *request, const struct scout_log *log,
                struct scout_finding *finding, struct error *error)
@@ -280,7 +280,8 @@ find_idle(const struct scout_log *log, const struct scout_finding *finding)
     return at;
 }
 
-/* By gradients each rank has such memory for itself: what the host reads there is of its own steps. */
+/* Whether by gradients a rank would show figures of its own batches alone, in memory that it has for itself; the
+ * error says which. */
 static bool
 has_own_figures(const struct scout_log *log, const struct scout_finding *finding, struct error *error)
 {
@@ -378,9 +379,9 @@ prove_roles(const struct scout_order *order, const struct request *request, cons
     return ok && ((request->unproved && proofs_missing(proofs) != &proofs->own) || is_proved(proofs, error));
 }
 
-/* A launch that gets one pointer to a struct of scratch seems to read all of it, also what an earlier step has left. So
- * what is asked about is first taken as scratch: it is, if ranks that take turns, and have what their own last step has
- * left, do what one process does. */
+/* Takes what is asked about first as scratch: a launch that gets one pointer to a struct of scratch seems to read
+ * all of it, also what an earlier step has left. It is scratch if ranks that take turns, and have what their own
+ * last step has left, do what one process does. False, with the error: a run failed. */
 static bool
 try_without_suspects(const struct scout_order *order, const struct request *request, const struct scout_log *log,
                      struct scout_finding *finding, struct scout_proofs *proofs, struct error *error)
@@ -419,7 +420,7 @@ take_in_place(const struct request *request, const struct scout_log *log, struct
     *finding = other;
 }
 
-/* What was found, printed and proved, and the plan. */
+/* Prints what was found, proves it, and writes the plan. False, with the error: there is nothing, or a run failed. */
 static bool
 report_findings(const struct scout_order *order, const struct request *request, const struct scout_log *log,
                 struct scout_finding *finding, struct error *error)
@@ -502,7 +503,7 @@ add_command(const struct request *request, struct error *error)
     }
 }
 
-/* From the program's start to its plan. */
+/* Everything from the program's start to its plan. False, with the error that is to be reported. */
 static bool
 scout(const struct scout_order *order, const struct request *request, struct error *error)
 {

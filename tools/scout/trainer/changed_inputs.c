@@ -34,8 +34,8 @@ count_likes(const uint32_t *words, size_t count)
     return likes;
 }
 
-/* At least a quarter of the numbers each: what is a number below zero by chance, as halves of 64-bit ones, is less.
- * `all`: how many numbers there are. */
+/* Whether at least a quarter of the `all` numbers have each sign: what is below zero by chance, as halves of 64-bit
+ * numbers, is less. */
 static bool WITH_WIDE_VECTORS
 has_both_signs(const uint32_t *words, size_t first, size_t end, size_t all)
 {
@@ -142,7 +142,7 @@ looks_like_halves(const uint32_t *words, size_t first, size_t end, const struct 
     return seen > 0 && like * 10 >= seen * 9;
 }
 
-/* Every second word is the upper half of a 64-bit number, and the other one is noise. */
+/* Whether every second word looks like the upper half of a 64-bit number, and the other one like noise. */
 static bool
 looks_like_doubles(const uint32_t *words, size_t first, size_t end)
 {

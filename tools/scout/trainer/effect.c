@@ -171,8 +171,8 @@ struct stretch {
     size_t begin, not_tried; /* words from here on could not be changed; SIZE_MAX: there are none */
 };
 
-/* Words [first, end) could not be changed. They were overwritten if their neighbours were, and they are few, or the
- * launch has written all of them. */
+/* Whether words [first, end), which could not be changed, count as overwritten: their neighbours were, and they are
+ * few, or the launch has written all of them. */
 static bool
 are_overwritten(const struct part *part, const struct image *image, size_t first, size_t end, enum fate before,
                 enum fate behind)

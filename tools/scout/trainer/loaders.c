@@ -123,8 +123,8 @@ is_touched(const struct scout_op *copy, const struct noted *noted)
     return touched;
 }
 
-/* Allocations that a loader overwrote before anything was seen to read its last copy, as what a table leads to: by
- * number. */
+/* Whether a loader overwrote the allocation of this number before anything was seen to read its last copy, as what a
+ * table leads to; with `add` it has from now on. */
 static bool
 is_unseen(uint32_t alloc, bool add)
 {

@@ -317,7 +317,7 @@ must_stay_together(const struct part *part)
            (ended_runs(SCOUT_CHANGED_INTEGERS) > 0 || ended_runs(SCOUT_CHANGED_SOME_INTEGERS) > 0);
 }
 
-/* The next run of a search for an edge, or the first of another one. */
+/* Prepares the next run of a search for an edge, or the first of another one. False: all have been made. */
 static bool
 find_edge(void)
 {
@@ -343,8 +343,9 @@ find_edge(void)
     return at < effect.part_count;
 }
 
-/* The next run of a search for the end of a reach, or the first of another one: where a part of large memory between
- * arguments matters, which may be all of the rest of a pool. */
+/* Prepares the next run of a search for the end of a reach, or the first of another one (`is_begin`: the first of
+ * all): where a part of large memory between arguments matters, which may be all of the rest of a pool. False: all
+ * have been made. */
 static bool
 find_rim(bool is_begin)
 {

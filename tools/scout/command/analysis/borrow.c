@@ -51,7 +51,8 @@ lend_segment(struct loan *loan, uint32_t number, uint32_t theirs)
         }
 }
 
-/* Whole numbers at another place in each period: the batch, in all data. */
+/* Whether both parts are whole numbers to which the same argument leads, at another place in each period: the batch,
+ * in all data. */
 static bool
 is_same_argument(const struct loan *loan, const struct scout_segment *segment, const struct scout_segment *theirs)
 {

@@ -57,8 +57,8 @@ name_common(const struct finder *finder, uint32_t position, char text[80])
     return text;
 }
 
-/* An operation that all make in each period may not write what is averaged or added up, and what it writes must have
- * the same bits on all ranks. */
+/* False, with the reason: an operation that all ranks make in each period writes what is averaged or added up, or
+ * what would not have the same bits on all ranks. */
 static bool
 judge_parts(struct finder *finder)
 {
@@ -106,8 +106,8 @@ judge_operation(const struct finder *finder, uint32_t at)
     return true;
 }
 
-/* What is computed from state may go to the host, and as many bytes come back that are others in each period: a proof
- * has to show what they are. */
+/* Whether what goes through the host may be right. What is computed from state may go there, and as many bytes come
+ * back that are others in each period: a proof has to show what they are. False, with the reason. */
 static bool
 judge_host(const struct finder *finder)
 {

@@ -143,7 +143,8 @@ state_place_is_float(const struct memory_part *place)
 
 /* ---- state ---- */
 
-/* What comes from the host and differs from period to period, and larger memory that is only read. */
+/* Whether the version is data: what comes from the host and differs from period to period, or larger memory that is
+ * only read. */
 static bool
 is_data(const struct finder *finder, const struct graph_version *version)
 {

@@ -269,7 +269,8 @@ computes_gradient_late(const struct sorter *sorter, const struct graph_edge *edg
     return meets_gradient(sorter, to) && !is_held(sorter, from, true);
 }
 
-/* A period with more than one step has gradients that are computed after the place of the first. */
+/* False, with the reason: gradients are computed after the place where the first ones are averaged, as in a period
+ * with more than one step. */
 static bool
 judge_gradients(const struct sorter *sorter)
 {
@@ -291,9 +292,10 @@ has_own_numbers(const struct sorter *sorter, uint32_t at)
     return at + sorter->graph->period < sorter->graph->count && op->scalars != op[sorter->graph->period].scalars;
 }
 
-/* What changes averaged gradients must be alike for all batches of a round. A mask that is drawn for each is not; what
- * the host computes, once it has read something after the place, may be a clipping. What the update changes must not
- * change in each batch, too, as by a decay in front of it, or noise that is taken off again after the place. */
+/* False, with the reason: what changes averaged gradients is not alike for all batches of a round. A mask that is
+ * drawn for each is not; what the host computes, once it has read something after the place, may be a clipping. What
+ * the update changes must not change in each batch, too, as by a decay in front of it, or noise that is taken off
+ * again after the place. */
 static bool
 judge_changes(const struct sorter *sorter)
 {

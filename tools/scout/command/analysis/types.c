@@ -185,7 +185,8 @@ spread_arguments(struct types *types, bool guesses)
     return some;
 }
 
-/* A guess: pointers in one struct lead to the same floats, if those do of which something is known. */
+/* Guesses that pointers in one struct lead to the same floats, if those do of which something is known. Whether any
+ * type was new. */
 static bool
 spread_structs(struct types *types)
 {

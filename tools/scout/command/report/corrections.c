@@ -45,7 +45,7 @@ is_count(const struct code *code, struct token_range tokens)
     return tokens.end > tokens.first;
 }
 
-/* Makes argument `number`, from 0, of a call that of the update, if it is a count. */
+/* Makes argument `number`, from 0, of a call the number of the update, if it is a count. Whether it is. */
 static bool
 count_updates(struct search *search, const struct source *source, const struct call *call, uint32_t number)
 {
@@ -60,7 +60,7 @@ count_updates(struct search *search, const struct source *source, const struct c
 
 /* ---- bias corrections ---- */
 
-/* In all of a function: "1 - powf(0.9f, t)". */
+/* Corrects powers of a count in all of a function: "1 - powf(0.9f, t)". Whether there was one. */
 static bool
 correct_function(struct search *search, const struct source_node *function)
 {
@@ -92,7 +92,8 @@ is_of_device(const struct source_node *function)
     return block != NULL && ANY_NUMBER(i, first, block->tokens.first, token_is(code, i, "__global__"));
 }
 
-/* In the functions from the call of an operation up to the one that has the region. */
+/* Corrects powers of a count in the functions from the call of an operation up to the one that has the region.
+ * Whether there was one. */
 static bool
 correct_powers(struct search *search, uint32_t op, const struct borders *borders)
 {

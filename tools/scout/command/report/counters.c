@@ -39,7 +39,7 @@ read_name(const struct code *code, uint32_t i, struct counter *counter)
     return last + 1;
 }
 
-/* "++opt->t;", "t++;", "t += 1;": what is counted up. */
+/* Whether the statement counts up, as "++opt->t;", "t++;" or "t += 1;": then what it counts is found. */
 static bool
 read_counter(const struct source_node *node, struct counter *counter)
 {
@@ -143,7 +143,7 @@ is_counted(const struct search *search, uint32_t op)
            search->ops[later].kind == SCOUT_LAUNCH && search->ops[op].scalars != search->ops[later].scalars;
 }
 
-/* Puts the condition in front of the statements in `part` that count for the update. */
+/* Puts the condition in front of the statements in `part` that count for the update. Whether there was one. */
 static bool
 guard_counters(struct search *search, const struct source_node *around, struct token_range part)
 {
@@ -163,7 +163,8 @@ guard_counters(struct search *search, const struct source_node *around, struct t
     return any;
 }
 
-/* In the functions that lead from the region to an operation of its update, and in the region itself. */
+/* Guards counters in the functions that lead from the region to an operation of its update, and in the region
+ * itself. Whether there was one. */
 static bool
 guard_update(struct search *search, uint32_t op, const struct borders *borders)
 {

@@ -39,7 +39,7 @@ compare_insertions(const void *first_item, const void *other)
 
 /* ---- tensors ---- */
 
-/* The spot and the line of a tensor in the function of frame `depth`. */
+/* Finds the spot and the line of a tensor in the function of frame `depth`. False: it has none. */
 static bool
 find_tensor_line(struct search *search, const struct scout_tensor *tensor, uint32_t depth, struct spot *spot,
                  char text[LINE_BYTES])
@@ -162,7 +162,8 @@ number_groups(const struct search *search)
 
 /* ---- steps ---- */
 
-/* Between the calls of one function that lead to two operations; `behind` the first, or in front of the second. */
+/* Finds a spot between the calls of one function that lead to two operations; `behind` the first, or in front of the
+ * second. False: there is none. */
 static bool
 find_between(struct search *search, uint32_t first, uint32_t second, bool behind, struct spot *spot)
 {

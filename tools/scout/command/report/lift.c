@@ -22,7 +22,7 @@ without_cast(const struct code *code, struct token_range argument)
     return has_cast ? (struct token_range){behind, argument.end} : argument;
 }
 
-/* "w" of "&w", "(void **)&w"; "*w" of "w". */
+/* Writes what an expression points to: "w" of "&w" and of "(void **)&w", "*w" of "w". False: it has no room. */
 static bool
 pointed_to(const struct code *code, struct token_range argument, char to[LIFT_BYTES])
 {
@@ -140,7 +140,7 @@ statement_of(struct sources *sources, const struct site_place *frames, uint32_t 
     return copies == NULL ? makes : NULL;
 }
 
-/* Finds the call of a frame's function in its caller's statement. */
+/* Finds the call of a frame's function in its caller's statement. False: the source does not show it. */
 static bool
 find_passage(struct sources *sources, const struct source_node *statement, const struct site_place *frames,
              uint32_t depth, struct passage *passage)
@@ -195,8 +195,8 @@ last_calling(const struct source_node *node, const char *function, const char *c
     return makes_call(last, callee) ? last : NULL;
 }
 
-/* A function that the statement calls, and that ends with such a call: it ends by a jump there, and its frame is
- * missing. */
+/* Finds the function that the statement calls and that ends with such a call: it ends by a jump there, and its frame
+ * is missing. False: there is none. */
 static bool
 find_tail(const struct sources *sources, const struct source_node *statement, const char *callee,
           struct site_place *tail)

@@ -36,7 +36,8 @@ find_maker(struct search *search, uint32_t alloc, struct spot *spot)
     return spot_has_line(spot);
 }
 
-/* In front of the first step, after all that sets a tensor: the innermost place that two calls show. */
+/* Finds where lines for the tensor can stand, in front of the first step and after all that sets it: the innermost
+ * place that two calls show. False: there is none. */
 static bool
 find_front(struct search *search, const struct scout_tensor *tensor, struct spot *spot)
 {

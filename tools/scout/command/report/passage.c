@@ -411,7 +411,8 @@ pass_argument(const struct passage *passage, uint32_t number, char to[LIFT_BYTES
     return put_for_name(text, to);
 }
 
-/* What the function declares is a value that it has, or what its result is assigned to. */
+/* Finds the caller's expression of a name that the function declares: that of the value that it has, or of what its
+ * result is assigned to. False: there is none. */
 static bool
 pass_declared(const struct passage *passage, const char *name, size_t length, char to[LIFT_BYTES])
 {

@@ -67,7 +67,8 @@ print_next(FILE *out, const char *path, bool asks)
     fprintf(out, "next: patch -p0 <%s; %scompile; ddprun check\n", path, by_hand);
 }
 
-/* The lines to add; in a diff, if that is asked for. */
+/* Prints the lines to add, or writes them as a diff, if that is asked for. False, with the error: it cannot be
+ * written. */
 static bool
 print_lines(FILE *out, const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
             struct insertions *insertions, const char *path, bool verbose, struct error *error)

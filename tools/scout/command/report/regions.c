@@ -68,7 +68,8 @@ COMPARES(compare_regions, struct region, COMPARE(a, b, last, 0))
 
 /* ---- where they stand ---- */
 
-/* A region of one operation is the innermost statement of a block that leads to it; a kernel's own line is none. */
+/* Finds the statement of a region of one operation: the innermost statement of a block that leads to it; a kernel's
+ * own line is none. False: there is none. */
 static bool
 find_statement(struct search *search, uint32_t op, struct borders *borders)
 {
@@ -83,7 +84,8 @@ find_statement(struct search *search, uint32_t op, struct borders *borders)
     return node != NULL;
 }
 
-/* The statements, in the innermost function that leads to both, of the operation `begin` and the last update. */
+/* Finds the statements, in the innermost function that leads to both, of the operation `begin` and the last update.
+ * False: there is no such function. */
 static bool
 find_borders(struct search *search, uint32_t begin, uint32_t last, struct borders *borders)
 {
@@ -148,9 +150,9 @@ find_moved(struct search *search, uint32_t from, uint32_t begin, const struct bo
     return begin;
 }
 
-/* The first operation after the update before it, `from`, in front of which a region can begin. What stands after the
- * update in its block, such as a copy of the loss, is left outside; all ranks make it, as they move random states and
- * counters on that come before all other work of the batch. */
+/* Finds the first operation after the update before it, `from`, in front of which a region can begin. False: there
+ * is none. What stands after the update in its block, such as a copy of the loss, is left outside; all ranks make
+ * it, as they move random states and counters on that come before all other work of the batch. */
 static bool
 find_begin(struct search *search, struct region *region, uint32_t from, struct borders *borders)
 {

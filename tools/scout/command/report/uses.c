@@ -58,7 +58,7 @@ say_there(struct search *search, const struct use *use, uint32_t slot, char said
     return node != NULL && lift_argument(node, slot, said, &is_choice) && !is_choice;
 }
 
-/* What the function of frame `depth` says for an argument of the launch. */
+/* Finds what the function of frame `depth` says for an argument of the launch. False: it is not known. */
 static bool
 say_argument(struct search *search, const struct use *use, uint32_t slot, char said[LIFT_BYTES])
 {
@@ -70,7 +70,7 @@ say_argument(struct search *search, const struct use *use, uint32_t slot, char s
     return is_repeatable(said);
 }
 
-/* Finds the statement that launches. */
+/* Finds the statement that launches. False: the source does not show it. */
 static bool
 find_launch(struct search *search, struct use *use)
 {
