@@ -20,7 +20,7 @@
 
 /* ---- the question ---- */
 
-/* One line, read byte by byte, for what follows is the program's. */
+/* Asks, and reads one line byte by byte, for what follows is the program's. Whether the answer is yes. */
 static bool
 ask_user(struct error *error)
 {
@@ -76,7 +76,7 @@ conditions_of(const struct auto_run *run)
     return text;
 }
 
-/* With --yes, ranks that are slower than one process are not started. */
+/* False, with the error: with --yes, ranks that are slower than one process are not started. */
 static bool
 is_fast_enough(const struct auto_run *run, struct error *error)
 {

@@ -59,7 +59,8 @@ check_folder(const char *path, struct error *error)
     return (S_ISDIR(folder.st_mode) && is_own(&folder)) || refuse_foreign(path, error);
 }
 
-/* A relative XDG_CACHE_HOME is to be ignored (XDG Base Directory Specification). */
+/* Finds the folder of the cache, and makes it. A relative XDG_CACHE_HOME is to be ignored (XDG Base Directory
+ * Specification). False, with the error: it cannot be used. */
 static bool
 open_folder(char **folder, struct error *error)
 {

@@ -23,7 +23,8 @@ refuse(const char *path, const char *what, bool or_unproved, struct error *error
                      or_unproved ? ", or add --unproved" : "");
 }
 
-/* By proof (d), and by state by (complete), unless it need not be; and by the one that --per-rank needs. */
+/* Whether the plan is proved, unless it need not be: by proof (d), by state by (complete), too, and by the one that
+ * --per-rank needs. False, with the error. */
 static bool
 is_proved(struct json_object *root, const char *path, bool unproved, struct error *error)
 {

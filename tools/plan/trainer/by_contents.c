@@ -78,7 +78,8 @@ is_left(uint32_t tensor)
 
 /* ---- kinds ---- */
 
-/* The operation gets this address: marks what is left to the next batch there, and counts it in the kind. */
+/* For an address that the operation gets: marks what is left to the next batch there, and counts it in the kind.
+ * Whether there is any. */
 static bool
 note_memory(uint64_t address, uint64_t bytes)
 {
@@ -445,8 +446,8 @@ by_contents_shows(const struct operation *operation)
                                               operand_is_target(it) && allocations_is_host(it->address));
 }
 
-/* A batch may begin with its first write. What each rank has for itself is another rank's from the first operation on
- * that is no copy to the host, once all of it is there. */
+/* Whether a batch begins with the operation: with its first write. What each rank has for itself is another rank's
+ * from the first operation on that is no copy to the host, once all of it is there. */
 bool
 by_contents_begins(bool writes_first, bool is_amid)
 {

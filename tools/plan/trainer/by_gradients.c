@@ -119,7 +119,8 @@ begin(void)
     agreement_begin();
 }
 
-/* Between updates all see them as the last one has left them: until judge_look(). */
+/* Whether the operation shows statistics between updates: then it gets the ranks' averages, until judge_look() puts
+ * back what this rank has. */
 static bool
 shows_statistics(const struct operation *operation)
 {

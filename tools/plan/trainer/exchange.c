@@ -191,7 +191,8 @@ exchange_part(const struct operation *operation)
     }
 }
 
-/* With noise, the host reads in the first steps of all runs what it has read in one of them. */
+/* With noise: the run that keeps what steps begin from keeps what the host has read, too, and other runs let it read
+ * the same. False: the file cannot be written, or read. */
 static bool
 share_read(char *bytes, uint64_t count)
 {

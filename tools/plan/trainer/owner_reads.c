@@ -280,7 +280,8 @@ find_newest(const struct allocation *allocation, uint64_t lo, uint64_t hi, uint3
     return true;
 }
 
-/* Whose step has written what the operation reads. */
+/* Finds the rank whose step has written what the operation reads, in *owner_p. False: none is known, or several
+ * have, which is refused or warned of. */
 static bool
 find_owner(const struct operation *operation, uint32_t *owner_p)
 {

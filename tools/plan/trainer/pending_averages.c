@@ -20,7 +20,7 @@ pending_is_averaged(uint32_t tensor)
     return role == PLAY_GRADIENT || (is_changed && player_is_by_state());
 }
 
-/* Marks gradients in the allocation that these bytes touch, if a gradient is among the bytes. */
+/* Marks gradients in the allocation that these bytes touch. Whether a gradient is among the bytes. */
 static bool
 mark(uint64_t address, uint64_t bytes)
 {
