@@ -101,24 +101,53 @@ put_object(const char *path, uintptr_t base)
     return numbered_count++;
 }
 
-/* What the code at an address is of: a cudart inside the program is a gate, as one of its own file. */
+/* Places in `objects`, and two that it does not have. */
+enum { PLACE_NONE = -1, PLACE_INSIDE = -2, ADDRESSES_REMEMBERED = 1024 };
+
+static int32_t
+place_of_object(const struct link_map *map, const char *file)
+{
+    for (uint32_t i = 0; i < object_count; ++i)
+        if (objects[i].base == map->l_addr)
+            return (int32_t)i;
+    enum frame_owner owner = frame_owner_of(file);
+    const char *path = map->l_name[0] != '\0' ? file : ""; /* the program's: as it was called, by any link */
+    uint32_t number = owner == FRAME_PROGRAM ? put_object(path, map->l_addr) : SCOUT_NONE;
+    struct object *added = SCOUT_GROWN(objects, object_count);
+    *added = (struct object){map->l_addr, number, owner, strncmp(file_name_of(file), "libcurand", 9) == 0};
+    return (int32_t)object_count - 1;
+}
+
+static int32_t
+look_up(const void *address)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return PLACE_NONE;
+    int32_t place = place_of_object(map, info.dli_fname);
+    bool is_inside = objects[place].owner == FRAME_PROGRAM && cudart_holds(map, address);
+    return is_inside ? PLACE_INSIDE : place;
+}
+
+/* What the code at an address is of: a cudart inside the program is a gate, as one of its own file. dladdr() goes
+ * through all symbols of an object, so answers are kept. */
 static const struct object *
 object_of(const void *address)
 {
     static const struct object inside = {.number = SCOUT_NONE, .owner = FRAME_GATE};
-    Dl_info info;
-    struct link_map *map = NULL;
-    if (dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+    static struct {
+        const void *address;
+        int32_t place;
+    } remembered[ADDRESSES_REMEMBERED], *kept;
+    kept = &remembered[((uintptr_t)address ^ (uintptr_t)address >> 10) % ADDRESSES_REMEMBERED];
+    if (kept->address != address) {
+        kept->place = look_up(address);
+        kept->address = address;
+    }
+    if (kept->place == PLACE_NONE)
         return NULL;
-    const struct object *known = FIND(object, objects, object_count, object->base == map->l_addr);
-    if (known != NULL)
-        return known->owner == FRAME_PROGRAM && cudart_holds(map, address) ? &inside : known;
-    enum frame_owner owner = frame_owner_of(info.dli_fname);
-    const char *path = map->l_name[0] != '\0' ? info.dli_fname : ""; /* the program's: as it was called, by any link */
-    uint32_t number = owner == FRAME_PROGRAM ? put_object(path, map->l_addr) : SCOUT_NONE;
-    struct object *added = SCOUT_GROWN(objects, object_count);
-    *added = (struct object){map->l_addr, number, owner, strncmp(file_name_of(info.dli_fname), "libcurand", 9) == 0};
-    return object_of(address);
+    return kept->place == PLACE_INSIDE ? &inside : &objects[kept->place];
 }
 
 /* An object of which no frame was seen. What has no file is the kernel's. */
