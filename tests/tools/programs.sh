@@ -32,6 +32,7 @@ scout | 0 | layers_of_templates | DDP_STEP\(0\)
 scout | 0 | weights_updated_in_backward | DDP_STEP_PARAMETERS\(0\)
 scout | 0 | two_groups_of_a_gan | DDP_STEP_GROUP\(1, 0\)
 scout | 0 | batch_by_time_steps | DDP_STEP\(0\)
+scout | 0 | causal_attention | DDP_STEP\(0\)
 scout | 0 | managed_memory_is_counted | DDP_GRADIENT\(ddp_made
 scout | 0 | shorter_last_batch | DDP_STEP\(0\)
 scout | 0 | update_computes_its_gradient | DDP_STEP_PARAMETERS\(0\)

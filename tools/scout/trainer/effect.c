@@ -118,6 +118,18 @@ list_changed(const struct image *image, size_t from, size_t to, const struct par
     }
 }
 
+/* The ranges begin at multiples of one distance, as rows of a triangular matrix do: no data decide where. */
+static bool
+begin_as_rows(const struct scout_ranges *ranges)
+{
+    uint64_t row = UINT64_MAX;
+    for (size_t i = 1; i < ranges->count; ++i) {
+        uint64_t apart = ranges->items[i].lo - ranges->items[i - 1].lo;
+        row = apart < row ? apart : row;
+    }
+    return ALL(range, ranges->items, ranges->count, (range->lo - ranges->items[0].lo) % row == 0);
+}
+
 /*
  * Some words overwritten and others left alone, here and there: which, depends on what they hold (a ReLU in place), so
  * all of it is modified.
@@ -131,6 +143,8 @@ settle_scattered(struct part *part, const struct allocation *allocation)
     FOR_EACH(range, killed->items, killed->count)
         bytes += range->hi - range->lo;
     if (killed->count <= FEW_RANGES || bytes / killed->count >= WORDS_EACH * sizeof(uint32_t))
+        return;
+    if (begin_as_rows(killed))
         return;
     all = ranges_merged(killed, &part->modified);
     FOR_EACH(range, all.items, all.count)
