@@ -1,6 +1,6 @@
 /*
  * indices.c - threadIdx, blockIdx, blockDim and gridDim where they are not the parameters of a kernel's code
- * (launch.h):
+ * (run_kernel.h):
  *
  *     __device__ int f() { return threadIdx.x; }   ->   ... return ::softgpu_here->thread.x; ...
  *

@@ -111,7 +111,7 @@ struct tokens {
     uint32_t from, to;
 };
 
-/* The type of an element count, as the mode bits of launch.h. */
+/* The type of an element count, as the mode bits of run_kernel.h. */
 static int
 counter_type(const struct source *source, struct tokens type, struct tokens value)
 {
@@ -174,7 +174,7 @@ index_parameters(unsigned hidden)
     return text.data;
 }
 
-/* How the stub runs the kernel: MODE_... of launch.h. */
+/* How the stub runs the kernel: MODE_... of run_kernel.h. */
 static int
 mode_of(const struct source *source, const struct function *function, bool is_strided)
 {

@@ -198,7 +198,7 @@ void lockstep_rewrite(struct source *source, const struct function *function);
 bool races_are_wanted(void); /* by the environment */
 void races_rewrite(struct source *source);
 
-/* True if the kernel is a grid-stride loop, which is ready for MODE_STRIDES of launch.h then. */
+/* True if the kernel is a grid-stride loop, which is ready for MODE_STRIDES of run_kernel.h then. */
 bool stride_rewrite(struct source *source, const struct function *function);
 void kernel_rewrite(struct source *source, const struct function *function);
 

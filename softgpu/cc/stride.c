@@ -8,9 +8,9 @@
  *     }
  *
  * Thread by thread, such a loop jumps through memory, and is no vector code. Turn t of block b is what the only turn of
- * block b + t * gridDim.x would be, so launch.h runs it as that: the loop gets `if (softgpu_turn.single) break;` at its
- * end, and, to be asked whether there is such a turn, `if (softgpu_turn.ask) { softgpu_turn.more = true; break; }` at
- * its begin.
+ * block b + t * gridDim.x would be, so run_kernel.h runs it as that: the loop gets `if (softgpu_turn.single) break;` at
+ * its end, and, to be asked whether there is such a turn, `if (softgpu_turn.ask) { softgpu_turn.more = true; break; }`
+ * at its begin.
  *
  * Only where nothing else can tell: the kernel is declarations without effect, tests that return, and the loop; what is
  * declared before it, its parameters and its counter do not change in it; blockIdx is named nowhere else. Whatever is

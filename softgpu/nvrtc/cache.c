@@ -85,9 +85,12 @@ add_file_identity(struct buffer *key, const char *path)
 static bool
 add_compilers(struct buffer *key)
 {
-    static const char *const headers[] = {"softgpu_prelude.h", "softgpu/launch.h", "softgpu/object.h",
-                                          "softgpu/thread.h",  "softgpu/atomic.h", "softgpu/intrinsics.h",
-                                          "softgpu/warp.h",    "softgpu/cast.h",   "cooperative_groups.h"};
+    static const char *const headers[] = {
+        "softgpu_prelude.h",       "softgpu/launch.h",  "softgpu/run_kernel.h", "softgpu/kernel_image.h",
+        "softgpu/module_kernel.h", "softgpu/shared.h",  "softgpu/symbol.h",     "softgpu/object.h",
+        "softgpu/thread.h",        "softgpu/atomic.h",  "softgpu/intrinsics.h", "softgpu/warp.h",
+        "softgpu/cast.h",          "softgpu/removed.h", "cooperative_groups.h",
+    };
     char *compiler = compile_find_compiler();
     if (compiler == NULL)
         return false;

@@ -114,7 +114,7 @@ pointee_of(const struct image *image, uint64_t place)
 }
 
 /* Whether a function is a kernel. Each has a type softgpu_kernel of its own, whose name is in the module (see
- * linked_name() of softgpu/launch.h). */
+ * linked_name() of softgpu/kernel_image.h). */
 static bool
 is_kernel(const struct image *image, const char *name)
 {
