@@ -89,9 +89,9 @@ find_unmoved(const struct finding *finding, size_t at, struct operation *operati
 static bool
 gets_rows(const struct finding *finding, size_t at)
 {
-    const struct step *step = &finding->one.steps[at];
-    for (struct where where = {.operation = at}; where.argument < step->operation->arguments; ++where.argument) {
-        const struct look_argument *it = &step->arguments[where.argument];
+    const struct looked_operation *op = &finding->one.operations[at];
+    for (struct where where = {.operation = at}; where.argument < op->header->arguments; ++where.argument) {
+        const struct look_argument *it = &op->arguments[where.argument];
         if (!it->is_memory || it->end > 0)
             continue;
         enum relation relation = relation_of(finding, &where);
@@ -335,17 +335,17 @@ are_wrong_rows(const struct finding *finding, const struct where *where)
 static void
 find_first_rows(const struct finding *finding, const struct where *changed, struct operation *operation)
 {
-    const struct step *step = &finding->one.steps[changed->operation];
+    const struct looked_operation *op = &finding->one.operations[changed->operation];
     struct where found = *changed, other = {.operation = changed->operation, .after = true};
     bool any = operation->makes_rows && relation_are_rows_of_rank_0(finding, changed);
-    for (; other.argument < step->operation->arguments && !any; ++other.argument) {
+    for (; other.argument < op->header->arguments && !any; ++other.argument) {
         any = are_wrong_rows(finding, &other) && relation_are_rows_of_rank_0(finding, &other);
         found = any ? other : found;
     }
     if (!any)
         return;
     snprintf(operation->first_rows, sizeof(operation->first_rows), "%s",
-             ARGUMENT_OF(step, &step->arguments[found.argument]));
+             ARGUMENT_OF(op, &op->arguments[found.argument]));
     (void)place_describe_element(finding, &found, operation->first_rows_element);
 }
 
