@@ -27,8 +27,20 @@ file_name_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Of a function's name of C++, as the linker knows it (Itanium C++ ABI, 5.1), its last word, "sgd" of _Z3sgd5Table and
- * _ZN3net3sgdEPf; any other name as it is. Returns `text`, which is cut where the room ends. */
+/* Rust ends a name with a hash, "h" and 16 digits, and calls a closure "_$u7b$$u7b$closure$u7d$$u7d$" (legacy
+ * mangling): the function's own name is before them. */
+static inline bool
+is_added_by_rust(const char *word, unsigned long length)
+{
+    enum { HASH_BYTES = 17 };
+    if (memchr(word, '$', length) != NULL)
+        return true;
+    return length == HASH_BYTES && word[0] == 'h' && strspn(word + 1, "0123456789abcdef") >= HASH_BYTES - 1;
+}
+
+/* Of a function's name of C++ or Rust, as the linker knows it (Itanium C++ ABI, 5.1), its last word, "sgd" of
+ * _Z3sgd5Table, _ZN3net3sgdEPf and _ZN3net3sgd17h0123456789abcdefE; any other name as it is. Returns `text`, which is
+ * cut where the room ends. */
 static inline char *
 plain_name(const char *linked, char *text, size_t room)
 {
@@ -41,8 +53,10 @@ plain_name(const char *linked, char *text, size_t room)
         unsigned long length = strtoul(at, &name, 10);
         if (length > strlen(name))
             break;
-        snprintf(text, room, "%.*s", (int)(length < room ? length : room), name);
         at = name + length;
+        if (is_nested && is_added_by_rust(name, length))
+            continue;
+        snprintf(text, room, "%.*s", (int)(length < room ? length : room), name);
     }
     return text;
 }

@@ -165,9 +165,15 @@ LOOP_TEST(any_bytes_are_read, 0, 3)
     free(ring);
 }
 
-static const char *const linked[][2] = {
-    {"_Z3sgd5Tableff", "sgd"},      {"_ZN3net3sgdEPf", "sgd"}, {"_ZN12_GLOBAL__N_13sgdEPf", "sgd"},
-    {"_Z3sgdIfEvPT_5Table", "sgd"}, {"_ZL3sgdPf", "sgd"},      {"plain", "plain"}};
+static const char *const linked[][2] = {{"_Z3sgd5Tableff", "sgd"},
+                                        {"_ZN3net3sgdEPf", "sgd"},
+                                        {"_ZN12_GLOBAL__N_13sgdEPf", "sgd"},
+                                        {"_Z3sgdIfEvPT_5Table", "sgd"},
+                                        {"_ZL3sgdPf", "sgd"},
+                                        {"plain", "plain"},
+                                        {"_ZN3net3sgd17h0123456789abcdefE", "sgd"},
+                                        {"_ZN3net3sgd28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE", "sgd"},
+                                        {"_ZN3net17h0123456789abcdeEPf", "h0123456789abcd"}};
 
 TABLE_TEST(a_function_has_its_last_word, linked)
 {
