@@ -121,8 +121,8 @@ terminal=$(type -P script) # not the function above
 if [ -n "$terminal" ]; then
     run env TERM=xterm "$terminal" -qec "stty cols 60; '$ddprun' check --device softgpu ./slow" /dev/null
     progress=$(tr '\r' '\n' <"$work/stdout")
-    check "progress: the first run has no number of steps yet" grep -qE 'ddprun: check: run 1 of 4, step 5, [0-9]+ s: one process$' <<<"$progress"
-    check "progress: the run, the step, the time" grep -qE 'ddprun: check: run 4 of 4, step 5 of 5, [0-9]+ s: 2 ranks$' <<<"$progress"
+    check "progress: the first run has no number of steps yet" grep -qE 'ddprun: check: run 1 of 2, step 5, [0-9]+ s: one process$' <<<"$progress"
+    check "progress: the run, the step, the time" grep -qE 'ddprun: check: run 2 of 2, step 5 of 5, [0-9]+ s: 2 ranks$' <<<"$progress"
     check "progress: a line has room in its row" test "$(grep 'check: run ., ' <<<"$progress" | tr -d '\033' | sed 's/^\[K//' | wc -L)" -le 59
     check "progress: the verdict follows" grep -q 'equal.*: 2 ranks compute what one process computes' <<<"$progress"
     run env TERM=xterm "$terminal" -qec "'$ddprun' -q check --device softgpu ./slow" /dev/null

@@ -1,11 +1,11 @@
 /*
  * check.c - `ddprun check`: which runs there are, in which order, and what becomes of what they find (check.h).
  *
- * Four runs: one rank, which writes the reference; one rank again, and from a start one unit in the last place away; N
- * ranks, each with a date of its own. At most three more where those differ, and two with other dates if the program
- * reads the date. If one process does not repeat itself, and reads the date, all are made once more, with a date that
- * stands still. With --reference FILE they may be two commands; the first then also finds out which unannotated
- * memory lasts.
+ * Two runs: one rank, which writes the reference; N ranks, each with a date of its own. Where these are not equal, one
+ * rank again, and from a start one unit in the last place away (floor.c); then at most three more, and two with other
+ * dates if the program reads the date. With --reference FILE they may be two commands; the first then makes all runs of
+ * one rank, and also finds out which unannotated memory lasts. If one process does not repeat itself, and reads the
+ * date, all are made once more, with a date that stands still.
  */
 #include "tools/check/command/check.h"
 
@@ -59,6 +59,68 @@ free_repeats(struct check_evidence *evidence)
 {
     for (int i = 0; i < CHECK_REPEATS; ++i)
         free_ranked(&evidence->repeats[i], evidence->ranks);
+}
+
+/* ---- the run that is judged ---- */
+
+static bool
+run_and_look(struct check *check, struct check_order *order, struct error *error)
+{
+    order->lists_files = !check->evidence.by_plan; /* a rank above 0 has a folder of its own by plan */
+    OWNED char *files = check_run_files(&check->place, order);
+    check->ranked_name = order->name;
+    bool ok = session_run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
+    if (files != NULL && ok)
+        check->evidence.written = written_find(files, check->evidence.ranks);
+    if (files != NULL)
+        job_folder_clear(files); /* it may be as large as what the program saves */
+    return ok;
+}
+
+static bool
+run_judged_again(struct check *check, struct error *error)
+{
+    struct check_evidence *evidence = &check->evidence;
+    OWNED char *title = xasprintf("%d ranks", check->ranks);
+    struct check_order order = session_order_ranks(check, "ranks-again", title);
+    free_ranked(&evidence->ranked, evidence->ranks);
+    written_free(&evidence->written);
+    evidence->stopped[0] = '\0';
+    check->has_failed = false;
+    return run_and_look(check, &order, error);
+}
+
+/* The runs that have waited. One process that does not repeat the bits of its updates shows that ranks need not,
+ * either: they run once more, and compare updates by that. */
+static bool
+run_floor(struct check *check, struct error *error)
+{
+    const double units = check_evidence_units(&check->evidence);
+    check->floor_waits = false;
+    if (!session_run_floor(check, error))
+        return false;
+    return check_evidence_units(&check->evidence) == units || run_judged_again(check, error);
+}
+
+/* The ranks that are judged. A program that tests its own results may find them wrong where they are the reference's;
+ * then its steps begin from its own. */
+static bool
+run_judged(struct check *check, struct check_order *order, struct error *error)
+{
+    if (run_and_look(check, order, error))
+        return true;
+    if (!check->fails_forced || check->in_cluster)
+        return false;
+    if (check->floor_waits && !session_run_floor(check, error))
+        return false;
+    check->floor_waits = false;
+    message_line("check: the program fails if its steps begin from the reference; it runs once more, as with --free");
+    free_ranked(&check->evidence.ranked, check->evidence.ranks);
+    check->evidence.forced = order->run.forced = false;
+    order->run.units = check_evidence_units(&check->evidence);
+    order->name = "free"; /* the program does not see the files of the first attempt */
+    check->is_free = true;
+    return run_and_look(check, order, error);
 }
 
 /* ---- further runs ---- */
@@ -170,6 +232,24 @@ show_refused(struct check *check)
     return show_verdict(check, &verdict);
 }
 
+/* Makes the runs that have waited, if the verdict needs them. Whether an update sees a factor of all gradients may make
+ * it equal without them. */
+static bool
+settle_floor(struct check *check, struct check_verdict *verdict, struct check_wishes *wishes, struct error *error)
+{
+    if (verdict->cause == CAUSE_SCALE && wishes->factor > 0) {
+        if (!session_run(check, SESSION_SCALED, wishes->factor, error) && error->exit_code > 128)
+            return false; /* a signal asked for the end; after another failure it is tried once more */
+        judge(check, verdict, wishes);
+    }
+    if (!floor_is_needed(check, verdict))
+        return true;
+    if (!run_floor(check, error))
+        return false;
+    judge(check, verdict, wishes);
+    return true;
+}
+
 /* The verdict on the runs so far; as long as it wishes for further ones, these are made and judged, too. False: a
  * signal ended check. */
 static bool
@@ -179,6 +259,8 @@ judge_runs(struct check *check, struct check_verdict *verdict, struct error *err
     bool ok = true;
     readings_describe(&check->evidence);
     judge(check, verdict, &wishes);
+    if (check->floor_waits && !settle_floor(check, verdict, &wishes, error))
+        return false;
     for (unsigned others = 0, nudged = 0;
          (others < MOST_EXTRA_RUNS || wishes.nudged) && run_more(check, &wishes, &ok, error);
          others += check->evidence.nudged_runs == nudged, nudged = check->evidence.nudged_runs) {
@@ -286,38 +368,6 @@ judge_dates(struct check *check, struct check_verdict *verdict, struct error *er
 }
 
 /* ---- all of it ---- */
-
-/* The run of all ranks that is compared, and which files several of them have written. False, with the error: it
- * failed. */
-static bool
-run_and_look(struct check *check, struct check_order *order, struct error *error)
-{
-    order->lists_files = !check->evidence.by_plan; /* a rank above 0 has a folder of its own by plan */
-    OWNED char *files = check_run_files(&check->place, order);
-    bool ok = session_run_ranks(check, order, &check->evidence.ranked, &check->evidence.ranks, error);
-    if (files != NULL && ok)
-        check->evidence.written = written_find(files, check->evidence.ranks);
-    if (files != NULL)
-        job_folder_clear(files); /* it may be as large as what the program saves */
-    return ok;
-}
-
-/* The ranks that are judged. A program that tests its own results may find them wrong where they are the reference's;
- * then its steps begin from its own. */
-static bool
-run_judged(struct check *check, struct check_order *order, struct error *error)
-{
-    if (run_and_look(check, order, error))
-        return true;
-    if (!check->fails_forced || check->in_cluster)
-        return false;
-    message_line("check: the program fails if its steps begin from the reference; it runs once more, as with --free");
-    free_ranked(&check->evidence.ranked, check->evidence.ranks);
-    check->evidence.forced = order->run.forced = false;
-    order->name = "free"; /* the program does not see the files of the first attempt */
-    check->is_free = true;
-    return run_and_look(check, order, error);
-}
 
 /* The runs of one process and of the ranks, and their verdict. */
 static bool

@@ -63,25 +63,41 @@ print_difference(FILE *out, const struct figure_difference *it, int ranks)
             it->name, it->ranked, ranks, who, it->one, it->line, it->differing, it->count);
 }
 
-void
-printed_show(FILE *out, const struct check *check, const struct check_verdict *verdict)
+/* `again`, `perturbed`: names of runs of one process. False also where an output is missing. */
+static bool
+find_difference(const struct check *check, const char *again, const char *perturbed,
+                struct figure_difference *difference)
 {
     const int ranks = check->evidence.ranks;
-    if (!is_comparable(check, verdict))
-        return;
-    OWNED char *one = read_output(check, "one", 0), *again = read_output(check, "again-0", 0);
-    OWNED char *perturbed = read_output(check, "perturbed-0", 0);
+    OWNED char *one = read_output(check, "one", 0), *repeated = read_output(check, again, 0);
+    OWNED char *nearby = read_output(check, perturbed, 0);
     char **texts = xcalloc((size_t)ranks, sizeof(*texts));
-    bool has_all = one != NULL && again != NULL && perturbed != NULL;
+    bool has_all = one != NULL && repeated != NULL && nearby != NULL;
     for (int r = 0; r < ranks; ++r) {
-        texts[r] = read_output(check, check->is_free ? "free" : "ranks", r);
+        texts[r] = read_output(check, check->ranked_name, r);
         has_all = has_all && texts[r] != NULL;
     }
-    const struct figures_runs runs = {one, again, perturbed, (const char *const *)texts, ranks};
-    struct figure_difference difference;
-    if (has_all && figures_compare(&runs, &difference))
-        print_difference(out, &difference, ranks);
+    const struct figures_runs runs = {one, repeated, nearby, (const char *const *)texts, ranks};
+    bool found = has_all && figures_compare(&runs, difference);
     for (int r = 0; r < ranks; ++r)
         free(texts[r]);
     free(texts);
+    return found;
+}
+
+void
+printed_show(FILE *out, const struct check *check, const struct check_verdict *verdict)
+{
+    struct figure_difference difference;
+    if (is_comparable(check, verdict) && !check->floor_waits &&
+        find_difference(check, "again-0", "perturbed-0", &difference))
+        print_difference(out, &difference, check->evidence.ranks);
+}
+
+/* Further runs explain differences, and show none that the first run does not. */
+bool
+printed_is_open(const struct check *check, const struct check_verdict *verdict)
+{
+    struct figure_difference difference;
+    return is_comparable(check, verdict) && find_difference(check, "one", "one", &difference);
 }

@@ -138,17 +138,14 @@ split_alone(const char *program, const char *line, struct error *error)
 static int
 count_runs(const struct check *check)
 {
-    const bool is_kept = check_options.reference != NULL;
+    enum { OF_ONE_RANK = 5 }; /* where a reference is kept */
     if (check->evidence.by_plan)
         return 2;
     if (check->has_reference)
         return 1;
-    int count = 3;
-    if (is_kept)
-        count += 2;
-    if (!check->only_writes)
-        count += 1;
-    return count;
+    if (check_options.reference == NULL)
+        return 2; /* as far as is known: floor_may_wait() */
+    return check->only_writes ? OF_ONE_RANK : OF_ONE_RANK + 1;
 }
 
 bool

@@ -91,6 +91,8 @@ struct check {
     bool is_free;       /* steps do not begin from the reference */
     int runs_made, runs_planned;
     struct scout_proofs *proofs; /* of the plan, made again; NULL: not yet, or there is no plan */
+    bool floor_waits;        /* session_run_floor() is made only where the verdict needs it */
+    const char *ranked_name; /* of the order whose run is judged */
     struct check_evidence evidence;
     struct check_facts facts; /* of the evidence, when it was last judged */
     bool knows_turns;         /* as in struct check_run, in all runs of one process */
@@ -140,7 +142,7 @@ enum session_run {
 };
 /* `factor`: of SESSION_SCALED; else 0. */
 bool session_run(struct check *check, enum session_run which, double factor, struct error *error) MUST_USE;
-/* The two of them that show what repeating and rounding make. */
+/* The two of them that show what repeating and rounding make. Both only widen what counts as equal. */
 bool session_run_floor(struct check *check, struct error *error) MUST_USE;
 /* What it has left. */
 struct check_rows *session_rows(struct check *check, enum session_run which);
@@ -151,6 +153,12 @@ struct check_rows *session_rows(struct check *check, enum session_run which);
  * verdict of it. */
 bool session_run_ranks(struct check *check, const struct check_order *order, struct check_rows **ranked_p, int *count_p,
                        struct error *error) MUST_USE;
+
+/* ---- floor.c: the runs that show what repeating and rounding make, where they may wait ---- */
+/* After the reference is written: whether they may wait for a verdict that needs them. */
+bool floor_may_wait(const struct check *check);
+/* Whether the verdict of the runs so far, without them, may be another one with them. */
+bool floor_is_needed(const struct check *check, const struct check_verdict *verdict);
 
 /* ---- closer.c ---- */
 /* Makes the step of the verdict's tensor once more, and puts the first operation that differs into its sentence. */
@@ -212,6 +220,8 @@ char *scouted_compare(const struct check *check, const struct check_verdict *ver
  * (evidence/figures.h), and what to do. It is no difference of the training, and changes no verdict. Nothing where runs
  * have no files of their own for what they print, as with -v. */
 void printed_show(FILE *out, const struct check *check, const struct check_verdict *verdict);
+/* Whether a figure differs that runs of one process would explain, if there were more than one. */
+bool printed_is_open(const struct check *check, const struct check_verdict *verdict);
 
 /* ---- show.c: the verdict of a check, for people (on stdout, before the table) and for programs (--json) ---- */
 /* The verdict and what to do. `colour`: its first word has one. */

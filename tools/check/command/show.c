@@ -53,12 +53,19 @@ state_of(const struct check_item *item, double tolerance)
     return FIND(it, states, sizeof(states) / sizeof(states[0]), it->applies)->name;
 }
 
+/* Whether more than one run of one process was made. */
+static bool
+has_floor(const struct check_evidence *evidence)
+{
+    return evidence->again.count + evidence->perturbed.count > 0;
+}
+
 /* Prints a tensor's line of the table: role and number from 1, elements, type, place, first step that differs, largest
  * relative difference, the floor of noise, state. */
 static void
-print_item(FILE *out, const struct check_item *item, double tolerance)
+print_item(FILE *out, const struct check_item *item, double tolerance, bool with_floor)
 {
-    char name[40], place[46], step[16] = "-";
+    char name[40], place[46], step[16] = "-", noise[16] = "-";
     const struct check_tensor *tensor = &item->tensor;
     snprintf(name, sizeof(name), "%s %u", check_role_name(tensor->role), tensor->number + 1);
     if (tensor->role == CHECK_MEMORY)
@@ -67,8 +74,10 @@ print_item(FILE *out, const struct check_item *item, double tolerance)
         snprintf(place, sizeof(place), "%.32s:%d %s", tensor->file, tensor->line, tensor->text);
     if (item->differs)
         snprintf(step, sizeof(step), item->made_in_step > 0 ? "%u" : "start", item->made_in_step);
-    fprintf(out, "%-13s %9llu  %-8s %-45s %5s %10.1e %7.1e  %s\n", name, (unsigned long long)tensor->count,
-            element_name((int)tensor->type), place, step, item->difference, item->floor, state_of(item, tolerance));
+    if (with_floor)
+        snprintf(noise, sizeof(noise), "%.1e", item->floor);
+    fprintf(out, "%-13s %9llu  %-8s %-45s %5s %10.1e %7s  %s\n", name, (unsigned long long)tensor->count,
+            element_name((int)tensor->type), place, step, item->difference, noise, state_of(item, tolerance));
 }
 
 /* Prints, after the verdict, what the comparison has left out, or has changed in the ranks: a line for each. */
@@ -341,7 +350,7 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
     FOR_EACH(item, verdict->facts->items, verdict->facts->item_count) {
         if (!all && item != verdict->first && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;
-        print_item(out, item, verdict->facts->tolerance);
+        print_item(out, item, verdict->facts->tolerance, has_floor(evidence));
         ++shown;
     }
     if (verdict->facts->item_count > shown)
@@ -352,7 +361,7 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
 
 /* ---- JSON ---- */
 
-/* JSON has no infinities: null. */
+/* JSON has no infinities: null, as for what is not known. */
 static void
 add_real(struct json_object *object, const char *name, double value)
 {
@@ -361,7 +370,7 @@ add_real(struct json_object *object, const char *name, double value)
 
 /* A tensor of the table as an object for --json; numbers from 1, differences relative. The caller owns it. */
 static struct json_object *
-describe_item(const struct check_item *item)
+describe_item(const struct check_item *item, bool with_floor)
 {
     struct json_object *object = json_object_new_object();
     const struct check_tensor *tensor = &item->tensor;
@@ -384,7 +393,7 @@ describe_item(const struct check_item *item)
     json_object_object_add(object, "first_rank", item->differs ? json_object_new_int(item->first_rank) : NULL);
     play_put_number(object, "ranks_that_differ", (uint64_t)item->rank_count);
     add_real(object, "difference", item->difference);
-    add_real(object, "floor", item->floor);
+    add_real(object, "floor", with_floor ? item->floor : INFINITY);
     if (item->block_count > 0) {
         play_put_number(object, "elements_from", item->block_first);
         play_put_number(object, "elements_count", item->block_count);
@@ -427,14 +436,15 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     play_put_number(object, "overlapped_steps", evidence->overlapped_steps);
     add_real(object, "tolerance", equal_up_to(verdict));
     add_real(object, "largest_difference", verdict->facts->largest);
-    add_real(object, "largest_floor", verdict->facts->largest_floor);
+    add_real(object, "largest_floor", has_floor(evidence) ? verdict->facts->largest_floor : INFINITY);
     json_object_object_add(object, "factor", verdict->factor != 0 ? json_object_new_double(verdict->factor) : NULL);
     json_object_object_add(object, "first_step",
                            verdict->first != NULL ? json_object_new_int((int)verdict->first->made_in_step) : NULL);
-    json_object_object_add(object, "tensor", verdict->first != NULL ? describe_item(verdict->first) : NULL);
+    json_object_object_add(object, "tensor",
+                           verdict->first != NULL ? describe_item(verdict->first, has_floor(evidence)) : NULL);
     struct json_object *all = play_put_list(object, "tensors");
     FOR_EACH(item, verdict->facts->items, verdict->facts->item_count)
-        json_object_array_add(all, describe_item(item));
+        json_object_array_add(all, describe_item(item, has_floor(evidence)));
     describe_written(play_put_list(object, "written_by_several"), &evidence->written);
     return object;
 }

@@ -276,6 +276,10 @@ session_make_reference(struct check *check, struct error *error)
     bool ok = run_alone(check, &first, &check->evidence.alone, error) && know_turns(check, &first, error);
     if (check->evidence.by_plan) /* the others are made where bits differ */
         return ok;
+    check->floor_waits = ok && floor_may_wait(check);
+    if (check->floor_waits)
+        return true;
+    check->runs_planned += kept ? 0 : 2;
     ok = ok && session_run_floor(check, error) &&
          (!kept || (check_evidence_in_rounds(&check->evidence)
                         ? session_run(check, SESSION_SCALED, 2, error)

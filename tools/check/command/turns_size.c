@@ -50,18 +50,32 @@ conclude(struct check *check, struct check_verdict *verdict, const struct check_
 
 /* What the run that answers 1 has left, held against the reference as if it were the only rank. */
 static void
-judge_sized(struct check *check, struct check_rows *sized, struct check_verdict *verdict)
+find_sized(const struct check *check, struct check_rows *sized, struct check_facts *facts)
 {
     struct check_evidence evidence = check->evidence;
-    struct check_facts facts;
     evidence.ranked = sized;
     evidence.ranks = 1;
     evidence.plain = NULL;
     evidence.repeats[0] = NULL;
-    check_facts_find(&evidence, &facts);
+    check_facts_find(&evidence, facts);
+}
+
+static bool
+judge_sized(struct check *check, struct check_rows *sized, struct check_verdict *verdict, struct error *error)
+{
+    struct check_facts facts;
+    find_sized(check, sized, &facts);
+    if (facts.first.item != NULL && check->floor_waits) {
+        check_facts_free(&facts);
+        check->floor_waits = false;
+        if (!session_run_floor(check, error))
+            return false;
+        find_sized(check, sized, &facts);
+    }
     if (fabs(find_factor(&facts) / check->ranks - 1) < 0.02)
         conclude(check, verdict, facts.first.item);
     check_facts_free(&facts);
+    return true;
 }
 
 /* An answer that the program has never asked for changes nothing. */
@@ -91,8 +105,8 @@ turns_judge_size(struct check *check, struct check_verdict *verdict, struct erro
         return false;
     check_rows_append(&sized, outcome.results, 0);
     free(outcome.results);
-    if (outcome.signal == 0)
-        judge_sized(check, &sized, verdict);
+    bool ok = outcome.signal == 0 ? judge_sized(check, &sized, verdict, error)
+                                  : session_explain(check, &order, &outcome, NULL, true, error);
     check_rows_free(&sized);
-    return outcome.signal == 0 || session_explain(check, &order, &outcome, NULL, true, error);
+    return ok;
 }
