@@ -232,15 +232,32 @@ show_refused(struct check *check)
     return show_verdict(check, &verdict);
 }
 
-/* Makes the runs that have waited, if the verdict needs them. Whether an update sees a factor of all gradients may make
- * it equal without them. */
+/* The run that may make the verdict equal by itself: whether the update sees a factor of all gradients, and whether
+ * what the host copies depends on the parameters. SESSION_RUNS: there is none. */
+static enum session_run
+find_deciding(const struct check_verdict *verdict, const struct check_wishes *wishes)
+{
+    if (verdict->cause == CAUSE_SCALE && wishes->factor > 0)
+        return SESSION_SCALED;
+    if (verdict->cause == CAUSE_CARRIED && wishes->far)
+        return SESSION_FAR;
+    return SESSION_RUNS;
+}
+
+/* Makes the runs that have waited, if the verdict needs them. */
 static bool
 settle_floor(struct check *check, struct check_verdict *verdict, struct check_wishes *wishes, struct error *error)
 {
-    if (verdict->cause == CAUSE_SCALE && wishes->factor > 0) {
-        if (!session_run(check, SESSION_SCALED, wishes->factor, error) && error->exit_code > 128)
-            return false; /* a signal asked for the end; after another failure it is tried once more */
-        judge(check, verdict, wishes);
+    const enum session_run deciding = find_deciding(verdict, wishes);
+    if (deciding != SESSION_RUNS) {
+        const double factor = deciding == SESSION_SCALED ? wishes->factor : 0;
+        const bool is_made = session_run(check, deciding, factor, error);
+        if (!is_made && error->exit_code > 128) /* a signal asked for the end */
+            return false;
+        if (is_made)
+            judge(check, verdict, wishes);
+        else
+            check_rows_free(session_rows(check, deciding)); /* as if it had not been tried */
     }
     if (!floor_is_needed(check, verdict))
         return true;
