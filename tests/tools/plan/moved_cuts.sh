@@ -113,8 +113,9 @@ echo "no form: $(grep -c '| no form |' table)"
 check "there are changes" test -s table
 if [ "${DDPRUN_SOAK:-0}" -ne 0 ] && [ "$pattern" = . ]; then
     check "at least 300 trained to other weights, or printed other figures" test "$(counted '[a-z]*' other '(accepted|refused)')" -ge $((300 / each))
-    check "of those that trained alike, check accepts nine in ten" \
-        test "$(counted '[a-z]*' alike accepted)" -ge $((9 * $(counted '[a-z]*' alike refused)))
+    # An operation that all ranks make may leave another gradient in a last round that is not complete: check sees it, no update does.
+    check "of those that trained alike, check accepts four in five" \
+        test "$(counted '[a-z]*' alike accepted)" -ge $((4 * $(counted '[a-z]*' alike refused)))
 fi
 check "leaves no process" within 5 none_left
 finish
