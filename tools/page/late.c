@@ -77,12 +77,11 @@ host_cause(const struct longer *longer, double least_us)
                           "its data loader, its copies, and other programs on its host"};
 }
 
-/* A part of the device's time, or all before backward. */
+/* A part of the device's time before backward, or all of it. */
 static struct cause
-device_cause(const struct longer *longer, double least_us)
+before_cause(const struct longer *longer, double least_us)
 {
-    const struct cause parts[] = {{longer->backward_us, "Its backward", "", SHARE_AND_CLOCK},
-                                  {longer->forward_us, "Its forward pass", "", SHARE_AND_CLOCK},
+    const struct cause parts[] = {{longer->forward_us, "Its forward pass", "", SHARE_AND_CLOCK},
                                   {longer->device_copies_us, "Its copying of the batch to the device", "",
                                    "the size of its batch, and at the load of its host"}};
     const struct cause *part = find_cause(parts, sizeof(parts) / sizeof(parts[0]), least_us);
@@ -90,6 +89,13 @@ device_cause(const struct longer *longer, double least_us)
         return *part;
     return (struct cause){longer->before_us, "Before backward it", "",
                           "its data loader, its copies, its forward pass and the load of its host"};
+}
+
+static struct cause
+device_cause(const struct longer *longer, double least_us)
+{
+    const struct cause backward = {longer->backward_us, "Its backward", "", SHARE_AND_CLOCK};
+    return longer->before_us > longer->backward_us ? before_cause(longer, least_us) : backward;
 }
 
 /* A cause explains half of the delay at least. */

@@ -130,39 +130,44 @@ function sortable(table, data) {
 
 // Columns of a table as bars behind its rows: parts of a step side by side.
 const BARS = {'Before backward': 'before', Backward: 'backward', Exposed: 'network', 'Waits for ranks': 'ranks',
-              Other: 'before', Loader: 'ranks', Copies: 'network', Forward: 'early'};
+              Other: 'before', Loader: 'mark', Copies: 'late', Forward: 'early'};
+
+// Bars of a row of a table, side by side: [colour, name, value]. Columns without a colour have none, and what is not known.
+function barsOf(colours, columns, row) {
+    const bars = columns.map((column, i) => [colours[column.name], column.name, row[i]]);
+    return bars.filter(([colour, , value]) => colour && value !== null);
+}
+
+// Draws them; `whole` is as wide as the picture.
+function drawBars(svg, bars, whole, height) {
+    bars.reduce((x, [colour, , value]) => {
+        const width = 100 * value / whole;
+        add(svg, 'rect', {style: fill(colour), x: x + '%', width: width + '%', height});
+        return x + width;
+    }, 0);
+}
+
+const sumOf = bars => bars.reduce((sum, [, , value]) => sum + value, 0);
 
 function drawParts(table, data) {
-    const parts = data.columns.map(column => BARS[column.name]), shown = row => row.filter((_, i) => parts[i]);
-    const most = Math.max(...data.rows.map(row => shown(row).reduce((sum, value) => sum + value, 0))) || 1; // unknown: 0
+    const bars = data.rows.map(row => barsOf(BARS, data.columns, row)), most = Math.max(...bars.map(sumOf)) || 1;
     add(table.tHead.rows[0], 'th', {scope: 'col'});
-    data.rows.forEach((row, r) => {
+    bars.forEach((row, r) => {
         const svg = add(add(table.tBodies[0].rows[r], 'td', {class: 'drawn'}), 'svg', {width: '100%', height: 14});
-        shown(row).reduce((x, value, i) => {
-            const width = 100 * value / most, style = fill(parts.filter(part => part)[i]);
-            add(svg, 'rect', {style, x: x + '%', width: width + '%', height: 14});
-            return x + width;
-        }, 0);
+        drawBars(svg, row, most, 14);
     });
     const names = data.columns.map(column => column.name).filter(name => BARS[name]);
     legend(table.parentElement, names.map(name => [BARS[name], name]));
 }
 
 // A table of one row as one bar, above it: what a whole is made of.
-const WHOLE = {Start: 'before', Training: 'backward', Evaluation: 'early', Checkpoints: 'network', Other: 'mark',
+const WHOLE = {Start: 'before', Training: 'backward', Evaluation: 'early', Checkpoints: 'late', Other: 'mark',
                'After the last step': 'ranks'};
 
 function drawWhole(table, data) {
-    const place = placeAbove(table), names = data.columns.map(column => column.name), row = data.rows[0];
-    const parts = names.map((name, i) => [WHOLE[name], name, row[i]]).filter(([colour]) => colour);
-    const whole = parts.reduce((sum, part) => sum + part[2], 0) || 1;
-    const svg = add(place, 'svg', {class: 'whole', role: 'img', 'aria-label': data.title});
-    parts.reduce((x, [colour, , value]) => {
-        const width = 100 * value / whole;
-        add(svg, 'rect', {style: fill(colour), x: x + '%', width: width + '%', height: 18});
-        return x + width;
-    }, 0);
-    legend(place, parts.map(([colour, name, value]) => [colour, `${name}: ${figure('time', value)}`]));
+    const place = placeAbove(table), bars = barsOf(WHOLE, data.columns, data.rows[0]);
+    drawBars(add(place, 'svg', {class: 'whole', role: 'img', 'aria-label': data.title}), bars, sumOf(bars) || 1, 18);
+    legend(place, bars.map(([colour, name, value]) => [colour, `${name}: ${figure('time', value)}`]));
 }
 
 // ---- curves ----

@@ -95,7 +95,7 @@ def lines_of(rank, lacking):
            **({} if lacking == "signs" else {"launches_total": last["launches_total"] + LAST_LAUNCHES, "saved_ns": last["saved_ns"] + LAST_SAVED_NS,
                                              "worked_ns": boundary_ns(STEPS) + LAST_WORK_NS})}
     if rank == 0:
-        yield {"summary": {"exit_code": 0, "seconds": SECONDS, "waited_for": 1}, "settings": {}, "program": "train", "arguments": ["./train", "--name", "a b"],
+        yield {"summary": {"exit_code": 0, "seconds": SECONDS, "waited_for": 1, "unbound": True}, "settings": {}, "program": "train", "arguments": ["./train", "--name", "a b"],
                "folder": "/data", "begun_unix_ns": HEAD_UNIX_NS - HEAD_NS + BEGIN_NS}
 
 
@@ -181,6 +181,8 @@ def compare_run(report, lacking):
         wrong.append(f"the command is {command!r}")
     if lacking != "none":
         return wrong
+    if "--bind" in " ".join(section(report, "verdict")["notes"]):
+        wrong.append("--bind is advised beside the straggler")
     if section(report, "verdict")["links"] != [{"text": "The steps with the longest waits", "to": "late"}]:
         wrong.append(f"the verdict links to {section(report, 'verdict')['links']}")
     advice = "look at rank 1 (h1). Its loader takes 40.0 ms longer; the cause of the other 6.75 ms is not known: look at how it reads"

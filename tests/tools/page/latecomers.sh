@@ -4,6 +4,8 @@
 source "$(dirname "$0")/../../end_to_end/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 here, which writes the trace"
 program=$(dirname "$0")/latecomers.py
+script=$(dirname "$0")/../../../tools/page/page.js
+node=$(command -v node)
 
 # compared NAME LACKING: `LACKING` is a rank whose file the trace lacks; or signs, of evaluations, checkpoints and what comes before backward;
 # or none.
@@ -14,6 +16,7 @@ compared() {
     run "$ddprun" report "$work/trace" -o "$work/page.html"
     succeeded "$1: there is a page"
     check "$1: its figures are those of the events" python3 "$program" compare "$work/page.html" "$2"
+    [ -z "$node" ] || check "$1: its bars are all of what they are parts of" "$node" "$(dirname "$0")/drawn.js" "$script" "$work/page.html"
 }
 compared "a rank that is late" none
 compared "a rank whose times are not there" 1
