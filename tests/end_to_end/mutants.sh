@@ -79,6 +79,13 @@ layouts() { # steps with other buckets
         grep -q '^{"layout_trial"' "$work/layouts/rank-0.jsonl"
 }
 
+parts() { # KIND OPTIONS...: a trace has the parts of what the program does between steps
+    rm -rf "$work/parts"
+    run "$launcher" -n 2 --timeout "$seconds" --trace "$work/parts" "$trainers/phases" "${@:2}" && [ "$code" -eq 0 ] &&
+        "$launcher" report "$work/parts" -o "$work/parts.html" &&
+        python3 "$(dirname "${BASH_SOURCE[0]}")/phases.py" "$1" "$work/parts" "$work/parts.html" 2>/dev/null
+}
+
 trusting() { # MODE SAVED: nothing of a step that is wrong on trust leaves the device
     rm -f "$work/saved"
     run env DDPRUN_TEST_TRUST_AFTER=2 DDPRUN_TEST_TRIALS=0 "$launcher" -n 2 --bucket-mb 0.004 --commit trust --timeout "$seconds" "$trainers/trusting" "$1" "$work/saved" waits
@@ -183,6 +190,9 @@ mutant PLANS_UNCOMPARED other_buckets
 mutant CONTROL_BUCKETS_DIFFER trial
 mutant LAYOUT_DIFFERS layouts
 mutant VERDICT_DIFFERS layouts
+mutant BATCH_OF_ANY_SIZE parts parts --steps 80 --every 20
+mutant BATCH_ELSEWHERE parts thread --steps 40 --thread 1
+mutant SAVING_UNSEEN parts resident --steps 80 --every 20 --no-copy 1
 mutant OPTIONAL_ANYWHERE once clips branch
 mutant OPTIONAL_UNSEEN once clips both
 mutant OPTIONAL_FIXED once clips skip
