@@ -203,7 +203,7 @@ checked 2 "" "$rows" report --mistake forgotten_gradient
 check "--json has all members" python3 -IS -c '
 import json, sys
 found = json.load(open(sys.argv[1]))
-members = """ddprun_version verdict cause exit_code text advice ranks steps overlapped_steps tolerance
+members = """ddprun_version verdict cause rule place_rule exit_code text advice ranks steps overlapped_steps tolerance
     largest_difference factor first_step tensor tensors""".split()
 of_tensors = """role number group text file line elements type differs scratch first_step first_rank
     ranks_that_differ difference floor""".split()

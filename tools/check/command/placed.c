@@ -125,6 +125,7 @@ void
 placed_verdict(struct check_verdict *verdict, const struct place *place)
 {
     put_text(verdict, place);
+    verdict->place_rule = place->rule;
     if (is_of_memory(verdict, place) || is_missing_at_start(verdict, place))
         return;
     if (!is_cause_known(verdict))

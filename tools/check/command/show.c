@@ -421,6 +421,8 @@ describe_check(const struct check_evidence *evidence, const struct check_verdict
     play_put_text(object, "ddprun_version", DDPRUN_VERSION);
     play_put_text(object, "verdict", result_name(verdict->result));
     play_put_text(object, "cause", check_cause_name(verdict->cause));
+    play_put_text(object, "rule", verdict->rule);
+    play_put_text(object, "place_rule", verdict->place_rule);
     json_object_object_add(object, "exit_code", json_object_new_int(exit_code));
     play_put_text(object, "text", verdict->text[0] != '\0' ? verdict->text : NULL);
     play_put_text(object, "advice", verdict->advice[0] != '\0' ? verdict->advice : NULL);

@@ -44,10 +44,12 @@ place_choose(const struct operation *operation, struct place *place)
     const struct place *input = input_of_row(operation, row);
     if (input != NULL) {
         *place = *input;
+        place->rule = row->name;
         return true;
     }
     place->kind = row->kind_of != NULL ? row->kind_of(operation) : row->kind;
     place->advice = row->advise != NULL ? row->advise(operation) : row->advice;
+    place->rule = row->name;
     row->say(operation, place->text);
     return true;
 }

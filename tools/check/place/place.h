@@ -31,6 +31,7 @@ struct place {
     uint32_t tensor;             /* that the text speaks of, as in struct look_argument; 0: of none */
     char text[PLACE_TEXT_BYTES]; /* "`bce` (train.cu:71) is the first operation that differs: ..." */
     const char *advice;          /* static storage; NULL: the verdict has it */
+    const char *rule;            /* the name of the row that gave it (rows.h), static storage; NULL: none did */
 };
 
 #endif

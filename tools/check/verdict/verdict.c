@@ -45,6 +45,7 @@ verdict_judge(const struct check_facts *facts, struct check_verdict *verdict)
     const struct verdict_row *row = verdict_find_row(facts);
     *verdict = (struct check_verdict){.result = row->result,
                                       .cause = row->cause,
+                                      .rule = row->name,
                                       .facts = facts,
                                       .first = row->about != NULL ? row->about(facts) : NULL,
                                       .factor = row->factor != NULL ? row->factor(facts) : 0,
