@@ -82,7 +82,7 @@ remove_results(const char *results, int count)
     }
 }
 
-/* Rows had no room, or the summary that would report it had none: that is no difference. */
+/* Whether rows had no room, or the summary that would report it had none: that is no difference. */
 static bool
 are_rows_lost(const struct rank_ends *ends, const struct check_outcome *outcome)
 {
@@ -91,8 +91,8 @@ are_rows_lost(const struct rank_ends *ends, const struct check_outcome *outcome)
     return outcome->reason[0] == '\0' || strstr(outcome->reason, "cannot write what ddprun check") != NULL;
 }
 
-/* A rank has ended by itself before its first call (launcher/watch/verdict.c), while others trained: one process does
- * not. */
+/* Whether a rank has ended by itself before its first call (launcher/watch/verdict.c), while others trained: one
+ * process does not. */
 static bool
 leaves_others(const struct check_outcome *outcome)
 {
@@ -113,7 +113,7 @@ is_ended_by_ddprun(const struct rank_ends *ends, const struct check_outcome *out
     return ends->stop == NULL || ends->stop->value == 1;
 }
 
-/* The run's end is itself a difference from one process. */
+/* Whether the run's end is itself a difference from one process. */
 static bool
 is_end_judged(const struct rank_ends *ends, const struct check_outcome *outcome)
 {
@@ -132,8 +132,8 @@ why_stopped(const struct rank_ends *ends, const struct check_outcome *outcome)
     return outcome->reason[0] != '\0' ? outcome->reason : "a rank ended before the last step";
 }
 
-/* The program has failed after its last step, where steps began from the reference: it may have found its own results
- * wrong, which were not its own. */
+/* Whether the program has failed after its last step, where steps began from the reference: it may have found its
+ * own results wrong, which were not its own. */
 static bool
 may_have_judged_itself(const struct rank_ends *ends, const struct check_outcome *outcome)
 {

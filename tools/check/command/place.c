@@ -27,7 +27,7 @@ begin_at_own_step(const struct place_question *question, const struct looked *lo
         looked->operations[i].header->interval -= looked->operations[i].header->interval == question->interval;
 }
 
-/* A copy from the host to memory that no operation is given. */
+/* Whether the operation is a copy from the host to memory that no operation is given. */
 static bool
 is_unseen(const struct looked *one, size_t at)
 {
@@ -177,7 +177,7 @@ find_all_own_updates(const struct finding *finding)
     return finding->question->is_update && ANY_NUMBER(r, 0, finding->question->ranks, find_own_update(finding, r));
 }
 
-/* What DDP_STEP has averaged does not. */
+/* Whether the argument held other bits on some rank than on rank 0: what DDP_STEP has averaged does not. */
 static bool
 differs_between_ranks(const struct finding *finding, const struct where *where)
 {
@@ -185,7 +185,7 @@ differs_between_ranks(const struct finding *finding, const struct where *where)
                       relation_argument(finding, r, where)->before != relation_argument(finding, 0, where)->before);
 }
 
-/* The memory was computed from a gradient after DDP_STEP, as its norm is. */
+/* Whether the memory was computed from a gradient after DDP_STEP, as its norm is. */
 static bool
 is_of_gradient(const struct finding *finding, size_t at, const struct look_argument *it)
 {
@@ -404,7 +404,7 @@ say_added(const struct finding *finding)
     return is;
 }
 
-/* An operation that some ranks do not make changes the tensor; of a gradient, in the mean not as one rank's does. */
+/* Whether an operation that some ranks do not make changes the tensor; of a gradient: not so that the mean is right. */
 static bool
 makes_wrong(const struct finding *finding, size_t at)
 {
@@ -452,8 +452,8 @@ is_overwritten(const struct finding *finding, const struct where *where)
     return covers && !adds;
 }
 
-/* The ranks' terms that an operation adds to a gradient are parts of one process's term: their mean is the Nth of it.
- */
+/* Whether the ranks' terms that an operation adds to a gradient are parts of one process's term: their mean is the
+ * Nth of it. */
 static bool
 adds_part(const struct finding *finding, const struct where *where)
 {

@@ -9,7 +9,7 @@ static const char begin_with_batch[] =
     "begin where the batch begins, and add `first` of DDP_SHARD: the beginning of a batch must advance by the whole "
     "batch in each step, not by the rank's share";
 
-/* Memory without annotation, which no operation of the steps that were looked at has written. */
+/* Whether the argument is memory without annotation which no operation of the steps that were looked at has written. */
 static bool
 is_data(const struct finding *finding, const struct where *read)
 {

@@ -37,7 +37,7 @@ is_multiple_of_size(const struct finding *finding, double number)
     return false;
 }
 
-/* Nothing but the batch explains the number: other numbers are right as they are, as a slope of 1/50. */
+/* Whether nothing but the batch explains the number: other numbers are right as they are, as a slope of 1/50. */
 static bool
 is_of_batch(const struct finding *finding, double number)
 {
@@ -47,8 +47,8 @@ is_of_batch(const struct finding *finding, double number)
     return is_multiple_of_size(finding, number);
 }
 
-/* The number is a width, of rows that the operation writes, of which the last elements may stay, or of a parameter that
- * it gets. */
+/* Whether the number is a width: of rows that the operation writes, of which the last elements may stay, or of a
+ * parameter that it gets. */
 static bool
 is_width(const struct finding *finding, size_t at, uint64_t number)
 {

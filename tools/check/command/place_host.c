@@ -4,7 +4,7 @@
  */
 #include "tools/check/command/relation.h"
 
-/* By a rank or by one process, in the interval. */
+/* Whether an operation of this process, or of this rank, changes the tensor that the question is about. */
 static bool
 changes_target(const struct finding *finding, const struct looked *looked)
 {

@@ -262,7 +262,7 @@ matters_as_it_was(const struct search *search, const struct where *read, bool in
     return of->end > 0 && ((int)read->argument != search->changed || search->finding->question->since == 0);
 }
 
-/* An operation of the step has filled some of it: the rest is of steps before. */
+/* Whether an operation of the step has filled some of the memory: the rest is of steps before. */
 static bool
 is_filled_in_part(const struct search *search, const struct look_argument *of, const struct where *by)
 {

@@ -51,7 +51,7 @@ put_together(const struct finding *finding, const struct where *where)
     return all;
 }
 
-/* A count of the share, by which the ranks' gradients are to be weighed. */
+/* Whether the number is a count of the share, by which the ranks' gradients are to be weighed. */
 static bool
 weighs_gradients(const struct finding *finding, const struct where *where)
 {
@@ -138,14 +138,14 @@ value_of(const struct finding *finding, int rank, const struct where *where)
     return relation_argument(finding, rank, where)->value;
 }
 
-/* All have what they had, and that was right. */
+/* Whether all ranks have the number that they had a step before, and that was right. */
 static bool
 is_as_before(const struct finding *finding, const struct where *where, const struct where *then)
 {
     return ALL_NUMBERS(r, -1, finding->question->ranks, value_of(finding, r, where) == value_of(finding, r, then));
 }
 
-/* Each rank's has advanced by its part of what one process's has. */
+/* Whether each rank's number has advanced, since the step before, by its part of what one process's has. */
 static bool
 advances_by_share(const struct finding *finding, const struct where *where, const struct where *then)
 {

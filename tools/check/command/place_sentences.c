@@ -153,7 +153,7 @@ place_describe_origin(const struct looked_operation *op, uint32_t number, char t
     return text;
 }
 
-/* A call of a library that changes nothing, such as nrm2, whose result is the host's. */
+/* Whether the operation is a call of a library that changes nothing, such as nrm2, whose result is the host's. */
 static bool
 answers(const struct looked_operation *op)
 {
@@ -167,7 +167,7 @@ copies_to_host(const struct looked_operation *op)
     return strncmp(op->header->name, copy, strlen(copy)) == 0;
 }
 
-/* The host reads there what ranks have each of its own share. */
+/* Whether the host reads there what ranks have each of its own share. */
 static bool
 reads_own_share(const struct finding *finding, size_t at)
 {

@@ -30,7 +30,8 @@ find_call(const struct looked *looked, const struct looked_operation *call, size
     return NULL;
 }
 
-/* Each rank makes what one process does: an update, or the first batch, which all ranks have. */
+/* Whether each rank makes the call as often as one process does: it is of an update, or of the first batch, which
+ * all ranks have. */
 static bool
 is_of_each_rank(const struct finding *finding, const struct looked_operation *call)
 {
@@ -57,7 +58,7 @@ say_other_count(const struct finding *finding, size_t at)
     return true;
 }
 
-/* Both have pointers into memory without annotation, to other bytes of it, which hold something else. */
+/* Whether both arguments point into memory without annotation, to other bytes of it, which hold something else. */
 static bool
 begins_elsewhere(const struct look_argument *one, const struct look_argument *own)
 {

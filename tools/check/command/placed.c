@@ -3,7 +3,8 @@
 
 #include "tools/common/each.h"
 
-/* The memory itself says more than its place. */
+/* Whether the memory that the verdict names says more than its place: of a buffer, and where the place is only an
+ * operation that reads it. */
 static bool
 is_of_memory(const struct check_verdict *verdict, const struct place *place)
 {
@@ -18,7 +19,7 @@ is_missing_at_start(const struct check_verdict *verdict, const struct place *pla
     return verdict->cause == CAUSE_START && place->kind == PLACE_MISSING;
 }
 
-/* The verdict has proved it from more than one operation. */
+/* Whether the verdict has proved its cause from more than one operation. */
 static bool
 is_cause_known(const struct check_verdict *verdict)
 {
@@ -57,7 +58,7 @@ proved_cause(const struct check_verdict *verdict, const struct place *place)
     return verdict->cause == CAUSE_UNANNOTATED ? CAUSE_UPDATE : verdict->cause;
 }
 
-/* The gradients are equal, and an update is not: of all parameters, or of a few. */
+/* Whether the gradients are equal, and an update is not: of all parameters, or of a few. */
 static bool
 is_of_update(const struct check_verdict *verdict)
 {

@@ -24,7 +24,7 @@ read_output(const struct check *check, const char *name, int rank)
     return text;
 }
 
-/* A mean of other values has a line of its own, which explains what is printed of it. */
+/* Whether the verdict has a line on another DDP_MEAN, which explains what is printed of it. */
 static bool
 has_other_means(const struct check_verdict *verdict)
 {

@@ -70,7 +70,7 @@ variable_behind_parts(const struct code *code, uint32_t at)
     }
 }
 
-/* What it points to may have any value. */
+/* Whether the variable is a pointer: what it points to may have any value. */
 static bool
 is_pointer(const struct variable *variable)
 {

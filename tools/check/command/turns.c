@@ -113,7 +113,7 @@ turns_run_blind(struct check *check, struct error *error)
 
 /* ---- what batches leave ---- */
 
-/* One process does not leave the same there again. */
+/* Whether one process does not leave the same there again. */
 static bool
 is_unrepeated(const struct check_evidence *evidence, const struct check_row *row)
 {
@@ -123,7 +123,8 @@ is_unrepeated(const struct check_evidence *evidence, const struct check_row *row
 
 typedef bool left_fn(const struct check_row *row);
 
-/* Sums grow by the same amount, whatever they are. */
+/* Whether the batch has found the memory otherwise than in one process and added the same to it: sums grow by the
+ * same amount, whatever they are. */
 static bool
 is_sum(const struct check_row *row)
 {
@@ -142,7 +143,7 @@ is_any(const struct check_row *row)
     return row != NULL;
 }
 
-/* A call that sets all of the memory is given it, but does not read it. */
+/* Whether the call sets all of the memory: it is given it, but does not read it. */
 static bool
 is_set(const struct check_row *row)
 {
@@ -362,14 +363,15 @@ is_before(const struct check_row *call, uint32_t step)
     return call != NULL && call->step <= step;
 }
 
-/* Memory that is updated as parameters are says more than what it makes of later batches. */
+/* Whether the verdict is on unannotated memory that is updated as parameters are: that says more than what it makes
+ * of later batches. */
 static bool
 is_parameter(const struct check_verdict *verdict)
 {
     return verdict->cause == CAUSE_UNANNOTATED && verdict->first != NULL && verdict->first->tensor.group == 1;
 }
 
-/* The host decides by what other ranks' batches should have computed, and that explains the verdict. */
+/* Whether the host decides by what other ranks' batches should have computed, and that explains the verdict. */
 static bool
 is_of_host(const struct check_verdict *verdict, const struct check_row *call)
 {

@@ -78,7 +78,7 @@ judge_sized(struct check *check, struct check_rows *sized, struct check_verdict 
     return true;
 }
 
-/* An answer that the program has never asked for changes nothing. */
+/* Whether the program asks for the number of ranks: an answer that it has never asked for changes nothing. */
 static bool
 asks_size(const struct check_evidence *evidence)
 {

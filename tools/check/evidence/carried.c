@@ -13,7 +13,8 @@ find_of_site(const struct check_rows *rows, uint64_t site, uint32_t step)
     return NULL;
 }
 
-/* What one rank copies there is the same in each run, and changes with the parameters, as far as that is known. */
+/* Whether what one process copies there is the same in each run, and changes with the parameters, as far as that is
+ * known. */
 static bool
 is_computed(const struct check_evidence *evidence, uint64_t site)
 {

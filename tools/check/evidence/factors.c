@@ -131,7 +131,7 @@ is_explained(const struct check_evidence *evidence, const struct check_rows *row
     return apart <= bearable * largest_so_far(rows, row);
 }
 
-/* The ranks' gradients were set to `factor` times the reference's, or to it. */
+/* Whether the rank's gradients were set to `factor` times the reference's, or to it. */
 static bool
 is_forced_to(const struct check_rows *rows, double factor)
 {
@@ -141,7 +141,7 @@ is_forced_to(const struct check_rows *rows, double factor)
     return true;
 }
 
-/* One rank with such gradients makes the same difference. */
+/* Whether one process with such gradients makes the same difference. */
 static bool
 is_made_by_factor(const struct check_evidence *evidence, const struct check_item *item)
 {
@@ -163,7 +163,7 @@ first_of_parameters(const struct check_item *items, size_t count)
     return first;
 }
 
-/* A parameter that is equal until another differs, and would differ with such gradients in one process. */
+/* Whether the parameter is equal until another differs, and would differ with such gradients in one process. */
 static bool
 shows_factor(const struct check_evidence *evidence, const struct check_item *item, unsigned first)
 {

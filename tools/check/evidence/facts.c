@@ -34,7 +34,7 @@ find_check(const struct check_evidence *evidence, struct check_facts *facts)
     facts->overlapped_steps = evidence->overlapped_steps;
 }
 
-/* The roles whose differences are shown. */
+/* Whether the item counts in the largest difference that is shown: in rounds results, else parameters and gradients. */
 static bool
 counts(const struct check_facts *facts, const struct check_item *item)
 {
@@ -215,7 +215,7 @@ find_ranks(const struct check_evidence *evidence, const struct pattern *pattern,
 
 /* ---- what differs first ---- */
 
-/* Another run of the ranks has made another difference. */
+/* Whether another run of the ranks has made another difference. */
 static bool
 is_unsteady(const struct check_evidence *evidence, const struct check_item *first)
 {

@@ -10,7 +10,7 @@
 /* Of the norm of all tensors of a role, what counts as noise in one of them. */
 static const double role_noise = 1e-4;
 
-/* Compared when a step begins, as the one before has left it. */
+/* Whether tensors of this role are compared as a step begins, as the one before has left them. */
 static bool
 is_at_beginning(uint32_t role)
 {
@@ -268,14 +268,16 @@ note_difference(struct check_item *item, const struct check_row *row, int rank, 
     item->block_count = part ? row->norms.block_count : 0;
 }
 
-/* An update computes from the reference's gradients, in the tensor's own type: it has no product of a narrower one. */
+/* Whether the row has the tolerance of its tensor's type: an update computes from the reference's gradients in that
+ * type, with no product of a narrower one. */
 static bool
 has_own_tolerance(const struct check_evidence *evidence, const struct check_row *row)
 {
     return row->of_change && !row->averaged && !evidence->is_asked;
 }
 
-/* What DDP_REDUCE finds in whole numbers is exact where it begins from the reference. */
+/* Whether the row must have the same bits: what DDP_REDUCE finds in whole numbers is exact where it begins from the
+ * reference. */
 static bool
 is_exact(const struct check_evidence *evidence, const struct check_row *row)
 {
@@ -319,7 +321,7 @@ is_rounding(const struct check_evidence *evidence, const struct check_row *row, 
            norms->spread * norms->spread <= times * explained || distance->spread <= ITEMS_FLOOR_FACTOR * floor->spread;
 }
 
-/* Units in the last place explain the difference, and are much of what the update has changed at all. */
+/* Whether units in the last place explain the difference, and are much of what the update has changed at all. */
 static bool
 is_too_small(const struct check_row *row)
 {
@@ -339,7 +341,8 @@ is_vanishing(const struct check_evidence *evidence, const struct check_row *row,
            row->norms.difference <= fmin(noise, evidence->bearable * most);
 }
 
-/* Beside products of a narrow type such noise may be as large as the gradient itself: then it proves nothing. */
+/* Whether noise of a gradient that vanishes, beside products of a narrow type, may be as large as the gradient
+ * itself: then it proves nothing. `most`: the largest norm that the gradient had so far. */
 static bool
 is_lost_in_noise(const struct check_evidence *evidence, const struct check_row *row, double most)
 {

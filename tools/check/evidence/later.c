@@ -22,7 +22,7 @@ part_in_step(const struct check_evidence *evidence, uint32_t step)
     return product > least_cosine * sqrt(own * reference) ? product / reference : 0;
 }
 
-/* Steps before have gradients that are about one process's. */
+/* Whether gradients are about one process's, if this is their part of it (part_in_step()). */
 static bool
 is_about_one(double part)
 {

@@ -29,14 +29,15 @@ item_tells(const struct check_evidence *evidence, const struct check_item *item,
     return square > 0 && (square > 1e-6 * all || !isfinite(all));
 }
 
-/* A buffer that gradients depend on, by far less than it differs itself. */
+/* Whether the item is a buffer that gradients depend on, by far less than it differs itself. */
 static bool
 explains(const struct check_item *buffer, const struct check_item *other)
 {
     return buffer->tensor.role == CHECK_BUFFER && items_is_trained(other) && buffer->at_first > 1e3 * other->at_first;
 }
 
-/* What is trained explains what then differs in means, buffers and other memory. */
+/* Whether the item, and not `first`, is what differs first: it does so earlier, or at the same moment and explains
+ * the other. What is trained explains what then differs in means, buffers and other memory. */
 static bool
 goes_before(const struct check_item *item, const struct check_item *first)
 {
@@ -47,7 +48,8 @@ goes_before(const struct check_item *item, const struct check_item *first)
     return (items_is_trained(item) && !items_is_trained(first)) || explains(item, first);
 }
 
-/* A result may have to depend on the number of ranks, and a mean may be shown only. */
+/* Whether the item's difference is shown, and no verdict: a result may have to depend on the number of ranks, and a
+ * mean may be shown only. */
 static bool
 is_shown_only(const struct check_item *item)
 {

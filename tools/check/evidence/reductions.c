@@ -52,7 +52,8 @@ reductions_settle(const struct check_evidence *evidence, struct check_item *item
     items_sort(items, count);
 }
 
-/* What differs first: of a round the first call. */
+/* Whether the item, and not `first`, is what differs first: of one round the earlier call; `first` NULL: there is
+ * none yet. */
 static bool
 goes_before(const struct check_item *item, const struct check_item *first)
 {
@@ -61,7 +62,8 @@ goes_before(const struct check_item *item, const struct check_item *first)
     return item->tensor.number < first->tensor.number;
 }
 
-/* The smallest or largest of the shares is the Nth part of all, too. */
+/* Whether the result is a multiple of one process's. The smallest or largest of the shares is the Nth part of all,
+ * too, and is none. */
 static bool
 is_multiple(const struct check_item *item)
 {

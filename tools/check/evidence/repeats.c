@@ -20,7 +20,7 @@ worst_again(const struct check_evidence *evidence)
     return worst;
 }
 
-/* A start nearby makes more than rounding can in one step; in many steps rounding may grow to it. */
+/* Whether a start nearby makes more than rounding can in one step; in many steps rounding may grow to it. */
 static bool
 is_beyond_rounding(const struct check_item *item)
 {
@@ -28,8 +28,8 @@ is_beyond_rounding(const struct check_item *item)
            isfinite(item->floor);
 }
 
-/* Something that differs first does so beyond any rounding: then it is a difference, whatever rounding makes of others.
- */
+/* Whether something that differs first does so beyond any rounding: then it is a difference, whatever rounding makes
+ * of others. */
 static bool
 is_clear(const struct check_evidence *evidence, const struct check_item *items, size_t count,
          const struct check_item *first)

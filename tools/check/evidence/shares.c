@@ -3,7 +3,7 @@
 
 #include "tools/common/each.h"
 
-/* A rank has passed to DDP_REDUCE in that round what rank 0 has. */
+/* Whether a rank has passed to DDP_REDUCE in that round what rank 0 has. */
 static bool
 has_passed(const struct check_rows *rows, const struct check_row *first)
 {

@@ -17,7 +17,7 @@ static struct check_copies sites[SITES_AT_MOST]; /* [site_count]: of this step s
 static size_t site_count;
 static pthread_mutex_t copies_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Of whole numbers below 2^23 none is a float but a subnormal one. */
+/* Whether four bytes may be a float: of whole numbers below 2^23 none is but a subnormal one. */
 static bool
 may_be_float(uint64_t half)
 {

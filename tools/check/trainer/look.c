@@ -190,7 +190,7 @@ keep_memory(const struct pointed *pointed)
     return argument.bytes;
 }
 
-/* A gradient begins there: of one buffer each part may be annotated by itself. */
+/* Whether a gradient begins at this address: of one buffer each part may be annotated by itself. */
 static bool
 begins_gradient(CUdeviceptr address)
 {
@@ -239,7 +239,8 @@ begin_operation(const struct operation *operation, const struct function_layout 
     }
 }
 
-/* What comes before the first annotation is no part of a step; but of a round, in the calling thread's context. */
+/* Whether the operation is part of a step: what comes before the first annotation is not, but is part of a round, in
+ * the calling thread's context. */
 static bool
 has_context(void)
 {

@@ -259,7 +259,8 @@ note_pointers(const struct operation *operation, bool is_left_out)
     pointers_visit(operation, layout, true, note_pointer, &is_left_out);
 }
 
-/* Parameters and state are always what they should be, and what DDP_STEP sends after it has had an effect. */
+/* Whether the memory is what it should be although work was left out: parameters and state always are, and what
+ * DDP_STEP sends is after it has had an effect. */
 static bool
 is_known_to_be_right(CUdeviceptr address)
 {
@@ -499,7 +500,7 @@ turn_host_left_out(const struct operation *operation)
     look_at_update(operation, true);
 }
 
-/* A loader's copies, and others that change nothing on rank 0. */
+/* Whether the operation is left out without effect: a loader's copy, and others that change nothing on rank 0. */
 static bool
 has_no_effect(const struct operation *operation)
 {

@@ -302,7 +302,7 @@ compare_word(struct comparison *found, const struct word *word)
     found->is_added = found->is_added && is_added(word);
 }
 
-/* One process notes all that it does not repeat. */
+/* Whether words differ by more than rounding; in one process by anything, for it notes all that it does not repeat. */
 static bool
 differs(const struct difference *found)
 {

@@ -8,7 +8,7 @@ is_equal(const struct check_facts *facts)
     return !verdict_has_difference(facts);
 }
 
-/* Result rows of DDP_REDUCE may differ beside equal tensors. */
+/* Whether nothing differs but results of DDP_REDUCE, which may differ on purpose beside equal tensors. */
 static bool
 is_equal_but_for_results(const struct check_facts *facts)
 {

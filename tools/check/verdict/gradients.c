@@ -70,7 +70,7 @@ is_times_ranks(const struct check_facts *facts)
     return fabs(facts->first.factor_of_all / facts->ranks - 1) < 0.02;
 }
 
-/* The update has a factor of its own, which is not the other's reciprocal. */
+/* Whether the update has a factor of its own, which is not the reciprocal of the gradients'. */
 static bool
 takes_back_wrongly(const struct check_facts *facts)
 {

@@ -49,7 +49,7 @@ differs(const struct check_facts *facts)
     return facts->in_rounds && facts->reduced.first != NULL;
 }
 
-/* The smallest or largest value of the ranks' shares, and no other result differs. */
+/* Whether a smallest or largest value over the ranks differs, and no other result does. */
 static bool
 is_extreme_alone(const struct check_facts *facts)
 {

@@ -170,7 +170,8 @@ say_updates_without_step(const struct check_facts *facts, char text[VERDICT_BYTE
         facts->steps, TENSOR_NAME(facts->after));
 }
 
-/* What the ranks' parameters have come to by updates without DDP_STEP is an alarm, too. */
+/* Whether the engine has seen what would have ended the job. What the ranks' parameters have come to by updates
+ * without DDP_STEP is an alarm, too. */
 static bool
 is_alarmed(const struct check_facts *facts)
 {
@@ -254,7 +255,7 @@ advise_overlap(const struct check_facts *facts, char text[VERDICT_BYTES])
                                         "please report it, and run with --no-overlap until it is corrected");
 }
 
-/* By a plan ranks get no share of a batch, and the program has no annotations. */
+/* Whether ranks that play a plan differ: they get no share of a batch, and the program has no annotations. */
 static bool
 is_made_by_plan(const struct check_facts *facts)
 {

@@ -29,7 +29,8 @@ other_than(const struct check_facts *facts)
     return others[facts->readings];
 }
 
-/* Annotated memory, or memory that is to be annotated, may start from any seed: its ranks take rank 0's. */
+/* Whether the verdict is on annotated memory, or memory that is to be annotated: that may start from any seed, for
+ * its ranks take rank 0's. */
 static bool
 is_of_annotation(const struct check_verdict *verdict)
 {

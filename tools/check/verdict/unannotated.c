@@ -3,7 +3,7 @@
 
 /* ---- unannotated memory ---- */
 
-/* A factor of all gradients explains it, too. */
+/* Whether unannotated memory differs first; not where a factor of all gradients explains it, too. */
 static bool
 is_unannotated(const struct check_facts *facts)
 {
@@ -79,7 +79,8 @@ advise_alike(const struct check_facts *facts, char text[VERDICT_BYTES])
                  annotation(facts));
 }
 
-/* Where other parameters have not moved, it is no update. */
+/* Whether a parameter differs at the start because the program writes it before its first DDP_STEP: ranks had rank
+ * 0's values when it was annotated. Where other parameters have not moved either, that is no update. */
 static bool
 is_written_early(const struct check_facts *facts)
 {

@@ -16,7 +16,7 @@ are_few(const struct check_facts *facts)
     return is_of_update(facts) && facts->first.is_few;
 }
 
-/* Some of what is trained has no annotated gradient. */
+/* Row "an update with gradients that are missing": whether some of what is trained has no annotated gradient. */
 static bool
 lacks_gradients(const struct check_facts *facts)
 {
@@ -49,7 +49,7 @@ describe_gradients(const struct check_facts *facts)
                                           : "; gradients were not compared in each step so far";
 }
 
-/* The update, or a part of it, is one process's by the number of ranks. */
+/* Whether the update, or a part of it, is one process's divided by the number of ranks. */
 static bool
 is_divided_again(const struct check_facts *facts)
 {
@@ -155,6 +155,7 @@ updates_elsewhere(const struct check_facts *facts)
     return facts->pace.step > 0 && first->made_in_step == facts->pace.step;
 }
 
+/* Row "an update after fewer DDP_STEPs": whether the ranks update a parameter after fewer of them than one process. */
 static bool
 updates_early(const struct check_facts *facts)
 {
@@ -162,12 +163,14 @@ updates_early(const struct check_facts *facts)
     return is_early && facts->first.item->tensor.role == CHECK_PARAMETER;
 }
 
+/* Row "an update after more DDP_STEPs": whether the ranks update after more of them than one process. */
 static bool
 updates_late(const struct check_facts *facts)
 {
     return updates_elsewhere(facts) && facts->pace.of_ranks > facts->pace.of_one;
 }
 
+/* The letter that a noun after `count` ends with: "s", or none. */
 static const char *
 plural(unsigned count)
 {
@@ -197,6 +200,7 @@ say_updates_early(const struct check_facts *facts, char text[VERDICT_BYTES])
         pace->of_ranks, plural(pace->of_ranks), pace->of_one, name_call(pace, call));
 }
 
+/* Row "an update after more DDP_STEPs": its sentence, asked when the row decides. */
 static void
 say_updates_late(const struct check_facts *facts, char text[VERDICT_BYTES])
 {

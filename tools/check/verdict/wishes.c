@@ -3,14 +3,14 @@
 
 enum { LATE_STEP = 3, MOST_NUDGED = 4 };
 
-/* Nothing can be told from more runs. */
+/* Whether nothing can be told from more runs. */
 static bool
 is_hopeless(const struct check_verdict *verdict)
 {
     return verdict->cause == CAUSE_NOT_REPEATABLE || verdict->cause == CAUSE_NOTHING;
 }
 
-/* Overlap may have made the difference, as far as is known. */
+/* Whether overlap may have made the difference, as far as is known. */
 static bool
 may_be_overlap(const struct check_facts *facts, const struct check_verdict *verdict)
 {
