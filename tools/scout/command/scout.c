@@ -369,7 +369,7 @@ show_roles(const struct request *request, const struct scout_log *log, struct sc
     return is_patched && (!request->either || !has_own_figures(log, finding, error));
 }
 
-/* Proves roles, if that is asked for. What is trained is no rank's own, also unproved. */
+/* Proves roles, if that is asked for. What is trained is no rank's own, also unproved. False, with the error. */
 static bool
 prove_roles(const struct scout_order *order, const struct request *request, const struct scout_log *log,
             const struct scout_finding *finding, struct scout_proofs *proofs, struct error *error)

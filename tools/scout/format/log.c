@@ -87,7 +87,7 @@ expect(struct codec *codec, bool holds)
     codec->failed = codec->failed || (codec->writer == NULL && !holds);
 }
 
-/* A list whose length is known; `items` is the address of the pointer to it. */
+/* A list whose length is known; `items` is the address of the pointer to it. False: the codec has failed. */
 static bool
 code_list(struct codec *codec, void *items, uint32_t count, size_t item_bytes)
 {
@@ -245,7 +245,7 @@ code_dependences(struct codec *codec, struct scout_effect *effect)
     }
 }
 
-/* Elements of so many bytes, from `base` on in an allocation. */
+/* Whether elements of so many bytes, from `base` on, lie in the allocation. */
 static bool
 may_be_elements(const struct codec *codec, uint32_t alloc, uint64_t base, uint64_t bytes)
 {

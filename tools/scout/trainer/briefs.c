@@ -153,7 +153,8 @@ briefs_what(const struct brief *brief)
     return briefs_likeness == LIKE_BUT_FOR_SIZES ? brief->any_size : brief->what;
 }
 
-/* `both_new`: each is in a place that is new in its period, and was new as many operations ago. */
+/* Whether two arguments, `lag` operations apart, are alike: the same place, or `both_new`: each is in a place that
+ * is new in its period, and was new as many operations ago. */
 static bool
 is_argument_alike(const struct brief_argument *a, const struct brief_argument *b, bool both_new)
 {

@@ -32,15 +32,15 @@ change_looks_like_float(uint32_t word)
     return exponent - (CHANGE_LEAST_EXPONENT + 1U) < CHANGE_MOST_EXPONENT - CHANGE_LEAST_EXPONENT - 1U;
 }
 
-/* Zero, also the negative one, which sums and products leave here and there among others. */
+/* Whether the word is zero, also the negative one, which sums and products leave here and there among others. */
 static inline bool
 change_is_zero(uint32_t word)
 {
     return word << 1 == 0;
 }
 
-/* Smaller than numbers are otherwise, as probabilities of a trained net are: among numbers as good as zero. Whole
- * numbers up to 2^23 have no such exponent. */
+/* Whether the word is smaller than numbers are otherwise, as probabilities of a trained net are: among numbers as
+ * good as zero. Whole numbers up to 2^23 have no such exponent. */
 static inline bool
 change_is_tiny(uint32_t word)
 {

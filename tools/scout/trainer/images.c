@@ -207,7 +207,7 @@ images_first_run(struct images *images)
     return of_host;
 }
 
-/* No run writes it: `now` follows what is put there. */
+/* Whether runs leave the memory as it is put there, so that `now` need not be read. */
 static bool
 is_passed_over(const struct image *image)
 {

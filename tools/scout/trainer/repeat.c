@@ -285,7 +285,8 @@ judge_repeat(enum run run)
     }
 }
 
-/* The next part that is an argument, and was not changed yet; `few`: that matters, and of which few words were not. */
+/* Sets `at` to the next part that is an argument and was not changed yet; `few`: that matters, and of which few
+ * words were not. False: there is none. */
 static bool
 find_part(bool few)
 {

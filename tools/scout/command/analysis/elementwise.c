@@ -127,7 +127,7 @@ elementwise_find_chain(struct graph *graph)
     }
 }
 
-/* A small input that is less than what it is an input of. */
+/* Whether the version is a small input, and less than what it is an input of. */
 static bool
 is_scalar_of(const struct graph_edge *edge)
 {

@@ -160,8 +160,9 @@ may_be_trained(const struct scout_tensor *tensor)
     return tensor->role == ROLE_PARAMETER || tensor->role == ROLE_SUSPECT;
 }
 
-/* How much of its memory a state's update touches may differ between steps. `rough`: so it may of the others, and of a
- * parameter the elements that no step changes are suspects. */
+/* Whether both are one tensor, as two readings of the same step found it. How much of its memory a state's update
+ * touches may differ between steps. `rough`: so it may of the others, and of a parameter the elements that no step
+ * changes are suspects. */
 static bool
 is_same_tensor(const struct scout_tensor *a, const struct scout_tensor *b, bool rough)
 {
@@ -172,8 +173,8 @@ is_same_tensor(const struct scout_tensor *a, const struct scout_tensor *b, bool 
     return a->alloc == b->alloc && same_role && same_place && (rough || (a->fused == b->fused && a->group == b->group));
 }
 
-/* Whole numbers that each rank has for itself, as masks and counts: what they are, and how far they reach, decides
- * nothing. */
+/* Whether the tensor is whole numbers that each rank has for itself, as masks and counts: what they are, and how far
+ * they reach, decides nothing. */
 static bool
 is_mere_count(const struct scout_tensor *tensor)
 {

@@ -26,14 +26,15 @@ source_is_small(const struct graph_version *version)
     return version->from_host && version->bytes <= DATA_BYTES;
 }
 
-/* What was there before the window, and no operation of it writes. */
+/* Whether the version was there before the window, and no operation of it writes its memory. */
 static bool
 is_constant(const struct graph *graph, const struct graph_version *version)
 {
     return version->op == VERSION_BEFORE && version->out_count > 0 && !is_overwritten(graph, version);
 }
 
-/* What the host brings in the period, and data does not depend on: the same bytes in each period, or a few numbers. */
+/* Whether the host brings the version in the period, and data does not depend on it: the same bytes in each period,
+ * or a few numbers. */
 static bool
 is_brought_constant(const struct graph *graph, const struct graph_version *version)
 {

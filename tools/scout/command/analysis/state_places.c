@@ -232,7 +232,7 @@ is_read_by_host(const struct finder *finder, const struct memory_part *of)
     return is_read;
 }
 
-/* Why there is no state. */
+/* Refuses a period without state, with the reason why there is none. */
 static bool
 refuse_stateless(const struct finder *finder)
 {

@@ -219,7 +219,8 @@ commutes(const struct comparison *it, const struct scout_effect *effect, const s
                it->memory_of[written->alloc] == it->memory_of[tensor->alloc] && shares_bytes(&written->ranges, tensor));
 }
 
-/* A change of a gradient counts after its last write, where it is complete. */
+/* Whether a change of the tensor by the operation counts: of a gradient only after its last write, where it is
+ * complete. */
 static bool
 counts(const struct comparison *it, uint32_t op, const struct scout_tensor *tensor)
 {

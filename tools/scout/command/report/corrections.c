@@ -142,7 +142,7 @@ find_launch(struct search *search, uint32_t op, const struct source **source_p, 
     return false;
 }
 
-/* The argument of a launch that grows by one in each batch. */
+/* Corrects the argument of a launch that grows by one in each batch. Whether there is one. */
 static bool
 correct_argument(struct search *search, uint32_t op)
 {

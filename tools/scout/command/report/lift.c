@@ -233,7 +233,8 @@ lift_find_tail(struct sources *sources, const char *callee, const struct site_pl
 
 /* ---- from frame to frame ---- */
 
-/* What the innermost frame says, or that of a function which ends with the call and has no frame. */
+/* Finds what the innermost frame says, or that of a function which ends with the call and has no frame. False:
+ * neither says it. */
 static bool
 lift_innermost(struct sources *sources, const struct source_node *node, const struct site_place *frame,
                struct lifted *lifted)

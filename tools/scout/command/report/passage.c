@@ -400,7 +400,7 @@ passage_returns(const struct passage *passage, const char *expression)
 
 /* ---- names ---- */
 
-/* A parameter is the argument. */
+/* Finds the caller's expression of a parameter: the argument. False: the name is no parameter. */
 static bool
 pass_argument(const struct passage *passage, uint32_t number, char to[LIFT_BYTES])
 {
@@ -446,7 +446,7 @@ name_object(const struct passage *passage, char to[LIFT_BYTES])
            snprintf(to, LIFT_BYTES, "%s->", pointer) < LIFT_BYTES;
 }
 
-/* A member is one of the call's object. */
+/* Finds the caller's expression of a member: one of the call's object. False: the name is no member. */
 static bool
 pass_member(const struct passage *passage, enum member member, const char *name, size_t length, char to[LIFT_BYTES])
 {

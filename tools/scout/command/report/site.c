@@ -153,8 +153,8 @@ sites_close(struct sites *sites)
     free(sites);
 }
 
-/* What stands between a launch in the source and CUDA's library: made by compilers, or a part of a static cudart or of
- * a header. */
+/* Whether the frame stands between a launch in the source and CUDA's library: made by compilers, or a part of a
+ * static cudart or of a header. */
 static bool
 is_stub(const struct site_place *place)
 {

@@ -49,7 +49,7 @@ is_repeatable(const char *expression)
     return is_said && !does_something;
 }
 
-/* What the statement of frame `launch` says for an argument of the launch. */
+/* Finds what the statement of frame `launch` says for an argument of the launch. False: it is not known. */
 static bool
 say_there(struct search *search, const struct use *use, uint32_t slot, char said[LIFT_BYTES])
 {
