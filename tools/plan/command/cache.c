@@ -37,7 +37,7 @@ is_own(const struct stat *file)
     return file->st_uid == geteuid() && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* The error for a folder or file of the cache that others could have written. */
+/* The error for a folder or file of the cache that others could have written. Returns false. */
 static bool
 refuse_foreign(const char *path, struct error *error)
 {
@@ -143,7 +143,8 @@ remove_plan(const char *path, const char *what, struct json_object **plan)
     unlink(path);
 }
 
-/* *plan: NULL without a file, and of one that is damaged. */
+/* Reads the kept plan into *plan; NULL: there is none, or it is damaged and was removed. False, with the error: it
+ * must not be used. */
 static bool
 read_plan(const char *path, struct json_object **plan, struct error *error)
 {

@@ -14,7 +14,7 @@ plan_file_is_by_state(struct json_object *plan)
     return strcmp(play_text(json_object_object_get(plan, "turns"), "by"), "state") == 0;
 }
 
-/* `or_unproved`: it can be used with --unproved, too. */
+/* The error for a plan that cannot be followed; `or_unproved`: it can be with --unproved. Returns false. */
 static bool
 refuse(const char *path, const char *what, bool or_unproved, struct error *error)
 {
@@ -86,7 +86,7 @@ judge_plan(struct json_object *root, const char *path, bool unproved, struct jso
     return damage == NULL || refuse(path, damage, true, error);
 }
 
-/* Writes what players follow to the file `to`. */
+/* Writes what players follow to the file `to`. False, with the error: it cannot be written. */
 static bool
 save_play(const struct play *play, const char *to, struct error *error)
 {

@@ -209,7 +209,7 @@ code_object(struct codec *codec, struct json_object *object, const struct play_p
     PLAY_OBJECT(CODE);
 }
 
-/* A tensor or a read without noise has no field for it. */
+/* Whether the object has a field for noise: a tensor or a read without noise has none. */
 static bool
 has_noise(const struct codec *codec, struct json_object *object, uint32_t noise)
 {

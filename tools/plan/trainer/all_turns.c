@@ -47,7 +47,7 @@ write_from(const char *bytes, const struct play_tensor *tensor)
     memory_wait();
 }
 
-/* What turns add up: gradients, and with them, by gradients, statistics of batches. */
+/* Whether turns add the tensor up: gradients, and with them, by gradients, statistics of batches. */
 static bool
 is_added_up(const struct play_tensor *tensor)
 {

@@ -69,7 +69,7 @@ path_of(const char *what, char path[PATH_MAX + 16])
     snprintf(path, PATH_MAX + 16, "%s.%s", player.play.plan.begun_path, what);
 }
 
-/* What a batch leaves to the next one: what is trained, and what each rank has for itself. */
+/* Whether a batch leaves the tensor to the next one: what is trained, and what each rank has for itself. */
 static bool
 is_left(uint32_t tensor)
 {
@@ -179,8 +179,8 @@ is_trained(uint32_t tensor)
     return is_met[tensor] && player_trains(tensor);
 }
 
-/* A fill, or a copy from the host, of what each rank has for itself, as where the program begins anew: all ranks make
- * it, and it is no write of a batch. */
+/* Whether the operation is a fill, or a copy from the host, of what each rank has for itself, as where the program
+ * begins anew: all ranks make it, and it is no write of a batch. */
 static bool
 is_set_of_own(const struct operation *operation)
 {
@@ -438,7 +438,7 @@ by_contents_is_amid(void)
     return is_opened && player.play.plan.data == PLAY_REFERENCE && seen >= writes_before();
 }
 
-/* What it brings is of the batch that has ended: it begins none. */
+/* Whether what the operation brings to the host is of the batch that has ended: then it begins none. */
 bool
 by_contents_shows(const struct operation *operation)
 {

@@ -17,7 +17,7 @@ static bool has_passed;  /* an operation has come since the last batch's last wr
 static bool in_batch;    /* a batch has begun */
 static bool is_averaged; /* and has come to where gradients are averaged */
 
-/* What an update of another turn must leave no trace in. */
+/* Whether an update of another turn must leave no trace in the tensor. */
 static bool
 is_put_back(uint32_t tensor)
 {
@@ -35,8 +35,8 @@ contents_passes_border(void)
     return passes;
 }
 
-/* In front of the first batch memory of the plan may not be there yet. Until gradients are averaged no batch writes
- * what is trained. */
+/* Whether a batch begins here. In front of the first one memory of the plan may not be there yet. Until gradients
+ * are averaged no batch writes what is trained. */
 bool
 contents_must_begin(bool averages)
 {

@@ -183,8 +183,8 @@ may_be_missing(uint32_t from, uint32_t to)
         i, from, to, player.play.operations[i].part != PLAY_BY_ALL && player.play.operations[i].part != PLAY_BY_CHOICE);
 }
 
-/* A period whose first operation is left out counts, too; by state also after one that lacks its end, as where a batch
- * without an update is the last, and no batch is copied ahead. */
+/* Whether operation `at` of the plan begins a period. One whose first operation is left out counts, too; by state
+ * also after one that lacks its end, as where a batch without an update is the last, and no batch is copied ahead. */
 static bool
 begins_period(uint32_t at)
 {
@@ -290,7 +290,8 @@ follow_operation(struct operation *operation, bool is_load)
         alone_meet(operation, at, at != PLANNED_NONE && begins_batch(at));
 }
 
-/* One process that plays all turns has no other ranks: its engine waits for none. */
+/* Whether the engine gets the operation. One process that plays all turns has no other ranks: its engine waits for
+ * none. */
 static bool
 is_reported(const struct operation *operation)
 {

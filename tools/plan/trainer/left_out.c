@@ -29,7 +29,8 @@ word_of(uint32_t at)
     return word ^ (word >> 29);
 }
 
-/* Operations after the last write of what is averaged have no part in the mean. */
+/* Whether the operation is one without which its period is whole (PLAY_BY_CHOICE). Those after the last write of
+ * what is averaged have no part in the mean. */
 static bool
 is_choice(uint32_t at)
 {

@@ -349,7 +349,7 @@ after_unload(void)
     player_unlock();
 }
 
-/* The plain name of an operation of the plan that writes it. */
+/* Finds the plain name of an operation of the plan that writes the tensor. False: none does. */
 static bool
 find_writer(const struct play_tensor *tensor, char name[PLAY_NAME_BYTES])
 {

@@ -239,7 +239,8 @@ static uint64_t named_now;
 static struct words *given; /* what ranges got at the last border, if all was as in the other run until then */
 static uint64_t given_count;
 
-/* What differs in its last bits from run to run cannot be told from what was computed from something else. */
+/* Whether what comes of other values can be told here: not where runs differ in last bits and keep what steps begin
+ * from, nor without room. */
 static bool
 can_be_told(void)
 {
