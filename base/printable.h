@@ -56,7 +56,7 @@ plain_name(const char *linked, char *text, size_t room)
         at = name + length;
         if (is_nested && is_added_by_rust(name, length))
             continue;
-        snprintf(text, room, "%.*s", (int)(length < room ? length : room), name);
+        snprintf(text, room, "%.*s", (int)(length < room ? length : room - 1), name);
     }
     return text;
 }
