@@ -91,8 +91,8 @@ struct check {
     bool is_free;       /* steps do not begin from the reference */
     int runs_made, runs_planned;
     struct scout_proofs *proofs; /* of the plan, made again; NULL: not yet, or there is no plan */
-    bool floor_waits;        /* session_run_floor() is made only where the verdict needs it */
-    const char *ranked_name; /* of the order whose run is judged */
+    bool floor_waits;            /* session_run_floor() is made only where the verdict needs it */
+    const char *ranked_name;     /* of the order whose run is judged */
     struct check_evidence evidence;
     struct check_facts facts; /* of the evidence, when it was last judged */
     bool knows_turns;         /* as in struct check_run, in all runs of one process */

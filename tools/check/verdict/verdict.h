@@ -56,8 +56,8 @@ struct verdict_also {
 struct check_verdict {
     enum check_result result;
     enum check_cause cause;
-    const char *rule;       /* the name of the row that decided (rows.h); static storage */
-    const char *place_rule; /* that of the place in the text; NULL: no place, or none that a row gives */
+    const char *rule;                /* the name of the row that decided (rows.h); static storage */
+    const char *place_rule;          /* that of the place in the text; NULL: no place, or none that a row gives */
     const struct check_facts *facts; /* that it was made of, which outlive it */
     const struct check_item *first;  /* that the sentence is about; NULL: none */
     double factor;                   /* of CAUSE_SCALE and CAUSE_UPDATE: of gradients or of a step's change, relative to
