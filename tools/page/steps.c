@@ -55,10 +55,11 @@ put_before(json_object *section, const struct facts *facts)
     report_sentence(
         table.object, "notes",
         "Means of steps with these times in the trace, without evaluations and checkpoints. Copies: of the "
-        "batch to the device, from the first to the last. Loader: the host's time outside of calls of CUDA "
-        "and ddprun until the last of these copies. Forward: from there to the operation that completes the "
-        "first gradient. Other: the update, waits and other calls before that copy. A copy of less than a "
-        "sixteenth of the largest, or of less than 64 bytes, counts as another call.");
+        "batch to the device, from the first to the last; on the host such a call may also wait for earlier "
+        "work of the device. Loader: the host's time outside of calls of CUDA and ddprun until the last of "
+        "these copies. Forward: from there to the operation that completes the first gradient. Other: the "
+        "update, waits and other calls before that copy. A copy of less than a sixteenth of the largest, or "
+        "of less than 64 bytes, counts as another call.");
     FOR_EACH(rank, facts->ranks, facts->rank_count) {
         const struct trace_before *host = &rank->host, *device = &rank->device;
         report_row(&table,
