@@ -3,11 +3,18 @@
 
 /* ---- unequal shares ---- */
 
+/* All gradients are, in whatever way the batch is divided: each rank divides by the whole batch. */
+static bool
+is_divided_by_ranks(const struct check_facts *facts)
+{
+    return fabs(facts->first.factor_of_all * facts->ranks - 1) < 0.02;
+}
+
 /* Whether the row "shares that are not equal" applies. */
 static bool
 is_uneven(const struct check_facts *facts)
 {
-    return facts->first.is_gradient && facts->first.uneven_items > 0;
+    return facts->first.is_gradient && facts->first.uneven_items > 0 && !is_divided_by_ranks(facts);
 }
 
 /* Row "shares that are not equal": its sentence, asked when the row decides. */
@@ -59,12 +66,6 @@ is_scaled_and_back(const struct check_facts *facts)
 }
 
 static bool
-is_divided_by_ranks(const struct check_facts *facts)
-{
-    return fabs(facts->first.factor_of_all * facts->ranks - 1) < 0.02;
-}
-
-static bool
 is_times_ranks(const struct check_facts *facts)
 {
     return fabs(facts->first.factor_of_all / facts->ranks - 1) < 0.02;
@@ -102,8 +103,12 @@ advise_scaled(const struct check_facts *facts, char text[VERDICT_BYTES])
                      "the update takes the factor back, and has another factor besides: let it divide sums by the "
                      "rank's share (the count of DDP_SHARD), and by no number of ranks");
     else if (is_divided_by_ranks(facts))
-        sentence_say(text, "each rank divides the loss, or the update divides sums, by the whole batch, and DDP_STEP "
-                           "averages: divide by the rank's share instead (the count of DDP_SHARD)");
+        sentence_say(text,
+                     "each rank divides the loss, or the update divides sums, by the whole batch, and DDP_STEP "
+                     "averages: divide by the rank's share instead (the count of DDP_SHARD)%s",
+                     facts->first.uneven_items > 0 ? ", and call DDP_WEIGHT(count, total) after DDP_SHARD: shares of "
+                                                     "this batch are not equal"
+                                                   : "");
     else if (is_times_ranks(facts))
         sentence_say(text, "gradients are sums where one process's are means, or the other way round: %s",
                      facts->is_sum ? "leave --reduce sum out"
