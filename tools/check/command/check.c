@@ -461,7 +461,11 @@ judge_with_date_that_stands(struct check *check, const struct check *begin, stru
     free(folder);
     *check = first;
     *verdict = then;
-    return ok || error->exit_code <= 128; /* a signal asked for the end */
+    if (!ok && error->exit_code > 128) /* a signal asked for the end */
+        return false;
+    if (!ok)
+        message_line("%s; the verdict is given without these runs", error->text);
+    return true;
 }
 
 /* All runs of a check and their verdict, in the order that the head of this file lists; *exit_code is ddprun's. False:
