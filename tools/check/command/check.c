@@ -16,6 +16,7 @@
 #include "launcher/start/spawn.h"
 #include "tools/check/command/place_question.h"
 #include "tools/check/command/session.h"
+#include "tools/check/unannotated/unannotated.h"
 #include "tools/common/each.h"
 #include "tools/common/inner_run.h"
 #include "tools/common/owned.h"
@@ -178,6 +179,21 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
 
 /* ---- the verdict ---- */
 
+/* The search may take as long as all runs before it, and some seconds for annotations. */
+static char *
+find_unannotated(const struct check *check, const struct check_verdict *verdict)
+{
+    enum { LEAST_S = 5 };
+    const int64_t took_s = (clock_now_ms() - check->place.begin_ms) / 1000;
+    const struct unannotated_search search = {.options = check->options,
+                                              .program = check->alone,
+                                              .folder = check->folder.path,
+                                              .old_mask = check->place.old_mask,
+                                              .limit_s = (unsigned)took_s + LEAST_S,
+                                              .can_run = !check->in_cluster && !check->has_reference};
+    return unannotated_find(&search, &check->evidence, verdict->facts);
+}
+
 /* Prints the verdict, its notes and its table, and writes --json. Returns the exit code of ddprun check. */
 static int
 show_verdict(const struct check *check, const struct check_verdict *verdict)
@@ -191,7 +207,7 @@ show_verdict(const struct check *check, const struct check_verdict *verdict)
     printed_show(stdout, check, verdict);
     fflush(stdout); /* scouting takes seconds */
     OWNED char *annotations =
-        verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? scouted_compare(check, verdict) : NULL;
+        verdict->result == CHECK_EQUAL && !check->evidence.by_plan ? find_unannotated(check, verdict) : NULL;
     fputs(annotations != NULL ? annotations : "", stdout);
     if (annotations != NULL && strstr(annotations, "missing: ") != NULL)
         puts("what to do: annotate what is missing, or move DDP_STEP, and check again: steps that were not compared "

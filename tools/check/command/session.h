@@ -209,12 +209,6 @@ const struct check_verdict *turns_advise(const struct check_evidence *evidence, 
 /* The lines of what is equal, and worth a look. */
 void turns_print(FILE *out, const struct check_evidence *evidence);
 
-/* ---- scouted.c: the annotations of a program that is equal, and what nothing compared depends on ---- */
-/* Scouts the program of the check, in one process, where all is equal, for as long as the runs before took, and holds
- * its annotations against what is found: the lines to print, malloc'ed; NULL, or none: nothing is missing, or nothing
- * can be said. */
-char *scouted_compare(const struct check *check, const struct check_verdict *verdict);
-
 /* ---- printed.c: what the program has printed ---- */
 /* Of a program that is equal: a line if N ranks print another figure than one process, which nothing explains
  * (evidence/figures.h), and what to do. It is no difference of the training, and changes no verdict. Nothing where runs
@@ -231,7 +225,7 @@ void check_print_verdict(FILE *out, const struct check_evidence *evidence, const
 /* The worst tensors of each role, or all, worst first, and what limits the comparison. */
 void check_print_table(FILE *out, const struct check_evidence *evidence, const struct check_verdict *verdict, bool all);
 
-/* All tensors, and of scouted_compare()'s lines those that begin with "missing: ". False with errno; the file is then
+/* All tensors, and of unannotated_find()'s lines those that begin with "missing: ". False with errno; the file is then
  * as it was before. */
 bool check_write_json(const char *path, const struct check_evidence *evidence, const struct check_verdict *verdict,
                       const char *annotations, int exit_code) MUST_USE;

@@ -192,12 +192,6 @@ print_unseen(FILE *out, const struct check_evidence *evidence)
         fputs("no parameter is annotated: gradients alone were compared; annotate parameters with DDP_PARAMETER\n",
               out);
     print_updates(out, evidence);
-    const struct check_row *after = check_rows_find(&evidence->alone, CHECK_ROW_AFTER);
-    if (after != NULL)
-        fprintf(out,
-                "not compared: memory without annotation that %.200s (argument %u) updated several times after the "
-                "last DDP_STEP: a training needs annotations and DDP_STEP there, too\n",
-                after->tensor.text, after->tensor.argument + 1);
     if (limit != NULL)
         fprintf(out,
                 "only %u steps were compared: more steps would take one process longer than 30 s, or fill more than "

@@ -8,6 +8,9 @@
  * change? So are, in all later steps, those with pointers that no step before had: what is trained every fifth step, or
  * from the thirtieth on. In other runs the operations of updaters only say where that memory is.
  *
+ * This file and unannotated.c find memory and compare it. What it means for the user is said by ../verdict/ where ranks
+ * differ, and by ../unannotated/ where they are equal.
+ *
  * What is captured is not looked at. Operations of several threads are looked at one after the other.
  */
 #include "tools/check/trainer/check.h"

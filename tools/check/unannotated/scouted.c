@@ -1,8 +1,7 @@
-/* scouted.c - see session.h. */
-#include "tools/check/command/session.h"
+/* scouted.c - see unannotated.h: what scout's graph of one run of the program shows. */
+#include "tools/check/unannotated/unannotated.h"
 
-#include "base/clock.h"
-#include "tools/check/command/check.h"
+#include "tools/check/format/run.h"
 #include "tools/common/owned.h"
 #include "tools/scout/command/analysis/finding.h"
 #include "tools/scout/command/analysis/rules.h"
@@ -10,12 +9,12 @@
 #include "tools/scout/command/report/lines.h"
 #include "tools/scout/command/run.h"
 
-/* ---- the annotations of a program that is equal ---- */
+/* ---- what stays from step to step, and nothing that is compared depends on ---- */
 
-/* What stays from step to step, and nothing that is compared depends on. Fewer elements are losses and counts. */
+/* Fewer elements are losses and counts. */
 static void
-print_uncompared(FILE *out, const struct scout_log *log, const struct scout_finding *finding, enum scout_role role,
-                 const char *what)
+find_uncompared(const struct scout_log *log, const struct scout_finding *finding, enum scout_role role,
+                enum unannotated_kind kind, struct unannotated_findings *findings)
 {
     enum { LEAST_ELEMENTS = 4 };
     char name[SCOUT_NAME_BYTES] = "";
@@ -35,16 +34,11 @@ print_uncompared(FILE *out, const struct scout_log *log, const struct scout_find
             (void)scout_op_name(log, &log->ops[tensor->writer], name);
     }
     if (elements > 0)
-        fprintf(out,
-                "not compared: %" PRIu64 " elements that `%s` writes, which no other operation of a step reads: %s\n",
-                elements, name, what);
+        unannotated_add(findings,
+                        &(struct unannotated_finding){.kind = kind, .elements = elements, .text = xstrdup(name)});
 }
 
-static void
-print_not_held(FILE *out, const char *why)
-{
-    fprintf(out, "not exercised: the search for missing annotations: %s\n", why);
-}
+/* ---- what the host reads ---- */
 
 /* What the host reads in a step is computed from gradients that DDP_STEP has averaged, from a rank's own, or not from
  * gradients. */
@@ -120,71 +114,113 @@ find_origin(const struct scout_log *log, uint32_t at, int depth)
     return found;
 }
 
-/* What the host reads of a rank's share in each step, at more places than DDP_MEAN makes it that of the batch; and what
- * it reads of gradients before DDP_STEP, such as a norm whose bound no step has reached. */
-static void
-print_read(FILE *out, const struct scout_log *log, struct sites *sites, size_t means, bool takes_turns)
+static bool
+is_read_at(const struct scout_log *log, const struct scout_op *op, uint32_t site)
+{
+    return is_read(log, op) && op->site == site;
+}
+
+/* Of all reads at a site: not each was looked at. *calls_p: how many there are. */
+static enum origin_of_read
+find_origin_at(const struct scout_log *log, uint32_t site, size_t *calls_p)
 {
     enum { DEPTH = 3 };
+    enum origin_of_read from = OF_OTHERS;
+    *calls_p = 0;
+    for (uint32_t at = 0; at < log->op_count; ++at) {
+        if (!is_read_at(log, &log->ops[at], site))
+            continue;
+        const enum origin_of_read here = find_origin(log, at, DEPTH);
+        from = here > from ? here : from;
+        ++*calls_p;
+    }
+    return from;
+}
+
+/* What the host reads of a rank's share in each step, at more places than DDP_MEAN makes it that of the batch; and what
+ * it reads of gradients before DDP_STEP, such as a norm whose bound no step has reached. `means`: places where the
+ * program calls DDP_MEAN. */
+static void
+find_reads(const struct scout_log *log, struct sites *sites, size_t means, bool takes_turns,
+           struct unannotated_findings *findings)
+{
     char place[160], places[OF_OWN + 1][400] = {""};
     size_t count = 0;
     FOR_EACH(op, log->ops, log->op_count) {
-        size_t before = (size_t)(op - log->ops), calls = 0;
-        enum origin_of_read from = OF_OTHERS, here;
-        if (!is_read(log, op) || ANY(it, log->ops, before, is_read(log, it) && it->site == op->site))
+        const size_t before = (size_t)(op - log->ops);
+        size_t calls;
+        if (!is_read(log, op) || ANY(it, log->ops, before, is_read_at(log, it, op->site)))
             continue;
-        for (size_t at = before; at < log->op_count; ++at) { /* not each was looked at */
-            bool is_it = is_read(log, &log->ops[at]) && log->ops[at].site == op->site;
-            here = is_it ? find_origin(log, (uint32_t)at, DEPTH) : OF_OTHERS;
-            from = here > from ? here : from;
-            calls += is_it;
-        }
+        const enum origin_of_read from = find_origin_at(log, op->site, &calls);
         if (calls < 2 || from == OF_AVERAGES || (from == OF_OTHERS && op->answers))
             continue;
         printable_append(places[from], sizeof(places[from]), "%s%s", places[from][0] != '\0' ? ", " : "",
                          sites_text(sites, op->site, place, sizeof(place)));
         count += from == OF_OTHERS;
     }
+    const enum unannotated_kind kind = takes_turns ? UNANNOTATED_READ_OF_BATCHES : UNANNOTATED_READ_OF_SHARE;
     if (count > means)
-        fprintf(out,
-                "not compared: values that the host reads at %s: the loss or count of a rank's %s needs DDP_MEAN or "
-                "DDP_REDUCE\n",
-                places[OF_OTHERS], takes_turns ? "own batches" : "share");
+        unannotated_add(findings, &(struct unannotated_finding){.kind = kind, .text = xstrdup(places[OF_OTHERS])});
     if (places[OF_OWN][0] != '\0')
-        fprintf(out,
-                "not compared: what the host reads, at %s, of gradients that DDP_STEP has not averaged: if it clips, "
-                "scales or skips updates in other steps, call DDP_STEP before it\n",
-                places[OF_OWN]);
+        unannotated_add(findings, &(struct unannotated_finding){.kind = UNANNOTATED_READ_OF_GRADIENTS,
+                                                                .text = xstrdup(places[OF_OWN])});
 }
 
-/* What equal steps leave open. A step is missing only where all that was recorded shows the same. `means`: places where
- * the program calls DDP_MEAN. */
+/* ---- the graph ---- */
+
 static void
-print_open(FILE *out, const char *path, size_t means, bool takes_turns)
+say_not_searched(const char *why, struct unannotated_findings *findings)
+{
+    unannotated_add(findings, &(struct unannotated_finding){.kind = UNANNOTATED_NOT_SEARCHED, .text = xstrdup(why)});
+}
+
+/* False where the program averages parameters, and leaves its gradients as they are. */
+static bool
+is_by_gradients(const struct scout_log *log, const struct scout_finding *finding)
+{
+    return finding->found && ANY(it, log->annotations, log->annotation_count, it->says == SCOUT_SAYS_GRADIENT) &&
+           !ANY(group, finding->groups, finding->group_count, group->fused);
+}
+
+/* Parameters, and steps that are late. A step is missing only where all that was recorded shows the same. */
+static void
+find_missing(const struct scout_log *log, const struct scout_finding *finding, struct sites *sites,
+             struct unannotated_findings *findings)
+{
+    char *lines = NULL;
+    size_t bytes;
+    const bool by_gradients = is_by_gradients(log, finding);
+    if (finding->found) {
+        FILE *out = open_memstream(&lines, &bytes);
+        annotated_print_open(out, log, finding, sites, by_gradients);
+        fclose(out);
+        unannotated_add(findings, &(struct unannotated_finding){.kind = UNANNOTATED_MISSING, .text = lines});
+    }
+    if (!by_gradients)
+        say_not_searched(finding->found ? "the program averages parameters, too" : finding->reason, findings);
+}
+
+static void
+read_graph(const char *path, const struct check_facts *facts, bool takes_turns, struct unannotated_findings *findings)
 {
     struct scout_log log;
     struct scout_finding finding;
     const char *unreadable;
+    size_t means = 0;
     if (!scout_log_open(path, &log, &unreadable)) {
-        print_not_held(out, unreadable);
+        say_not_searched(unreadable, findings);
         return;
     }
+    FOR_EACH(item, facts->items, facts->item_count)
+        means += item->tensor.role == CHECK_MEAN;
     struct sites *sites = sites_open(&log);
     scout_find(&log, NULL, &finding);
-    print_read(out, &log, sites, means, takes_turns);
-    /* Else it averages parameters, and leaves its gradients as they are. */
-    bool by_gradients = finding.found &&
-                        ANY(it, log.annotations, log.annotation_count, it->says == SCOUT_SAYS_GRADIENT) &&
-                        !ANY(group, finding.groups, finding.group_count, group->fused);
-    if (finding.found)
-        annotated_print_open(out, &log, &finding, sites, by_gradients);
-    if (!by_gradients)
-        print_not_held(out, finding.found ? "the program averages parameters, too" : finding.reason);
+    find_reads(&log, sites, means, takes_turns, findings);
+    find_missing(&log, &finding, sites, findings);
     if (finding.found || finding.is_rough || finding.is_open) {
-        print_uncompared(out, &log, &finding, ROLE_AVERAGE,
-                         "a moving average of gradients or parameters, which DDP_STATE would compare");
+        find_uncompared(&log, &finding, ROLE_AVERAGE, UNANNOTATED_AVERAGE, findings);
         if (!takes_turns) /* else they are compared */
-            print_uncompared(out, &log, &finding, ROLE_STATISTICS, "results of the rank's share");
+            find_uncompared(&log, &finding, ROLE_STATISTICS, UNANNOTATED_STATISTICS, findings);
     }
     scout_finding_free(&finding);
     sites_close(sites);
@@ -192,39 +228,31 @@ print_open(FILE *out, const char *path, size_t means, bool takes_turns)
 }
 
 /* One run of the program of the check, in one process; what it writes goes where the check's runs write. */
-char *
-scouted_compare(const struct check *check, const struct check_verdict *verdict)
+void
+unannotated_scout(const struct unannotated_search *search, const struct check_evidence *evidence,
+                  const struct check_facts *facts, struct unannotated_findings *findings)
 {
-    int64_t took_s = (clock_now_ms() - check->place.begin_ms) / 1000, least_s = 5; /* for annotations */
     struct scout_outcome outcome = {0};
-    struct scout_order order = {.timeout_s = (unsigned)(took_s + least_s),
+    struct scout_order order = {.timeout_s = search->limit_s,
                                 .silent = true,
-                                .options = check->options,
-                                .program = check->alone,
-                                .folder = check->folder.path,
-                                .old_mask = check->place.old_mask,
+                                .options = search->options,
+                                .program = search->program,
+                                .folder = search->folder,
+                                .old_mask = search->old_mask,
                                 .steps = 3};
     struct error error;
-    char *text = NULL;
-    size_t bytes, means = 0;
-    FOR_EACH(item, verdict->facts->items, verdict->facts->item_count)
-        means += item->tensor.role == CHECK_MEAN;
-    bool reduces = ANY(item, verdict->facts->items, verdict->facts->item_count,
-                       item->tensor.role == CHECK_REDUCE); /* what it annotates is a part of what is reduced */
-    if (check->in_cluster || check->has_reference)
-        return NULL;
-    OWNED char *files = xasprintf("%s/scout", check->folder.path);
+    /* What it annotates is a part of what is reduced. */
+    if (ANY(item, facts->items, facts->item_count, item->tensor.role == CHECK_REDUCE)) {
+        say_not_searched("for a program that calls DDP_REDUCE use ddprun scout", findings);
+        return;
+    }
+    OWNED char *files = xasprintf("%s/scout", search->folder);
     setenv(DDPRUN_ENV_CHECK_FILES, files, 1);
-    bool made = !reduces && scout_run_make(&order, &outcome, &error);
+    const bool made = scout_run_make(&order, &outcome, &error);
     unsetenv(DDPRUN_ENV_CHECK_FILES);
-    FILE *out = open_memstream(&text, &bytes);
-    if (reduces)
-        print_not_held(out, "for a program that calls DDP_REDUCE use ddprun scout");
-    else if (made && scout_run_judge(&order, &outcome, &error))
-        print_open(out, outcome.log, means, check_evidence_takes_turns(&check->evidence));
+    if (made && scout_run_judge(&order, &outcome, &error))
+        read_graph(outcome.log, facts, check_evidence_takes_turns(evidence), findings);
     else
-        print_not_held(out, error.text);
-    fclose(out);
+        say_not_searched(error.text, findings);
     free(outcome.log);
-    return text;
 }
