@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # programs.sh BUILD [PATTERN] - each small program of tests/programs shows one verdict of `ddprun check`, lines or a refusal of `ddprun scout`,
-# or a way or a refusal of `ddprun --plan auto`, and the tool says so. The programs are compiled here, as a user compiles them.
+# or a way or a refusal of `ddprun --plan auto`, and the tool says so (programs.txt). The programs are compiled here, as a user compiles them.
+# Ordinarily a third of them is tried (TESTS_PART).
 #
-#   check   stdout has the words, and the exit code is 0 (equal), 1 (different) or 3 (not comparable)
+#   check   stdout has the words, and the exit code is 0 (equal), 1 (different) or 3 (not comparable);
+#           the rules that rules.txt says of the program have decided
 #   scout   0: a line of the patch has the words, and ranks of the patched program take turns; 1: the tool says the words
 #   plan    the tool says the words; 0: the saved parameters of 2 ranks are those of one process with batches twice as large
 #
@@ -10,51 +12,14 @@
 # loses its line; batches of one process are as large as those of a rank. PATTERN: only programs whose names match it.
 source "$(dirname "$0")/../end_to_end/lib.sh"
 source "$(dirname "$0")/scout/pasted.sh"
+# shellcheck source=tests/tools/rules.sh
+source "$(dirname "$0")/rules.sh"
 sources=$(cd "$(dirname "$0")/../.." && pwd)
 pattern=${2:-.}
 soak=${DDPRUN_SOAK:-0}
 
-# tool | exit code | program and its words | the tool's words (an extended regular expression) | options of the tool
-rows='check | 1 | clip_before_average | `square_sum` .*it reads or changes gradients that are not averaged yet \(argument 2
-check | 1 | schedule_counts_samples | `rate` .*, computed from `seen` .*, which is computed from `count`, is .* is passed to `sgd`
-check | 1 | sum_divided_by_whole_batch | `cublasSgemm` .*is 1/32 on each rank and in one process, .*: 32 items are the whole batch
-check | 1 | gradient_forgotten | `sgd` .*`layer->bias_gradient`.* has no DDP_GRADIENT and feeds a parameter: parameter 2, `layer.bias`
-check | 1 | queue_of_own_keys | `enqueue` .*not annotated, and there it writes the rows of the rank.s share alone, .*`push_away` .*reads it
-check | 1 | same_items_on_all_ranks | `cudaMemcpy` .*rank 1 copies 768 from byte 0 on, but its share begins at byte 768; the host sets `items`
-check | 1 | step_length_of_own_loss | `minus` .*passed to `cublasSaxpy` .*after the host has read a value at .* of the rank.s share alone
-check | 3 | partner_of_share | `mix` .*argument 1 .*a row depends on other rows of the share, .*argument 3 .*is 16 on all ranks and 32 in
-check | 3 | batch_norm_of_share | `normalise` .*`sums`\) points to a value that `column_sums` .*computes from the rank.s share alone
-check | 3 | batch_norm_of_share forward | `normalise_back` .*`error_sums`\) points to a value that `column_sums` .*the rank.s share alone
-check | 0 | batch_norm_of_share forward backward | ^equal: 2 ranks
-check | 0 | right_accumulation_of_unequal_shares | ^equal: 2 ranks
-check | 0 | right_momentum_of_each_rank | ^memory 1 .*argument 2 of sgd .*the rank.s own$ | -v
-scout | 0 | layers_of_templates | DDP_STEP\(0\)
-scout | 0 | weights_updated_in_backward | DDP_STEP_PARAMETERS\(0\)
-scout | 0 | two_groups_of_a_gan | DDP_STEP_GROUP\(1, 0\)
-scout | 0 | batch_by_time_steps | DDP_STEP\(0\)
-scout | 0 | causal_attention | DDP_STEP\(0\)
-scout | 0 | managed_memory_is_counted | DDP_GRADIENT\(ddp_made
-scout | 0 | shorter_last_batch | DDP_STEP\(0\)
-scout | 0 | update_computes_its_gradient | DDP_STEP_PARAMETERS\(0\)
-scout | 1 | hidden_state_is_carried | trained, or carried from batch to batch\? .*gradients are computed from it, and scout sees no gradient of it
-plan | 0 | update_computes_its_gradient | the ranks average state and not gradients: .*which also computes the inputs of its gradient
-plan | 0 | batch_norm_by_gradients | statistics of batches, averaged over the ranks:
-plan | 0 | batch_copied_ahead | averaged over 2 ranks, before update_all at
-plan | 0 | batch_copied_ahead | the ranks average state \(--by state\) | --by state
-plan | 1 | hidden_state_is_carried | the program carries it from batch to batch, and has no use for a mean of it
-plan | 1 | batch_depends_on_what_was_read | what the program sends to the device depends on what it read from the device in the step before'
-
-# program | what sed makes of it: a wrong one without its mistake, or a right one with a mistake. That which takes words needs no edit.
-edits='clip_before_average | /DDP_STEP(0)/d; s/square_sum<<</DDP_STEP(0); &/
-schedule_counts_samples | s/seen += count/seen += BATCH/
-sum_divided_by_whole_batch | s/1.0f . BATCH/1.0f \/ (float)count/
-gradient_forgotten | s/DDP_GRADIENT(.*;/& DDP_GRADIENT(layer.bias_gradient, OUTPUTS, DDP_FLOAT32);/
-queue_of_own_keys | s/enqueue<<<.*;/& DDP_REDUCE(slot, SLOT, DDP_FLOAT32, DDP_OP_SUM, 0);/
-same_items_on_all_ranks | s/at = step \* BATCH/& + first/
-step_length_of_own_loss | s/float length/DDP_MEAN(\&loss); &/
-partner_of_share | s/partner = .*;/partner = item ^ 1;/
-right_accumulation_of_unequal_shares | /DDP_WEIGHT(/d
-right_momentum_of_each_rank | s/layer_update/square_sum<<<1, 1>>>(layer.gradient, layer.gradient, WEIGHTS, 0); &/'
+rows=$(grep -vE '^(#|edit |$)' "$sources/tests/tools/programs.txt")
+edits=$(sed -n 's/^edit | //p' "$sources/tests/tools/programs.txt")
 
 # compile OUTPUT: $program in the current folder.
 compile() {
@@ -64,7 +29,8 @@ compile() {
 
 # check_ranks PROGRAM...: what `ddprun check` says; each fact of a verdict is in the verdict's line.
 check_ranks() {
-    run "$ddprun" check -n 2 --device softgpu --share-gpu "$@"
+    rm -f "$work/verdict.json"
+    run "$ddprun" check -n 2 --device softgpu --share-gpu --json "$work/verdict.json" "$@"
     sed -i -e ':a' -e 'N;$!ba' -e 's/\n    /; /g' "$work/stdout"
 }
 
@@ -72,6 +38,13 @@ check_ranks() {
 says() {
     check "$1: exit code $exit" test "$code" -eq "$exit"
     check "$1: $words" grep -qE "$words" "$work/stdout" "$work/stderr"
+}
+
+# rules_decide WHERE: the last check's rules are those that rules.txt says of the program.
+rules_decide() {
+    [ -n "$(rules_shown "$1")" ] || return 0
+    check "$1: a verdict" test -e "$work/verdict.json"
+    [ ! -e "$work/verdict.json" ] || report "$1: the rules of rules.txt" "$(rules_missing "$1" "$work/verdict.json")"
 }
 
 # is_judged VERDICT: the last check's verdict is equal, or another one.
@@ -89,6 +62,7 @@ try_check() {
     [ "$exit" -eq 0 ] || asks=any # wrong programs may have forgotten memory
     check_ranks "${options[@]}" ./plain "${arguments[@]}"
     says "check $program${arguments[*]:+ ${arguments[*]}}"
+    rules_decide "programs $program${arguments[*]:+ ${arguments[*]}}"
     local edit verdict=other
     edit=$(sed -n "s/^$program | //p" <<<"$edits")
     [ "$soak" = 1 ] && [ -n "$edit" ] || return 0
@@ -149,7 +123,22 @@ try_program() {
     done <<<"$rows"
 }
 
-mapfile -t programs < <(cut -d '|' -f 3 <<<"$rows" | awk '{ print $1 }' | sort -u | grep -E "$pattern")
+# programs_of_rows: their names, each once.
+programs_of_rows() {
+    awk -F ' *[|] *' '{ split($3, words, " "); print words[1] }' <<<"$rows" | sort -u
+}
+
+# is_drawn NUMBER: a third of the programs run (TESTS_PART); in a soak, and by a pattern, all.
+is_drawn() {
+    [ "$pattern" != . ] || chosen "$1" 3
+}
+
+programs=()
+number=0
+while read -r name; do
+    number=$((number + 1))
+    is_drawn "$number" && programs+=("$name")
+done < <(programs_of_rows | grep -E "$pattern")
 check "there are programs to try" test ${#programs[@]} -gt 0
 if [ ${#programs[@]} -eq 1 ]; then
     program=${programs[0]}
@@ -164,5 +153,5 @@ else
         succeeded "$program: all of its rows"
     done
 fi
-[ "$pattern" != . ] || check "each program has a row" diff <(printf '%s.cu\n' "${programs[@]}") <(cd "$sources/tests/programs" && printf '%s\n' *.cu)
+check "each program has a row" diff <(programs_of_rows | sed 's/$/.cu/') <(cd "$sources/tests/programs" && printf '%s\n' *.cu)
 finish

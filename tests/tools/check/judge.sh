@@ -64,6 +64,7 @@ judge_once() {
     [ "$kind" = right ] || asks=any # of wrong ones memory may be forgotten
     [ "${#variables[@]}" -eq 0 ] || export "${variables[@]}"
     checked "$n" "$options" "${command[@]}"
+    [ "$n" -ne 2 ] || rules_hold "$subject $program"
     [ -z "$(ls -A "$TMPDIR")" ] || not_ok "$title: leaves nothing" "$(ls "$TMPDIR")"
     read -r word why < <(verdict_of "$kind" "$codes" "$causes" "$tensor" "${says:+${is[prefix]}(?:$says)}")
     word=${word:-unread} # judge.py has failed

@@ -2,6 +2,8 @@
 # lib.sh - what the scripts of this folder share: a run of `ddprun check`, and what its verdict is held against. Sourced with the build
 # folder as $1, after that of end_to_end. $here: this folder.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=tests/tools/rules.sh
+source "$here/../rules.sh"
 updates=$build/tests/tools/check/updates
 rows=$build/tests/tools/check/rows # its words are mistakes and habits
 sums=$build/tests/tools/check/sums
@@ -23,6 +25,15 @@ checked() {
     rm -f "$work/verdict.json"
     run "$ddprun" check -n "$ranks" --json "$work/verdict.json" "${options[@]}" "$@"
     sed -i -e ':a' -e 'N;$!ba' -e 's/\n    /; /g' "$work/stdout" # the facts of a verdict, in one line again
+}
+
+# rules_hold WHERE: the last check's rules are those that ../rules.txt says of the program. With TESTS_RULES, a file, they are added to it.
+rules_hold() {
+    [ -e "$work/verdict.json" ] || return 0
+    [ -z "${TESTS_RULES:-}" ] || rules_given "$work/verdict.json" | sed "s/$/ | ${1//\//\\/}/" >>"$TESTS_RULES"
+    local missing
+    missing=$(rules_missing "$1" "$work/verdict.json")
+    [ -z "$missing" ] || not_ok "$1: the rule of ../rules.txt" "$missing"
 }
 
 # verdict_of KIND CODES CAUSES TENSOR SAYS: what the last check made of a program (judge.py).

@@ -1,0 +1,27 @@
+/*
+ * steps_divided_by_ranks.cu - `different`: the ranks end after half as many steps as one process, as the program
+ * divides the number of steps by the number of ranks, and the batch, too.
+ */
+#include "tests/programs/layer.h"
+
+#include <ddprun.h>
+
+int
+main(void)
+{
+    struct layer layer = layer_create();
+    const size_t steps = 6 / (size_t)DDP_WORLD_SIZE(); /* mistake: the batch is divided, too */
+    DDP_PARAMETER(layer.weight, WEIGHTS, DDP_FLOAT32);
+    DDP_PARAMETER(layer.bias, OUTPUTS, DDP_FLOAT32);
+    DDP_GRADIENT(layer.gradient, WEIGHTS, DDP_FLOAT32);
+    DDP_GRADIENT(layer.bias_gradient, OUTPUTS, DDP_FLOAT32);
+    for (size_t step = 0; step < steps; ++step) {
+        size_t first, count;
+        DDP_SHARD(BATCH, &first, &count);
+        layer_learn(&layer, step * BATCH + first, (int)count);
+        DDP_STEP(0);
+        layer_update(&layer, 0.1f);
+    }
+    CHECK(cudaDeviceSynchronize());
+    return 0;
+}
