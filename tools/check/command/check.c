@@ -179,17 +179,17 @@ run_more(struct check *check, const struct check_wishes *wishes, bool *ok, struc
 
 /* ---- the verdict ---- */
 
-/* The search may take as long as all runs before it, and some seconds for annotations. */
+/* The search may take twice as long as all runs before it, and some seconds for annotations. */
 static char *
 find_unannotated(const struct check *check, const struct check_verdict *verdict)
 {
-    enum { LEAST_S = 5 };
+    enum { TIMES = 2, LEAST_S = 5 };
     const int64_t took_s = (clock_now_ms() - check->place.begin_ms) / 1000;
     const struct unannotated_search search = {.options = check->options,
                                               .program = check->alone,
                                               .folder = check->folder.path,
                                               .old_mask = check->place.old_mask,
-                                              .limit_s = (unsigned)took_s + LEAST_S,
+                                              .limit_s = TIMES * (unsigned)took_s + LEAST_S,
                                               .can_run = !check->in_cluster && !check->has_reference};
     return unannotated_find(&search, &check->evidence, verdict->facts);
 }
