@@ -338,9 +338,10 @@ check_print_table(FILE *out, const struct check_evidence *evidence, const struct
         fprintf(
             out,
             "\nstep: the first that differs; difference: relative, of the worst step; noise: the difference between "
-            "two runs of one process\n"
+            "two runs of one process%s\n"
             "%-13s %9s  %-8s %-45s %5s %10s %7s\n",
-            "tensor", "elements", "type", "annotation", "step", "difference", "noise");
+            has_floor(evidence) ? "" : " (-: not needed)", "tensor", "elements", "type", "annotation", "step",
+            "difference", "noise");
     FOR_EACH(item, verdict->facts->items, verdict->facts->item_count) {
         if (!all && item != verdict->first && ++of_role[item->tensor.role] > ROWS_OF_A_ROLE)
             continue;
