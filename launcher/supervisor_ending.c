@@ -122,19 +122,13 @@ note_left(struct supervisor *s, uint64_t now)
         s->left_until_ns = now + LEFT_GRACE_NS;
 }
 
-static size_t
-count_left(struct supervisor *s)
-{
-    if (s->job->started == 0 || processes_children_have_ended())
-        return 0;
-    return processes_signal_descendants(&s->local.processes, s->job->pids, s->job->started, 0);
-}
-
 /* Returns whether no process is left, here and elsewhere. */
 bool
 supervisor_step_end(struct supervisor *s)
 {
-    size_t left = count_left(s);
+    const pid_t *pids = s->job->pids;
+    int started = s->job->started;
+    size_t left = started > 0 ? processes_signal_descendants(&s->local.processes, pids, started, 0) : 0;
     uint64_t now = clock_ns();
     note_left(s, now);
     if (left == 0)

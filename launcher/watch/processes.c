@@ -273,45 +273,6 @@ processes_signal_descendants(struct process_list *processes, const pid_t *pids, 
     return alive;
 }
 
-/* A child of this process that processes_signal_descendants() would count. */
-static bool
-is_child_left(pid_t child)
-{
-    struct process process;
-    if (child == guardian_process() || !process_read(child, 0, &process))
-        return false;
-    return !process.is_zombie && process.group != getpgrp();
-}
-
-/* `path`: the file of a thread's children; empty where it has none. False: also if it cannot be read. */
-static bool
-have_all_ended(const char *path)
-{
-    FILE *children = fopen(path, "re");
-    bool ended = children != NULL;
-    for (int child; ended && fscanf(children, "%d", &child) == 1;)
-        ended = !is_child_left(child);
-    if (children != NULL)
-        fclose(children);
-    return ended;
-}
-
-bool
-processes_children_have_ended(void)
-{
-    DIR *threads = opendir("/proc/self/task");
-    bool ended = threads != NULL;
-    for (struct dirent *entry = ended ? readdir(threads) : NULL; entry != NULL; entry = readdir(threads)) {
-        char path[64];
-        snprintf(path, sizeof(path), "/proc/self/task/%d/children", atoi(entry->d_name));
-        if (entry->d_name[0] != '.')
-            ended = ended && have_all_ended(path);
-    }
-    if (threads != NULL)
-        closedir(threads);
-    return ended;
-}
-
 void
 processes_signal_groups(const pid_t *pids, int count, int number)
 {

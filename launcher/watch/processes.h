@@ -92,11 +92,6 @@ void process_list_free(struct process_list *list);
  * ddprun by exec. Nor are the launcher's own children in its own group, which are its helpers. `processes`: scratch. */
 size_t processes_signal_descendants(struct process_list *processes, const pid_t *pids, int count, int number);
 
-/* True: no process descends from the launcher and lives, but for its helpers and its guardian. A descendant whose
- * parent has ended is a child of the launcher, which is its subreaper, so no other process is asked: on a machine with
- * many, processes_signal_descendants() costs more. False: that is not known. */
-bool processes_children_have_ended(void);
-
 /* Sends a signal to the groups of pids[count]. */
 void processes_signal_groups(const pid_t *pids, int count, int number);
 

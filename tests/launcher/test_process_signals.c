@@ -9,8 +9,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 static const char status_text[] = "Name:\tSigCgt:\tffff\nUmask:\t0022\nState:\tS (sleeping)\nSigQ:\t0/31\n"
@@ -156,54 +154,4 @@ TEST(a_process_whose_main_thread_has_ended_has_not)
     ck_assert(process_read(pid, 0, &process) && process.is_zombie);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(WEXITSTATUS(status), 7);
-}
-
-/* A child that waits for `held` to be closed: in a group of its own, or in ours; or one that has ended and left such a
- * process. */
-enum kind { HELPER, RANK, LEFT };
-
-static const struct {
-    const char *what;
-    enum kind kind;
-    bool have_ended;
-} children[] = {{"a helper", HELPER, true}, {"a rank", RANK, false}, {"what a rank has left", LEFT, false}};
-
-static pid_t
-start_child(enum kind kind, const int held[2])
-{
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    char byte;
-    if (kind != HELPER)
-        setpgid(0, 0);
-    if (kind == LEFT && fork() != 0)
-        _exit(0);
-    close(held[1]);
-    (void)!write(held[0], "", 1); /* both ends are one socket pair's */
-    _exit(read(held[0], &byte, 1) == 0 ? 0 : 1);
-}
-
-TABLE_TEST(children_have_ended_but_for_helpers, children)
-{
-    int held[2];
-    char byte;
-    siginfo_t end;
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    ck_assert(processes_children_have_ended());
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, held), 0);
-    pid_t pid = start_child(children[_i].kind, held);
-    ck_assert_int_ge(pid, 0);
-    ck_assert_int_eq(read(held[1], &byte, 1), 1); /* it is in its group */
-    if (children[_i].kind == LEFT)
-        ck_assert_int_eq(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
-    ck_assert_msg(processes_children_have_ended() == children[_i].have_ended, "%s", children[_i].what);
-    close(held[0]);
-    close(held[1]);
-    ck_assert_int_eq(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
-    while (!processes_children_have_ended())
-        usleep(1000);
-    ck_assert(processes_children_have_ended()); /* those that are not waited for, too */
-    while (waitpid(-1, NULL, 0) > 0)
-        ;
 }
