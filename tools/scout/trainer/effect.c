@@ -118,16 +118,22 @@ list_changed(const struct image *image, size_t from, size_t to, const struct par
     }
 }
 
-/* The ranges begin at multiples of one distance, as rows of a triangular matrix do: no data decide where. */
+/* The ranges are rows of a triangular matrix: they begin at multiples of one distance, and their lengths differ widely.
+ * No data decide where they are. Elements that data choose begin anywhere, or have one length where signs alternate. */
 static bool
-begin_as_rows(const struct scout_ranges *ranges)
+are_rows_of_triangle(const struct scout_ranges *ranges)
 {
-    uint64_t row = UINT64_MAX;
-    for (size_t i = 1; i < ranges->count; ++i) {
-        uint64_t apart = ranges->items[i].lo - ranges->items[i - 1].lo;
+    enum { LEAST_TIMES = 4 }; /* the longest row, of the shortest */
+    uint64_t row = UINT64_MAX, shortest = UINT64_MAX, longest = 0;
+    FOR_EACH(range, ranges->items, ranges->count) {
+        const uint64_t length = range->hi - range->lo;
+        shortest = length < shortest ? length : shortest;
+        longest = length > longest ? length : longest;
+        const uint64_t apart = range > ranges->items ? range->lo - range[-1].lo : UINT64_MAX;
         row = apart < row ? apart : row;
     }
-    return ALL(range, ranges->items, ranges->count, (range->lo - ranges->items[0].lo) % row == 0);
+    return longest >= LEAST_TIMES * shortest &&
+           ALL(range, ranges->items, ranges->count, (range->lo - ranges->items[0].lo) % row == 0);
 }
 
 /*
@@ -144,7 +150,7 @@ settle_scattered(struct part *part, const struct allocation *allocation)
         bytes += range->hi - range->lo;
     if (killed->count <= FEW_RANGES || bytes / killed->count >= WORDS_EACH * sizeof(uint32_t))
         return;
-    if (begin_as_rows(killed))
+    if (are_rows_of_triangle(killed))
         return;
     all = ranges_merged(killed, &part->modified);
     FOR_EACH(range, all.items, all.count)
