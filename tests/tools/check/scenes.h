@@ -513,6 +513,9 @@ static const struct scene {
      .says = "proof (d) of the plan fails: after round 1"},
     {"a plan that cannot be proved", EDITS(EDIT(BY_PLAN), EDIT(UNPROVED)), NOT_COMPARABLE(PLAN),
      .says = "is not possible here: short"},
+    {"a plan that cannot be proved, and parameters that are not finite",
+     EDITS(EDIT(BY_PLAN), EDIT(UNPROVED), EDIT(ENDLESS, .value = 5, ONE(PARAMETER, 2))), NOT_COMPARABLE(PLAN),
+     .says = "is not possible here: short"},
     {"a plan that cannot be proved, and a gradient differs",
      EDITS(EDIT(BY_PLAN), EDIT(UNPROVED), GRADIENT_DIFFERS(0.5)), DIFFERENT(PLAN), .first = "gradient_2"},
 

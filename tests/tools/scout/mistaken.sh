@@ -52,7 +52,7 @@ proved() {
 refused() { # HABIT NAME SENTENCE CODE
     in_turn 6 || return 0
     proved "$1" "$4"
-    local proof='(different|not comparable): proof \((d|complete)\) of the plan' run='ddprun: in a[0-9]+\[[0-9:]+\]'
+    local proof='(different|not comparable): proof \((d|complete)\) of the plan' run='ddprun: (in )?a[0-9]+\[[0-9:]+\]'
     report "$1, $2: is refused" "$(grep -qE "^($proof|$run) .*($3)" <<<"$said" || echo "$said")"
 }
 
@@ -77,7 +77,7 @@ refused counter 'a counter called state' 'is called float32, and its bits look l
 refused adam 'a counter of floats called state' 'changes, and no data reaches it: scout cannot tell whether it is trained, or a stream' 'becomes(streams, "state by change", 1); made_by_turn("count_step")'
 refused history 'a history left out' 'each step changes memory of 2560 bytes, which has no class, by note, and gives it to no other operation' 'memory.remove(sums[0])'
 refused sums 'a sum called state' 'is no state but a sum: the number that a step adds does not depend on it' 'becomes(sums[:1], "state by change", 1)'
-refused sums 'a sum of whole numbers called state' 'is called float32, and its bits look like whole numbers' 'becomes(sums[1:], "state by change", 1)'
+refused sums 'a sum of whole numbers called state' 'is called float32, and its bits look like whole numbers|a float that was zero has become a whole number' 'becomes(sums[1:], "state by change", 1)'
 refused sums 'a sum called a stream' 'differs from one process' 'becomes(sums[1:], "stream")'
 refused sums 'a sum of floats called whole numbers' 'is called int32, and its bits look like float32' 'becomes(sums[:1], "sum", 5)'
 refused half 'float32 called float64' 'is called float64, and its bits look like float32' 'becomes([item for item in state if item["bytes"] == 7680], "state by change", 2)'
@@ -92,7 +92,7 @@ if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
     refused sums 'whole numbers called a sum of floats' 'is called float32, and its bits look like whole numbers' 'becomes(sums[1:], "sum", 1)'
     refused sums 'a sum called constant' 'is constant, but it changed' 'becomes(sums[:1], "unwritten")'
     refused sums 'state called the latest bytes' 'differs from one process' 'becomes(state[:1], "last")'
-    refused dropout 'random states called float64' 'is called float64, and its bits look like random bits' 'becomes(streams, "state by change", 2)'
+    refused dropout 'random states called float64' 'is called float64, and its bits look like random bits|was written after the last write of state' 'becomes(streams, "state by change", 2)'
     refused counter 'data on the device, a border one operation late' "$missed" 'begins_later()'
     refused gemm-update 'no gradients, a border one launch late' "$missed" 'begins_later(); begins_later(); begins_later()'
     refused clip 'what is of one sample called state' 'each half of a batch changes other elements' 'add_state(2)'

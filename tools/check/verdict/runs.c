@@ -202,10 +202,13 @@ say_nothing(const struct check_facts *facts, char text[VERDICT_BYTES])
     sentence_say(text, "no parameter and no gradient of a rank was compared with one process's");
 }
 
-/* Whether the row "parameters that are not finite in one process" applies. */
+/* Whether the row "parameters that are not finite in one process" applies. A plan that cannot be proved may be why they
+ * are not finite. */
 static bool
 is_endless(const struct check_facts *facts)
 {
+    if (facts->unproved != NULL)
+        return false;
     bool is_finite_alone = facts->first.item != NULL && facts->first.item->unbounded;
     return facts->endless != NULL && !facts->is_stopped_first && !is_finite_alone && !is_nothing_compared(facts);
 }
