@@ -10,7 +10,7 @@ names() { awk '/^[A-Z]/ { print $1 }' "$table" | sort; }
 woven() { grep -ohE '\bMUTANT\([A-Z0-9_]+\)' tests/lib/woven.txt | sed 's/^MUTANT(\(.*\))$/\1/' | sort -u; }
 diff <(names) <(woven) || complain "^ in $table (<) and in tests/lib/woven.txt (>)"
 for name in $(names); do
-    grep -rqwF --include='*.sh' --include='*.c' "$name" tests || complain "$table: no test asks for $name"
+    grep -rqwF --include='*.sh' --include='*.[ch]' "$name" tests || complain "$table: no test asks for $name"
 done
 ! grep -rnE --include='*.[ch]' '\bMUTANT\(' bucketing comm interpose launcher tools || complain "^ in the product: put it into tests/lib/woven.txt"
 finish "$(names | wc -l) mutants, none in the product"

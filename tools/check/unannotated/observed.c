@@ -1,6 +1,7 @@
 /* observed.c - see unannotated.h: what the runs of a check show by themselves. */
 #include "tools/check/unannotated/unannotated.h"
 
+#include "launcher/common/xcalloc.h"
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
 
