@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # rules.sh - rules.txt names for each rule of `ddprun check` a program that shows it; the tests that run this program see that the rule has
 # given the verdict, or its place. Sourced.
-rules_table=$(dirname "${BASH_SOURCE[0]}")/rules.txt
+rules_table=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/rules.txt
 
 # rules_given JSON: lines "verdict | NAME" and "place | NAME".
 rules_given() {
