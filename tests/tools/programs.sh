@@ -70,7 +70,7 @@ try_check() {
     sed -i "$edit" "tests/programs/$program.cu"
     compile edited
     cp "$sources/tests/programs/$program.cu" tests/programs
-    check_ranks ./edited
+    check_ranks "${options[@]}" ./edited
     check "check $program, edited: $verdict" is_judged $verdict
 }
 
