@@ -9,7 +9,8 @@ chromium=$(command -v chromium || command -v chromium-browser) || { printf 'make
 work=$(mktemp -d "${TMPDIR:-/tmp}/ddprun-pictures-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache SOFTGPU_LINK=latency_us=200,gbytes_per_s=0.1
-"$build/bin/ddprun" -n 2 --page "$work/page.html" "$build/samples/chargpt" --steps 120
+cd "$build/.." # the picture shows this command
+"$build/bin/ddprun" -n 2 --page "$work/page.html" "$(basename "$build")/samples/chargpt" --steps 120
 python3 "$here/shoot.py" "$chromium" "$work/page.html" "$here"
 if command -v pngquant >/dev/null; then # a third of the bytes
     pngquant --force --ext .png --quality 85-100 --strip "$here"/*.png

@@ -229,6 +229,32 @@ put_first(json_object *section, const struct facts *facts)
                         "used. What follows is the speed of the steps, and does not explain it.");
 }
 
+/* The ranks together are slower than one GPU, and all-reduces cost most: a step has too little work. */
+static bool
+has_too_little_work(const struct facts *facts)
+{
+    return find_most_lost(facts) == LOST_EXPOSED && facts_alone(facts) * facts->world < facts->step_us;
+}
+
+/* Where no advice is known. */
+static void
+say_no_advice(json_object *section, const struct facts *facts, const char *missing)
+{
+    if (facts->world == 1) {
+        report_sentence(section, "notes",
+                        "One rank averages nothing: what several lose is known after a run with -n 2.");
+        return;
+    }
+    if (missing != NULL) {
+        report_sentence(section, "notes", "What may save time is not known: %s.", missing);
+        return;
+    }
+    report_sentence(section, "notes", "No setting of ddprun is known that would save 1 %% of a step or more.");
+    if (has_too_little_work(facts))
+        report_sentence(section, "notes",
+                        "A step has too little work beside its all-reduces: use a larger batch, or fewer ranks.");
+}
+
 /* What is lost, and what to do about it: what may save a hundredth of a step or more. */
 static void
 put_advice(json_object *section, const struct facts *facts)
@@ -250,15 +276,8 @@ put_advice(json_object *section, const struct facts *facts)
     }
     if (other[0] != '\0')
         report_sentence(section, "notes", "%s", other + 1);
-    if (late[0] != '\0' || exposed[0] != '\0')
-        return;
-    if (facts->world == 1)
-        report_sentence(section, "notes",
-                        "One rank averages nothing: what several lose is known after a run with -n 2.");
-    else if (missing != NULL)
-        report_sentence(section, "notes", "What may save time is not known: %s.", missing);
-    else
-        report_sentence(section, "notes", "No setting of ddprun is known that would save 1 %% of a step or more.");
+    if (late[0] == '\0' && exposed[0] == '\0')
+        say_no_advice(section, facts, missing);
 }
 
 /* Without averaging, exposed, and the larger of slowed and waiting add up to what a step takes. */

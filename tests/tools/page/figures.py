@@ -182,6 +182,10 @@ def hold_losses(output, report, figures, verdict):
     largest = max(losses, key=losses.get, default=None)
     if named and largest != named[1] or not named and "waiting" in losses and largest != "waiting":
         complain("the %s names '%s' of the losses %s" % (output, named and named[1], losses))
+    no_setting = "No setting of ddprun is known" in verdict
+    wants_larger_batch = no_setting and largest == "exposed" and figures["speedup"]["value"] < 1
+    if wants_larger_batch != ("use a larger batch, or fewer ranks" in verdict):
+        complain("the %s advises a larger batch, or does not: losses %s, speed-up %s" % (output, losses, figures["speedup"]))
 
 
 def hold_picture(output, report, summary):
