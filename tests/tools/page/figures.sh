@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# figures.sh BUILD - one run, one truth: of eight kinds of runs each figure is the same in every output, to the digit that is printed: closing lines, the
+# figures.sh BUILD - one run, one truth: of nine kinds of runs each figure is the same in every output, to the digit that is printed: closing lines, the
 # progress line after the last step, --summary-json, --metrics, the page of --page and that of `ddprun report DIR`, `report A B`, and the timeline; parts add up
 # to the whole; and the sums are those of the raw events (figures.py). Ordinarily some of the kinds run (in_turn).
 source "$(dirname "$0")/../../end_to_end/lib.sh"
@@ -52,6 +52,10 @@ changed report.html "run-efficiency'>"
 changed compared '^without averaging +'
 changed timeline '"exposed_us":'
 changed timeline '"waiting_us":'
+
+# Each all-reduce takes 2 ms, a step's work far less: there is no setting against that, and the page says what is.
+SOFTGPU_LINK=latency_us=2000,gbytes_per_s=1 kind short 0 -n 2 -- "${held[@]}" "$trainers/paced" --layers 2 --kib 4 --layer-us 20 --forward-us 20 --steps 40
+check "short: a larger batch is advised" grep -q 'too little work beside its all-reduces' "$work/short/page.html"
 
 in_turn 3 && kind nan 0 -n 4 -- "${held[@]}" "$trainers/sick" --rank 2 --tensor 3 --step 20 --steps 300
 in_turn 3 && kind failed 139 -n 2 -- "$trainers/ladder" --layers 6 --width 64 --batch 64 --steps 80 --fault crash --fault-rank 1 --fault-step 60
