@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EARLY_RETURN_BYTES = 64 << 10 };
+enum { EARLY_RETURN_BYTES = 64 << 10, SHORT_BYTES = 64 << 10 };
 
 /* What the driver knows of one side. */
 enum place { PAGEABLE, PAGE_LOCKED, ON_DEVICE };
@@ -177,6 +177,8 @@ copy_submit(const struct box *box, enum timing timing, enum order order, struct 
             return result;
         }
     }
+    /* The host cannot see when a copy runs that it waits for, or whose source lies aside. */
+    copy->command.is_short = (wait || copy->staging != NULL) && box->width * box->height * box->depth <= SHORT_BYTES;
     uint64_t number;
     TRY(stream_submit(stream, &copy->command, &number));
     if (wait) {

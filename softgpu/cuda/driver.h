@@ -257,7 +257,9 @@ struct stream {
 
     _Atomic uint64_t completed; /* number of the last command that has run; never decreases */
     _Atomic uint64_t awaited;   /* at most the first command that a thread in `progress` waits for; else UINT64_MAX */
-    uint64_t draws;             /* its thread's own: launches that have been drawn */
+    _Atomic uint64_t arrived;   /* number of the last command that its thread is to run */
+    unsigned to_leave_out, left_out; /* its thread's own: at how many ends of its work it does not linger; so far */
+    uint64_t draws;                  /* its thread's own: launches that have been drawn */
     struct command
         *running; /* its thread's own: keeps what that has taken within reach of leak checkers in forked children */
 
@@ -288,6 +290,7 @@ struct command {
     void (*end)(
         struct command *command); /* frees what the command owns; NULL: nothing. Run may be called again before */
     int node_type;                /* CUgraphNodeType, or NODE_NONE if it cannot be part of a graph */
+    bool is_short;                /* its host sees no difference if it runs at its submission, in microseconds */
     struct wait after;            /* stream NULL: nothing */
     unsigned legacy_wait_count;   /* the barrier of the legacy default stream */
     struct wait *legacy_waits;
