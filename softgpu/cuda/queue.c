@@ -378,7 +378,6 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
         result = stream->started ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
         if (result == CUDA_SUCCESS) {
             number = command->number = ++stream->submitted;
-            atomic_store(&stream->arrived, number);
             *stream->end = command;
             stream->end = &command->next;
             if (number_p != NULL) {
@@ -387,6 +386,9 @@ stream_submit(struct stream *stream, struct command *command, uint64_t *number_p
             wakes = stream->idle;
         }
         pthread_mutex_unlock(&stream->lock);
+        if (result == CUDA_SUCCESS) { /* now, as a thread that lingers takes the lock at once */
+            atomic_store(&stream->arrived, number);
+        }
         if (wakes) { /* its thread cannot leave the context while submit_lock is held */
             pthread_cond_signal(&stream->arrival);
         }
