@@ -79,6 +79,17 @@ run_phases(struct driver *driver)
     return 0;
 }
 
+/* NULL, or the program that --run gets in place of sources: it is only run. */
+static const char *
+program_to_run(const struct options *options)
+{
+    const struct item *item = options->items;
+    const bool is_lone = options->run && options->item_count == 1 && item->language == LANGUAGE_OBJECT;
+    if (!is_lone || is_for_linker(item->text))
+        return NULL;
+    return access(item->text, X_OK) == 0 ? item->text : NULL;
+}
+
 int
 driver_run(const struct options *options, const struct toolchain *toolchain)
 {
@@ -87,7 +98,8 @@ driver_run(const struct options *options, const struct toolchain *toolchain)
         toolchain_show(toolchain);
     if (!check(options))
         return EXIT_USAGE;
-    const int status = run_phases(&driver);
+    const char *program = program_to_run(options);
+    const int status = program != NULL ? step_run_program(&driver, program) : run_phases(&driver);
     list_free(&driver.objects);
     return status;
 }

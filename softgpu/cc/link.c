@@ -167,9 +167,8 @@ show_linker(const struct driver *driver)
     list_free(&command);
 }
 
-/* -run */
-static int
-run_program(const struct driver *driver, const char *program)
+int
+step_run_program(const struct driver *driver, const char *program)
 {
     struct list command = {0};
     list_add_format(&command, "%s%s", strchr(program, '/') != NULL ? "" : "./", program);
@@ -232,7 +231,7 @@ step_link(const struct driver *driver)
     int status =
         asked.has_any_absent && !options->dry_run ? link_without(driver, &command, &asked) : step_run(driver, &command);
     if (status == 0 && options->run)
-        status = run_program(driver, output);
+        status = step_run_program(driver, output);
     if (status == 0 && options->is_module && !options->dry_run)
         status = step_write_module(driver, output);
     free(output);

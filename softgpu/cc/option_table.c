@@ -422,7 +422,7 @@ const struct option option_table[] = {
      "make an empty object: device code needs no link step of its own"},
     {"link", "link", VALUE_NONE, on_link, "compile and link: the default"},
     {"lib", "lib", VALUE_NONE, on_archive, "put all objects into a static library"},
-    {"run", "run", VALUE_NONE, on_run, "compile, link and run the program"},
+    {"run", "run", VALUE_NONE, on_run, "compile, link and run the program; or run the program that is the input"},
     {"run-args", "run-args", VALUE_NEEDED, on_run_arguments, "its arguments, between commas"},
     {"preprocess", "E", VALUE_NONE, on_preprocess, "preprocess only, to standard output or -o"},
     {"generate-dependencies", "M", VALUE_NONE, on_dependencies, "write a make rule instead of compiling"},

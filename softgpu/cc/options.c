@@ -163,6 +163,17 @@ read_files(struct options *options, const char *value)
     return ok;
 }
 
+/* A name in quotes is the name: nvcc gives its words to a shell, and build systems rely on that. */
+static void
+add_input(struct options *options, const char *name)
+{
+    const size_t length = strlen(name);
+    const bool is_quoted = length > 2 && name[0] == '"' && name[length - 1] == '"';
+    char *plain = is_quoted ? text_format("%.*s", (int)(length - 2), name + 1) : text_format("%s", name);
+    options_add_item(options, true, LANGUAGE_OBJECT, plain);
+    free(plain);
+}
+
 /* Reads arguments[*at] and what belongs to it. */
 static bool
 read_argument(struct options *options, const struct list *arguments, size_t *at)
@@ -173,7 +184,7 @@ read_argument(struct options *options, const struct list *arguments, size_t *at)
     if (options->is_linker && argument[0] == '@')
         return read_file(options, argument + 1); /* as host compilers have it */
     if (argument[0] != '-' || argument[1] == '\0') {
-        options_add_item(options, true, LANGUAGE_OBJECT, argument);
+        add_input(options, argument);
         return true;
     }
     const struct option *option = find_option(argument, &value);

@@ -47,4 +47,7 @@ int step_link(const struct driver *driver) __attribute__((warn_unused_result));
 int step_archive(const struct driver *driver) __attribute__((warn_unused_result));
 int step_device_link(const struct driver *driver) __attribute__((warn_unused_result));
 
+/* --run: runs a program, with the arguments of --run-args. Returns its exit code. */
+int step_run_program(const struct driver *driver, const char *program) __attribute__((warn_unused_result));
+
 #endif

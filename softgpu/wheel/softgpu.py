@@ -23,6 +23,8 @@ LINKS = {
     "lib/softgpu/toolkit/bin/nvcc": "../../../../bin/softgpu-cc",
     "lib/softgpu/toolkit/bin/softgpu-link": "../../../../bin/softgpu-cc",
     "lib/softgpu/toolkit/lib64": "..",
+    "lib/softgpu/toolkit/targets/x86_64-linux/include": "../../include",
+    "lib/softgpu/toolkit/targets/x86_64-linux/lib": "../../..",
     "lib/softgpu/libcuda.so": "libcuda.so.1",
     INCLUDE: None,
 }

@@ -137,6 +137,7 @@ line 'nvcc -forward-unknown-to-host-compiler -Wall -fno-inline -march=native -pt
 line 'nvcc one.o --forward-unknown-to-host-linker --as-needed -znow -o p24' p24
 line 'nvcc -forward-unknown-opts -no-pie -Xcompiler -fopenmp threads.cpp -o p25' p25
 line 'nvcc -Xcompiler -fopenmp -run -run-args b,c,d threads.cpp -o p26'
+line 'nvcc one.cu -o p38 && nvcc --run p38 && nvcc -run "\"$PWD/p38\""'
 line 'nvcc -ccbin=g++ -allow-unsupported-compiler -w -Werror all-warnings one.o -o p27' p27
 line 'nvcc -frandom-seed=3 -ftemplate-depth 500 -noeh -objtemp -c one.cu -o objs/one.o && nvcc -link objs/one.o -o p28' p28
 

@@ -61,13 +61,15 @@ check "which is the user's choice" says "#$ INCLUDES=\"-I$(realpath other/includ
 # ---- the toolkit's folder ----
 check "the module names the toolkit's folder" exits 0 python3 -m softgpu toolkit
 toolkit=$(cat out)
-for file in bin/nvcc include/cuda_runtime.h lib64/libcudart.so lib64/libcudart.so.13; do
+for file in bin/nvcc include/cuda_runtime.h lib64/libcudart.so lib64/libcudart.so.13 targets/x86_64-linux/include/cuda_runtime.h \
+    targets/x86_64-linux/lib/libcudart.so; do
     check "which has $file" [ -s "$toolkit/$file" ]
 done
 check "and the variables of build systems" exits 0 python3 -m softgpu env
 check "each by its name" says "CUDACXX=$toolkit/bin/nvcc"
 check "nvcc is softgpu-cc" exits 0 "$toolkit/bin/nvcc" --version
 check "by its name" says softgpu
+check "of the version that the folder has" says "V$(sed 's/CUDA Version //' "$toolkit/version.txt")"
 check "a C++ program links with the folder" exits 0 g++ "-I$toolkit/include" devices.cpp "-L$toolkit/lib64" -lcudart -o devices
 check "and finds the runtime" exits 0 ./devices
 check "which has a device" says "devices 1"
