@@ -317,7 +317,7 @@ bool operand_reaches(const struct operand *operand, uint64_t begin, uint64_t end
 
 /* ---- pointers.c ---- */
 /* The pointers that an operation names, and what is annotated where they point: for those who look at what an update
- * writes (check/updaters.c, verify/forgotten.c). */
+ * writes (tools/check/trainer/written_beside.c, verify/forgotten.c). */
 
 enum { POINTER_WORD_SHIFT = 16 }; /* of a word's place in a struct, beside its argument's */
 

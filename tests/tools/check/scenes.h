@@ -312,11 +312,13 @@ static const struct scene {
      DIFFERENT(SCALE), .wishes = "factor"},
 
     /* ---- updates ---- */
-    {"parameters that are updated after the last DDP_STEP", EDITS(EDIT(UPDATED_AFTER, .first = 1)), DIFFERENT(UPDATE),
-     .says = "after step 3, the last DDP_STEP"},
-    {"the same, which is an alarm, too", EDITS(EDIT(UPDATED_AFTER, .first = 1), EDIT(ALARM, .rank = 2)),
+    {"parameters that are updated after the last DDP_STEP", EDITS(EDIT(UPDATED_AFTER, .value = 3, .first = 1)),
      DIFFERENT(UPDATE), .says = "after step 3, the last DDP_STEP"},
-    {"the same, and a parameter that differs", EDITS(EDIT(UPDATED_AFTER, .first = 1), PARAMETERS_MOVE),
+    {"a parameter that the end of a program updates twice", EDITS(EDIT(UPDATED_AFTER, .value = 2, .first = 1))},
+    {"parameters that are updated after the last DDP_STEP, which is an alarm, too",
+     EDITS(EDIT(UPDATED_AFTER, .value = 3, .first = 1), EDIT(ALARM, .rank = 2)), DIFFERENT(UPDATE),
+     .says = "after step 3, the last DDP_STEP"},
+    {"the same, and a parameter that differs", EDITS(EDIT(UPDATED_AFTER, .value = 3, .first = 1), PARAMETERS_MOVE),
      DIFFERENT(UPDATE), .says = "gradients of the step are equal"},
     {"ranks that update after two DDP_STEPs, and one process after three",
      EDITS(EDIT(UNMOVED, .role = ANY), EDIT(MOVED, EVERY(PARAMETER), .from = 4),

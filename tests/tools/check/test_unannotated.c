@@ -65,15 +65,36 @@ TABLE_TEST(parameters_without_annotation, rows)
     ck_assert_msg(count_found(row) == row->found, "%s: %zu are found", row->why, count_found(row));
 }
 
-TEST(memory_after_the_last_step)
+struct after_row {
+    const char *why;
+    struct check_tensor tensor;
+    double after, between; /* updates after the last DDP_STEP, and at most between two */
+    size_t found;
+};
+
+static const struct after_row after_rows[] = {
+    {"a training of memory without annotation", {.role = CHECK_MEMORY, .group = 1}, 3, 0, .found = 1},
+    {"it was trained before, too", {.role = CHECK_MEMORY, .group = 1}, 3, 1, .found = 1},
+    {"so many updates come in each step", {.role = CHECK_MEMORY, .group = 1}, 3, 2, .found = 0},
+    {"too few updates", {.role = CHECK_MEMORY, .group = 1}, 2, 0, .found = 0},
+    {"its momentum", {.role = CHECK_MEMORY, .group = 0}, 3, 0, .found = 0},
+    {"an annotated parameter, of which the verdict tells", {.role = CHECK_PARAMETER}, 3, 1, .found = 0},
+};
+
+TABLE_TEST(memory_after_the_last_step, after_rows)
 {
-    struct check_row after = {.kind = CHECK_ROW_AFTER, .tensor = {.role = CHECK_MEMORY, .count = 7, .text = "adam"}};
+    const struct after_row *row = &after_rows[_i];
+    struct check_row after = {
+        .kind = CHECK_ROW_AFTER, .tensor = row->tensor, .norms = {.own = row->after, .reference = row->between}};
     struct check_evidence evidence = {.ranks = 2, .alone = {&after, 1}};
     struct check_facts facts = {.item_count = 0};
     struct unannotated_findings findings = {0};
+    snprintf(after.tensor.text, sizeof(after.tensor.text), "adam");
     unannotated_observe(&evidence, &facts, &findings);
-    ck_assert_uint_eq(findings.count, 1);
-    ck_assert_int_eq(findings.list[0].kind, UNANNOTATED_AFTER);
-    ck_assert_str_eq(findings.list[0].text, "adam");
+    ck_assert_msg(findings.count == row->found, "%s: %zu are found", row->why, findings.count);
+    for (size_t i = 0; i < findings.count; ++i) {
+        ck_assert_int_eq(findings.list[i].kind, UNANNOTATED_AFTER);
+        ck_assert_str_eq(findings.list[i].text, "adam");
+    }
     unannotated_free(&findings);
 }

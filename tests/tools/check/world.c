@@ -226,6 +226,10 @@ set_note(struct check_rows *rows, const struct edit *edit, enum check_row_kind k
         row.tensor.count = edit->what == UNSTEPPED && edit->value > 0 ? (uint64_t)edit->value : ELEMENTS;
     }
     snprintf(row.text, sizeof(row.text), "%s", kind == CHECK_ROW_ALARM ? "what would have ended the job" : "");
+    if (kind == CHECK_ROW_AFTER) {
+        row.norms.own = edit->value;
+        row.norms.reference = 1;
+    }
     if (edit->what == ON_HOST)
         row.copy =
             (struct check_copy){{2, 64, edit->first > 0 ? 0 : (uint64_t)edit->value}, {2, 64, edit->first > 0 ? 0 : 1}};

@@ -59,7 +59,7 @@ enum what {
     OVERLAPPED,
     STOPPED,
     STOPPED_ALIKE, /* all ranks have ended by themselves after step `value` */
-    UPDATED_AFTER, /* parameter number `first`, again and again after the last DDP_STEP of one process */
+    UPDATED_AFTER, /* parameter number `first`, `value` times after the last DDP_STEP of one process */
     ENDED,         /* one rank's program ends by itself behind the last step, and the ranks' does not */
     COMPRESSED,
     SUMS,

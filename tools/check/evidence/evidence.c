@@ -92,6 +92,16 @@ check_evidence_takes_turns(const struct check_evidence *evidence)
 }
 
 bool
+check_evidence_trains_after(const struct check_row *after)
+{
+    enum { TIMES = 3 };
+    const double usual = after->norms.reference;
+    if (usual == 0 && after->tensor.role == CHECK_PARAMETER) /* its updates between DDP_STEPs were not counted */
+        return false;
+    return after->norms.own >= TIMES * (usual > 0 ? usual : 1);
+}
+
+bool
 check_evidence_weighs(const struct check_evidence *evidence)
 {
     return ANY(rows, evidence->ranked, evidence->ranks, check_rows_find(rows, CHECK_ROW_WEIGHT) != NULL);

@@ -166,7 +166,8 @@ find_ends(const struct check_evidence *evidence, unsigned moment, struct check_f
     facts->alarm = ends_alarm(evidence);
     facts->continues = ends_rank_that_continues(evidence);
     EACH_ROW(row, &evidence->alone, CHECK_ROW_AFTER)
-        facts->after = row->tensor.role == CHECK_PARAMETER ? &row->tensor : facts->after;
+        if (row->tensor.role == CHECK_PARAMETER && check_evidence_trains_after(row))
+            facts->after = &row->tensor;
     facts->is_stopped_first = facts->stopped != NULL && !ends_after_difference(evidence, moment);
     const struct check_row *endless = ends_endless(evidence, moment);
     if (endless != NULL) {

@@ -56,12 +56,6 @@ is_shown_only(const struct check_item *item)
     return item->tensor.role == CHECK_REDUCE || item->tensor.role == CHECK_MEAN;
 }
 
-static bool
-is_in_place_of_parameter(const struct check_item *item)
-{
-    return item->tensor.role == CHECK_MEMORY && item->tensor.group == 1;
-}
-
 /* How many tensors of each role there are, and differ at the moment of the first difference. */
 static void
 count_tensors(const struct check_evidence *evidence, const struct check_item *items, size_t count,
@@ -87,7 +81,7 @@ pattern_find(const struct check_evidence *evidence, const struct check_item *ite
         if (!item->differs || is_shown_only(item))
             continue;
         ++pattern.ever[item->tensor.role];
-        if (pattern.memory == NULL && is_in_place_of_parameter(item))
+        if (pattern.memory == NULL && check_is_in_place_of_parameter(&item->tensor))
             pattern.memory = item;
         if (goes_before(item, pattern.first)) {
             pattern.moment = item->moment;

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REFERENCE_VERSION 11
+#define REFERENCE_VERSION 12
 
 enum reference_kind {
     REFERENCE_TENSOR = 1,  /* struct check_tensor: what `number` of its role is, or which call of DDP_REDUCE */

@@ -18,6 +18,12 @@ check_role_name(uint32_t role)
 }
 
 bool
+check_is_in_place_of_parameter(const struct check_tensor *tensor)
+{
+    return tensor->role == CHECK_MEMORY && tensor->group == 1;
+}
+
+bool
 check_run_load(const char *path, struct check_run *run)
 {
     bool ok = direct_load(path, run, sizeof(*run));

@@ -96,6 +96,9 @@ struct check_tensor {
                           among those of its line in the step, from 0 */
 };
 
+/* Whether it is memory without annotation that a function writes where it gets parameters that it updates. */
+bool check_is_in_place_of_parameter(const struct check_tensor *tensor);
+
 /* Unannotated memory, found again in other runs: the n-th call of a function after a step that gets the same annotated
  * tensor, or none, and one of its arguments. */
 struct check_memory {
@@ -158,8 +161,8 @@ enum check_row_kind {
                             `value`: where in the object, and OUTER the calls around it */
     CHECK_ROW_COPY,      /* `copy`: what a call site has copied to the device in a step */
     CHECK_ROW_SITE,      /* text: frames of call site `value`, "OBJECT OFFSET" a line; the launcher makes it a place */
-    CHECK_ROW_AFTER,     /* `tensor` is memory without annotation, or a parameter, that an updater has changed again and
-                            again after the last DDP_STEP */
+    CHECK_ROW_AFTER,     /* an updater has changed `tensor`, a parameter or memory without annotation, norms.own times
+                            after the last DDP_STEP: more often than between two of them, at most norms.reference */
     CHECK_ROW_TURNS,     /* DDP_TURN_BEGIN has come; `value`: turns of a round, which is a step */
     CHECK_ROW_BATCHES,   /* at the end: `value`: batches of turns that have begun */
     CHECK_ROW_LEFT,      /* `tensor`: unannotated memory that the rank's batch leaves otherwise than one process;

@@ -5,9 +5,9 @@
  * Data flow: observer.c is what the engine calls; boundaries, annotations, operations and the end of the program are
  * reported to course.c, which knows the step; values.c reads tensors, compare.c writes them to the reference or
  * compares them with it, force.c sets gradients to it, reduced.c does all of this with what DDP_REDUCE finds; copies.c
- * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the unannotated memory
- * that updates write, unannotated.c compares it, and the gradients that updates read; look.c keeps all operations of a
- * step; turns.c plays the turns of all ranks in one process.
+ * compares what comes from the host, by the call that brings it (call_site.c); updaters.c finds the functions that
+ * update parameters, written_beside.c the memory without annotation that these write, beside_ranges.c compares that
+ * memory; look.c keeps all operations of a step; turns.c plays the turns of all ranks in one process.
  *
  * Three sections of docs/check.md tell what is compared: "What is compared, and when", "Every step begins from the
  * reference" and "DDP_REDUCE". Parameters and states that DDP_STEP_PARAMETERS averages are read when boundary k is
@@ -75,6 +75,10 @@ extern struct check_turns {
 } check_turns;
 
 enum { VALUES_PIECE_BYTES = 4 << 20 };
+
+/* Guards what is kept of operations and of memory without annotation. Held across calls of the driver; nothing that
+ * these wait for takes it. */
+extern pthread_mutex_t memory_lock;
 
 void values_open(void);
 /* A float or a double. */
@@ -157,6 +161,9 @@ void compare_mean(double value, int type, uint32_t call, uint32_t step, const st
 /* A row that is no more than a kind, a step and the tensor; and the same, written. */
 void compare_describe(const struct tensor *tensor, enum check_row_kind kind, uint32_t step, struct check_row *row);
 void compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tensor);
+/* A CHECK_ROW_AFTER of a parameter: it was updated so often after the last boundary, and at most so often between
+ * two. */
+void compare_note_after(uint32_t step, const struct tensor *parameter, unsigned times, unsigned usual);
 
 /* ---- force.c ---- */
 /* Compares gradients that DDP_STEP has averaged; then, where steps begin from the reference, sets them to it. */
@@ -237,34 +244,54 @@ void turn_host_ends(bool by_us);
 void turn_after_operation(const struct operation *operation);
 void turn_after_operation_ends(bool has_update);
 
-/* ---- updaters.c ---- */
+/* ---- updaters.c: functions that update parameters. With memory_lock held ---- */
+struct updater {
+    struct check_updater found; /* type 0: it writes memory that is compared */
+    uint32_t since;             /* the step in which it was found */
+};
+
 /* What the reference says. */
 void updaters_open(void);
-/* The program ends: adds a CHECK_ROW_AFTER for each parameter that was updated after the last boundary, far more often
- * than between two of them. */
-void updaters_end(uint32_t step);
-/* A boundary of the first group; `step` as in values_tensor(). */
+/* NULL: the function is none, as far as is known. */
+const struct updater *updaters_find(uint64_t call);
+/* Whether it was seen to change a parameter that it got in this argument. */
+bool updaters_changes_at(const struct updater *updater, uint32_t argument);
+/* Around an operation of the run that writes the reference: is it an updater? False: it is not looked at. */
+bool updaters_look_begins(uint64_t call, const struct operation *operation, const struct function_layout *layout);
+void updaters_look_ends(bool enqueued);
+/* The updater is called: counts what is updated. */
+void updaters_count(const struct updater *updater, const struct operation *operation,
+                    const struct function_layout *layout);
 void updaters_boundary(uint32_t step);
-void updaters_operation_begins(const struct operation *operation);
-void updaters_operation_ends(bool enqueued);
+/* The program ends: a CHECK_ROW_AFTER for each parameter that was updated more often after the last boundary than
+ * between two of them. */
+void updaters_end(uint32_t step);
 
-/* ---- unannotated.c: unannotated memory that updates write. With memory_lock held, across calls of the driver; nothing
- * that these wait for takes it ---- */
-extern pthread_mutex_t memory_lock;
+/* ---- beside_ranges.c: memory without annotation that updaters write. With memory_lock held ---- */
 /* An updater writes this, which is now at `address`, or nowhere yet (0); its number is given here. Goes into the
  * reference. */
-void memory_found(const struct check_memory *found, CUdeviceptr address);
+void beside_ranges_add(const struct check_memory *found, CUdeviceptr address);
 /* The updater was called with this pointer: where its ranges are in this step. Of `at` only what names the call. */
-void memory_resolve(const struct check_memory *at, CUdeviceptr pointer);
+void beside_ranges_resolve(const struct check_memory *at, CUdeviceptr pointer);
 /* The call is given this memory, or copies so many bytes of it. */
-void memory_touched(uint64_t call, CUdeviceptr pointer, size_t copied);
+void beside_ranges_touched(uint64_t call, CUdeviceptr pointer, size_t copied);
 /* Whether the address is in a range, as it was last found. */
-bool memory_has(CUdeviceptr address);
+bool beside_ranges_have(CUdeviceptr address);
 /* Before the first step: ranges that the reference names. */
-void memory_open(void);
+void beside_ranges_open(void);
 /* A boundary of the first group; `step` as in values_tensor(). */
-void memory_boundary(uint32_t step);
-/* The program ends: adds a CHECK_ROW_AFTER for each range that an updater may have trained after the last boundary. */
-void memory_ends(uint32_t step);
+void beside_ranges_boundary(uint32_t step);
+/* The program ends: as updaters_end(), of ranges. */
+void beside_ranges_end(uint32_t step);
+
+/* ---- written_beside.c: which memory without annotation updaters write ---- */
+/* Before the first step. */
+void beside_open(void);
+/* A boundary of the first group; `step` as in values_tensor(). */
+void beside_boundary(uint32_t step);
+void beside_operation_begins(const struct operation *operation);
+void beside_operation_ends(bool enqueued);
+/* The program ends, as if by a boundary. */
+void beside_ends(uint32_t step);
 
 #endif

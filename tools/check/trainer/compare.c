@@ -51,6 +51,16 @@ compare_note(enum check_row_kind kind, uint32_t step, const struct tensor *tenso
     values_row(&row);
 }
 
+void
+compare_note_after(uint32_t step, const struct tensor *parameter, unsigned times, unsigned usual)
+{
+    struct check_row row;
+    compare_describe(parameter, CHECK_ROW_AFTER, step, &row);
+    row.norms.own = times;
+    row.norms.reference = usual;
+    values_row(&row);
+}
+
 /* The reference has the tensor that this run has. */
 static void
 define_tensor(const struct check_tensor *mine)

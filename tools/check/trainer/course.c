@@ -53,7 +53,7 @@ check_open(void (*leave)(void))
     engine_state.options.check_every = 0;
     values_open();
     look_open();
-    updaters_open();
+    beside_open();
     turn_memory_open();
     turn_host_open();
 }
@@ -280,7 +280,7 @@ count_step(const struct ddp_site *site)
     look_at(TENSOR_PARAMETER, step, false);
     look_at(TENSOR_STATE, step, false);
     if (!course.in_rounds)
-        updaters_boundary(step);
+        beside_boundary(step);
     if (step > check_run.steps || (step > 1 && is_enough(step - 1)))
         end_steps(step - 1);
 }
@@ -496,7 +496,7 @@ check_operation_begins(const struct operation *operation)
         turn_host_operation(operation);
     }
     if (course.steps > 0 && !course.in_rounds)
-        updaters_operation_begins(operation);
+        beside_operation_begins(operation);
     if (check_run.look > 0)
         look_begins(operation, course.steps, source != NULL);
 }
@@ -514,7 +514,7 @@ check_operation_ends(const struct operation *operation, bool enqueued)
     if (check_turns.any && !course.over)
         turn_host_operation_ends(enqueued);
     if (!course.over && course.steps > 0 && !course.in_rounds)
-        updaters_operation_ends(enqueued);
+        beside_operation_ends(enqueued);
     if (check_run.look > 0)
         look_ends(enqueued);
 }
@@ -543,7 +543,7 @@ check_program_ends(void)
         look_at(TENSOR_PARAMETER, course.steps, true);
         look_at(TENSOR_STATE, course.steps, true);
         if (!course.in_rounds)
-            memory_ends(course.steps), updaters_end(course.steps), updaters_boundary(course.steps);
+            beside_ends(course.steps);
     }
     end_run(course.steps > 0 ? course.steps - 1 : 0, false);
 }

@@ -23,6 +23,7 @@
 #include <sys/statvfs.h>
 
 struct check_run check_run;
+pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 struct check_turns check_turns;
 char *values_piece, *values_theirs;
 

@@ -5,16 +5,19 @@
 #include "tools/common/each.h"
 #include "tools/common/owned.h"
 
+/* One of them is said. */
 static void
 observe_after(const struct check_evidence *evidence, struct unannotated_findings *findings)
 {
-    const struct check_row *after = check_rows_find(&evidence->alone, CHECK_ROW_AFTER);
-    if (after == NULL)
+    EACH_ROW(after, &evidence->alone, CHECK_ROW_AFTER) {
+        if (!check_is_in_place_of_parameter(&after->tensor) || !check_evidence_trains_after(after))
+            continue;
+        unannotated_add(findings, &(struct unannotated_finding){.kind = UNANNOTATED_AFTER,
+                                                                .elements = after->tensor.count,
+                                                                .argument = after->tensor.argument,
+                                                                .text = xstrdup(after->tensor.text)});
         return;
-    unannotated_add(findings, &(struct unannotated_finding){.kind = UNANNOTATED_AFTER,
-                                                            .elements = after->tensor.count,
-                                                            .argument = after->tensor.argument,
-                                                            .text = xstrdup(after->tensor.text)});
+    }
 }
 
 static uint64_t
@@ -26,12 +29,6 @@ count_elements(const struct check_facts *facts, uint32_t role)
     return elements;
 }
 
-static bool
-is_in_place_of_parameter(const struct check_tensor *tensor)
-{
-    return tensor->role == CHECK_MEMORY && tensor->group == 1;
-}
-
 /* A function may update momentum by the same argument as parameters. All of what it updates are parameters where no
  * more elements are updated so than gradients are annotated that have no parameter. */
 static void
@@ -40,11 +37,11 @@ observe_parameters(const struct check_facts *facts, struct unannotated_findings 
     uint64_t gradients = count_elements(facts, CHECK_GRADIENT), parameters = count_elements(facts, CHECK_PARAMETER);
     uint64_t updated = 0;
     FOR_EACH(item, facts->items, facts->item_count)
-        updated += is_in_place_of_parameter(&item->tensor) ? item->tensor.count : 0;
+        updated += check_is_in_place_of_parameter(&item->tensor) ? item->tensor.count : 0;
     if (parameters + updated > gradients)
         return;
     FOR_EACH(item, facts->items, facts->item_count) {
-        if (is_in_place_of_parameter(&item->tensor))
+        if (check_is_in_place_of_parameter(&item->tensor))
             unannotated_add(findings, &(struct unannotated_finding){.kind = UNANNOTATED_PARAMETER,
                                                                     .elements = item->tensor.count,
                                                                     .argument = item->tensor.argument,

@@ -1,13 +1,15 @@
 /*
  * unannotated.h - what does a program train, keep or read without an annotation, though all ranks are equal? This room
- * alone of check answers it.
+ * alone of check answers it. Where ranks differ, the verdict says that memory without annotation is the cause
+ * (../verdict/unannotated.c), and this room is not asked.
  *
  * Who owns which fact:
- * - tools/check/trainer/updaters.c: which functions update parameters, and which other memory they write.
- *   tools/check/trainer/unannotated.c compares that memory in all runs; where it differs, the verdict says so
- *   (../verdict/unannotated.c), and this room is not asked.
- * - observed.c: what these rows show of equal ranks. It needs no run, and sees functions alone that update annotated
- *   parameters, too.
+ * - tools/check/trainer/: evidence, and no verdict. updaters.c finds the functions that update parameters,
+ *   written_beside.c the memory without annotation that these write, beside_ranges.c compares that memory in each run
+ *   and counts its updates. Momentum is such memory, too. README.md has the reason why scout's graph does not replace
+ *   this evidence.
+ * - observed.c: what that evidence shows of equal ranks. It needs no run, and sees functions alone that update
+ * annotated parameters, too.
  * - scouted.c: what scout's graph of one more run shows: what is computed from what, by whichever function; which
  *   DDP_STEP comes late; what no tensor depends on that is compared. It sees no memory that the host writes, and needs
  *   three equal steps.

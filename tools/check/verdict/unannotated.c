@@ -20,8 +20,7 @@ void
 memory_advise(const struct check_facts *facts, char text[VERDICT_BYTES])
 {
     const struct check_tensor *tensor = &facts->memory->tensor;
-    bool is_in_place_of_parameter = tensor->group == 1;
-    if (is_in_place_of_parameter)
+    if (check_is_in_place_of_parameter(tensor))
         sentence_say(text,
                      "`%s` updates this memory as it updates annotated parameters: annotate all of it with "
                      "DDP_PARAMETER, and its gradient with DDP_GRADIENT",

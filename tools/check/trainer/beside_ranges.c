@@ -1,6 +1,6 @@
 /*
- * unannotated.c - memory that is annotated as nothing and that updates write: momentum, and tensors that were forgotten
- * (check.h). What updaters.c has found, in its place, from step to step and from run to run.
+ * beside_ranges.c - the memory without annotation that updaters write (written_beside.c), from step to step and from
+ * run to run: momentum, and tensors that were forgotten (check.h).
  *
  * A range is known in all runs by the function that writes it, the annotated tensor that the call gets, how often the
  * function was called with it before in the step, the argument, and the distance from where the argument points. From
@@ -24,7 +24,6 @@ enum {
     RANGES_AT_MOST = 4096,
     FIRST_STEP = 3, /* whose beginning finds the ranges known */
     UPDATES_NEEDED = 2,
-    CALLS_NEEDED = 3, /* after the last boundary: it may be a training */
 };
 
 struct range_found {
@@ -33,7 +32,7 @@ struct range_found {
     uint64_t buffer;        /* the allocation that the operation wrote to: buffer_of() */
     bool updated;           /* it has, since the last boundary */
     uint32_t updates;       /* steps that have updated it */
-    uint32_t calls;         /* of the function that writes it, since the last boundary */
+    uint32_t calls, usual;  /* of the function that writes it: since the last boundary; at most between two of them */
     struct sketch *change;  /* what was added to it; NULL: nothing was */
     CUdeviceptr changed_at; /* then, */
     uint64_t changed_in;    /* in this allocation */
@@ -44,13 +43,11 @@ struct range_found {
     uint32_t before_step;
 };
 
-pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
-
 /* Guarded by memory_lock. */
 static struct {
-    struct range_found *ranges;
-    size_t range_count;
-} memory;
+    struct range_found *list;
+    size_t count;
+} ranges;
 
 /* The driver's number of the allocation that the address lies in: memory that was freed and allocated again has another
  * one, at the same address, too. 0: it is not known. */
@@ -65,42 +62,42 @@ buffer_of(CUdeviceptr address)
     return is_known ? buffer : 0;
 }
 
-/* ---- for updaters.c ---- */
+/* ---- around operations ---- */
 
 static void
 add_range(const struct check_memory *found, CUdeviceptr address)
 {
-    memory.ranges = values_room(memory.ranges, (memory.range_count + 1) * sizeof(*memory.ranges));
-    memory.ranges[memory.range_count++] = (struct range_found){
+    ranges.list = values_room(ranges.list, (ranges.count + 1) * sizeof(*ranges.list));
+    ranges.list[ranges.count++] = (struct range_found){
         .memory = *found, .address = address, .buffer = address != 0 ? buffer_of(address) : 0, .updated = address != 0};
 }
 
 void
-memory_found(const struct check_memory *found, CUdeviceptr address)
+beside_ranges_add(const struct check_memory *found, CUdeviceptr address)
 {
     bool is_known =
-        address != 0 && ANY(range, memory.ranges, memory.range_count, /* another operation writes it, too */
+        address != 0 && ANY(range, ranges.list, ranges.count, /* another operation writes it, too */
                             address < range->address + range->memory.bytes && range->address < address + found->bytes);
-    if (is_known || memory.range_count == RANGES_AT_MOST)
+    if (is_known || ranges.count == RANGES_AT_MOST)
         return;
     struct check_memory numbered = *found;
-    numbered.tensor.number = (uint32_t)memory.range_count;
+    numbered.tensor.number = (uint32_t)ranges.count;
     add_range(&numbered, address);
     values_put(&(struct reference_key){.kind = REFERENCE_MEMORY, .number = numbered.tensor.number}, &numbered,
                sizeof(numbered));
 }
 
 bool
-memory_has(CUdeviceptr address)
+beside_ranges_have(CUdeviceptr address)
 {
-    return ANY(range, memory.ranges, memory.range_count,
+    return ANY(range, ranges.list, ranges.count,
                address >= range->address && address < range->address + range->memory.bytes);
 }
 
 void
-memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
+beside_ranges_resolve(const struct check_memory *at, CUdeviceptr pointer)
 {
-    FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
+    FOR_EACH_MUTABLE(range, ranges.list, ranges.count) {
         const struct check_memory *its = &range->memory;
         range->calls += its->call == at->call && its->argument == at->argument &&
                         range->address == pointer + (CUdeviceptr)its->offset;
@@ -114,9 +111,9 @@ memory_resolve(const struct check_memory *at, CUdeviceptr pointer)
 }
 
 void
-memory_touched(uint64_t call, CUdeviceptr pointer, size_t copied)
+beside_ranges_touched(uint64_t call, CUdeviceptr pointer, size_t copied)
 {
-    FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
+    FOR_EACH_MUTABLE(range, ranges.list, ranges.count) {
         bool is_copied = range->updated && pointer == range->address && copied >= range->memory.bytes;
         bool is_given = range->change != NULL && pointer - range->changed_at < range->memory.bytes;
         range->touched = range->touched || is_copied || is_given;
@@ -314,16 +311,16 @@ look_at_range(struct range_found *range, const struct tensor *tensor, uint32_t s
 }
 
 void
-memory_boundary(uint32_t step)
+beside_ranges_boundary(uint32_t step)
 {
-    OWNED struct tensor *tensors = values_room(NULL, memory.range_count * sizeof(*tensors));
-    FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
+    OWNED struct tensor *tensors = values_room(NULL, ranges.count * sizeof(*tensors));
+    FOR_EACH_MUTABLE(range, ranges.list, ranges.count) {
         range->updates += range->updated;
         bool is_seen = values_writer() != NULL || (values_reader() != NULL && range->updates >= UPDATES_NEEDED);
         tensors[NUMBER_OF(range)] = step >= FIRST_STEP && is_seen ? tensor_of(range) : (struct tensor){.bytes = 0};
     }
-    values_together(tensors, memory.range_count);
-    FOR_EACH_MUTABLE(range, memory.ranges, memory.range_count) {
+    values_together(tensors, ranges.count);
+    FOR_EACH_MUTABLE(range, ranges.list, ranges.count) {
         const struct tensor *tensor = &tensors[NUMBER_OF(range)];
         if (tensor->bytes > 0)
             look_at_range(range, tensor, step);
@@ -332,6 +329,7 @@ memory_boundary(uint32_t step)
         if (is_probed(range, step))
             change_range(range);
         range->updated = false;
+        range->usual = range->calls > range->usual ? range->calls : range->usual;
         range->calls = 0;
         if (values_writer() == NULL)
             range->address = 0; /* until its operation comes again */
@@ -339,18 +337,22 @@ memory_boundary(uint32_t step)
 }
 
 void
-memory_ends(uint32_t step)
+beside_ranges_end(uint32_t step)
 {
-    HOLD(&memory_lock);
-    FOR_EACH(range, memory.ranges, memory.range_count)
-        if (values_writer() != NULL && range->calls >= CALLS_NEEDED && range->memory.tensor.group != 0)
-            values_row(&(struct check_row){.kind = CHECK_ROW_AFTER, .step = step, .tensor = range->memory.tensor});
+    FOR_EACH(range, ranges.list, ranges.count) {
+        if (values_writer() == NULL || range->calls <= range->usual)
+            continue;
+        values_row(&(struct check_row){.kind = CHECK_ROW_AFTER,
+                                       .step = step,
+                                       .tensor = range->memory.tensor,
+                                       .norms = {.own = range->calls, .reference = range->usual}});
+    }
 }
 
 /* ---- where ranges are, as is known before the first step ---- */
 
 void
-memory_open(void)
+beside_ranges_open(void)
 {
     struct reference_key key = {.kind = REFERENCE_MEMORY};
     struct check_memory found;
