@@ -249,6 +249,14 @@ update_probe(void)
         LAUNCH(sgd, INPUTS)(probe.value, probe.gradient, INPUTS, options.rate, 0);
 }
 
+/* A tensor without annotation learns three times in each step, by averaged gradients. */
+static void
+update_thrice(float rate)
+{
+    for (int i = 0; i < 3; ++i)
+        LAUNCH(sgd, INPUTS)(probe.value, tensors[B1].gradient, INPUTS, rate, 0);
+}
+
 /* Mistake: the memory of the second weight and of its gradient is made anew in each step, and annotated once. */
 static void
 move_weight(void)
@@ -266,6 +274,8 @@ update(int step)
     float rate = rate_of(step);
     if (is("probe") && step % 5 == 4)
         update_probe();
+    if (is("thrice"))
+        update_thrice(rate);
     for (int i = 0; i < TENSORS; ++i) {
         if (i == B1 && (is("bias_host") || is("host_bias")))
             update_host_bias(rate);

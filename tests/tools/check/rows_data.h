@@ -62,7 +62,7 @@ static const char mistakes_and_habits[] =
     "plateau stop realloc no_sync records device_data copy_each prefetch strided state rate_decays zeroed "
     "shuffle_each_step synced_mean shard_micro padded zero_bias waits twice pinned_bias idle_group idle "
     "loss_in_gradient scaled "
-    "probe probe_after late_bias realloc_each bias_divided prints prints_on_0 printed_twice_divided ";
+    "probe probe_after thrice late_bias realloc_each bias_divided prints prints_on_0 printed_twice_divided ";
 
 static void
 options_parse(int argc, char **argv)
