@@ -37,6 +37,7 @@ shellcheck      | command shellcheck   | static analysis of scripts
 dpkg-dev        | command dpkg-shlibdeps | packages
 libbz2-dev      | file /usr/include/bzlib.h | the portable packages, into which libdw is linked
 libgtest-dev    | file /usr/include/gtest/gtest.h | tests of a kernel in GoogleTest: softgpu/docs/ci.md
+meson           | command meson        | a project of a kernel that Meson builds: softgpu/docs/ci.md
 libeigen3-dev   | file /usr/include/eigen3/Eigen/Dense | a .cu file that includes Eigen
 python3         | command python3      | trainers in Python
 python3-pip     | python pip           | installs the wheel into an environment of its own

@@ -10,8 +10,8 @@
  *   2. What a submission implies (the barriers of the legacy default stream) is decided in one place, under the
  *      context's submit_lock: add_implied_waits().
  *
- *   3. A stream's thread is made at its first command and sleeps in a condition variable while there is nothing to do.
- * Before, it lingers for some microseconds, if that helped lately.
+ *   3. A stream's thread is made at its first command. While there is nothing to do it sleeps in a condition
+ *      variable; before it falls asleep it lingers for some microseconds, if lingering helped lately.
  *
  *   4. Threads are never joined: not by a destroyed stream, not at exit. Once exit() has begun they park before the
  * next command, so that static destructors of the program do not race with kernels that were still waiting.

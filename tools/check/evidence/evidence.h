@@ -105,7 +105,7 @@ bool check_evidence_in_rounds(const struct check_evidence *evidence);
 /* DDP_TURN_BEGIN has come: ranks take turns, one process plays those of all, and a step is a round. */
 bool check_evidence_takes_turns(const struct check_evidence *evidence);
 
-/* Whether a CHECK_ROW_AFTER is of a training: three times the updates that come between two DDP_STEPs. Behind the last
+/* Whether a CHECK_ROW_AFTER is of a training: three times the updates that come between two DDP_STEPs. After the last
  * DDP_STEP of a program one update of each parameter comes. */
 bool check_evidence_trains_after(const struct check_row *after);
 

@@ -1,7 +1,7 @@
 /*
  * written_beside.c - which memory without annotation do updaters write beside parameters? (check.h)
  *
- * The run that writes the reference looks. In the step behind that which has found an updater (updaters.c), each
+ * The run that writes the reference looks. In the step after the one that found an updater (updaters.c), each
  * operation of it is looked at: which bytes without annotation, behind its pointers, does it change? So are, in all
  * later steps, those with pointers that no step before had: what is trained every fifth step, or from the thirtieth on.
  * In other runs the operations of updaters only say where that memory is. beside_ranges.c compares it.

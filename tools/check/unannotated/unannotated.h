@@ -8,8 +8,8 @@
  *   written_beside.c the memory without annotation that these write, beside_ranges.c compares that memory in each run
  *   and counts its updates. Momentum is such memory, too. README.md has the reason why scout's graph does not replace
  *   this evidence.
- * - observed.c: what that evidence shows of equal ranks. It needs no run, and sees functions alone that update
- * annotated parameters, too.
+ * - observed.c: what that evidence shows of equal ranks. It needs no run, and sees only functions that also update
+ *   annotated parameters.
  * - scouted.c: what scout's graph of one more run shows: what is computed from what, by whichever function; which
  *   DDP_STEP comes late; what no tensor depends on that is compared. It sees no memory that the host writes, and needs
  *   three equal steps.
