@@ -87,6 +87,26 @@ TEST(null_stream_is_the_threads_own_for_per_thread_callers)
     open_gate();
 }
 
+/* In other modes a short copy runs at once, if its stream has no work. */
+TEST(chaos_delays_short_copies_too)
+{
+    CUstream writer = new_stream(CU_STREAM_NON_BLOCKING), reader = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr value;
+    unsigned late_copies = 0;
+    if (getenv("SOFTGPU_CHAOS") == NULL)
+        return;
+    OK(cuMemAlloc(&value, sizeof(int)));
+    for (int i = 1; i <= 200; ++i) {
+        int seen;
+        OK(cuMemcpyHtoDAsync(value, &i, sizeof i, writer));
+        OK(cuMemcpyDtoHAsync(&seen, value, sizeof seen, reader)); /* waits for its own stream alone */
+        late_copies += seen != i;
+        OK(cuCtxSynchronize());
+    }
+    ck_assert_uint_ne(late_copies, 0);
+    OK(cuMemFree(value));
+}
+
 TEST(a_wait_takes_the_record_of_its_time)
 {
     CUfunction span = load_function(&span_image);
