@@ -8,11 +8,11 @@ pattern=${2:-.}
 program=$build/tests/tools/plan/habits
 export program ddprun work options="${*:3}"
 steps=61 # no whole number of rounds
-few='^(batch-hits|clip|counts|device-weight|early-first|ends-.*|half-scaling|history|host-loss|least-loss|managed|rnn|shuffle-host|sums-loss)$'
-least=15 # of these run
+few='^(batch-hits|batch-norm-read|clip|counts|device-weight|early-first|ends-.*|half-scaling|history|host-loss|least-loss|managed|refused-copy|rnn|shuffle-host|sums-loss)$'
+least=17 # of these run
 ranks=2
 if [ "${DDPRUN_SOAK:-0}" -eq 1 ]; then
-    few=. least=87 ranks='2 3'
+    few=. least=91 ranks='2 3'
 fi
 [ "$pattern" = . ] || few=. least=0
 export steps ranks DDPRUN_READS=owner

@@ -119,8 +119,7 @@ begin(void)
     agreement_begin();
 }
 
-/* Whether the operation shows statistics between updates: then it gets the ranks' averages, until judge_look() puts
- * back what this rank has. */
+/* Whether the operation shows statistics between updates: then it gets the ranks' averages, until put_back(). */
 static bool
 shows_statistics(const struct operation *operation)
 {
@@ -166,13 +165,21 @@ meet_unplanned(const struct operation *operation, const char *name)
     return (touches && !computes) || shows;
 }
 
-/* (d) goes as far as here. */
+/* After an operation that is not in the plan and for which meet_unplanned() returned true, made or refused: this rank
+ * has its own statistics again. */
 static void
-judge_look(const char *name)
+put_back(void)
 {
-    char plain[PLAY_NAME_BYTES];
     player_put_back(own);
     player_release(&own);
+}
+
+/* After put_back(), if the operation was made: proof (d), and a run by turns, end where it has read gradients of one
+ * rank. */
+static void
+judge_read(const char *name)
+{
+    char plain[PLAY_NAME_BYTES];
     if (player.play.plan.data == PLAY_TURNS && !rounds_are_timed() && reads_gradients)
         player_refuse("in batch %llu of the program, %s has read gradients before they were averaged",
                       (unsigned long long)player.period + 1, plain_name(name, plain, sizeof(plain)));
@@ -223,7 +230,8 @@ const struct way by_gradients = {
     .average = average_gradients,
     .meet_unplanned = meet_unplanned,
     .updates = agreement_update,
-    .judge_look = judge_look,
+    .put_back = put_back,
+    .judge_read = judge_read,
     .judge_end = judge_end,
     .close = give_up_round,
     .say = say,

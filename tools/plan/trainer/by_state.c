@@ -84,7 +84,7 @@ must_close(const struct operation *operation)
 }
 
 /* All have the mean of the round's complete steps, and of the one under way if it may be complete. Its sums, and what
- * only the host reads, are as they are so far: until judge_look(). */
+ * only the host reads, are as they are so far: until put_back(). */
 static void
 show_mean(void)
 {
@@ -130,10 +130,11 @@ meet_unplanned(const struct operation *operation, const char *name)
     return looks;
 }
 
+/* After an operation that is not in the plan and for which meet_unplanned() returned true, made or refused: this rank
+ * has its own values again, and its own sums of the round. */
 static void
-judge_look(const char *name)
+put_back(void)
 {
-    (void)name;
     player_put_back(own);
     player_release(&own);
     if (kept_changes == NULL)
@@ -197,7 +198,7 @@ const struct way by_state = {
     .makes = state_makes,
     .meet = state_meet,
     .settle = settle,
-    .judge_look = judge_look,
+    .put_back = put_back,
     .average = round_average,
     .must_close = must_close,
     .meet_unplanned = meet_unplanned,

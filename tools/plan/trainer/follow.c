@@ -390,14 +390,17 @@ refuse_change(const struct operation *operation)
                         plain_name(name, plain, sizeof(plain)));
 }
 
-/* What was touched while it waits, by an operation that is not in the plan, has been read, or changed. */
+/* After an operation that is not in the plan and that touched what waits. A refused one has read and changed nothing,
+ * but what was put there for it goes back all the same. */
 static void
 end_look(const struct operation *operation, bool enqueued)
 {
     bool has_changed = pending_restore() && enqueued;
     looks = false;
-    if (enqueued && follow.way.judge_look != NULL)
-        follow.way.judge_look(player_name_of(operation));
+    if (follow.way.put_back != NULL)
+        follow.way.put_back();
+    if (enqueued && follow.way.judge_read != NULL)
+        follow.way.judge_read(player_name_of(operation));
     if (has_changed)
         refuse_change(operation);
     player_unlock();

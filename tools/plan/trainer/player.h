@@ -201,7 +201,10 @@ struct way {
     bool (*meet_unplanned)(const struct operation *operation, const char *name);
     void (*meet_loaded)(const struct operation *operation); /* a copy of a loader, which is ahead of its step */
     bool (*updates)(const struct operation *operation, const char *name); /* it makes what the plan does elsewhere */
-    void (*judge_look)(const char *name);
+    /* After an operation for which meet_unplanned() returned true: puts back what the ranks' averages replaced, also
+     * where the driver refused the operation. */
+    void (*put_back)(void);
+    void (*judge_read)(const char *name); /* after that, if the driver took the operation `name` */
     void (*judge_end)(const struct operation *operation, bool enqueued);
     /* The program ends, or gives back what ranks average, or, without `ends`, goes on otherwise than the plan: whether
      * the open round is averaged. */

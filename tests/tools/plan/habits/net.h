@@ -25,7 +25,7 @@ static int8_t *moments[TENSORS];
 static float *x, *h, *y, *delta, *below, *losses, *loss, *batch_statistics;
 static int *labels;
 /* What single habits have beside. */
-static float *more, *of_more, *side, *other, *next_x, *all_x, *pinned_x;
+static float *more, *of_more, *side, *other, *history, *next_x, *all_x, *pinned_x;
 static int *found, *counter, *order, *all_labels, *next_labels, *pinned_labels;
 static unsigned *states;
 static curandState *generators;
@@ -41,7 +41,8 @@ is_early(void)
 static bool
 updates_in_backward(void)
 {
-    return is("in-backward") || is("item-losses") || is("ends-reset-state") || is("ends-free") || is("ends-tail");
+    return is("in-backward") || is("refused-copy") || is("item-losses") || is("ends-reset-state") || is("ends-free") ||
+           is("ends-tail");
 }
 
 /* ---- memory ---- */
@@ -176,7 +177,7 @@ create_more(void)
     const std::vector<float> ones(BATCH, 1), closed(CLASSES, -1);
     if (is("rnn"))
         create_weights(&more, &of_more, HIDDEN * HIDDEN);
-    if (is("batch-norm"))
+    if (begins("batch-norm"))
         create_weights(&more, &of_more, HIDDEN);
     if (is("dead-bias")) {
         create_weights(&more, &of_more, CLASSES);
@@ -190,7 +191,9 @@ create_more(void)
     found = zeros<int>(is("item-hits") ? TEST : 1);
     if (is("rnn"))
         keep("hidden", side, BATCH * HIDDEN, OWN);
-    if (is("batch-norm"))
+    if (is("batch-norm-read"))
+        history = zeros<float>(steps);
+    if (begins("batch-norm"))
         keep("running", side, 2 * HIDDEN, RUNNING);
     if (is("gemm-update"))
         CHECK(cublasCreate(&blas));
@@ -321,7 +324,7 @@ load(int step)
 static void
 hidden(void)
 {
-    bool bends = !is("rnn") && !is("batch-norm");
+    bool bends = !is("rnn") && !begins("batch-norm");
     if (begins("half"))
         RUN(dense, rows * HIDDEN)(h, x, half_w[0], half_w[1], rows, INPUTS, HIDDEN, HIDDEN, BENT);
     else
@@ -330,7 +333,7 @@ hidden(void)
         RUN(add_recurrent, rows * HIDDEN)(h, side, more, rows);
     if (is("dropout"))
         RUN(drop, rows * HIDDEN)(h, other, generators, rows * HIDDEN);
-    if (!is("batch-norm"))
+    if (!begins("batch-norm"))
         return;
     RUN(statistics, HIDDEN)(batch_statistics, side, h, rows);
     RUN(normalise_rows, rows * HIDDEN)(h, other, batch_statistics, more, rows);
@@ -394,7 +397,7 @@ backward_below(void)
         RUN(delta_below, rows * HIDDEN)(below, delta, w[2], h, rows, HIDDEN, CLASSES, CLASSES);
     if (is("dropout"))
         RUN(multiply, rows * HIDDEN)(below, other, rows * HIDDEN);
-    if (is("batch-norm"))
+    if (begins("batch-norm"))
         RUN(normalise_backward, HIDDEN)(below, of_more, other, batch_statistics, more, rows);
 }
 
@@ -481,7 +484,7 @@ backward(void)
 static void
 update(void)
 {
-    int more_count = is("rnn") ? HIDDEN * HIDDEN : is("batch-norm") ? HIDDEN : CLASSES;
+    int more_count = is("rnn") ? HIDDEN * HIDDEN : begins("batch-norm") ? HIDDEN : CLASSES;
     CHECK(is("clip") ? cudaMemset(side, 0, sizeof(float)) : cudaSuccess);
     for (int t = 0; is("clip") && t < TENSORS; ++t)
         add_squares<<<1, 1>>>(side, g[t], counts[t]);

@@ -264,6 +264,50 @@ widen_to_zeros(struct finder *finder, struct memory_part *place)
     }
 }
 
+/* What is averaged and is written by the argument `slot` of a launch of the kernel `name`. NULL: there is none. */
+static const struct memory_part *
+averaged_by_kernel(const struct finder *finder, uint32_t name, uint32_t slot)
+{
+    const struct graph *graph = finder->graph;
+    for (uint32_t at = 0; at < graph->period; ++at) {
+        const struct scout_op *op = &graph->log->ops[graph->first + at];
+        if (op->name != name)
+            continue;
+        FOR_EACH(argument, op->arguments, op->argument_count) {
+            if (argument->slot != slot)
+                continue;
+            const struct memory_part *place =
+                FIND(it, finder->places, finder->place_count,
+                     it->role == PLAY_CHANGES && it->is_written && it->alloc == argument->alloc &&
+                         it->lo < argument->end && it->hi > argument->offset);
+            if (place != NULL)
+                return place;
+        }
+    }
+    return NULL;
+}
+
+/* Memory that no recorded step has changed, but that a kernel gets by the argument by which another launch of it writes
+ * what is averaged. It is a parameter whose changes have been lost in rounding so far, such as a bias before a batch
+ * norm. Ranks average what later steps change of it; while nothing changes, they add 0. */
+static void
+widen_to_unchanged(struct finder *finder, struct memory_part *place)
+{
+    const struct graph *graph = finder->graph;
+    for (uint32_t at = 0; at < graph->period && place->role == PLAY_UNWRITTEN; ++at) {
+        const struct scout_op *op = &graph->log->ops[graph->first + at];
+        FOR_EACH(argument, op->arguments, op->argument_count) {
+            bool is_it = argument->alloc == place->alloc && argument->offset < place->hi && argument->end > place->lo;
+            const struct memory_part *other = is_it ? averaged_by_kernel(finder, op->name, argument->slot) : NULL;
+            if (other == NULL || (place->hi - place->lo) % scout_type_bytes(other->type) != 0)
+                continue;
+            place->role = PLAY_CHANGES;
+            place->type = other->type;
+            break;
+        }
+    }
+}
+
 bool
 state_classes_judge(struct finder *finder)
 {
@@ -279,4 +323,6 @@ state_classes_widen(struct finder *finder)
     widen_state(finder);
     FOR_EACH_MUTABLE(place, finder->places, finder->place_count)
         widen_to_zeros(finder, place);
+    FOR_EACH_MUTABLE(place, finder->places, finder->place_count)
+        widen_to_unchanged(finder, place);
 }
